@@ -1,0 +1,50 @@
+# Two commands on a fresh machine: `make demo` runs the main job, `make test` passes the tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check format lint types rings coverage requirements bench clean
+.DEFAULT_GOAL := test
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)           ## serve the examples, then use them with nothing but their URLs
+	@$(BIN)/python examples/demo.py $(if $(ASK),--ask)
+
+test: $(READY)           ## every test
+	$(BIN)/pytest
+
+check: $(READY) format lint types rings test   ## what a change must pass
+
+format: $(READY)
+	$(BIN)/ruff format --check .
+
+lint: $(READY)
+	$(BIN)/ruff check .
+
+types: $(READY)
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+rings: $(READY)
+	$(BIN)/lint-imports
+
+coverage: $(READY)       ## the tests with line and branch coverage
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --fail-under=95
+	$(BIN)/coverage report --fail-under=100 --include='src/toolwire/core/*,src/toolwire/framing/*,src/toolwire/validation/*,src/toolwire/define/*,src/toolwire/consent/*,src/toolwire/protocols/*'
+
+requirements: $(READY)   ## covered / total of each family of requirements
+	@$(BIN)/python spec/ledger.py
+
+bench: $(READY)          ## the speed table, peers and limit in one run
+	@$(BIN)/python bench/run.py
+
+clean:
+	rm -rf $(VENV) build dist .coverage*

@@ -1,0 +1,7 @@
+"""From a URL to tools: discovery, the guarded network, and calls with consent."""
+
+from .discover import Discovery, discover
+from .drive import Approver, arun, run
+from .remote import Remote, SyncRemote, connect, connect_sync
+
+__all__ = ["Approver", "Discovery", "Remote", "SyncRemote", "arun", "connect", "connect_sync", "discover", "run"]

@@ -1,0 +1,104 @@
+"""Which IP addresses the client may connect to.
+
+Rules:
+- What is not known to be fit is refused: an address that cannot be read, a zone, a range nobody assigned.
+- An address that carries an IPv4 address (mapped, NAT64, 6to4, Teredo, ISATAP) is judged by that one too.
+- The addresses where clouds serve their machines' credentials are never fit, whatever else allows them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import TypeAlias
+
+Address: TypeAlias = IPv4Address | IPv6Address
+
+
+class Reach(Enum):
+    """How far into the own network a URL may lead."""
+
+    PUBLIC = "public"
+    PRIVATE = "public or private"
+    LOOPBACK = "loopback"
+
+
+_LOOPBACK = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
+_PRIVATE = (
+    IPv4Network("10.0.0.0/8"),
+    IPv4Network("172.16.0.0/12"),
+    IPv4Network("192.168.0.0/16"),
+    IPv4Network("100.64.0.0/10"),
+    IPv6Network("fc00::/7"),
+)
+_METADATA = frozenset(
+    ip_address(text)
+    for text in (
+        "169.254.169.254",
+        "169.254.170.2",
+        "100.100.100.200",
+        "168.63.129.16",
+        "192.0.0.192",
+        "fd00:ec2::254",
+        "fd20:ce::254",
+    )
+)
+_UNICAST = IPv6Network("2000::/3")
+_NAT64 = IPv6Network("64:ff9b::/96")
+# Special ranges that some supported Pythons still call global.
+_NOT_GLOBAL = (
+    IPv4Network("192.88.99.0/24"),
+    IPv6Network("2001:db8::/32"),
+    IPv6Network("3fff::/20"),
+)
+
+
+def read_address(text: str) -> Address | None:
+    """Return the address that ``text`` spells in the usual way, or None. One with a zone is None."""
+    if "%" in text:
+        return None
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def is_loopback(address: Address) -> bool:
+    """Return whether ``address`` is this machine, said plainly: 127.0.0.0/8 or ::1, and no disguise of them."""
+    return any(address in network for network in _LOOPBACK)
+
+
+def fits(text: str, reach: Reach) -> bool:
+    """Return whether a connection within ``reach`` may be made to the address ``text``. [D-05]"""
+    address = read_address(text)
+    if address is None or address in _METADATA:
+        return False
+    if reach is Reach.LOOPBACK:
+        return is_loopback(address)
+    return _is_public(address) or (reach is Reach.PRIVATE and any(address in network for network in _PRIVATE))
+
+
+def _is_public(address: Address) -> bool:
+    if address in _METADATA or any(address in network for network in _NOT_GLOBAL):
+        return False
+    if isinstance(address, IPv4Address):
+        return address.is_global and not address.is_multicast and not address.is_reserved
+    if address.ipv4_mapped is not None:
+        return _is_public(address.ipv4_mapped)
+    if address in _NAT64:
+        return _is_public(_last_four_bytes(address))
+    return address in _UNICAST and address.is_global and all(_is_public(inner) for inner in _carried(address))
+
+
+def _carried(address: IPv6Address) -> list[IPv4Address]:
+    """Return the IPv4 addresses that a tunnel of ``address`` would lead to."""
+    carried = list(address.teredo or ())
+    if address.sixtofour is not None:
+        carried.append(address.sixtofour)
+    if int(address) >> 32 & 0xFDFF_FFFF == 0x0000_5EFE:  # ISATAP, for local and for global addresses
+        carried.append(_last_four_bytes(address))
+    return carried
+
+
+def _last_four_bytes(address: IPv6Address) -> IPv4Address:
+    return IPv4Address(int(address) & 0xFFFF_FFFF)

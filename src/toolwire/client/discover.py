@@ -1,0 +1,93 @@
+"""From a pasted URL to a Peer: every protocol is tried in order, every look is recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolwire.core.codec import Codec, Finding, Flow, Peer, Probe
+from toolwire.core.http import Response
+from toolwire.core.model import Problem
+from toolwire.protocols import BUILTIN
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?:[:/?#]|\Z)", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovery:
+    """What was found at a URL: the peer that won (or None), the others that would do, and every probe in order."""
+
+    url: str
+    peer: Peer | None
+    others: tuple[Peer, ...] = ()
+    probes: tuple[Probe, ...] = ()
+
+
+def absolute(text: str) -> str:
+    """Return the URL a person meant by ``text``: without a scheme https, and http for loopback names. [XL-006]"""
+    text = text.strip()
+    if _SCHEME.match(text):
+        return text
+    return ("http://" if _LOOPBACK.match(text) else "https://") + text
+
+
+def discover(url: str, *, protocol: str | None = None, survey: bool = False) -> Flow[Discovery]:
+    """Return what ``url`` speaks. The first protocol that is found wins; ``survey`` goes on to the others too.
+
+    ``protocol`` looks for that one alone. Probing sends no credentials of its own, and GETs before anything
+    else. [XL-001, XL-005, C-8]
+    """
+    url = absolute(url)
+    found: list[Peer] = []
+    probes: list[Probe] = []
+    seen: dict[Request, Response | Problem] = {}
+    for codec in candidates(protocol):
+        finding = yield from _remembering(codec.find(url), seen)
+        probes.extend(finding.probes)
+        if finding.peer is not None:
+            found.append(finding.peer)
+            if not survey:
+                break
+    return Discovery(url=url, peer=found[0] if found else None, others=tuple(found[1:]), probes=tuple(probes))
+
+
+def candidates(protocol: str | None) -> Sequence[Codec]:
+    """Return the codecs to try: all, or the one named ``protocol``.
+
+    Raises:
+        ValueError: there is no protocol of that name.
+    """
+    if protocol is None:
+        return BUILTIN
+    chosen = [codec for codec in BUILTIN if codec.name == protocol]
+    if not chosen:
+        raise ValueError(f"{protocol!r} is no protocol; there is {', '.join(codec.name for codec in BUILTIN)}")
+    return chosen
+
+
+def origin(url: str) -> str:
+    """Return scheme, host and port of ``url``: what a person is shown as the site."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _remembering(flow: Flow[Finding], seen: dict[Request, Response | Problem]) -> Flow[Finding]:
+    """Return what ``flow`` returns; what two codecs GET alike is fetched once."""
+    said: Any = None
+    while True:
+        try:
+            asked = flow.send(said)
+        except StopIteration as stop:
+            finding: Finding = stop.value
+            return finding
+        if not isinstance(asked, Request) or asked.method != "GET":
+            said = yield asked
+            continue
+        key = asked._replace(headers=tuple(asked.headers))
+        if key not in seen:
+            seen[key] = yield asked
+        said = seen[key]

@@ -1,0 +1,38 @@
+"""Decompression in steps, so that whoever counts can stop in time."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+_STEP_BYTES = 256 * 1024
+_GZIP = 31  # zlib's word for: a gzip header and trailer, the largest window
+
+
+class Gunzip:
+    """One gzip stream."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(_GZIP)
+
+    def steps(self, piece: bytes) -> Iterator[bytes]:
+        """Give what ``piece`` decompresses to, at most 256 KiB at a time.
+
+        Raises:
+            ValueError: it is not gzip, or a second stream follows the first (which serves nobody but bombs).
+        """
+        while piece:
+            if self._stream.eof:
+                raise ValueError("data after the end of the gzip stream")
+            try:
+                yield self._stream.decompress(piece, _STEP_BYTES)
+            except zlib.error as error:
+                raise ValueError("not gzip") from error
+            piece = self._stream.unconsumed_tail or self._stream.unused_data
+
+    @property
+    def complete(self) -> bool:
+        """Whether the stream has come to its end, checksum and all."""
+        return self._stream.eof

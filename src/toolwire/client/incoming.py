@@ -1,0 +1,92 @@
+"""One response taken in piece by piece, never more of it than the limits allow.
+
+Rules:
+- Sizes are counted as the pieces come, after decompression; what a server declares can only end it sooner.
+- Nothing but gzip, once, is decompressed, and only in small steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolwire.core.http import Headers, Response
+from toolwire.core.model import Problem
+
+from .failures import bad_answer
+from .gunzip import Gunzip
+from .limits import Limits
+
+
+class Incoming:
+    """Collects a response: ``begin`` once, ``take`` each piece of the body, then ``whole``; the first Problem ends it."""
+
+    __slots__ = ("_gunzip", "_headers", "_limits", "_origin", "_pieces", "_size", "_status", "_wire")
+
+    def __init__(self, origin: str, limits: Limits) -> None:
+        self._origin, self._limits = origin, limits
+        self._status = 0
+        self._headers: Headers = ()
+        self._pieces: list[bytes] = []
+        self._size = self._wire = 0
+        self._gunzip: Gunzip | None = None
+
+    def begin(self, status: int, fields: Sequence[tuple[str, str]]) -> Problem | None:
+        """Take the status and the header fields (names in lower case)."""
+        if sum(len(name) + len(value) + 4 for name, value in fields) > self._limits.header_bytes:
+            return bad_answer(f"{self._origin} sent more headers than are taken.", "too_large")
+        codings = [part for name, value in fields if name == "content-encoding" for part in _codings(value)]
+        if codings == ["gzip"]:
+            self._gunzip = Gunzip()
+            fields = [field for field in fields if field[0] not in ("content-encoding", "content-length")]
+        elif codings:
+            return bad_answer(f"{self._origin} sent its answer in an encoding that was not asked for.", "encoding")
+        self._status = status
+        self._headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in fields)
+        return None
+
+    def take(self, piece: bytes) -> Problem | None:
+        """Take the next piece of the body as it came over the wire. [D-13]"""
+        self._wire += len(piece)
+        if self._wire > self._limits.response_bytes:
+            return self._too_large()
+        if self._gunzip is not None:
+            return self._inflate(self._gunzip, piece)
+        self._size += len(piece)
+        self._pieces.append(piece)
+        return None
+
+    def whole(self) -> Response | Problem:
+        """Return the response, now that the body has ended."""
+        if self._gunzip is not None and self._wire and not self._gunzip.complete:
+            return self._not_gzip()
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        return Response(self._status, self._headers, body)
+
+    def _inflate(self, gunzip: Gunzip, piece: bytes) -> Problem | None:
+        """Decompress ``piece``, and stop as soon as it proves to be a bomb. [D-14]"""
+        try:
+            for step in gunzip.steps(piece):
+                self._size += len(step)
+                if self._size > self._limits.response_bytes or self._is_bomb():
+                    return self._too_large()
+                self._pieces.append(step)
+        except ValueError:
+            return self._not_gzip()
+        return None
+
+    def _is_bomb(self) -> bool:
+        return self._size > self._limits.ratio_after_bytes and self._size > self._limits.ratio * self._wire
+
+    def _too_large(self) -> Problem:
+        text = f"{self._origin} sent more than the {self._limits.response_bytes} bytes that are taken."
+        if self._gunzip is not None and self._is_bomb():
+            text = f"{self._origin} sent an answer that grows beyond measure when it is decompressed."
+        return bad_answer(text, "too_large")
+
+    def _not_gzip(self) -> Problem:
+        return bad_answer(f"{self._origin} sent an answer that says it is gzip and is not.", "encoding")
+
+
+def _codings(value: str) -> list[str]:
+    names = (part.strip().lower() for part in value.split(","))
+    return ["gzip" if name == "x-gzip" else name for name in names if name not in ("", "identity")]

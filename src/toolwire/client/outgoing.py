@@ -1,0 +1,53 @@
+"""A request made ready for the wire: every part is checked before a socket opens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from toolwire.core.http import Request
+from toolwire.core.model import Problem
+
+from .failures import malformed
+
+Fields: TypeAlias = Sequence[tuple[str, str]]
+"""Header fields as text."""
+
+_METHOD = re.compile(r"[A-Z]{1,20}")
+NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+VALUE = re.compile(r"[\t -~]*")
+# CONNECT opens a tunnel and TRACE shows credentials; neither is a call.
+_NEVER = frozenset({"CONNECT", "TRACE"})
+# What says where a message ends or how it is sent belongs to the one who sends it.
+_OURS = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+
+
+def outgoing(request: Request) -> Fields | Problem:
+    """Return the header fields of ``request`` as text, or the Problem that keeps it from being sent. [D-11]"""
+    if _METHOD.fullmatch(request.method) is None or request.method in _NEVER:
+        return malformed("The method of this request is not one that calls use: write it like GET or POST.")
+    fields: list[tuple[str, str]] = []
+    for raw_name, raw_value in request.headers:
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+        if NAME.fullmatch(name) is None:
+            return malformed("A header of this request has a name that is not made of letters, digits and dashes.")
+        if VALUE.fullmatch(value) is None:
+            return malformed(f"The header {name} has a line break or another character that does not belong there.")
+        if name.lower() in _OURS or name.lower().startswith("proxy-"):
+            return malformed(f"The header {name} is not for a call to set: leave it out.")
+        fields.append((name, value))
+    return fields

@@ -1,0 +1,291 @@
+"""A server somebody else runs, as a Toolbox: connect, look at its tools, call them with consent.
+
+Both kinds of connection, asynchronous and blocking, drive the same conversations; only the driver differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+from uuid import uuid4
+
+from toolwire.consent import Preferences, consent_check, denied
+from toolwire.core.catalog import Catalog
+from toolwire.core.check import Allow, Answer, Ask, Check, Deny, Known, review
+from toolwire.core.codec import Codec, Flow, Peer, Probe, ask
+from toolwire.core.errors import ConnectError
+from toolwire.core.model import Call, Json, Problem, Result, Secret, Tool
+from toolwire.core.toolbox import Notify, unheard
+from toolwire.validation import arguments_check
+
+from .discover import Discovery, absolute, candidates, discover, origin
+from .discreet import Discreet, SyncDiscreet
+from .drive import Approver, Door, SyncDoor, arun, run
+from .exchange import Credentials
+from .network import Network, SyncNetwork
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A peer with the checks that every call to it passes. Nothing here opens a socket."""
+
+    peer: Peer
+    codec: Codec
+    checks: tuple[Check, ...]
+    probes: tuple[Probe, ...]
+
+    def calling(self, call: Call) -> Flow[Result]:
+        """Return the result of ``call``: checks first, then the person if they must be asked, then the server."""
+        match review(call, self.checks):
+            case Allow():
+                pass
+            case Deny(problem):
+                return problem
+            case Known(result):
+                return result
+            case Ask(question):
+                answer = yield from ask(question)
+                if answer.allowed is not True:
+                    return _refused(call, answer)
+        return (yield from self.codec.send(self.peer, call))
+
+
+def open_connection(found: Discovery, preferences: Preferences) -> Connection:
+    """Return the connection to what was found.
+
+    Raises:
+        ConnectError: nothing was found; the text says what was tried.
+    """
+    peer = found.peer
+    if peer is None:
+        raise ConnectError(nothing_found(found), found.probes)
+    (codec,) = candidates(peer.protocol)
+    consent = consent_check(
+        site=origin(peer.url),
+        target=lambda call: codec.target(peer, call),
+        preferences=preferences,
+    )
+    return Connection(peer=peer, codec=codec, checks=(arguments_check(), consent), probes=found.probes)
+
+
+def nothing_found(found: Discovery) -> str:
+    """Return one sentence that says why nothing was found, and how to see more."""
+    reached = [probe for probe in found.probes if probe.status is not None]
+    if not reached and found.probes:
+        return f"{found.url} could not be reached: {found.probes[0].meaning.rstrip('.')}."
+    if any(probe.status in (401, 403) for probe in reached):
+        return f"{found.url} wants a key before it shows its tools: give one with api_key=... or --key."
+    return f"{found.url} speaks none of our protocols; `toolwire explain {found.url}` shows every look that was taken."
+
+
+class Remote:
+    """A connection to a server, asynchronous; a Toolbox like any other. ``tools`` is what it offers."""
+
+    def __init__(self, connection: Connection, door: Door, approve: Approver | None) -> None:
+        self._connection = connection
+        self._door = door
+        self._approve = approve
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """Every tool of the server, by toolkit and name, versions ascending."""
+        return self._connection.peer.catalog.tools
+
+    @property
+    def protocol(self) -> str:
+        """The name of the protocol that was chosen."""
+        return self._connection.peer.protocol
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """Every look that was taken to find the protocol, in order."""
+        return self._connection.probes
+
+    def catalog(self) -> Catalog:
+        """Return the server's catalog as it was when the connection was made."""
+        return self._connection.peer.catalog
+
+    async def call(self, name: str, arguments: Mapping[str, Json] | None = None) -> Result:
+        """Call the tool ``name`` (or its id, with or without a version); return its Value or a Problem."""
+        tool = self.catalog().find(name)
+        if isinstance(tool, Problem):
+            return tool
+        return await self.run(Call(tool, dict(arguments or {}), str(uuid4())))
+
+    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+        """Run ``call`` on the server; see ``Toolbox.run``."""
+        return await arun(self._connection.calling(call), self._door, self._approve)
+
+
+class SyncRemote:
+    """A connection to a server, blocking. ``tools`` is what it offers."""
+
+    def __init__(self, connection: Connection, door: SyncDoor, approve: Approver | None) -> None:
+        self._connection = connection
+        self._door = door
+        self._approve = approve
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """Every tool of the server, by toolkit and name, versions ascending."""
+        return self._connection.peer.catalog.tools
+
+    @property
+    def protocol(self) -> str:
+        """The name of the protocol that was chosen."""
+        return self._connection.peer.protocol
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """Every look that was taken to find the protocol, in order."""
+        return self._connection.probes
+
+    def catalog(self) -> Catalog:
+        """Return the server's catalog as it was when the connection was made."""
+        return self._connection.peer.catalog
+
+    def call(self, name: str, arguments: Mapping[str, Json] | None = None) -> Result:
+        """Call the tool ``name`` (or its id, with or without a version); return its Value or a Problem."""
+        tool = self.catalog().find(name)
+        if isinstance(tool, Problem):
+            return tool
+        call = Call(tool, dict(arguments or {}), str(uuid4()))
+        return run(self._connection.calling(call), self._door, self._approve)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to connect: see ``connect``."""
+
+    url: str
+    approve: Approver | None = None
+    api_key: str | Secret | None = None
+    protocol: str | None = None
+    preferences: Preferences = Preferences()
+    allow_private: Sequence[str] = ()
+
+    def credentials(self) -> Credentials:
+        """Return the key as header fields for the URL's own origin, and for no other. [D-08]"""
+        if self.api_key is None:
+            return {}
+        key = self.api_key.reveal() if isinstance(self.api_key, Secret) else self.api_key
+        return {origin(absolute(self.url)): (("authorization", Secret(f"Bearer {key}")),)}
+
+
+class Connecting:
+    """What ``connect`` returns: enter it to discover the server and get a Remote; leaving closes the connections."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._door: Network | None = None
+
+    async def __aenter__(self) -> Remote:
+        options = self._options
+        unsigned = Network(allow_private=options.allow_private)
+        self._door = Network(credentials=options.credentials(), allow_private=options.allow_private)
+        try:
+            discreet = Discreet(unsigned, self._door)
+            found = await arun(discover(options.url, protocol=options.protocol), discreet, None)
+            return Remote(open_connection(found, options.preferences), self._door, options.approve)
+        except BaseException:
+            await self._door.aclose()
+            raise
+        finally:
+            await unsigned.aclose()
+
+    async def __aexit__(self, *exception: Any) -> None:
+        if self._door is not None:
+            await self._door.aclose()
+
+
+class SyncConnecting:
+    """What ``connect_sync`` returns: enter it to discover the server and get a SyncRemote."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._door: SyncNetwork | None = None
+
+    def __enter__(self) -> SyncRemote:
+        options = self._options
+        unsigned = SyncNetwork(allow_private=options.allow_private)
+        self._door = SyncNetwork(credentials=options.credentials(), allow_private=options.allow_private)
+        try:
+            discreet = SyncDiscreet(unsigned, self._door)
+            found = run(discover(options.url, protocol=options.protocol), discreet, None)
+            return SyncRemote(open_connection(found, options.preferences), self._door, options.approve)
+        except BaseException:
+            self._door.close()
+            raise
+        finally:
+            unsigned.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._door is not None:
+            self._door.close()
+
+
+def connect(
+    url: str,
+    *,
+    approve: Approver | None = None,
+    api_key: str | Secret | None = None,
+    protocol: str | None = None,
+    preferences: Preferences | None = None,
+    allow_private: Sequence[str] = (),
+) -> Connecting:
+    """Return an asynchronous context manager that finds out what ``url`` speaks and gives its tools.
+
+    ``approve`` is asked before each call that needs consent; without it such a call is denied and nothing is
+    sent. ``api_key`` goes to the origin of ``url`` and nowhere else. ``protocol`` skips finding out.
+    ``preferences`` can ask for more consent than the site does, never for less. ``allow_private`` lists origins
+    in private networks that may be reached. [XL-042, XL-053, XL-089]
+
+    Raises:
+        ConnectError: on entering, when the server cannot be reached or speaks no protocol of ours.
+        ValueError: ``protocol`` is not one of ours.
+    """
+    candidates(protocol)
+    return Connecting(_options(url, approve, api_key, protocol, preferences, allow_private))
+
+
+def connect_sync(
+    url: str,
+    *,
+    approve: Approver | None = None,
+    api_key: str | Secret | None = None,
+    protocol: str | None = None,
+    preferences: Preferences | None = None,
+    allow_private: Sequence[str] = (),
+) -> SyncConnecting:
+    """Return a context manager like ``connect``, blocking; ``approve`` must then be a plain function."""
+    candidates(protocol)
+    return SyncConnecting(_options(url, approve, api_key, protocol, preferences, allow_private))
+
+
+def _options(
+    url: str,
+    approve: Approver | None,
+    api_key: str | Secret | None,
+    protocol: str | None,
+    preferences: Preferences | None,
+    allow_private: Sequence[str],
+) -> Options:
+    return Options(
+        url=url,
+        approve=approve,
+        api_key=api_key,
+        protocol=protocol,
+        preferences=preferences if preferences is not None else Preferences(),
+        allow_private=allow_private,
+    )
+
+
+def _refused(call: Call, answer: Answer) -> Problem:
+    name = call.tool.name
+    if answer.reason:
+        return denied(f"{name} was not called: {answer.reason}.", reason=answer.reason)
+    return denied(f"{name} was not called: it was not allowed.")

@@ -1,0 +1,119 @@
+"""From a URL to a target that may be connected to, as far as that can be told without looking up its name.
+
+Rules:
+- One parser decides: the one that will connect. A host that it reads otherwise than written is refused, so
+  ``127.1``, ``0x7f000001``, full-width dots and their like reach nothing.
+- https, or http to this machine under its plain names.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pyreqwest.http import Url
+
+from toolwire.core.model import Problem
+
+from .addresses import Reach, fits, is_loopback, read_address
+from .failures import blocked, malformed
+
+_URL_CHARS = 32 * 1024
+_URL = re.compile(rf"[!-\[\]-~]{{1,{_URL_CHARS}}}")  # visible ASCII without the backslash
+_PARTS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)")
+_AUTHORITY = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+_CHARACTERS = (
+    "This URL has a space, a backslash, a control or a non-ASCII character, or is longer than "
+    f"{_URL_CHARS} characters: percent-encode what needs it."
+)
+_USER = "This URL has a user name or password in it: take it out, and give credentials apart."
+_NO_HOST = "This URL has no host, or one with characters that do not belong there."
+_HTTP_NOT_HERE = "http is only for this machine (localhost, 127.0.0.1, [::1]): write https:// instead."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where a request goes. ``address`` is the host where that is an IP address, and None where it is a name."""
+
+    url: Url
+    origin: str
+    host: str
+    port: int
+    reach: Reach
+    address: str | None
+
+
+def admit(text: str, private: frozenset[str] = frozenset()) -> Target | Problem:
+    """Return the target of the URL ``text``, or why it is not connected to. [XL-010, D-05, D-11]
+
+    The origins in ``private`` may lead to private addresses. Names are not looked up here.
+    """
+    url = read_url(text)
+    if isinstance(url, Problem):
+        return url
+    origin, host, port = url.origin_ascii, url.host_str, url.port_or_known_default
+    if host is None or not port:
+        return malformed("This URL has the port 0, where nothing can be.", "url")
+    address = None if url.domain is not None else host.strip("[]")
+    reach = _reach(origin, host, address, private)
+    if url.scheme == "http" and reach is not Reach.LOOPBACK:
+        return blocked(f"{origin} is not connected to: {_HTTP_NOT_HERE}")
+    if address is not None and not fits(address, reach):
+        return not_fit(origin)
+    return Target(url=url, origin=origin, host=host, port=port, reach=reach, address=address)
+
+
+def not_fit(origin: str) -> Problem:
+    """Return the Problem of an origin with an address that may not be connected to."""
+    text = f"{origin} is not connected to: it leads to a private or special address. Allow it by name if it is yours."
+    return blocked(text)
+
+
+def origin_of(text: str) -> str:
+    """Return the origin ``text`` in its usual spelling, without a port that goes without saying.
+
+    Raises:
+        ValueError: it is not an http or https origin, or has something after it.
+    """
+    url = read_url(text)
+    if isinstance(url, Problem):
+        raise ValueError(f"not an origin like https://example.com: {url.message}")
+    if text.count("/") != 2 or url.query_string is not None or url.fragment is not None:
+        raise ValueError(f"write the origin {url.origin_ascii} without anything after it")
+    return url.origin_ascii
+
+
+def read_url(text: str) -> Url | Problem:
+    """Return ``text`` as an http or https URL whose host is what it looks like."""
+    host = _plain_host(text)
+    if isinstance(host, Problem):
+        return host
+    try:
+        url = Url(text)
+    except ValueError:
+        return malformed("This URL is not valid: its host or port cannot be read.", "url")
+    if url.host_str != host:
+        return blocked(f"The host of this URL is written in an unusual way: write {url.host_str} if you mean that.")
+    return url
+
+
+def _plain_host(text: str) -> str | Problem:
+    """Return the host of the URL ``text`` as written, in lower case."""
+    if _URL.fullmatch(text) is None:
+        return malformed(_CHARACTERS, "url")
+    parts = _PARTS.match(text)
+    if parts is None:
+        return malformed("This is not a whole URL: write it with its scheme, as in https://example.com.", "url")
+    scheme, authority = parts["scheme"].lower(), _AUTHORITY.fullmatch(parts["authority"])
+    if scheme not in ("http", "https"):
+        return blocked(f"URLs with {scheme[:20]}: are not connected to, only https.")
+    if authority is None:
+        return malformed(_USER if "@" in parts["authority"] else _NO_HOST, "url")
+    return authority["host"].lower()
+
+
+def _reach(origin: str, host: str, address: str | None, private: frozenset[str]) -> Reach:
+    literal = read_address(address) if address is not None else None
+    if host == "localhost" or (literal is not None and is_loopback(literal)):
+        return Reach.LOOPBACK
+    return Reach.PRIVATE if origin in private else Reach.PUBLIC

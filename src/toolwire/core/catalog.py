@@ -1,0 +1,104 @@
+"""A catalog: what a toolbox offers at one moment, and which tool a reference means."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from .model import Kind, Problem, Tool
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
+_REFERENCE = re.compile(r"(?P<name>[^@]+)(?:@(?P<version>\d+|\d+\.\d+\.\d+))?", re.ASCII)
+
+
+def identifier(title: str) -> str:
+    """Return ``title`` as a toolkit name that may stand in a tool's id: letters, digits and underscores. [OXP-006]"""
+    return re.sub(r"[^A-Za-z0-9]+", "_", title).strip("_") or "Tools"
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Return ``version`` as numbers to compare by; what is not a number counts as 0. [A-38]"""
+    return tuple(int(part) if part.isascii() and part.isdigit() else 0 for part in version.split("."))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """The tools of a toolbox with its title; tools stand by toolkit and name, versions ascending. [A-51, XL-087]
+
+    ``names`` holds the newest version of each tool under a name that is unique in the catalog: the tool's own
+    where no other toolkit has it, else ``Toolkit_name``.
+
+    Raises:
+        ValueError: two tools share an id. [OTC-002]
+    """
+
+    title: str = "Tools"
+    version: str = "1.0.0"
+    description: str = ""
+    tools: tuple[Tool, ...] = ()
+    names: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
+    _index: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        ordered = tuple(sorted(self.tools, key=lambda tool: (tool.toolkit, tool.name, version_key(tool.version))))
+        object.__setattr__(self, "tools", ordered)
+        object.__setattr__(self, "names", _unique_names(ordered))
+        object.__setattr__(self, "_index", _references(ordered, self.names))
+
+    def find(self, reference: str) -> Tool | Problem:
+        """Return the tool that ``reference`` means: ``id``, ``Toolkit.name[@x]``, or a bare ``name[@x]`` if unique.
+
+        ``@x.y.z`` is exact, ``@x`` means ``x.0.0``, nothing means the newest. Otherwise a Problem that lists what
+        there is. [OXP-007, OTC-025, A-38]
+        """
+        found = self._index.get(reference)
+        return found if found is not None else _unknown(reference, self.tools)
+
+
+def _unique_names(tools: Iterable[Tool]) -> Mapping[str, Tool]:
+    newest = {(tool.toolkit, tool.name): tool for tool in tools}
+    count = Counter(name for _, name in newest)
+    names: dict[str, Tool] = {}
+    for (toolkit, name), tool in newest.items():
+        unique = name if count[name] == 1 else f"{toolkit}_{name}"[:64]
+        if unique in names:
+            raise ValueError(f"two tools would be called {unique!r}: rename one of {names[unique].id} and {tool.id}")
+        names[unique] = tool
+    return names
+
+
+def _references(tools: Iterable[Tool], names: Mapping[str, Tool]) -> Mapping[str, Tool]:
+    unique = {(tool.toolkit, tool.name): name for name, tool in names.items()}
+    index: dict[str, Tool] = {}
+    ids: set[str] = set()
+    for tool in tools:
+        if tool.id in ids:
+            raise ValueError(f"two tools have the id {tool.id!r}: give one of them another name or version")
+        ids.add(tool.id)
+        full = f"{tool.toolkit}.{tool.name}"
+        for spelling in (full, full.replace("-", "_"), unique[tool.toolkit, tool.name]):
+            index[spelling] = index[f"{spelling}@{tool.version}"] = tool
+            if tool.version.endswith(".0.0"):
+                index[f"{spelling}@{tool.version.partition('.')[0]}"] = tool
+    return index
+
+
+def _unknown(reference: str, tools: tuple[Tool, ...]) -> Problem:
+    reference = reference if len(reference) <= 200 else reference[:200] + "..."
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        text = f"{reference!r} does not name a tool: write Toolkit.Name, Toolkit.Name@1 or Toolkit.Name@1.0.0."
+        return Problem(kind=Kind.UNKNOWN_TOOL, message=text)
+    name = match["name"]
+    versions = [
+        tool.id for tool in tools if name in (tool.name, tool.id.partition("@")[0], f"{tool.toolkit}.{tool.name}")
+    ]
+    if versions:
+        text = f"There is no {reference!r} here. There is: {', '.join(versions)}."
+    else:
+        known = ", ".join(tool.id for tool in tools[:20]) + (", ..." if len(tools) > 20 else "")
+        text = f"There is no tool {name!r} here. There is: {known or 'no tool at all'}."
+    return Problem(kind=Kind.UNKNOWN_TOOL, message=text)

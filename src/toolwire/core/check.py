@@ -1,0 +1,74 @@
+"""What may stop a call: a list of checks, each of which looks at the call and says its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from .model import Approval, Call, Problem, Result
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked before a call: the call itself, where it goes, and why it is asked. [XL-049]
+
+    ``always_allowed`` says whether the answer may cover later calls. ``reasons`` are whole sentences, safe to show.
+    """
+
+    call: Call
+    site: str
+    target: str
+    approval: Approval
+    always_allowed: bool = False
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the person said. ``always`` asks not to be asked again for this tool; ``reason`` is their own words."""
+
+    allowed: bool
+    always: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """Go on to the next check."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """Stop here, with this problem."""
+
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Go on only if the person says so."""
+
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Stop here: this is the result, nothing needs to run."""
+
+    result: Result
+
+
+Verdict: TypeAlias = Allow | Deny | Ask | Known
+Check: TypeAlias = Callable[[Call], Verdict]
+
+ALLOW = Allow()
+
+
+def review(call: Call, checks: Sequence[Check]) -> Verdict:
+    """Return the first verdict that is not Allow, or ``ALLOW``. The order of ``checks`` is the order of refusal."""
+    for check in checks:
+        verdict = check(call)
+        if verdict is not ALLOW:
+            return verdict
+    return ALLOW

@@ -1,0 +1,131 @@
+"""A protocol is a frozen record of pure functions; a Flow is a conversation with no network in it.
+
+Rules:
+- ``routes`` is called once for a catalog; what a reader can know beforehand it works out there, not per request.
+- A reader never raises: whatever the bytes, it says a call to run, a call to stream, or the answer.
+- ``find`` looks and never changes: GETs before POSTs, no credentials.
+- What one codec must remember about a peer is in ``Peer.memo``, which no other code reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from .catalog import Catalog
+from .check import Answer, Question
+from .http import Headers, Request, Response
+from .model import Call, Problem, Progress, Result
+
+T = TypeVar("T")
+
+
+class Pending(NamedTuple):
+    """A call to run, and how this request wants its result said. ``reply(result, duration_ms)`` gives the response."""
+
+    call: Call
+    reply: Callable[[Result, float], Response]
+
+
+class Streaming(NamedTuple):
+    """A call whose progress is sent while it runs: ``opening``, a ``frame`` for each Progress, then ``closing``.
+
+    ``refuse`` says a problem that came before the tool ran, as a whole response.
+    """
+
+    call: Call
+    headers: Headers
+    opening: bytes
+    frame: Callable[[Progress], bytes]
+    closing: Callable[[Result, float], bytes]
+    refuse: Callable[[Problem], Response]
+
+
+Reading: TypeAlias = Pending | Streaming | Response
+Reader: TypeAlias = Callable[[Request], Reading]
+
+
+class Route(NamedTuple):
+    """Who reads one method and path. ``open`` paths need no credentials."""
+
+    read: Reader
+    open: bool = False
+
+
+Routes: TypeAlias = Mapping[tuple[str, str], Route]
+"""The route of each (METHOD, path). No patterns: one look in a table finds the reader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What a codec may say about the server it is served from. ``keys`` is true where calls need an API key."""
+
+    keys: bool = False
+
+
+Flow: TypeAlias = Generator[Request | Question, Any, T]
+"""Yield a Request, be sent a Response or a Problem; yield a Question, be sent an Answer; return the value."""
+
+
+def fetch(request: Request) -> Flow[Response | Problem]:
+    """Return what came back for ``request``: the response, or the Problem of not reaching the server."""
+    response: Response | Problem = yield request
+    return response
+
+
+def ask(question: Question) -> Flow[Answer]:
+    """Return what the person answered; without a way to ask that is a refusal. [XL-053]"""
+    answer: Answer = yield question
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One look at a URL while finding out what a server speaks. ``status`` is None when no response came. [XL-005]"""
+
+    protocol: str
+    url: str
+    status: int | None
+    meaning: str
+    accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """A server that was found: what it speaks, where, and what it offers.
+
+    ``site`` is the server's own name for itself (untrusted text). ``memo`` belongs to the codec alone.
+    """
+
+    protocol: str
+    url: str
+    catalog: Catalog
+    site: str = ""
+    memo: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one codec found at a URL: a Peer or None, and every probe it made."""
+
+    peer: Peer | None
+    probes: tuple[Probe, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Codec:
+    """One protocol, both halves.
+
+    ``name`` is the word in code and on the command line, ``title`` what people call it. Server half: ``routes``
+    and ``refuse`` (a problem that arose before any reader saw the request). Client half: ``find``, ``send`` and
+    ``target`` (method and URL of a call, to show before it is sent).
+    """
+
+    name: str
+    title: str
+    routes: Callable[[Catalog, Site], Routes]
+    refuse: Callable[[Problem], Response]
+    find: Callable[[str], Flow[Finding]]
+    send: Callable[[Peer, Call], Flow[Result]]
+    target: Callable[[Peer, Call], str]

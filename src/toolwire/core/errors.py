@@ -1,0 +1,49 @@
+"""The exceptions of toolwire. Expected failures are Problems; these are for misuse, and for tools to raise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .codec import Probe
+
+
+class ToolwireError(Exception):
+    """Anything toolwire raises on purpose."""
+
+
+class DefinitionError(ToolwireError):
+    """A tool, toolkit or setting that cannot be. The text names it and says what to change."""
+
+
+class ConnectError(ToolwireError):
+    """No protocol was found at a URL. ``probes`` is every look that was taken, in order. [XL-005]"""
+
+    def __init__(self, message: str, probes: tuple[Probe, ...] = ()) -> None:
+        super().__init__(message)
+        self.probes = probes
+
+
+class ToolError(ToolwireError):
+    """Raise this in a tool to say why it could not do its work.
+
+    ``message`` is for the user and the model; ``developer_message`` only for the log. ``can_retry`` and
+    ``retry_after_ms`` say whether and when the same call may work; ``additional_prompt_content`` goes to the
+    model with the message. [OTC-028..032]
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        developer_message: str | None = None,
+        can_retry: bool = False,
+        retry_after_ms: int | None = None,
+        additional_prompt_content: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.developer_message = developer_message
+        self.can_retry = can_retry
+        self.retry_after_ms = retry_after_ms
+        self.additional_prompt_content = additional_prompt_content

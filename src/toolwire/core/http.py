@@ -1,0 +1,70 @@
+"""Requests and responses as plain values: what a codec reads and writes, with no network in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from .model import Kind
+
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
+"""Header fields in order; names in lower case."""
+
+JSON: Headers = ((b"content-type", b"application/json"),)
+
+
+class Request(NamedTuple):
+    """One HTTP request.
+
+    ``url`` is absolute on a client and ``/path?query`` on a server. ``id`` is what the server calls this
+    request; it serves as the call id where the caller gave none. (A named tuple: one is made for each call.)
+    """
+
+    method: str
+    url: str
+    headers: Headers = ()
+    body: bytes = b""
+    id: str = ""
+
+
+class Response(NamedTuple):
+    """One HTTP response, whole."""
+
+    status: int
+    headers: Headers = ()
+    body: bytes = b""
+
+
+STATUS: dict[Kind, int] = {
+    Kind.MALFORMED: 400,
+    Kind.UNSUPPORTED_TYPE: 415,
+    Kind.TOO_LARGE: 413,
+    Kind.TOO_SLOW: 408,
+    Kind.NOT_FOUND: 404,
+    Kind.WRONG_METHOD: 405,
+    Kind.UNKNOWN_TOOL: 400,
+    Kind.INVALID_ARGUMENTS: 422,
+    Kind.MISSING_REQUIREMENTS: 400,
+    Kind.UNAUTHORIZED: 401,
+    Kind.FORBIDDEN: 403,
+    Kind.MISDIRECTED: 421,
+    Kind.DENIED: 403,
+    Kind.CONFLICT: 400,
+    Kind.RATE_LIMITED: 429,
+    Kind.OVERLOADED: 503,
+    Kind.TOOL_FAILED: 200,
+    Kind.TIMEOUT: 200,
+    Kind.CANCELLED: 200,
+    Kind.UNREACHABLE: 200,
+    Kind.BAD_ANSWER: 200,
+    Kind.INTERNAL: 200,
+}
+"""The status of each kind of Problem where a protocol does not say otherwise. [OTC-040, OTC-041]"""
+
+
+def header(headers: Headers, name: bytes) -> str:
+    """Return the first value of the field ``name`` (lower case), or ``""``."""
+    for key, value in headers:
+        if key == name:
+            return value.decode("latin-1")
+    return ""

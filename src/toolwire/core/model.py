@@ -1,0 +1,261 @@
+"""The values every half of toolwire speaks of: tools, calls, results.
+
+Rules:
+- Values are frozen; nobody changes a value after it is made.
+- Nothing here knows a wire format. What only one protocol wants to know about a tool lives in ``Tool.hints``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+Json: TypeAlias = Any
+"""A JSON value: None, bool, int, float, str, or a list or dict of them."""
+
+Schema: TypeAlias = Mapping[str, Any]
+"""A JSON Schema (draft 2020-12) as plain data."""
+
+
+class Approval(StrEnum):
+    """How much consent a call needs, from least to most. [XL-040]"""
+
+    AUTO = "auto"
+    PER_CALL = "per-call"
+    DENY = "deny"
+
+
+class Cost(StrEnum):
+    """What a call costs the person it runs for, as the site declares it. [XL-031]"""
+
+    FREE = "free"
+    CREDITS = "credits"
+    PAID = "paid"
+
+
+_WINDOW = re.compile(r"([1-9][0-9]{0,5})(ms|s|m|h|d)")
+_UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimit:
+    """At most ``max`` calls in any ``window`` for one user of one tool; ``window`` reads like ``"30s"`` or ``"1m"``.
+
+    Raises:
+        ValueError: ``max`` is outside 1..1,000,000, or ``window`` is not 100 ms to 30 d. [XL-060]
+    """
+
+    max: int
+    window: str
+
+    def __post_init__(self) -> None:
+        if type(self.max) is not int or not 1 <= self.max <= 1_000_000:
+            raise ValueError(f"a rate limit's max is an integer from 1 to 1,000,000, not {self.max!r}")
+        match = _WINDOW.fullmatch(self.window)
+        if match is None or not 0.1 <= int(match[1]) * _UNIT_S[match[2]] <= 30 * 86_400:
+            raise ValueError(
+                f'a rate limit\'s window reads like "30s" or "1m", from "100ms" to "30d", not {self.window!r}'
+            )
+
+    @property
+    def window_s(self) -> float:
+        """The window in seconds."""
+        match = _WINDOW.fullmatch(self.window)
+        assert match is not None
+        return int(match[1]) * _UNIT_S[match[2]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authorization:
+    """A token a tool needs from the caller: the provider's id and the OAuth scopes it must carry. [OTC-016]"""
+
+    id: str
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirements:
+    """What a call must bring besides its arguments. Empty means nothing. [OTC-013]"""
+
+    authorization: tuple[Authorization, ...] = ()
+    secrets: tuple[str, ...] = ()
+    user_id: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.authorization or self.secrets or self.user_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One thing that can be called.
+
+    ``input_schema`` describes one object, the arguments. ``output_schema`` is ``{}`` for any value and ``None``
+    for a tool that returns nothing. ``approval`` is ``None`` where nobody declared one; consent then asks.
+    ``safe`` means that a call only reads. ``timeout_s`` ``None`` leaves the limit to whoever runs the tool.
+    """
+
+    name: str
+    description: str = ""
+    toolkit: str = ""
+    version: str = "1.0.0"
+    input_schema: Schema = field(default_factory=dict)
+    output_schema: Schema | None = field(default_factory=dict)
+    output_name: str = "result"
+    safe: bool = False
+    approval: Approval | None = None
+    blanket_allowed: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    hint: str = ""
+    cost: Cost | None = None
+    rate_limit: RateLimit | None = None
+    requirements: Requirements = field(default_factory=Requirements)
+    timeout_s: float | None = None
+    streams: bool = False
+    deprecated: bool = False
+    hints: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """``Toolkit.name@version``, the name that is unique in a catalog; dashes become underscores. [OTC-001, A-47]"""
+        return f"{self.toolkit}.{self.name}".replace("-", "_") + f"@{self.version}"
+
+    @property
+    def parameters(self) -> Mapping[str, Schema]:
+        """The schema of each argument by name, in the order they were declared."""
+        properties: Mapping[str, Schema] = self.input_schema.get("properties") or {}
+        return properties
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The names of the arguments a call cannot leave out."""
+        return tuple(self.input_schema.get("required") or ())
+
+
+class Secret:
+    """A text that never shows itself: its ``repr``, ``str`` and format are ``***``; ``reveal()`` gives the text. [D-26]"""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text itself, for the one place that must send it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "***"
+
+    def __eq__(self, other: object) -> bool:
+        from hmac import compare_digest
+
+        return isinstance(other, Secret) and compare_digest(self._text.encode(), other._text.encode())
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._text))
+
+    def __reduce__(self) -> str:
+        raise TypeError("a Secret is not pickled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What came with a call besides its arguments: who calls, and what the tool's requirements asked for. [OTC-023]"""
+
+    principal: str = "anonymous"
+    call_id: str = ""
+    trace_id: str = ""
+    tokens: Mapping[str, Secret] = field(default_factory=dict)
+    secrets: Mapping[str, Secret] = field(default_factory=dict)
+    user_id: str | None = None
+    user_info: Mapping[str, Any] = field(default_factory=dict)
+
+
+ANONYMOUS = Context()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One wish to run a tool. ``call_id`` is the caller's idempotency key, or one the server made."""
+
+    tool: Tool
+    arguments: Mapping[str, Json]
+    call_id: str = ""
+    context: Context = ANONYMOUS
+
+
+class Kind(StrEnum):
+    """Why a call has no value. One word for each reason, whatever the protocol."""
+
+    MALFORMED = "malformed"
+    UNSUPPORTED_TYPE = "unsupported_type"
+    TOO_LARGE = "too_large"
+    TOO_SLOW = "too_slow"
+    NOT_FOUND = "not_found"
+    WRONG_METHOD = "wrong_method"
+    UNKNOWN_TOOL = "unknown_tool"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    MISSING_REQUIREMENTS = "missing_requirements"
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    MISDIRECTED = "misdirected"
+    DENIED = "denied"
+    CONFLICT = "conflict"
+    RATE_LIMITED = "rate_limited"
+    OVERLOADED = "overloaded"
+    TOOL_FAILED = "tool_failed"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    UNREACHABLE = "unreachable"
+    BAD_ANSWER = "bad_answer"
+    INTERNAL = "internal"
+
+
+AFTER_START = frozenset({Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.INTERNAL})
+"""The kinds that mean the tool had started: whether it did its work is then the tool's word, or unknown. [OTC-041]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a tool returned, as JSON data."""
+
+    value: Json
+
+    ok = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Why a call has no value, said in one sentence a person can act on.
+
+    ``developer_message`` is for the log of whoever runs the tool and reaches neither a model nor a user.
+    ``can_retry`` is False unless the one who failed said otherwise. ``retry_after_ms`` is in milliseconds.
+    ``parameter_errors`` names each refused argument. ``details`` is JSON data for programs. [OTC-028..032]
+    """
+
+    kind: Kind
+    message: str
+    developer_message: str | None = None
+    can_retry: bool = False
+    retry_after_ms: int | None = None
+    additional_prompt_content: str | None = None
+    parameter_errors: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, Json] = field(default_factory=dict)
+
+    ok = False
+
+
+Result: TypeAlias = Value | Problem
+"""How a call ends: with a Value, or with a Problem that says why not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One piece a running tool sent before its result. ``event`` names its sort for protocols that have names."""
+
+    value: Json
+    event: str = "data"

@@ -1,0 +1,47 @@
+"""What a docstring says of a function, its parameters and its result; and what a name says where there is none."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Docstring:
+    """The texts of a docstring: ``description`` keeps its paragraphs, the others are one line each."""
+
+    description: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    returns: str = ""
+
+
+def read_docstring(text: str) -> Docstring:
+    """Return the parts of a docstring in Google, NumPy or reST style; one that is none of them is all description."""
+    from docstring_parser import ParseError, parse
+
+    text = inspect.cleandoc(text)
+    try:
+        parsed = parse(text)
+    except ParseError:
+        return Docstring(description=text)
+    parameters = {
+        name.strip().lstrip("*"): _one_line(entry.description)
+        for entry in parsed.params
+        for name in entry.arg_name.split(",")
+    }
+    returns = _one_line(parsed.returns.description) if parsed.returns else ""
+    return Docstring(description=(parsed.description or "").strip(), parameters=parameters, returns=returns)
+
+
+def sentence(name: str) -> str:
+    """Return a name as a short sentence, for a tool or a parameter that nobody described. [OTC-004, OTC-011]"""
+    words = " ".join(_HUMP.sub(" ", name).replace("_", " ").replace("-", " ").split()) or name
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def _one_line(text: str | None) -> str:
+    return " ".join((text or "").split())

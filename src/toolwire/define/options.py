@@ -1,0 +1,145 @@
+"""What an author may say of a tool besides its function, and what is refused of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, Literal, TypedDict
+
+from ..core.catalog import VERSION
+from ..core.errors import DefinitionError
+from ..core.model import Approval, Cost, RateLimit, Requirements
+
+
+class Options(TypedDict, total=False):
+    """The options of ``@tool``; all may be left out.
+
+    ``name`` and ``description`` come from the function otherwise, ``version`` from the toolkit. ``approval`` not
+    given leaves it to whoever asks for consent. ``safe`` (a call only reads) not given means: approval is automatic
+    and nothing is destroyed. ``rate_limit`` may be ``(max, window)``. ``timeout_s`` is in seconds. ``inline`` says
+    that a sync function is quick enough to run on the event loop, without a thread of its own. ``hints`` is for
+    one protocol each, by its name.
+    """
+
+    name: str
+    description: str
+    version: str
+    approval: Approval | Literal["auto", "per-call"] | None
+    blanket_allowed: bool
+    destructive: bool
+    idempotent: bool
+    safe: bool | None
+    hint: str
+    cost: Cost | Literal["free", "credits", "paid"] | None
+    rate_limit: RateLimit | tuple[int, str] | Mapping[str, Any] | None
+    requirements: Requirements
+    timeout_s: float | None
+    inline: bool
+    deprecated: bool
+    output_name: str
+    hints: Mapping[str, Any]
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "name": (str,),
+    "description": (str,),
+    "version": (str,),
+    "approval": (str, type(None)),
+    "blanket_allowed": (bool,),
+    "destructive": (bool,),
+    "idempotent": (bool,),
+    "safe": (bool, type(None)),
+    "hint": (str,),
+    "cost": (str, type(None)),
+    "rate_limit": (RateLimit, tuple, Mapping, type(None)),
+    "requirements": (Requirements,),
+    "timeout_s": (int, float, type(None)),
+    "inline": (bool,),
+    "deprecated": (bool,),
+    "output_name": (str,),
+    "hints": (Mapping,),
+}
+_PASSED_ON = (
+    "blanket_allowed",
+    "destructive",
+    "idempotent",
+    "hint",
+    "requirements",
+    "deprecated",
+    "output_name",
+    "hints",
+)
+
+
+def read_options(options: Options, where: str) -> dict[str, Any]:
+    """Return what ``options`` decide of a Tool, as keyword arguments; name, description and inline are not among them.
+
+    Raises:
+        DefinitionError: an option does not exist, or its value cannot be.
+    """
+    given = dict(options)
+    for key, value in given.items():
+        if key not in _TYPES:
+            raise DefinitionError(f"{where} has no option {key!r}; there are: {', '.join(_TYPES)}.")
+        if not isinstance(value, _TYPES[key]) or (isinstance(value, bool) and bool not in _TYPES[key]):
+            kinds = " or ".join(kind.__name__ for kind in _TYPES[key] if kind is not type(None))
+            raise DefinitionError(f"{where}: the option {key!r} is a {kinds}, not {value!r}.")
+    facts: dict[str, Any] = {key: given[key] for key in _PASSED_ON if key in given}
+    facts["approval"] = approval = _approval(options.get("approval"), where)
+    facts["safe"] = _safe(options, approval, where)
+    facts["cost"] = _cost(options.get("cost"), where)
+    facts["rate_limit"] = _rate_limit(options.get("rate_limit"), where)
+    facts["timeout_s"] = _timeout(options.get("timeout_s"), where)
+    if not facts.get("output_name", "result"):
+        raise DefinitionError(f"{where}: the option 'output_name' is empty; leave it out to call the result 'result'.")
+    return facts
+
+
+def read_version(version: str, where: str) -> str:
+    """Return ``version`` if it reads like ``1.0.0``. [OTC-005]
+
+    Raises:
+        DefinitionError: it does not.
+    """
+    if VERSION.fullmatch(version) is None:
+        raise DefinitionError(f"{where} has the version {version!r}; a version is three numbers, such as 1.0.0.")
+    return version
+
+
+def _approval(approval: str | None, where: str) -> Approval | None:
+    if approval in (None, Approval.AUTO, Approval.PER_CALL):
+        return approval and Approval(approval)
+    raise DefinitionError(f'{where}: approval is "auto" or "per-call", not {str(approval)!r}.')
+
+
+def _safe(options: Options, approval: Approval | None, where: str) -> bool:
+    safe, destructive = options.get("safe"), options.get("destructive", False)
+    if safe and destructive:
+        raise DefinitionError(f"{where} cannot be both safe and destructive: a safe tool only reads.")
+    return (approval is Approval.AUTO and not destructive) if safe is None else safe
+
+
+def _cost(cost: str | None, where: str) -> Cost | None:
+    if cost is None or cost in tuple(Cost):
+        return cost and Cost(cost)
+    raise DefinitionError(f'{where}: cost is "free", "credits" or "paid", not {cost!r}.')
+
+
+def _rate_limit(limit: RateLimit | tuple[int, str] | Mapping[str, Any] | None, where: str) -> RateLimit | None:
+    if limit is None or isinstance(limit, RateLimit):
+        return limit
+    try:
+        if isinstance(limit, Mapping):
+            return RateLimit(**limit)
+        most, window = limit
+        return RateLimit(max=most, window=window)
+    except ValueError as error:
+        raise DefinitionError(f"{where}: {error}.") from None
+    except TypeError:
+        raise DefinitionError(f'{where}: a rate limit is (max, window), such as (60, "1m"), not {limit!r}.') from None
+
+
+def _timeout(timeout_s: float | None, where: str) -> float | None:
+    if timeout_s is None or (timeout_s > 0 and isfinite(timeout_s)):
+        return timeout_s
+    raise DefinitionError(f"{where}: timeout_s is a number of seconds above 0, not {timeout_s!r}.")

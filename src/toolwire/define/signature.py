@@ -1,0 +1,184 @@
+"""What Python knows of a callable: its parameters with their types, what it returns, and how it runs.
+
+**Rules**
+
+- What cannot be said in a schema is refused here, when the tool is defined, in one sentence.
+- Nothing of pydantic: types are only looked up, not understood.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from ..core.errors import DefinitionError
+from ..core.model import Context
+
+MISSING: Any = inspect.Parameter.empty
+"""Stands for a default that is not there; ``None`` is a default like any other."""
+
+_VARIADIC = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+_SYNC_STREAMS = (Iterator, Generator)
+_ASYNC_STREAMS = (AsyncIterator, AsyncGenerator, AsyncIterable)
+
+
+class FunctionKind(StrEnum):
+    """How a function gives its result: at once, awaited, or piece by piece."""
+
+    SYNC = "sync"
+    ASYNC = "async"
+    GENERATOR = "generator"
+    ASYNC_GENERATOR = "async generator"
+
+    @property
+    def streams(self) -> bool:
+        """Whether calling the function gives an iterator rather than the result."""
+        return self in (FunctionKind.GENERATOR, FunctionKind.ASYNC_GENERATOR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One argument a caller may give. ``annotation`` is ``Any`` where there is none."""
+
+    name: str
+    annotation: Any
+    default: Any = MISSING
+
+    @property
+    def required(self) -> bool:
+        """Whether a call must bring this argument."""
+        return self.default is MISSING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """``returns`` is the type of the result, or of each yielded item; ``context`` the parameter that is injected."""
+
+    kind: FunctionKind
+    parameters: tuple[Parameter, ...]
+    returns: Any
+    context: str | None = None
+
+
+Names: TypeAlias = Mapping[str, Any]
+"""Names that annotations may use besides the function's globals: the locals where the function was defined."""
+
+
+def described(function: Callable[..., Any]) -> Any:
+    """Return the function or class whose name, text and annotations describe ``function``."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isroutine(function) or inspect.isclass(function):
+        return function
+    return type(function).__call__
+
+
+def read_signature(function: Callable[..., Any], names: Names, where: str) -> Signature:
+    """Return what Python knows of ``function``.
+
+    Raises:
+        DefinitionError: a parameter or an annotation cannot be described.
+    """
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        raise DefinitionError(
+            f"{where} does not say what its parameters are: wrap it in a function that does."
+        ) from None
+    hints = _hints(described(function), names, where)
+    taken: list[Parameter] = []
+    context = None
+    for parameter in parameters.values():
+        annotation = hints.get(parameter.name, Any)
+        if parameter.kind in _VARIADIC:
+            spelled = _VARIADIC[parameter.kind] + parameter.name
+            raise DefinitionError(
+                f"{where} takes {spelled}, which no schema can describe: name each parameter instead."
+            )
+        if not _is_context(annotation):
+            taken.append(Parameter(name=parameter.name, annotation=annotation, default=parameter.default))
+        elif context is None:
+            context = parameter.name
+        else:
+            raise DefinitionError(f"{where} takes the Context twice, as {context!r} and {parameter.name!r}: keep one.")
+    kind, returns = _result(function, hints.get("return", Any), where)
+    return Signature(kind=kind, parameters=tuple(taken), returns=returns, context=context)
+
+
+def by_keyword(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``function`` callable with keywords alone, positional-only parameters included."""
+    parameters = inspect.signature(function).parameters.values()
+    positional = [(each.name, each.default) for each in parameters if each.kind is each.POSITIONAL_ONLY]
+    if not positional:
+        return function
+
+    def call(**keywords: Any) -> Any:
+        arguments = [keywords.pop(name, default) for name, default in positional]
+        return function(*arguments, **keywords)
+
+    return call
+
+
+def _hints(function: Any, names: Names, where: str) -> dict[str, Any]:
+    target = function.__init__ if inspect.isclass(function) else function
+    try:
+        try:
+            hints = typing.get_type_hints(target, include_extras=True)
+        except NameError:
+            known = {**names, **getattr(inspect.unwrap(target), "__globals__", {})}
+            hints = typing.get_type_hints(target, known, include_extras=True)
+    except NameError as error:
+        raise DefinitionError(
+            f"{where} is annotated with {error.name!r}, which is not defined there: import it, or define it first."
+        ) from None
+    except Exception as error:  # noqa: BLE001 - an annotation in quotes may run any expression
+        raise DefinitionError(f"{where} has an annotation that cannot be evaluated: {error}.") from None
+    return {**hints, "return": function} if inspect.isclass(function) else hints
+
+
+def _is_context(annotation: Any) -> bool:
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return set(typing.get_args(annotation)) == {Context, type(None)}
+    return annotation is Context
+
+
+def _result(function: Callable[..., Any], annotation: Any, where: str) -> tuple[FunctionKind, Any]:
+    kind = _kind(function)
+    origin = typing.get_origin(annotation) or annotation
+    if kind is FunctionKind.SYNC and origin in _SYNC_STREAMS:
+        kind = FunctionKind.GENERATOR
+    elif kind is FunctionKind.SYNC and origin in _ASYNC_STREAMS:
+        kind = FunctionKind.ASYNC_GENERATOR
+    elif kind is FunctionKind.ASYNC and origin in (*_SYNC_STREAMS, *_ASYNC_STREAMS):
+        raise DefinitionError(f"{where} is a coroutine that returns an iterator: yield in it, or return a list.")
+    if not kind.streams or annotation is Any:
+        return kind, annotation
+    if origin not in (*_SYNC_STREAMS, *_ASYNC_STREAMS, Iterable):
+        raise DefinitionError(f"{where} yields, so annotate what it yields: Iterator[...] or AsyncIterator[...].")
+    return kind, (*typing.get_args(annotation), Any)[0]
+
+
+def _kind(function: Callable[..., Any]) -> FunctionKind:
+    target = described(function)
+    if inspect.isasyncgenfunction(target):
+        return FunctionKind.ASYNC_GENERATOR
+    if inspect.iscoroutinefunction(target):
+        return FunctionKind.ASYNC
+    return FunctionKind.GENERATOR if inspect.isgeneratorfunction(target) else FunctionKind.SYNC

@@ -1,0 +1,95 @@
+"""A toolkit: Python functions under one title, each a tool."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, Unpack, overload
+
+from ..core.catalog import VERSION, Catalog, identifier
+from ..core.errors import DefinitionError
+from .function import Function, define
+from .options import Options
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Toolkit:
+    """Functions that are served together.
+
+    ``title`` is for people; in the ids of its tools a toolkit is called by the letters and digits of it. A tool
+    has the toolkit's ``version`` unless it gives its own.
+    """
+
+    __slots__ = ("_catalog", "_functions", "description", "title", "version")
+
+    def __init__(self, title: str, *, version: str = "1.0.0", description: str = "") -> None:
+        self.title = title
+        self.version = version
+        self.description = description
+        self._functions: dict[str, Function] = {}
+        self._catalog: Catalog | None = None
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """The functions in the order they were added."""
+        return tuple(self._functions.values())
+
+    def catalog(self) -> Catalog:
+        """Return what the toolkit offers now; the same object until a function is added."""
+        if self._catalog is None:
+            tools = tuple(function.tool for function in self._functions.values())
+            self._catalog = Catalog(title=self.title, version=self.version, description=self.description, tools=tools)
+        return self._catalog
+
+    @overload
+    def tool(self, function: F, /) -> F: ...
+
+    @overload
+    def tool(self, /, **options: Unpack[Options]) -> Callable[[F], F]: ...
+
+    def tool(self, function: F | None = None, /, **options: Unpack[Options]) -> F | Callable[[F], F]:
+        """Make a tool of the decorated function, which stays what it was: ``@kit.tool`` or ``@kit.tool(...)``.
+
+        Raises:
+            DefinitionError: it cannot be one; the sentence says why and what to do.
+        """
+        if function is not None:
+            self._add(function, options, _names_of_caller())
+            return function
+
+        def decorate(function: F) -> F:
+            self._add(function, options, _names_of_caller())
+            return function
+
+        return decorate
+
+    def add(self, function: Callable[..., Any], **options: Unpack[Options]) -> Function:
+        """Make a tool of ``function``: a function from elsewhere, a bound method, or any callable with a signature.
+
+        Raises:
+            DefinitionError: it cannot be one; the sentence says why and what to do. [OTC-002, OTC-003, OTC-005]
+        """
+        return self._add(function, options, _names_of_caller())
+
+    def _add(self, function: Callable[..., Any], options: Options, names: Mapping[str, Any]) -> Function:
+        if not callable(function):
+            raise DefinitionError(f"{function!r} is not a function; options go by name, as in @kit.tool(name='...').")
+        version = self.version if VERSION.fullmatch(self.version) else "1.0.0"
+        defined = define(function, options, toolkit=identifier(self.title), version=version, names=names)
+        id_ = defined.tool.id
+        if id_ in self._functions:
+            raise DefinitionError(
+                f"{defined.tool.name}() is a second tool with the id {id_}: give it another name or version."
+            )
+        self._functions[id_] = defined
+        self._catalog = None
+        return defined
+
+
+def _names_of_caller() -> Mapping[str, Any]:
+    """Return the local names where a method of Toolkit was called, for annotations in quotes. [Empty if unknown]"""
+    frame = inspect.currentframe()
+    for _ in range(2):
+        frame = frame and frame.f_back
+    return dict(frame.f_locals) if frame else {}

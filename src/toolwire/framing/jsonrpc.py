@@ -1,0 +1,71 @@
+"""JSON-RPC 2.0 messages: what every protocol that speaks it shares."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from toolwire.core.model import Json, Kind, Problem
+
+from .jsontext import kind_of
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+
+CODES: dict[Kind, int] = {
+    Kind.MALFORMED: INVALID_REQUEST,
+    Kind.UNSUPPORTED_TYPE: INVALID_REQUEST,
+    Kind.UNKNOWN_TOOL: METHOD_NOT_FOUND,
+    Kind.INVALID_ARGUMENTS: INVALID_PARAMS,
+    Kind.CONFLICT: INVALID_PARAMS,
+    Kind.MISSING_REQUIREMENTS: INVALID_PARAMS,
+    Kind.UNAUTHORIZED: 401,
+    Kind.FORBIDDEN: 403,
+    Kind.DENIED: 403,
+    Kind.NOT_FOUND: 404,
+    Kind.WRONG_METHOD: 405,
+    Kind.TOO_SLOW: 408,
+    Kind.TOO_LARGE: 413,
+    Kind.MISDIRECTED: 421,
+    Kind.RATE_LIMITED: 429,
+    Kind.OVERLOADED: 503,
+}
+"""The code of each kind of Problem; any other is 500, the tool's failure. [A-13]"""
+
+FAILED = 500
+
+
+class Message(NamedTuple):
+    """A request or notification. ``params`` is as sent; ``id`` is None where there was none or it was null."""
+
+    method: str
+    params: Json
+    id: str | int | float | None
+    expects_answer: bool
+
+
+def read(data: dict[str, Json]) -> Message | Problem:
+    """Return the message in ``data``, or a Problem that says what no JSON-RPC request looks like.
+
+    ``jsonrpc`` may be "2.0", "2.0.0" or missing, as real implementations send it. [S-4, A-18]
+    """
+    if data.get("jsonrpc", "2.0") not in ("2.0", "2.0.0"):
+        return _invalid('"jsonrpc" must be "2.0"')
+    method = data.get("method")
+    if not isinstance(method, str) or not method:
+        return _invalid('"method" must be the name of what to call, as a string')
+    id_ = data.get("id")
+    if id_ is not None and (isinstance(id_, bool) or not isinstance(id_, str | int | float)):
+        return _invalid(f'"id" must be a string or a number, not {kind_of(id_)}')
+    return Message(method, data.get("params"), id_, "id" in data)
+
+
+def id_of(data: Json) -> str | int | float | None:
+    """Return the id to answer a broken message with: its own where that is legal, else None."""
+    id_ = data.get("id") if isinstance(data, dict) else None
+    return id_ if isinstance(id_, str | int | float) and not isinstance(id_, bool) else None
+
+
+def _invalid(what: str) -> Problem:
+    return Problem(kind=Kind.MALFORMED, message=f"This is not a JSON-RPC request: {what}.")

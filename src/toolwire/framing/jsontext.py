@@ -1,0 +1,129 @@
+"""JSON text to data and back, strict and bounded.
+
+Rules:
+- NaN, Infinity, numbers that overflow, invalid UTF-8 and lone surrogates are refused. [S-16, D-16]
+- Integers stay exact whatever their size, up to 4,300 digits. [CV-33, D-16]
+- Nothing deeper than 200 is parsed. [XL-012]
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import NoReturn
+
+import orjson
+
+from toolwire.core.http import Request, header
+from toolwire.core.model import Json, Kind, Problem
+
+MAX_DEPTH = 200
+
+_LONG_NUMBER = re.compile(rb"[0-9]{18}").search
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)  # possessive: linear on any bytes
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_JSON_TYPES = ("application/json", "text/json")
+
+
+def read(text: bytes) -> Json | Problem:
+    """Return the data of a JSON text, or a Problem that says what is wrong with it."""
+    if text.count(b"[") + text.count(b"{") > MAX_DEPTH and _too_deep(text):
+        return Problem(kind=Kind.MALFORMED, message=f"The JSON is nested deeper than {MAX_DEPTH} levels.")
+    try:
+        if _LONG_NUMBER(text) is None:
+            return orjson.loads(text)
+        return _read_exact(text)
+    except (ValueError, RecursionError) as error:
+        return Problem(kind=Kind.MALFORMED, message=f"The body is not valid JSON: {_reason(error)}.")
+
+
+def read_object(request: Request) -> dict[str, Json] | Problem:
+    """Return the JSON object that ``request`` carries, or a Problem: wrong type, wrong JSON, not an object. [A-29]"""
+    media = header(request.headers, b"content-type").partition(";")[0].strip().lower()
+    if media not in _JSON_TYPES and not (media.startswith("application/") and media.endswith("+json")):
+        return Problem(
+            kind=Kind.UNSUPPORTED_TYPE,
+            message=f"Send the body as application/json, not {media[:100] or 'without a content type'}.",
+        )
+    data = read(request.body)
+    if isinstance(data, dict | Problem):
+        return data
+    return Problem(kind=Kind.MALFORMED, message=f"The body must be a JSON object, not {kind_of(data)}.")
+
+
+def write(data: Json) -> bytes:
+    """Return ``data`` as compact UTF-8 JSON.
+
+    Raises:
+        TypeError: something in ``data`` is not JSON data.
+    """
+    try:
+        return orjson.dumps(data)
+    except TypeError:  # an integer beyond 64 bits, or an integer key: rare, and the standard library writes both
+        return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_refuse).encode()
+
+
+def kind_of(data: Json) -> str:
+    """Return the JSON name of the type of ``data``, with its article, for a sentence."""
+    match data:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+        case _:
+            return "an object"
+
+
+def _too_deep(text: bytes) -> bool:
+    brackets = _STRING.sub(b"", text).translate(None, _NOT_BRACKETS)
+    for _ in range(MAX_DEPTH):
+        inner = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(inner) == len(brackets):
+            return False  # nothing left, or unbalanced: the parser says where
+        brackets = inner
+    return len(brackets) > 0
+
+
+def _read_exact(text: bytes) -> Json:
+    data = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+    json.dumps(data, ensure_ascii=False).encode()  # raises on a lone surrogate, which the decoder lets through
+    return data
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("a number is too large")
+    return number
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _refuse(data: object) -> NoReturn:
+    raise TypeError(f"{type(data).__name__} is not JSON data")
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case UnicodeError():
+            return "it is not valid UTF-8"
+        case json.JSONDecodeError():
+            return f"{error.msg} at line {error.lineno} column {error.colno}"
+        case _:
+            return str(error) or type(error).__name__
+
+
+def member(data: Mapping[str, Json], name: str) -> Mapping[str, Json]:
+    """Return the object under ``name``, or an empty one where there is none or it is something else."""
+    value = data.get(name)
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,67 @@
+"""Server-sent events: frames out, and events back from any cutting of the bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+MAX_EVENT = 1 << 20
+
+
+class Event(NamedTuple):
+    """One event: its name (``message`` where none was given) and its data, lines joined by a newline."""
+
+    name: str
+    data: str
+
+
+def write(name: str, data: bytes) -> bytes:
+    """Return one frame, exactly ``event:NAME`` and ``data:DATA``; ``data`` holds no line break. [A-28]"""
+    return b"event:" + name.encode() + b"\ndata:" + data + b"\n\n"
+
+
+class Decoder:
+    """Turns chunks of a stream into events, whatever way the chunks were cut.
+
+    Raises:
+        ValueError: from ``feed``, when one event is larger than 1 MiB.
+    """
+
+    def __init__(self) -> None:
+        self._pending = b""
+        self._name = ""
+        self._data: list[str] = []
+        self._size = 0
+        self._after_cr = False
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """Yield each event that ``chunk`` completes, in order."""
+        if self._after_cr and chunk:
+            chunk = chunk.removeprefix(b"\n")
+            self._after_cr = False
+        self._after_cr = chunk.endswith(b"\r")
+        text = self._pending + chunk
+        lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._pending = lines.pop()
+        if self._size + len(self._pending) > MAX_EVENT:
+            raise ValueError(f"an event is larger than {MAX_EVENT} bytes")
+        for line in lines:
+            event = self._line(line)
+            if event is not None:
+                yield event
+
+    def _line(self, line: bytes) -> Event | None:
+        if not line:
+            event = Event(self._name or "message", "\n".join(self._data)) if self._data else None
+            self._name, self._data, self._size = "", [], 0
+            return event
+        self._size += len(line)
+        if self._size > MAX_EVENT:
+            raise ValueError(f"an event is larger than {MAX_EVENT} bytes")
+        field, _, value = line.partition(b":")
+        text = value.removeprefix(b" ").decode("utf-8", "replace")
+        if field == b"event":
+            self._name = text
+        elif field == b"data":
+            self._data.append(text)
+        return None

@@ -1,0 +1,115 @@
+"""The ``x-llm`` object: what a site says of consent, cost and use, on every wire that has room for it.
+
+Rules:
+- Reading fails closed, member by member: one bad member never changes the meaning of another. [XL-035]
+- What is unknown is ignored; what is missing means the default. [XL-032, XL-037]
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from toolwire.core.model import Approval, Cost, Json, RateLimit, Tool
+
+DEFAULT_LIMIT = RateLimit(max=60, window="1m")
+
+
+class Policy(NamedTuple):
+    """What an ``x-llm`` object says of one tool; ``approval`` None means that it inherits the site's."""
+
+    exposed: bool = True
+    approval: Approval | None = None
+    blanket_allowed: bool = False
+    destructive: bool = False
+    rate_limit: RateLimit | None = None
+    hint: str = ""
+    cost: Cost | None = None
+    idempotent: bool = False
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of a Tool that this policy decides."""
+        members = self._asdict()
+        del members["exposed"]
+        return members
+
+
+HIDDEN = Policy(exposed=False, approval=Approval.PER_CALL)
+
+
+def write(tool: Tool) -> dict[str, Json]:
+    """Return the ``x-llm`` object that says what ``tool`` declares; what is at its default is left out. [XL-031]"""
+    data: dict[str, Json] = {"enabled": True}
+    if tool.approval is not None:
+        data["approval"] = "auto" if tool.approval is Approval.AUTO else "per-call"
+    if tool.blanket_allowed:
+        data["blanketApprovalAllowed"] = True
+    if tool.destructive:
+        data["destructive"] = True
+    if tool.idempotent:
+        data["idempotent"] = True
+    if tool.rate_limit is not None:
+        data["rateLimit"] = {"max": tool.rate_limit.max, "window": tool.rate_limit.window}
+    if tool.hint:
+        data["hint"] = tool.hint
+    if tool.cost is not None:
+        data["costIndicator"] = tool.cost.value
+    return data
+
+
+def read(data: Json) -> Policy:
+    """Return the policy of an ``x-llm`` object, or of the shorthand ``true`` or ``false``. [XL-035, XL-036]"""
+    if data is True:
+        return Policy()
+    if not isinstance(data, dict):
+        return HIDDEN
+    approval, blanket = _consent(data)
+    return Policy(
+        exposed=data.get("enabled", True) is True,
+        approval=approval,
+        blanket_allowed=blanket,
+        destructive=data.get("destructive", False) is not False,
+        rate_limit=_rate_limit(data),
+        hint=hint if isinstance(hint := data.get("hint", ""), str) else "",
+        cost=_cost(data),
+        idempotent=data.get("idempotent") is True,
+    )
+
+
+def read_approval(text: Json) -> Approval:
+    """Return a site's ``defaultApproval``; what is missing or unknown is per-call. [XL-027]"""
+    return Approval.AUTO if text == "auto" else Approval.PER_CALL
+
+
+def _consent(data: dict[str, Json]) -> tuple[Approval | None, bool]:
+    blanket = data.get("blanketApprovalAllowed") is True
+    if "approval" not in data:
+        return None, blanket
+    match data["approval"]:
+        case "auto":
+            return Approval.AUTO, blanket
+        case "per-call":
+            return Approval.PER_CALL, blanket
+        case _:
+            return Approval.PER_CALL, False
+
+
+def _rate_limit(data: dict[str, Json]) -> RateLimit | None:
+    if "rateLimit" not in data:
+        return None
+    try:
+        match data["rateLimit"]:
+            case {"max": int(most), "window": str(window)}:
+                return RateLimit(max=most, window=window)
+            case int(most):
+                return RateLimit(max=most, window="1m")
+            case _:
+                return DEFAULT_LIMIT
+    except ValueError:
+        return DEFAULT_LIMIT
+
+
+def _cost(data: dict[str, Json]) -> Cost | None:
+    if "costIndicator" not in data:
+        return None
+    value = data["costIndicator"]
+    return Cost(value) if isinstance(value, str) and value in set(Cost) else Cost.PAID

@@ -1,0 +1,199 @@
+"""The tools of a catalog as MCP lists them, and back.
+
+Rules:
+- What a foreign server says in ``annotations`` is kept as a hint and never makes a tool safe.
+- A tool that cannot be read is left out; the others stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple, TypeAlias
+
+from toolwire.core.catalog import NAME, VERSION, Catalog, identifier
+from toolwire.core.model import Json, Schema, Tool
+from toolwire.framing import xllm
+from toolwire.framing.jsontext import member
+from toolwire.framing.jsontext import write as to_json
+
+from .headers import mirror
+from .revision import IDENTITY_META, POLICY_META
+
+_FOREIGN_REFERENCE = re.compile(rb'"\$ref":"(?!#/\$defs/)')
+
+
+class Identity(NamedTuple):
+    """What a tool is called in a catalog."""
+
+    toolkit: str
+    name: str
+    version: str = "1.0.0"
+
+
+Naming: TypeAlias = Callable[[dict[str, Json], Identity], Identity]
+
+
+def write(catalog: Catalog) -> list[Json]:
+    """Return the ``tools`` of a ``tools/list``: the newest version of each, under its unique name. [XL-070, XL-076]"""
+    return [_write_tool(name, tool) for name, tool in catalog.names.items()]
+
+
+def read(server: Mapping[str, Json], description: str, entries: Iterable[Json]) -> Catalog:
+    """Return the catalog that a server's ``serverInfo`` and listed tools make. [XL-076]
+
+    Names that are not legal here are made so; ``Tool.hints["mcp"]["name"]`` stays as the server wrote it.
+    """
+    title = server.get("title") or server.get("name")
+    title = title if isinstance(title, str) and title else "Tools"
+    version = server.get("version")
+    version = version if isinstance(version, str) and version else "1.0.0"
+    listed = _legal_names(entries)
+    try:
+        tools = _read_tools(listed, identifier(title), _declared)
+        return Catalog(title=title, version=version, description=description, tools=tools)
+    except ValueError:  # declared toolkits can make two names meet; the names on the wire cannot
+        tools = _read_tools(listed, identifier(title), _as_listed)
+        return Catalog(title=title, version=version, description=description, tools=tools)
+
+
+def is_wrapped(tool: Tool) -> bool:
+    """Say whether results go as ``{"result": value}``: MCP's structured content is an object, our value may be any."""
+    return tool.output_schema is not None and tool.output_schema.get("type") != "object"
+
+
+def _write_tool(name: str, tool: Tool) -> dict[str, Json]:
+    policy = xllm.write(tool)
+    if tool.safe:
+        policy["readOnly"] = True
+    identity = {"toolkit": tool.toolkit, "name": tool.name, "version": tool.version, "wrapped": is_wrapped(tool)}
+    data: dict[str, Json] = {
+        "name": name,
+        "description": f"{tool.description}\n{tool.hint}" if tool.hint else tool.description,
+        "inputSchema": {**tool.input_schema, "type": "object"},
+        "annotations": {
+            "readOnlyHint": tool.safe,
+            "destructiveHint": tool.destructive,
+            "idempotentHint": tool.idempotent or tool.safe,
+            "openWorldHint": True,
+        },
+        "_meta": {POLICY_META: policy, IDENTITY_META: identity},
+    }
+    if tool.output_schema is not None:
+        data["outputSchema"] = _wrap(tool.output_schema) if is_wrapped(tool) else dict(tool.output_schema)
+    return data
+
+
+def _wrap(schema: Schema) -> dict[str, Json]:
+    inner = dict(schema)
+    definitions = inner.pop("$defs", None)
+    if _FOREIGN_REFERENCE.search(to_json(schema)):
+        inner, definitions = {}, None  # a reference to the schema's own root would now mean the wrapper
+    wrapper: dict[str, Json] = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+    return wrapper if definitions is None else {**wrapper, "$defs": definitions}
+
+
+def _unwrap(schema: Schema) -> Schema:
+    inner = member(member(schema, "properties"), "result")
+    return inner if "$defs" not in schema else {**inner, "$defs": schema["$defs"]}
+
+
+def _legal_names(entries: Iterable[Json]) -> dict[str, dict[str, Json]]:
+    """The readable entries by a legal name; where two have the same name on the wire, the first stays."""
+    by_wire_name: dict[str, dict[str, Json]] = {}
+    for entry in entries:
+        if isinstance(entry, dict) and isinstance(name := entry.get("name"), str) and name:
+            by_wire_name.setdefault(name, entry)
+    legal = {name: entry for name, entry in by_wire_name.items() if NAME.fullmatch(name)}
+    for wire_name, entry in by_wire_name.items():
+        if wire_name in legal:
+            continue
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", wire_name)[:64]
+        if name in legal:
+            name = f"{name[:55]}_{sha256(wire_name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+        legal.setdefault(name, entry)
+    return legal
+
+
+def _read_tools(listed: Mapping[str, dict[str, Json]], toolkit: str, naming: Naming) -> tuple[Tool, ...]:
+    tools: dict[str, Tool] = {}
+    for name, entry in listed.items():
+        tool = _read_tool(entry, naming(entry, Identity(toolkit, name)))
+        if tool is not None:
+            tools.setdefault(tool.id, tool)
+    return tuple(tools.values())
+
+
+def _declared(entry: dict[str, Json], listed: Identity) -> Identity:
+    match member(member(entry, "_meta"), IDENTITY_META):
+        case {"toolkit": str(toolkit), "name": str(name), "version": str(version)} if (
+            (not toolkit or NAME.fullmatch(toolkit)) and NAME.fullmatch(name) and VERSION.fullmatch(version)
+        ):
+            return Identity(toolkit, name, version)
+        case _:
+            return listed
+
+
+def _as_listed(entry: dict[str, Json], listed: Identity) -> Identity:
+    return listed
+
+
+def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | None:
+    input_schema = _input_schema(entry.get("inputSchema"))
+    meta = member(entry, "_meta")
+    ours = POLICY_META in meta
+    policy = xllm.read(meta[POLICY_META]) if ours else xllm.Policy()
+    if input_schema is None or not policy.exposed:
+        return None
+    annotations = member(entry, "annotations")
+    members = policy.members()
+    members["destructive"] = policy.destructive or (not ours and annotations.get("destructiveHint") is True)
+    wrapped = member(meta, IDENTITY_META).get("wrapped") is True
+    return Tool(
+        **identity._asdict(),
+        **members,
+        description=_description(entry, policy.hint),
+        input_schema=input_schema,
+        output_schema=_output_schema(entry, meta),
+        safe=ours and member(meta, POLICY_META).get("readOnly") is True,
+        hints={
+            "mcp": {
+                "name": entry["name"],
+                "annotations": annotations,
+                "wrapped": wrapped,
+                "mirror": mirror(input_schema),
+            }
+        },
+    )
+
+
+def _description(entry: dict[str, Json], hint: str) -> str:
+    for text in (entry.get("description"), entry.get("title"), member(entry, "annotations").get("title")):
+        if isinstance(text, str) and text:
+            return text.removesuffix(f"\n{hint}") if hint else text
+    return ""
+
+
+def _input_schema(data: Json) -> Schema | None:
+    """The schema where others can rely on its shape: an object with properties that are schemas; else None."""
+    if not isinstance(data, dict) or data.get("type", "object") != "object":
+        return None
+    properties = data.get("properties", {})
+    required = data.get("required", [])
+    if not isinstance(properties, dict) or not isinstance(required, list):
+        return None
+    if not all(isinstance(name, str) for name in required):
+        return None
+    described = {name: {} if inner is True else inner for name, inner in properties.items()}
+    if not all(isinstance(inner, dict) for inner in described.values()):
+        return None
+    return {**data, "properties": described} if described != properties else data
+
+
+def _output_schema(entry: dict[str, Json], meta: Mapping[str, Any]) -> Schema | None:
+    schema = entry.get("outputSchema")
+    identity = member(meta, IDENTITY_META)
+    if isinstance(schema, dict):
+        return _unwrap(schema) if identity.get("wrapped") is True else schema
+    return None if identity.get("wrapped") is False else {}

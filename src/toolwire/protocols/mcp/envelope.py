@@ -1,0 +1,80 @@
+"""What each request says about itself besides its method: the revision it speaks, and who traces it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from toolwire.core.http import Request, header
+from toolwire.core.model import Json
+from toolwire.framing.jsonrpc import INVALID_PARAMS
+from toolwire.framing.jsontext import member
+
+from . import headers
+from .revision import (
+    CAPABILITIES_META,
+    HEADER_MISMATCH,
+    METHOD_HEADER,
+    NAME_HEADER,
+    STATELESS,
+    SUPPORTED,
+    UNSUPPORTED_VERSION,
+    VERSION_HEADER,
+    VERSION_META,
+)
+
+_TRACE_PARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+
+
+class Refusal(NamedTuple):
+    """Why a request's envelope is refused, in JSON-RPC's members."""
+
+    code: int
+    message: str
+    data: Json = None
+
+
+def version(request: Request, params: Mapping[str, Json]) -> str:
+    """Return the revision that the header names, else the one in ``params._meta``, else ``""``."""
+    said = header(request.headers, VERSION_HEADER)
+    if said:
+        return said
+    meta = params.get("_meta")
+    named = meta.get(VERSION_META, "") if isinstance(meta, dict) else ""
+    return named if isinstance(named, str) else ""
+
+
+def check(request: Request, method: str, params: Mapping[str, Json], version: str) -> Refusal | None:
+    """Return why a request of no handshake revision is refused, or None.
+
+    It must name a revision that is served, and its headers must say what its body says: a proxy may have let it
+    pass for what the headers say.
+    """
+    if version != STATELESS:
+        text = f"This server does not speak MCP {version[:50]!r}. It speaks {', '.join(SUPPORTED)}."
+        return Refusal(UNSUPPORTED_VERSION, text, {"supported": list(SUPPORTED), "requested": version[:50]})
+    meta = member(params, "_meta")
+    missing = [key for key in (VERSION_META, CAPABILITIES_META) if key not in meta]
+    if missing:
+        return Refusal(INVALID_PARAMS, f'"params._meta" must have {" and ".join(missing)}.')
+    said = [
+        (VERSION_HEADER, meta[VERSION_META], header(request.headers, VERSION_HEADER)),
+        (METHOD_HEADER, method, header(request.headers, METHOD_HEADER)),
+    ]
+    if method == "tools/call" and "name" in params:
+        said.append((NAME_HEADER, params["name"], headers.read(header(request.headers, NAME_HEADER))))
+    for name, in_body, in_header in said:
+        if in_body != in_header:
+            return Refusal(HEADER_MISMATCH, f"The header {name.decode()} does not say what the body says.")
+    return None
+
+
+def trace_id(params: Mapping[str, Json]) -> str:
+    """Return the trace id of ``params._meta.traceparent``, or ``""``."""
+    meta = params.get("_meta")
+    parent = meta.get("traceparent") if isinstance(meta, dict) else None
+    if not isinstance(parent, str):
+        return ""
+    match = _TRACE_PARENT.fullmatch(parent)
+    return match[1] if match else ""

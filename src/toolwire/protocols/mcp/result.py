@@ -1,0 +1,135 @@
+"""How a call ended, as the result of ``tools/call``, and back.
+
+Rules:
+- What a model can act on is a result with ``isError``; what is wrong with the request itself is a JSON-RPC error.
+- A problem's developer message is never sent. [A-53]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolwire.core.model import AFTER_START, Json, Kind, Problem, Result, Tool, Value
+from toolwire.framing import jsontext
+from toolwire.framing.jsontext import member
+
+from .document import is_wrapped
+from .revision import PROBLEM_META, SERVER_META
+
+TOLD = AFTER_START | {
+    Kind.INVALID_ARGUMENTS,
+    Kind.DENIED,
+    Kind.RATE_LIMITED,
+    Kind.MISSING_REQUIREMENTS,
+    Kind.UNREACHABLE,
+    Kind.BAD_ANSWER,
+}
+"""The kinds of Problem that are told to the model, as a result with ``isError``."""
+
+
+def ending(server: Mapping[str, Json]) -> bytes:
+    """Return what each result of one server ends with, from the comma after its own members."""
+    return b',"resultType":"complete","_meta":' + jsontext.write({SERVER_META: server}) + b"}}"
+
+
+def opening(id_: bytes) -> bytes:
+    """Return what each result begins with; ``id_`` is the request's id as JSON."""
+    return b'{"jsonrpc":"2.0","id":' + id_ + b',"result":{'
+
+
+def write_value(id_: bytes, tool: Tool, value: Json, end: bytes) -> bytes:
+    """Return the answer for a value: as text, and as structured content where the tool says what it returns."""
+    if tool.output_schema is None and value is None:
+        return opening(id_) + b'"content":[],"isError":false' + end
+    body = jsontext.write(value)
+    text = body if isinstance(value, str) else jsontext.write(body.decode())
+    content = b'"content":[{"type":"text","text":' + text + b"}]"
+    if is_wrapped(tool):
+        content += b',"structuredContent":{"result":' + body + b"}"
+    elif tool.output_schema is not None and isinstance(value, dict):
+        content += b',"structuredContent":' + body
+    return opening(id_) + content + b',"isError":false' + end
+
+
+def write_failure(id_: bytes, problem: Problem, server: Mapping[str, Json]) -> bytes:
+    """Return the answer for a problem that a model should hear of: its sentence, then what may help."""
+    texts = [problem.message, problem.additional_prompt_content]
+    result = {
+        "content": [{"type": "text", "text": text} for text in texts if text],
+        "isError": True,
+        "resultType": "complete",
+        "_meta": {SERVER_META: server, PROBLEM_META: write_problem(problem)},
+    }
+    return b'{"jsonrpc":"2.0","id":' + id_ + b',"result":' + jsontext.write(result) + b"}"
+
+
+def write_problem(problem: Problem) -> dict[str, Json]:
+    """Return what a program can use of ``problem``; what is at its default is left out. [OTC-028..032]"""
+    data: dict[str, Json] = {"kind": problem.kind.value, "message": problem.message}
+    if problem.can_retry:
+        data["canRetry"] = True
+    if problem.retry_after_ms is not None:
+        data["retryAfterMs"] = problem.retry_after_ms
+    if problem.additional_prompt_content:
+        data["additionalPromptContent"] = problem.additional_prompt_content
+    if problem.parameter_errors:
+        data["parameterErrors"] = dict(problem.parameter_errors)
+    if problem.details:
+        data["details"] = dict(problem.details)
+    return data
+
+
+def read_problem(data: Mapping[str, Json], kind: Kind, message: str) -> Problem:
+    """Return the problem that ``data`` describes; ``kind`` and ``message`` stand where it does not say."""
+    said, sentence = data.get("kind"), data.get("message")
+    prompt, wait = data.get("additionalPromptContent"), data.get("retryAfterMs")
+    errors = member(data, "parameterErrors")
+    return Problem(
+        kind=Kind(said) if isinstance(said, str) and said in set(Kind) else kind,
+        message=sentence if isinstance(sentence, str) and sentence else message,
+        can_retry=data.get("canRetry") is True,
+        retry_after_ms=wait if type(wait) is int and wait >= 0 else None,
+        additional_prompt_content=prompt if isinstance(prompt, str) else None,
+        parameter_errors={name: text for name, text in errors.items() if isinstance(text, str)},
+        details=member(data, "details"),
+    )
+
+
+def read(tool: Tool, result: Mapping[str, Json]) -> Result:
+    """Return what the result of a ``tools/call`` means.
+
+    Structured content comes first; else the text, read as JSON where the tool says what it returns; content that
+    is more than text stays the list it is.
+    """
+    if result.get("resultType", "complete") == "input_required":
+        text = f"{tool.name} asks for more input while it runs, which is not possible here."
+        return Problem(kind=Kind.MISSING_REQUIREMENTS, message=text)
+    content = result.get("content", [])
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        return Problem(kind=Kind.BAD_ANSWER, message=f'The answer to {tool.name} has no list of "content".')
+    text = _text(content)
+    if result.get("isError") is True:
+        problem = member(member(result, "_meta"), PROBLEM_META)
+        return read_problem(problem, Kind.TOOL_FAILED, text or f"{tool.name} failed and did not say why.")
+    if result.get("structuredContent") is not None:
+        return Value(_unwrapped(tool, result["structuredContent"]))
+    if text is None:
+        return Value(content or None)
+    return Value(_parsed(text) if tool.output_schema else text)
+
+
+def _text(content: list[dict[str, Any]]) -> str | None:
+    texts = [block.get("text") if block.get("type") == "text" else None for block in content]
+    lines = [text for text in texts if isinstance(text, str)]
+    return "\n".join(lines) if lines and len(lines) == len(content) else None
+
+
+def _unwrapped(tool: Tool, value: Json) -> Json:
+    wrapped = member(tool.hints, "mcp").get("wrapped") is True
+    return value["result"] if wrapped and isinstance(value, dict) and "result" in value else value
+
+
+def _parsed(text: str) -> Json:
+    data = jsontext.read(text.encode("utf-8", "replace"))
+    return text if isinstance(data, Problem) else data

@@ -1,0 +1,28 @@
+"""The revisions of MCP and the words that both halves use.
+
+Up to 2025-11-25 a client opens with ``initialize``; since 2026-07-28 each request says for itself who asks.
+"""
+
+from __future__ import annotations
+
+STATELESS = "2026-07-28"
+HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+SUPPORTED = (STATELESS, *HANDSHAKE)
+
+VERSION_HEADER = b"mcp-protocol-version"
+METHOD_HEADER = b"mcp-method"
+NAME_HEADER = b"mcp-name"
+SESSION_HEADER = b"mcp-session-id"
+
+VERSION_META = "io.modelcontextprotocol/protocolVersion"
+CLIENT_META = "io.modelcontextprotocol/clientInfo"
+CAPABILITIES_META = "io.modelcontextprotocol/clientCapabilities"
+SERVER_META = "io.modelcontextprotocol/serverInfo"
+
+POLICY_META = "toolwire/x-llm"
+IDENTITY_META = "toolwire/tool"
+PROBLEM_META = "toolwire/problem"
+
+INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+UNSUPPORTED_VERSION = -32022

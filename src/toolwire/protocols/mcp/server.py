@@ -1,0 +1,187 @@
+"""The server half: POST /mcp, one JSON-RPC message in, one JSON answer out, nothing remembered.
+
+Rules:
+- Every revision is answered: by ``initialize`` up to 2025-11-25, statelessly since 2026-07-28.
+- The lists are bytes before the first request; a call costs one look in a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Pending, Reading, Route, Routes, Site
+from toolwire.core.http import JSON, STATUS, Request, Response
+from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Result, Value
+from toolwire.framing import jsonrpc
+from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
+from toolwire.framing.jsontext import read as read_json
+from toolwire.framing.jsontext import read_object
+from toolwire.framing.jsontext import write as to_json
+
+from . import document, envelope
+from .result import TOLD, ending, opening, write_failure, write_problem, write_value
+from .revision import HANDSHAKE, INTERNAL_ERROR, STATELESS, SUPPORTED
+
+LIST_TTL_MS = 60_000
+
+ACCEPTED = Response(202)
+
+_CODES = {**jsonrpc.CODES, Kind.UNKNOWN_TOOL: INVALID_PARAMS}
+_STATELESS_STATUS = {INVALID_PARAMS: 400, INVALID_REQUEST: 400, METHOD_NOT_FOUND: 404}
+
+
+class Asked(NamedTuple):
+    """A request that passed the envelope: its id as JSON, its parameters, and the HTTP status of each error code."""
+
+    id: bytes
+    params: dict[str, Json]
+    request: Request
+    status: Mapping[int, int]
+
+
+Method: TypeAlias = Callable[[Asked], Reading]
+
+
+class Revision(NamedTuple):
+    """What one way of speaking MCP offers. Before 2026-07-28 an error is HTTP 200: old clients break on any other."""
+
+    methods: Mapping[str, Method]
+    status: Mapping[int, int]
+
+
+def routes(catalog: Catalog, site: Site) -> Routes:
+    """Return the one route of MCP. Batches and server-sent events are not offered."""
+    server = {"name": catalog.title, "version": catalog.version}
+    end = ending(server)
+    cached = {"ttlMs": LIST_TTL_MS, "cacheScope": "private" if site.keys else "public"}
+    listing = _fixed({"tools": document.write(catalog), **cached}, end)
+    lists = {"tools/list": partial(_list_tools, listing), "tools/call": partial(_call, catalog, server, end)}
+    about = {"capabilities": {"tools": {}}, **({"instructions": catalog.description} if catalog.description else {})}
+    discovery = _fixed({"supportedVersions": list(SUPPORTED), **about, **cached}, end)
+    greetings = {
+        version: _fixed({"protocolVersion": version, "serverInfo": server, **about}, end) for version in HANDSHAKE
+    }
+    handshake = {"initialize": partial(_initialize, greetings), "ping": partial(_answer, _fixed({}, end)), **lists}
+    stateless = {"server/discover": partial(_answer, discovery), **lists}
+    read = partial(_read, Revision(handshake, {}), Revision(stateless, _STATELESS_STATUS))
+    return {("POST", "/mcp"): Route(read)}
+
+
+def refuse(problem: Problem) -> Response:
+    """Return a problem that came before any message was read, as a JSON-RPC error without an id."""
+    return _refused(b"null", problem)
+
+
+def _read(handshake: Revision, stateless: Revision, request: Request) -> Reading:
+    data = read_object(request)
+    if isinstance(data, Problem):
+        return _unreadable(request, data)
+    message = jsonrpc.read(data)
+    if isinstance(message, Problem):
+        return _error(to_json(jsonrpc.id_of(data)), INVALID_REQUEST, message.message, 400)
+    if not message.expects_answer:
+        return ACCEPTED
+    if message.id is None:
+        return _error(b"null", INVALID_REQUEST, '"id" must be a string or a number, not null.', 400)
+    id_ = to_json(message.id)
+    params = {} if message.params is None else message.params
+    if not isinstance(params, dict):
+        return _error(id_, INVALID_PARAMS, '"params" must be an object.', 400)
+    version = envelope.version(request, params)
+    if version in HANDSHAKE or not version:
+        revision = handshake
+    else:
+        refusal = envelope.check(request, message.method, params, version)
+        if refusal is not None:
+            return _error(id_, refusal.code, refusal.message, 400, refusal.data)
+        revision = stateless
+    method = revision.methods.get(message.method)
+    if method is None:
+        text = f"There is no method {message.method[:100]!r} here. There is: {', '.join(sorted(revision.methods))}."
+        return _error(id_, METHOD_NOT_FOUND, text, revision.status.get(METHOD_NOT_FOUND, 200))
+    return method(Asked(id_, params, request, revision.status))
+
+
+def _call(catalog: Catalog, server: Mapping[str, Json], end: bytes, asked: Asked) -> Reading:
+    params = asked.params
+    name = params.get("name")
+    if not isinstance(name, str):
+        return _invalid(asked, '"name" must be the name of a tool, as a string.')
+    tool = catalog.names.get(name) or catalog.find(name)
+    if isinstance(tool, Problem):
+        return _invalid(asked, tool.message)
+    arguments = params.get("arguments")
+    if arguments is None:
+        arguments = {}
+    elif not isinstance(arguments, dict):
+        return _invalid(asked, f'"arguments" of {tool.name} must be an object.')
+    id_ = asked.id
+
+    def reply(result: Result, duration_ms: float) -> Response:
+        if isinstance(result, Value):
+            return Response(200, JSON, write_value(id_, tool, result.value, end))
+        if result.kind in TOLD:
+            return Response(200, JSON, write_failure(id_, result, server))
+        return _refused(id_, result)
+
+    trace_id = envelope.trace_id(params)
+    context = Context(trace_id=trace_id) if trace_id else ANONYMOUS
+    return Pending(Call(tool, arguments, asked.request.id, context), reply)
+
+
+def _list_tools(listing: bytes, asked: Asked) -> Response:
+    if asked.params.get("cursor") is not None:
+        return _invalid(asked, "The list has one page: ask without a cursor.")
+    return _answer(listing, asked)
+
+
+def _initialize(greetings: Mapping[str, bytes], asked: Asked) -> Response:
+    version = asked.params.get("protocolVersion")
+    if not isinstance(version, str):
+        return _invalid(asked, '"protocolVersion" must be a date such as "2025-11-25", as a string.')
+    return _answer(greetings.get(version) or greetings[HANDSHAKE[0]], asked)
+
+
+def _fixed(result: Mapping[str, Json], end: bytes) -> bytes:
+    """All of a result that is known beforehand: its members and its end."""
+    members = to_json(result)[1:-1]
+    return members + end if members else end.removeprefix(b",")
+
+
+def _answer(fixed: bytes, asked: Asked) -> Response:
+    return Response(200, JSON, opening(asked.id) + fixed)
+
+
+def _invalid(asked: Asked, text: str) -> Response:
+    return _error(asked.id, INVALID_PARAMS, text, asked.status.get(INVALID_PARAMS, 200))
+
+
+def _unreadable(request: Request, problem: Problem) -> Response:
+    if problem.kind is Kind.MALFORMED and isinstance(read_json(request.body), Problem):
+        return _error(b"null", PARSE_ERROR, problem.message, 400)
+    return _refused(b"null", problem)
+
+
+def _refused(id_: bytes, problem: Problem) -> Response:
+    status = STATUS[problem.kind]
+    headers = list(JSON)
+    if problem.kind is Kind.OVERLOADED or (problem.retry_after_ms is not None and status != 200):
+        seconds = max(1, -(-(problem.retry_after_ms or 1_000) // 1_000))
+        headers.append((b"retry-after", str(seconds).encode()))
+    body = _error_body(_CODES.get(problem.kind, INTERNAL_ERROR), problem.message, write_problem(problem))
+    if problem.kind is Kind.UNAUTHORIZED:
+        headers.append((b"www-authenticate", b"Bearer"))
+        body += b"," + to_json({"message": problem.message})[1:-1]
+    return Response(status, headers, b'{"jsonrpc":"2.0","id":' + id_ + b',"error":' + body + b"}")
+
+
+def _error(id_: bytes, code: int, text: str, status: int, data: Json = None) -> Response:
+    body = _error_body(code, text, data)
+    return Response(status, JSON, b'{"jsonrpc":"2.0","id":' + id_ + b',"error":' + body + b"}")
+
+
+def _error_body(code: int, text: str, data: Json) -> bytes:
+    return to_json({"code": code, "message": text} if data is None else {"code": code, "message": text, "data": data})

@@ -1,0 +1,187 @@
+"""The OpenTool document: a catalog as JSON that any OpenTool client can load, and a catalog back from one.
+
+Rules:
+- What the small schema cannot say stands beside it, exact, under ``x-json-schema``: on a parameter or a return, or on
+  the function where only the whole input says it (shared definitions, rules between arguments). [A-03, A-10]
+- Reading drops what cannot be a tool, keeps the rest, and notes what it dropped.
+- ``server.url`` of a document is never called: calls go where the person pointed. [A-08]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from toolwire.core.catalog import NAME, VERSION, Catalog, identifier
+from toolwire.core.model import Json, Kind, Problem, Schema, Tool
+from toolwire.framing import jsontext, xllm
+from . import schema
+from .schema import Walk
+
+SPECIFICATION = "1.1.0"
+EXACT = "x-json-schema"
+POLICY = "x-llm"
+
+_MAX_NODES = 50_000
+_MAX_TITLE = 200
+
+
+class Document(NamedTuple):
+    """What a document offers: the catalog, the wire name of each tool whose own is another, and what was odd."""
+
+    catalog: Catalog
+    methods: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def write(catalog: Catalog) -> dict[str, Json]:
+    """Return the document of ``catalog``; ``{}`` where it has no tools. [OTRPC-014, OT-031]"""
+    if not catalog.tools:
+        return {}
+    info = {"title": catalog.title, "description": catalog.description, "version": catalog.version}
+    return {
+        "opentool": SPECIFICATION,
+        "info": {name: text for name, text in info.items() if text or name != "description"},
+        "functions": [_write_function(name, tool) for name, tool in catalog.names.items()],
+    }
+
+
+def read(data: Json) -> Document | Problem:
+    """Return what an OpenTool document of any version offers, or a Problem: it is none. [OT-031]"""
+    functions = data.get("functions") if isinstance(data, dict) else None
+    if not isinstance(data, dict) or not isinstance(data.get("opentool"), str) or not isinstance(functions, list):
+        text = 'This is not an OpenTool document: it needs "opentool", a string, and "functions", an array.'
+        return Problem(kind=Kind.BAD_ANSWER, message=text)
+    info = jsontext.member(data, "info")
+    title = _text(info, "title")[:_MAX_TITLE] or "Tools"
+    version = _text(info, "version")[:_MAX_TITLE] or "1.0.0"
+    walk = Walk(data, _MAX_NODES)
+    tools: dict[str, Tool] = {}
+    methods: dict[str, str] = {}
+    notes: list[str] = []
+    for number, function in enumerate(functions):
+        tool = _read_function(function, title, version, walk)
+        if isinstance(tool, str):
+            notes.append(f"function {number + 1} is left out: {tool}")
+        elif tool.id in tools:
+            notes.append(f"function {number + 1} is left out: {tool.name!r} is there already")
+        else:
+            tools[tool.id] = tool
+            if function["name"] != tool.name:
+                methods[tool.name] = function["name"]
+    notes += [f"the reference {reference!r} could not be followed" for reference in walk.cuts]
+    catalog = Catalog(title=title, version=version, description=_text(info, "description"), tools=tuple(tools.values()))
+    return Document(catalog, methods, tuple(notes))
+
+
+def _write_function(name: str, tool: Tool) -> dict[str, Json]:
+    parameters = [
+        _write_described({"name": one}, part, tool.input_schema) | {"required": one in tool.required}
+        for one, part in tool.parameters.items()
+    ]
+    function: dict[str, Json] = {
+        "name": name,
+        "description": tool.description or name,
+        "parameters": parameters,
+    }
+    if _read_parameters(parameters, Walk(None)) != tool.input_schema:
+        for parameter in parameters:
+            parameter.pop(EXACT, None)
+        function[EXACT] = tool.input_schema
+    if tool.output_schema is not None:
+        gives = _write_described({"name": tool.output_name}, tool.output_schema, tool.output_schema)
+        function["return"] = gives
+        if tool.streams:
+            function["stream"] = {"data": gives}
+    policy = xllm.write(tool)
+    function[POLICY] = policy | {"readOnly": True} if tool.safe else policy
+    return function
+
+
+def _write_described(member: dict[str, Json], exact: Schema, root: Schema) -> dict[str, Json]:
+    """Return ``member``, a parameter or a return, with its description and schema. [S-2]"""
+    small = schema.write(exact, root)
+    if description := small.pop("description", ""):
+        member["description"] = description
+    member["schema"] = small
+    if _read_described(member, Walk(None)) != exact:
+        member[EXACT] = exact
+    return member
+
+
+def _read_function(function: Json, title: str, version: str, walk: Walk) -> Tool | str:
+    """Return the tool, or what keeps it from being one."""
+    if not isinstance(function, dict):
+        return f"it is {jsontext.kind_of(function)}"
+    wire_name = function.get("name")
+    if not isinstance(wire_name, str) or not wire_name:
+        return "it has no name"
+    policy = xllm.read(function.get(POLICY, True))
+    if not policy.exposed:
+        return "it is not for models"
+    gives = function.get("return")
+    exact = function.get(EXACT)
+    description = _text(function, "description")
+    return Tool(
+        name=_legal(wire_name),
+        description="" if description == wire_name else description,
+        toolkit=identifier(title),
+        version=version if VERSION.fullmatch(version) else "1.0.0",
+        input_schema=exact if _is_arguments(exact) else _read_parameters(function.get("parameters"), walk),
+        output_schema=_read_described(gives, walk) if isinstance(gives, dict) else None,
+        output_name=(_text(gives, "name") if isinstance(gives, dict) else "") or "result",
+        safe=jsontext.member(function, POLICY).get("readOnly") is True,
+        streams=bool(jsontext.member(function, "stream")),
+        **policy.members(),
+    )
+
+
+def _read_parameters(parameters: Json, walk: Walk) -> dict[str, Json]:
+    """Return the schema of the whole input. The first of two parameters of one name counts. [A-07]"""
+    properties: dict[str, Json] = {}
+    required: list[str] = []
+    for parameter in parameters if isinstance(parameters, list) else ():
+        name = parameter.get("name") if isinstance(parameter, dict) else None
+        if not isinstance(name, str) or not name or name in properties:
+            continue
+        properties[name] = _read_described(parameter, walk)
+        if parameter.get("required") is True:
+            required.append(name)
+    whole: dict[str, Json] = {"type": "object", "properties": properties}
+    return whole | {"required": required} if required else whole
+
+
+def _read_described(member: Mapping[str, Json], walk: Walk) -> dict[str, Json]:
+    exact = member.get(EXACT)
+    if _is_schema(exact):
+        return dict(exact)
+    full = schema.read(member.get("schema"), walk)
+    description = _text(member, "description")
+    return full | {"description": description} if description else full
+
+
+def _is_schema(data: Json) -> bool:
+    return isinstance(data, dict) and isinstance(data.get("description", ""), str)
+
+
+def _is_arguments(data: Json) -> bool:
+    """Return whether ``data`` is a schema that names its arguments the way Tool reads them."""
+    if not isinstance(data, dict) or data.get("type", "object") != "object":
+        return False
+    properties, required = data.get("properties", {}), data.get("required", [])
+    return (
+        isinstance(properties, dict)
+        and all(_is_schema(part) for part in properties.values())
+        and isinstance(required, list)
+        and all(isinstance(name, str) for name in required)
+    )
+
+
+def _legal(name: str) -> str:
+    return name if NAME.fullmatch(name) else re.sub(r"[^A-Za-z0-9_-]", "_", name[:64])
+
+
+def _text(data: Mapping[str, Json], name: str) -> str:
+    value = data.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,32 @@
+"""What is spoken under this one name: the dialects, each a record of where a call goes and how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from toolwire.core.model import Call, Json, Kind, Result, Value
+
+from . import answer, request
+
+
+class Dialect(NamedTuple):
+    """How to call the tools of one kind of server.
+
+    ``paths`` are tried in turn while the server answers 404 or 405. ``write`` gives the body for a call and the
+    server's id of the tool; ``read`` takes the data of a 200. ``kinds`` is what its other statuses mean.
+    """
+
+    title: str
+    paths: tuple[str, ...]
+    write: Callable[[Call, str], Json]
+    read: Callable[[Json], Result]
+    kinds: Mapping[int, Kind]
+
+
+_FRAMEWORK = {400: Kind.INVALID_ARGUMENTS, 404: Kind.UNKNOWN_TOOL, 500: Kind.TOOL_FAILED}
+
+RFC = Dialect("Open Tool Calling (RFC)", ("/call", "/tools/call"), request.write, answer.read, {})
+OXP = Dialect("OXP 1.0", ("/tools/call", "/call"), request.write, answer.read, {})
+UNIVERSAL = Dialect("universal-tool", ("/tools/call",), request.write_universal, answer.read, _FRAMEWORK)
+OPEN_TOOL = Dialect("open-tool", ("/tools/call",), request.write_legacy, Value, _FRAMEWORK)

@@ -1,0 +1,121 @@
+"""A JSON Schema as this protocol wants it: without references, each parameter described.
+
+Rules:
+- Every ``$ref`` is replaced by what it means, and no definitions are left. [OTC-009]
+- A schema within itself is cut down to its type, and so is all beyond 5,000 schemas or 60 levels: the result is
+  for reading, the exact schema still checks each call. [A-01]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from toolwire.core.model import Json, Schema
+
+MAX_SCHEMAS = 5_000
+MAX_LEVELS = 60
+
+_ONE = frozenset(
+    {
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+_MANY = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
+_NAMED = frozenset({"dependentSchemas", "patternProperties", "properties"})
+_ANNOTATIONS = frozenset({"default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"})
+
+
+def inlined(schema: Schema) -> dict[str, Json]:
+    """Return ``schema`` with each reference replaced by what it refers to."""
+    return _Inliner(schema).inline(schema, 0, frozenset())
+
+
+def described(schema: Schema) -> dict[str, Json]:
+    """Return ``schema`` inlined, with a description on every parameter. [OTC-010, OTC-011]"""
+    plain = inlined(schema)
+    properties = plain.get("properties")
+    if isinstance(properties, dict):
+        plain["properties"] = {name: _described(name, value) for name, value in properties.items()}
+    return plain
+
+
+def _described(name: str, value: Json) -> dict[str, Json]:
+    schema: dict[str, Json] = value if isinstance(value, dict) else {} if value is True else {"not": {}}
+    if isinstance(text := schema.get("description"), str) and text:
+        return schema
+    title = schema.get("title")
+    return {**schema, "description": title if isinstance(title, str) and title else f"The argument {name}."}
+
+
+class _Inliner:
+    """One schema being inlined: where references lead, and how many more schemas may be written."""
+
+    __slots__ = ("_left", "_root")
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._left = MAX_SCHEMAS
+
+    def inline(self, schema: Schema, level: int, within: frozenset[str]) -> dict[str, Json]:
+        """Return ``schema`` inlined, ``level`` levels down, ``within`` the references being replaced."""
+        self._left -= 1
+        if self._left < 0 or level > MAX_LEVELS:
+            return _cut(schema)
+        plain = {
+            key: self._member(key, value, level + 1, within)
+            for key, value in schema.items()
+            if not key.startswith("$") and key != "definitions"
+        }
+        reference = schema.get("$ref")
+        if not isinstance(reference, str):
+            return plain
+        meant = self._meant(reference)
+        if reference in within:
+            return _joined(_cut(meant), plain)
+        return _joined(self.inline(meant, level + 1, within | {reference}), plain)
+
+    def _member(self, key: str, value: Json, level: int, within: frozenset[str]) -> Json:
+        if key in _NAMED and isinstance(value, Mapping):
+            return {name: self._any(schema, level, within) for name, schema in value.items()}
+        if key in _MANY and isinstance(value, list | tuple):
+            return [self._any(schema, level, within) for schema in value]
+        return self._any(value, level, within) if key in _ONE else value
+
+    def _any(self, value: Any, level: int, within: frozenset[str]) -> Json:
+        return self.inline(value, level, within) if isinstance(value, Mapping) else value
+
+    def _meant(self, reference: str) -> Schema:
+        if reference != "#" and not reference.startswith("#/"):
+            return {}
+        found: Any = self._root
+        for part in unquote(reference).split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, Mapping):
+                found = found.get(key)
+            elif isinstance(found, list) and key.isascii() and key.isdigit() and len(key) < 6:
+                found = found[int(key)] if int(key) < len(found) else None
+        return found if isinstance(found, Mapping) else {}
+
+
+def _cut(schema: Schema) -> dict[str, Json]:
+    return {key: schema[key] for key in ("type", "description") if key in schema}
+
+
+def _joined(meant: dict[str, Json], beside: dict[str, Json]) -> dict[str, Json]:
+    """What stands beside a reference holds as well; only annotations take the place of those it refers to."""
+    if any(key in meant and key not in _ANNOTATIONS for key in beside):
+        every = beside.get("allOf")
+        return {**beside, "allOf": [*(every if isinstance(every, list) else ()), meant]}
+    return {**meant, **beside}

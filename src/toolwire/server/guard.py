@@ -1,0 +1,101 @@
+"""Who may speak to this server at all: Host and Origin on loopback, and API keys.
+
+Rules:
+- A server on a loopback address answers only to loopback names: a page of another site that was rebound to
+  127.0.0.1 gets nothing. [D-24]
+- Keys are compared by digest in constant time, and never kept as text. [D-27, S-7]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from hmac import compare_digest
+
+from toolwire.core.model import Kind, Problem
+
+_LOOPBACK_HOST = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
+_LOOPBACK_ADDRESS = re.compile(r"127(?:\.\d{1,3}){3}|::1|::ffff:127(?:\.\d{1,3}){3}|localhost", re.ASCII)
+_REMEMBERED = 256
+
+Fields = Mapping[bytes, bytes]
+
+
+class Guard:
+    """Remembers which pairs of Host and Origin were found good, so that a usual request costs one look."""
+
+    def __init__(self, *, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origin.lower() for origin in origins)
+        self._good: set[tuple[object, bytes | None, bytes | None]] = set()
+
+    def refusal(self, address: object, fields: Fields) -> Problem | None:
+        """Return why a request to ``address`` (where the socket listens) is refused, or None. [D-24]"""
+        seen = (address, fields.get(b"host"), fields.get(b"origin"))
+        if seen in self._good:
+            return None
+        problem = self._judge(str(address), _text(seen[1]), _text(seen[2]))
+        if problem is None and len(self._good) < _REMEMBERED:
+            self._good.add(seen)
+        return problem
+
+    def _judge(self, address: str, host: str, origin: str) -> Problem | None:
+        loopback = _LOOPBACK_ADDRESS.fullmatch(address) is not None
+        if (loopback or self._hosts) and not self._host_allowed(host, loopback):
+            return Problem(
+                kind=Kind.MISDIRECTED,
+                message="This server does not answer to that host name; call it by the name it was started with.",
+            )
+        if origin and (loopback or self._origins) and not self._origin_allowed(origin, loopback):
+            return Problem(kind=Kind.FORBIDDEN, message="Pages of that origin may not call this server.")
+        return None
+
+    def _host_allowed(self, host: str, loopback: bool) -> bool:  # noqa: FBT001 - private, named at both calls
+        if host in self._hosts or host.rpartition(":")[0] in self._hosts:
+            return True
+        return loopback and _LOOPBACK_HOST.fullmatch(host) is not None
+
+    def _origin_allowed(self, origin: str, loopback: bool) -> bool:  # noqa: FBT001 - private, named at both calls
+        if origin in self._origins:
+            return True
+        scheme, _, host = origin.partition("://")
+        return loopback and scheme in ("http", "https") and _LOOPBACK_HOST.fullmatch(host) is not None
+
+
+class Keys:
+    """The API keys of a server; without any, everybody is anonymous and no credentials are looked at. [OXP-012]"""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._digests = tuple(sha256(key.encode()).digest() for key in keys)
+
+    def __bool__(self) -> bool:
+        return bool(self._digests)
+
+    def principal(self, fields: Fields) -> str | Problem:
+        """Return a name for whose key came with the request, or the Problem of no key or a wrong one.
+
+        Taken: ``Authorization: Bearer KEY`` in any case, ``Authorization: KEY``, ``X-API-Key``, ``OXP-API-Key``.
+        """
+        if not self._digests:
+            return "anonymous"
+        given = _given(fields)
+        if not given:
+            return Problem(kind=Kind.UNAUTHORIZED, message="Send an API key: Authorization: Bearer KEY, or X-API-Key.")
+        digest = sha256(given).digest()
+        known = [compare_digest(digest, own) for own in self._digests]
+        if not any(known):
+            return Problem(kind=Kind.UNAUTHORIZED, message="This API key is not valid here.")
+        return "key-" + digest.hex()[:12]
+
+
+def _given(fields: Fields) -> bytes:
+    authorization = fields.get(b"authorization")
+    if authorization is None:
+        return fields.get(b"x-api-key") or fields.get(b"oxp-api-key") or b""
+    scheme, _, rest = authorization.partition(b" ")
+    return rest.strip() if rest and scheme.lower() == b"bearer" else authorization.strip()
+
+
+def _text(value: bytes | None) -> str:
+    return "" if value is None else value.decode("latin-1").lower()

@@ -1,0 +1,21 @@
+"""How much the server takes on: sizes, times and numbers, each with a safe default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of one server.
+
+    ``body_bytes`` and ``body_s``: size of a request body, and how long it may take to arrive. ``tool_s``: how long
+    a call may run where its tool names no limit. ``running``: calls in flight; more are told to come back.
+    ``threads``: worker threads for sync tools. [D-34, R1, R10]
+    """
+
+    body_bytes: int = 1 << 20
+    body_s: float = 10.0
+    tool_s: float = 60.0
+    running: int = 512
+    threads: int = 40

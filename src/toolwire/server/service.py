@@ -1,0 +1,116 @@
+"""The only place where a codec meets a Toolbox: one call, from what was read to how it ended.
+
+Rules:
+- What may refuse a call is one ordered tuple of checks, run by one loop.
+- Nothing raises out of here but cancellation: a bug is a Problem outside and a record in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from time import perf_counter
+
+from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, Known, Verdict
+from toolwire.core.model import Call, Kind, Problem, Result
+from toolwire.core.toolbox import Notify, Toolbox, unheard
+
+from .limits import Limits
+from .watch import Watch
+
+_log = logging.getLogger("toolwire")
+
+
+class Service:
+    """Runs calls of one Toolbox within limits. ``running`` is the number of calls in flight now."""
+
+    def __init__(self, toolbox: Toolbox, *, checks: Sequence[Check], limits: Limits, watch: Watch) -> None:
+        self._toolbox = toolbox
+        self._checks = tuple(checks)
+        self._limits = limits
+        self._watch = watch
+        self.running = 0
+        self.draining = False
+
+    def refusal(self) -> Problem | None:
+        """Return why no new call is taken now, or None. Nothing has run then: the caller may come back. [A-41, R1]"""
+        if self.draining:
+            return Problem(
+                kind=Kind.OVERLOADED,
+                message="This server is shutting down; the call did not run.",
+                can_retry=True,
+                retry_after_ms=5_000,
+            )
+        if self.running >= self._limits.running:
+            return Problem(
+                kind=Kind.OVERLOADED,
+                message="This server is busy; the call did not run.",
+                can_retry=True,
+                retry_after_ms=1_000,
+            )
+        return None
+
+    async def run(self, call: Call, notify: Notify = unheard) -> tuple[Result, float]:
+        """Return how ``call`` ended, and the milliseconds it took."""
+        started = perf_counter()
+        refusal = self.refusal()
+        if refusal is not None:
+            return refusal, 0.0
+        for check in self._checks:
+            verdict = check(call)
+            if verdict is not ALLOW:
+                stopped = _stopped(verdict)
+                if stopped is not None:
+                    return stopped, 0.0
+        self.running += 1
+        try:
+            result = await self._bounded(call, notify)
+        finally:
+            self.running -= 1
+        return result, (perf_counter() - started) * 1_000
+
+    async def _bounded(self, call: Call, notify: Notify) -> Result:
+        limit = call.tool.timeout_s or self._limits.tool_s
+        task = self._watch.start(limit)
+        expired = False
+        try:
+            result = await self._toolbox.run(call, notify)
+        except asyncio.CancelledError:
+            expired = self._watch.stop(task)
+            if not expired:
+                raise
+            return _timed_out(call, limit)
+        except Exception as error:  # noqa: BLE001 - a Toolbox that raises has a bug; the caller still gets an answer
+            _log.exception("running %s failed in call %s", call.tool.id, call.call_id)
+            return Problem(
+                kind=Kind.INTERNAL,
+                message="The server failed; its log has the details.",
+                developer_message=type(error).__name__,
+            )
+        finally:
+            expired = self._watch.stop(task) or expired
+        return _timed_out(call, limit) if expired else result
+
+
+def _timed_out(call: Call, limit: float) -> Problem:
+    return Problem(
+        kind=Kind.TIMEOUT,
+        message=f"{call.tool.name} was cancelled: it took longer than {limit:g} seconds.",
+    )
+
+
+def _stopped(verdict: Verdict) -> Result | None:
+    match verdict:
+        case Allow():
+            return None
+        case Deny(problem):
+            return problem
+        case Known(result):
+            return result
+        case Ask(question):
+            return Problem(
+                kind=Kind.DENIED,
+                message=f"{question.call.tool.name} needs a person's consent, and this server has no way to ask.",
+                details={"denied": True},
+            )

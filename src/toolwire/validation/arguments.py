@@ -1,0 +1,99 @@
+"""A tool's input schema, compiled once, as a check that names every argument that does not fit.
+
+Rules:
+- A reference that leaves the schema is never fetched or read. [D-18]
+- Patterns run on an engine with a backtracking limit. [D-15]
+- What is checked is the exact schema; arguments it does not declare are let through and dropped later. [A-49]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TypeAlias
+
+import jsonschema_rs
+
+from toolwire.core.check import ALLOW, Check, Deny, Verdict
+from toolwire.core.model import Call, Json, Kind, Problem, Schema, Tool
+
+Validator: TypeAlias = Callable[[Mapping[str, Json]], Problem | None]
+"""Says what is wrong with the arguments of a call, or None."""
+
+_SHOWN_ERRORS = 20
+_SHOWN_CHARACTERS = 300
+
+
+def compile_schema(schema: Schema) -> Validator:
+    """Return a validator for ``schema``.
+
+    Raises:
+        ValueError: ``schema`` is no JSON Schema, or refers to something outside itself.
+    """
+    try:
+        validator = jsonschema_rs.Draft202012Validator(dict(schema), retriever=_refuse, validate_formats=False)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        raise ValueError(f"this input schema cannot be used: {_cut(str(error).partition(chr(10))[0])}") from error
+    is_valid = validator.is_valid
+
+    def validate(arguments: Mapping[str, Json]) -> Problem | None:
+        if is_valid(arguments):
+            return None
+        return _problem(validator.iter_errors(arguments))
+
+    return validate
+
+
+def arguments_check() -> Check:
+    """Return a check that refuses a call whose arguments do not fit; each schema is compiled once. [OXP-009]"""
+    compiled: dict[int, tuple[Tool, Validator]] = {}
+
+    def check(call: Call) -> Verdict:
+        tool = call.tool
+        known = compiled.get(id(tool))
+        if known is None or known[0] is not tool:
+            known = compiled[id(tool)] = (tool, _lenient(tool))
+        problem = known[1](call.arguments)
+        return ALLOW if problem is None else Deny(problem)
+
+    return check
+
+
+def _lenient(tool: Tool) -> Validator:
+    try:
+        return compile_schema(tool.input_schema)
+    except ValueError as error:
+        problem = Problem(kind=Kind.INVALID_ARGUMENTS, message=f"{tool.name} cannot be called: {error}.")
+        return lambda _: problem
+
+
+def _problem(errors: Any) -> Problem:
+    by_name: dict[str, str] = {}
+    for number, error in enumerate(errors):
+        if number == _SHOWN_ERRORS:
+            break
+        name, text = _where(error)
+        by_name.setdefault(name, text)
+    said = "; ".join(f"{name}: {text}" if name else text for name, text in by_name.items())
+    return Problem(
+        kind=Kind.INVALID_ARGUMENTS,
+        message=f"The arguments do not fit: {said}.",
+        parameter_errors=by_name,
+    )
+
+
+def _where(error: Any) -> tuple[str, str]:
+    path = list(error.instance_path)
+    text = _cut(error.message)
+    if not path and error.kind.name == "required":
+        return str(error.kind.property), "is required"
+    name = str(path[0]) if path else ""
+    rest = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path[1:])
+    return name, f"{rest.lstrip('.')} {text}".strip()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise ValueError(f"the reference {_cut(uri)!r} leaves the document")

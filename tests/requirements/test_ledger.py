@@ -1,0 +1,289 @@
+"""The requirements ledger is complete, names only what exists, and counts only what is proved."""
+
+import importlib.util
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).resolve().parents[2]
+_spec = importlib.util.spec_from_file_location("ledger", ROOT / "spec" / "ledger.py")
+assert _spec is not None
+assert _spec.loader is not None
+ledger = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(ledger)
+
+PROVED = 'import pytest\n\n@pytest.mark.requirement("OTC-001")\ndef test_an_id_is_unique() -> None: ...\n'
+SMALL = """\
+# Two requirements.
+
+[OTC-001]
+sentence = "A tool has an id."
+source = "seed 003"
+gap = "not proved by a test yet"
+
+# A remark that stays.
+
+[OTC-002]
+sentence = "An id [in brackets] is unique."
+source = "seed 003"
+gap = "ids are not unique yet"
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project of two requirements, one test and one docstring."""
+    files = {
+        "spec/requirements.toml": SMALL,
+        "tests/otc/test_ids.py": PROVED,
+        "src/toolwire/ids.py": '"""Where ids are made. [OTC-001]"""\n',
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def markers(*lines: str) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
+    found = ledger.read_markers("\n".join(lines), "t.py")
+    return [(proof.id, proof.place) for proof in found.proofs], found.strays
+
+
+def tags(docstring: str) -> list[str]:
+    families = ["OT", "OTC", "OTRPC", "R", "S", "D"]
+    return [tag.id for tag in ledger.read_tags(f'"""{docstring}"""', "m.py", families)]
+
+
+# This project's own ledger
+
+
+def test_every_numbered_requirement_of_the_sources_is_in_the_ledger_once_and_in_order() -> None:
+    # How many there are is a fact of the sources; x-llm leaves room between its sections, the others have no holes.
+    xllm = [(1, 57), (60, 67), (70, 77), (80, 90), (100, 106), (110, 118), (120, 124), (130, 137), (140, 144)]
+    expected = [
+        *(f"OT-{n:03}" for n in range(1, 32)),  # the document, seeds 000 and 001
+        *(f"OTRPC-{n:03}" for n in range(1, 30)),  # client and server, seed 002
+        *(f"OTC-{n:03}" for n in range(1, 45)),  # the RFC, seed 003
+        *(f"OXP-{n:03}" for n in range(1, 18)),  # what OXP 1.0 fixes in it
+        *(f"S-{n}" for n in range(1, 18)),  # interop rules of a server
+        *(f"C-{n}" for n in range(1, 14)),  # interop rules of a client
+        *(f"A-{n:02}" for n in range(1, 54)),  # open points of both, settled
+        *(f"XL-{n:03}" for first, last in xllm for n in range(first, last + 1)),  # OpenTools, seed 004
+        *(f"OQ-{n}" for n in range(1, 14)),  # the open questions of seed 004 and of its plan
+        *(f"CV-{n:02}" for n in range(1, 35)),  # what a converter of OpenAPI must get right
+        *(f"AS-{n:02}" for n in range(1, 23)),  # the authorization server
+        *(f"AC-{n:02}" for n in range(1, 15)),  # the OAuth client
+        *(f"D-{n:02}" for n in range(1, 37)),  # the threat model
+        *(f"R{n}" for n in range(1, 21)),  # the reliability goals
+    ]
+    assert list(ledger.read_ledger(ROOT).requirements) == expected
+
+
+def test_every_requirement_has_a_sentence_and_a_source() -> None:
+    for requirement in ledger.read_ledger(ROOT).requirements.values():
+        assert requirement.sentence.endswith("."), requirement.id
+        assert requirement.source, requirement.id
+        assert requirement.gap != "", requirement.id
+
+
+def test_markers_tags_and_gaps_of_this_project_have_no_fault() -> None:
+    assert ledger.faults(ledger.read_ledger(ROOT)) == []
+
+
+# What a fault is
+
+
+def test_a_good_project_has_no_fault(project: Path) -> None:
+    assert ledger.faults(ledger.read_ledger(project)) == []
+
+
+def test_an_unknown_id_in_a_marker_is_a_fault(project: Path) -> None:
+    (project / "tests/otc/test_ids.py").write_text(PROVED.replace("OTC-001", "OTC-003"))
+    [fault] = ledger.faults(ledger.read_ledger(project))
+    assert fault == "tests/otc/test_ids.py::test_an_id_is_unique: the marker names OTC-003, which is no requirement."
+
+
+def test_a_marker_that_stands_on_no_test_is_a_fault(project: Path) -> None:
+    (project / "tests/otc/test_ids.py").write_text(PROVED.replace("def test_", "def make_"))
+    [fault] = ledger.faults(ledger.read_ledger(project))
+    assert fault.startswith("tests/otc/test_ids.py:3: the marker must stand on a test")
+
+
+def test_an_unknown_id_in_a_docstring_is_a_fault(project: Path) -> None:
+    (project / "src/toolwire/ids.py").write_text('X = 1\n"""One. [OTC-001..003]"""\n')
+    [fault] = ledger.faults(ledger.read_ledger(project))
+    assert fault == "src/toolwire/ids.py:2: the docstring names OTC-003, which is no requirement."
+
+
+def test_a_requirement_with_neither_test_nor_gap_is_a_fault(project: Path) -> None:
+    (project / "spec/requirements.toml").write_text(SMALL.replace('gap = "ids are not unique yet"\n', ""))
+    [fault] = ledger.faults(ledger.read_ledger(project))
+    assert fault == "spec/requirements.toml: OTC-002 has neither a test nor a gap."
+
+
+def test_two_requirements_with_one_id_are_refused() -> None:
+    with pytest.raises(tomllib.TOMLDecodeError):
+        ledger.read_requirements(SMALL.replace("OTC-002", "OTC-001"))
+
+
+def test_a_key_that_means_nothing_is_refused() -> None:
+    with pytest.raises(TypeError, match="tests"):
+        ledger.read_requirements(SMALL.replace("gap", "tests"))
+
+
+# What counts as a proof
+
+
+def test_a_marker_counts_on_a_function_a_class_a_method_a_parameter_and_a_module() -> None:
+    proofs, strays = markers(
+        "pytestmark = [pytest.mark.slow, pytest.mark.requirement('R5')]",
+        "CASES = [pytest.param(1, marks=pytest.mark.requirement('S-3'))]",
+        "@pytest.mark.requirement('S-1', 'S-2')",
+        "async def test_one(): ...",
+        "@pytest.mark.requirement('D-05')",
+        "class TestTwo:",
+        "    @pytest.mark.parametrize('x', [pytest.param(1, marks=pytest.mark.requirement('D-06'))])",
+        "    def test_three(self, x): ...",
+    )
+    assert proofs == [
+        ("R5", "t.py"),
+        ("S-3", "t.py::CASES"),
+        ("S-1", "t.py::test_one"),
+        ("S-2", "t.py::test_one"),
+        ("D-05", "t.py::TestTwo"),
+        ("D-06", "t.py::TestTwo::test_three"),
+    ]
+    assert strays == ()
+
+
+@pytest.mark.parametrize("off", ["skip", "skip(reason='later')", "xfail(strict=True)"])
+def test_a_test_that_is_skipped_or_expected_to_fail_proves_nothing(off: str) -> None:
+    marker, off = "@pytest.mark.requirement('R5')", f"pytest.mark.{off}"
+    assert markers(marker, f"@{off}", "def test_one(): ...") == ([], ())
+    assert markers(f"@{off}", "class TestOne:", f"    {marker}", "    def test_one(self): ...") == ([], ())
+    assert markers(f"pytestmark = {off}", marker, "def test_one(): ...") == ([], ())
+
+
+def test_a_test_skipped_on_some_machines_counts() -> None:
+    proofs, _ = markers("@pytest.mark.skipif(x, reason='')", "@pytest.mark.requirement('R5')", "def test_one(): ...")
+    assert proofs == [("R5", "t.py::test_one")]
+
+
+@pytest.mark.parametrize("arguments", ["", "NAME", "'R5', NAME", "*IDS", "id='R5'", "5"])
+def test_a_marker_without_literal_ids_is_a_stray(arguments: str) -> None:
+    _, strays = markers(f"@pytest.mark.requirement({arguments})", "def test_one(): ...")
+    assert strays == ("t.py:1",)
+
+
+@pytest.mark.parametrize(
+    ("docstring", "expected"),
+    [
+        ("A rule. [OTC-017]", ["OTC-017"]),
+        ("A rule. [OTC-017, D-04] And [R5].", ["OTC-017", "D-04", "R5"]),
+        ("A rule that wraps. [OTC-017,\n    S-4]", ["OTC-017", "S-4"]),
+        ("A range. [OTC-009..011]", ["OTC-009", "OTC-010", "OTC-011"]),
+        ("A range in full. [S-9..S-10, OTRPC-001]", ["S-9", "S-10", "OTRPC-001"]),
+        ("A range that runs backwards is no id. [S-4..1]", ["S-4..1"]),
+        ("A range across families is no id. [S-4..D-06]", ["S-4..D-06"]),
+        ("Prose [see OTC-017], other [RFC-9728], code x[0], names [list[str]].", []),
+    ],
+)
+def test_a_docstring_tag_is_a_bracket_of_ids_alone(docstring: str, expected: list[str]) -> None:
+    assert tags(docstring) == expected
+
+
+def test_a_tag_in_other_text_than_a_docstring_is_not_read() -> None:
+    assert list(ledger.read_tags("x = 'A [S-1]'  # and [S-2]\nf('[S-3]')\n", "m.py", ["S"])) == []
+
+
+# Counting and settling
+
+
+def test_covered_needs_a_test_and_no_gap(project: Path) -> None:
+    assert ledger.totals(ledger.read_ledger(project))["OTC"] == {
+        "total": 2, "covered": 0, "partial": 1, "gap": 1, "missing": 0,
+    }  # fmt: skip
+    (project / "spec/requirements.toml").write_text(ledger.settle(SMALL, ["OTC-001"]))
+    assert ledger.totals(ledger.read_ledger(project))["total"] == {
+        "total": 2, "covered": 1, "partial": 0, "gap": 1, "missing": 0,
+    }  # fmt: skip
+
+
+def test_settling_removes_only_the_default_gap_of_what_is_proved() -> None:
+    assert ledger.settle(SMALL, ["OTC-001", "OTC-002"]) == SMALL.replace('gap = "not proved by a test yet"\n', "")
+
+
+def test_settling_gives_the_default_gap_back_when_the_test_is_gone() -> None:
+    assert ledger.settle(ledger.settle(SMALL, ["OTC-001"]), []) == SMALL
+
+
+@settings(max_examples=20, deadline=None)  # each example parses the whole ledger twice
+@given(st.data())
+def test_settling_the_real_ledger_leaves_every_gap_true_and_all_else_as_it_was(data: st.DataObject) -> None:
+    text = (ROOT / "spec" / "requirements.toml").read_text(encoding="utf-8")
+    before = ledger.read_requirements(text)
+    proved = data.draw(st.sets(st.sampled_from(list(before))))
+    settled = ledger.settle(text, proved)
+    after = ledger.read_requirements(settled)
+    for name, requirement in after.items():
+        own_gap = before[name].gap if before[name].gap != ledger.DEFAULT_GAP else None
+        assert requirement.gap == (own_gap or (None if name in proved else ledger.DEFAULT_GAP))
+        assert (requirement.sentence, requirement.source) == (before[name].sentence, before[name].source)
+    assert list(after) == list(before)
+    assert ledger.settle(settled, proved) == settled
+    assert [line for line in settled.splitlines() if line[:1] == "#"] == [
+        line for line in text.splitlines() if line[:1] == "#"
+    ]
+
+
+# The command
+
+
+def test_the_table_has_a_row_for_each_family_and_one_for_all(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger.main([], project) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows == [
+        ["family", "total", "covered", "partial", "gap", "only"],
+        ["OTC", "2", "0", "1", "1"],
+        ["total", "2", "0", "1", "1"],
+    ]
+
+
+def test_json_says_the_same_for_a_script(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger.main(["--json"], project) == 0
+    assert json.loads(capsys.readouterr().out) == ledger.totals(ledger.read_ledger(project))
+
+
+def test_a_family_is_listed_with_its_tests_and_gaps(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger.main(["--family", "OTC"], project) == 0
+    assert [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()] == [
+        ["OTC-001", "partial  A tool has an id."],
+        ["test:", "tests/otc/test_ids.py::test_an_id_is_unique"],
+        ["gap:", "not proved by a test yet"],
+        ["OTC-002", "gap      An id [in brackets] is unique."],
+        ["gap:", "ids are not unique yet"],
+    ]
+
+
+def test_an_unknown_family_is_a_usage_error(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        ledger.main(["--family", "total"], project)
+    assert "the families are OTC" in capsys.readouterr().err
+
+
+def test_missing_lists_what_has_neither_and_fails(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "spec/requirements.toml").write_text(SMALL.replace('gap = "ids are not unique yet"\n', ""))
+    assert ledger.main(["--missing"], project) == 1
+    printed = capsys.readouterr()
+    assert printed.out.split()[:2] == ["OTC-002", "missing"]
+    assert "neither a test nor a gap" in printed.err
+
+
+def test_settle_rewrites_the_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger.main(["--settle"], project) == 0
+    assert (project / "spec/requirements.toml").read_text() == ledger.settle(SMALL, ["OTC-001"])
+    assert "covered" in capsys.readouterr().out
