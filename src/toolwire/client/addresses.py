@@ -9,6 +9,7 @@ Rules:
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TypeAlias
 
@@ -53,6 +54,7 @@ _NOT_GLOBAL = (
 )
 
 
+@lru_cache(maxsize=1024)  # asked for each call to a host that is an address
 def read_address(text: str) -> Address | None:
     """Return the address that ``text`` spells in the usual way, or None. One with a zone is None."""
     if "%" in text:
@@ -68,6 +70,7 @@ def is_loopback(address: Address) -> bool:
     return any(address in network for network in _LOOPBACK)
 
 
+@lru_cache(maxsize=1024)
 def fits(text: str, reach: Reach) -> bool:
     """Return whether a connection within ``reach`` may be made to the address ``text``. [D-05]"""
     address = read_address(text)

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from toolwire.core.codec import Codec, Finding, Flow, Peer, Probe
-from toolwire.core.http import Response
+from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.protocols import BUILTIN
 

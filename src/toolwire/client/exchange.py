@@ -152,7 +152,7 @@ class Exchange:
     def _prefer(self, origin: str, address: str | None) -> None:
         """Put the address that answered first, so that the next call does not knock at a closed door."""
         pin = self._pins.get(origin)
-        if pin is not None and address is not None and pin.addresses[0] != address:
+        if pin is not None and address is not None and address in pin.addresses[1:]:
             others = (other for other in pin.addresses if other != address)
             self._pins[origin] = pin._replace(addresses=(address, *others))
 

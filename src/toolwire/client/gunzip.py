@@ -10,12 +10,13 @@ _GZIP = 31  # zlib's word for: a gzip header and trailer, the largest window
 
 
 class Gunzip:
-    """One gzip stream."""
+    """One gzip stream. ``read_bytes`` is how much of it has been decompressed."""
 
-    __slots__ = ("_stream",)
+    __slots__ = ("_stream", "read_bytes")
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(_GZIP)
+        self.read_bytes = 0
 
     def steps(self, piece: bytes) -> Iterator[bytes]:
         """Give what ``piece`` decompresses to, at most 256 KiB at a time.
@@ -27,10 +28,13 @@ class Gunzip:
             if self._stream.eof:
                 raise ValueError("data after the end of the gzip stream")
             try:
-                yield self._stream.decompress(piece, _STEP_BYTES)
+                step = self._stream.decompress(piece, _STEP_BYTES)
             except zlib.error as error:
                 raise ValueError("not gzip") from error
-            piece = self._stream.unconsumed_tail or self._stream.unused_data
+            rest = self._stream.unconsumed_tail or self._stream.unused_data
+            self.read_bytes += len(piece) - len(rest)
+            yield step
+            piece = rest
 
     @property
     def complete(self) -> bool:

@@ -18,7 +18,7 @@ from .limits import Limits
 
 
 class Incoming:
-    """Collects a response: ``begin`` once, ``take`` each piece of the body, then ``whole``; the first Problem ends it."""
+    """Collects a response: ``begin`` once, ``take`` for each piece, then ``whole``; the first Problem ends it."""
 
     __slots__ = ("_gunzip", "_headers", "_limits", "_origin", "_pieces", "_size", "_status", "_wire")
 
@@ -67,20 +67,21 @@ class Incoming:
         try:
             for step in gunzip.steps(piece):
                 self._size += len(step)
-                if self._size > self._limits.response_bytes or self._is_bomb():
+                if self._is_bomb(gunzip):
+                    text = f"{self._origin} sent an answer that grows beyond measure when it is decompressed."
+                    return bad_answer(text, "too_large")
+                if self._size > self._limits.response_bytes:
                     return self._too_large()
                 self._pieces.append(step)
         except ValueError:
             return self._not_gzip()
         return None
 
-    def _is_bomb(self) -> bool:
-        return self._size > self._limits.ratio_after_bytes and self._size > self._limits.ratio * self._wire
+    def _is_bomb(self, gunzip: Gunzip) -> bool:
+        return self._size > self._limits.ratio_after_bytes and self._size > self._limits.ratio * gunzip.read_bytes
 
     def _too_large(self) -> Problem:
         text = f"{self._origin} sent more than the {self._limits.response_bytes} bytes that are taken."
-        if self._gunzip is not None and self._is_bomb():
-            text = f"{self._origin} sent an answer that grows beyond measure when it is decompressed."
         return bad_answer(text, "too_large")
 
     def _not_gzip(self) -> Problem:

@@ -106,7 +106,7 @@ class Network:
         client = self._clients.get(_pin(hop))
         if client is None:
             _make_room(self._clients)
-            client = self._clients[_pin(hop)] = _set(ClientBuilder(), hop, self._exchange.limits).build()
+            client = self._clients[_pin(hop)] = _configured(ClientBuilder(), hop, self._exchange.limits).build()
         return client
 
 
@@ -171,7 +171,7 @@ class SyncNetwork:
         client = self._clients.get(_pin(hop))
         if client is None:
             _make_room(self._clients)
-            client = self._clients[_pin(hop)] = _set(SyncClientBuilder(), hop, self._exchange.limits).build()
+            client = self._clients[_pin(hop)] = _configured(SyncClientBuilder(), hop, self._exchange.limits).build()
         return client
 
 
@@ -186,7 +186,7 @@ def _make_room(clients: dict[_Pin, C]) -> None:
         del clients[next(iter(clients))]
 
 
-def _set(builder: B, hop: Hop, limits: Limits) -> B:
+def _configured(builder: B, hop: Hop, limits: Limits) -> B:
     """Return ``builder`` with nothing left to decide. Making a client costs 5 ms: it reads the TLS roots."""
     builder = builder.no_proxy().follow_redirects(False).referer(False)
     builder = builder.gzip(False).brotli(False).zstd(False).deflate(False)

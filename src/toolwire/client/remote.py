@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
-from toolwire.consent import Preferences, consent_check, denied
+from toolwire.consent import NO_PREFERENCES, Preferences, consent_check, denied
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Answer, Ask, Check, Deny, Known, review
 from toolwire.core.codec import Codec, Flow, Peer, Probe, ask
@@ -114,8 +114,8 @@ class Remote:
             return tool
         return await self.run(Call(tool, dict(arguments or {}), str(uuid4())))
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
-        """Run ``call`` on the server; see ``Toolbox.run``."""
+    async def run(self, call: Call, notify: Notify = unheard) -> Result:  # noqa: ARG002 - no codec sends progress yet
+        """Run ``call`` on the server; see ``Toolbox.run``. Progress is not passed on: the result holds all of it."""
         return await arun(self._connection.calling(call), self._door, self._approve)
 
 
@@ -163,7 +163,7 @@ class Options:
     approve: Approver | None = None
     api_key: str | Secret | None = None
     protocol: str | None = None
-    preferences: Preferences = Preferences()
+    preferences: Preferences = NO_PREFERENCES
     allow_private: Sequence[str] = ()
 
     def credentials(self) -> Credentials:
@@ -234,7 +234,7 @@ def connect(
     approve: Approver | None = None,
     api_key: str | Secret | None = None,
     protocol: str | None = None,
-    preferences: Preferences | None = None,
+    preferences: Preferences = NO_PREFERENCES,
     allow_private: Sequence[str] = (),
 ) -> Connecting:
     """Return an asynchronous context manager that finds out what ``url`` speaks and gives its tools.
@@ -249,7 +249,15 @@ def connect(
         ValueError: ``protocol`` is not one of ours.
     """
     candidates(protocol)
-    return Connecting(_options(url, approve, api_key, protocol, preferences, allow_private))
+    options = Options(
+        url=url,
+        approve=approve,
+        api_key=api_key,
+        protocol=protocol,
+        preferences=preferences,
+        allow_private=allow_private,
+    )
+    return Connecting(options)
 
 
 def connect_sync(
@@ -258,30 +266,20 @@ def connect_sync(
     approve: Approver | None = None,
     api_key: str | Secret | None = None,
     protocol: str | None = None,
-    preferences: Preferences | None = None,
+    preferences: Preferences = NO_PREFERENCES,
     allow_private: Sequence[str] = (),
 ) -> SyncConnecting:
     """Return a context manager like ``connect``, blocking; ``approve`` must then be a plain function."""
     candidates(protocol)
-    return SyncConnecting(_options(url, approve, api_key, protocol, preferences, allow_private))
-
-
-def _options(
-    url: str,
-    approve: Approver | None,
-    api_key: str | Secret | None,
-    protocol: str | None,
-    preferences: Preferences | None,
-    allow_private: Sequence[str],
-) -> Options:
-    return Options(
+    options = Options(
         url=url,
         approve=approve,
         api_key=api_key,
         protocol=protocol,
-        preferences=preferences if preferences is not None else Preferences(),
+        preferences=preferences,
         allow_private=allow_private,
     )
+    return SyncConnecting(options)
 
 
 def _refused(call: Call, answer: Answer) -> Problem:

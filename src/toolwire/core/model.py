@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hmac import compare_digest
 from typing import Any, TypeAlias
 
 Json: TypeAlias = Any
@@ -54,17 +55,15 @@ class RateLimit:
     def __post_init__(self) -> None:
         if type(self.max) is not int or not 1 <= self.max <= 1_000_000:
             raise ValueError(f"a rate limit's max is an integer from 1 to 1,000,000, not {self.max!r}")
-        match = _WINDOW.fullmatch(self.window)
-        if match is None or not 0.1 <= int(match[1]) * _UNIT_S[match[2]] <= 30 * 86_400:
-            raise ValueError(
-                f'a rate limit\'s window reads like "30s" or "1m", from "100ms" to "30d", not {self.window!r}'
-            )
+        if not 0.1 <= self.window_s <= 30 * 86_400:
+            raise ValueError(f'a rate limit\'s window is from "100ms" to "30d", not {self.window!r}')
 
     @property
     def window_s(self) -> float:
         """The window in seconds."""
         match = _WINDOW.fullmatch(self.window)
-        assert match is not None
+        if match is None:
+            raise ValueError(f'a rate limit\'s window reads like "30s" or "1m", not {self.window!r}')
         return int(match[1]) * _UNIT_S[match[2]]
 
 
@@ -136,7 +135,7 @@ class Tool:
 
 
 class Secret:
-    """A text that never shows itself: its ``repr``, ``str`` and format are ``***``; ``reveal()`` gives the text. [D-26]"""
+    """A text that never shows itself: ``repr``, ``str`` and format give ``***``, ``reveal()`` the text. [D-26]"""
 
     __slots__ = ("_text",)
 
@@ -151,8 +150,6 @@ class Secret:
         return "***"
 
     def __eq__(self, other: object) -> bool:
-        from hmac import compare_digest
-
         return isinstance(other, Secret) and compare_digest(self._text.encode(), other._text.encode())
 
     def __hash__(self) -> int:

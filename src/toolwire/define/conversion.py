@@ -10,22 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from ..core.model import Json, Kind, Problem, Result, Value
+from pydantic import TypeAdapter
+from pydantic_core import to_json
+
+from toolwire.core.model import Json, Kind, Problem, Result, Value
+
+from .function import Read, Write
 from .native import Matches, anything, matcher, plain
-from .schema import reason
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-    from .schema import Argument
-
-Read: TypeAlias = Callable[[Mapping[str, Json]], dict[str, Any] | Problem]
-"""JSON arguments to keyword arguments. Undeclared ones are dropped, absent ones are left to Python's defaults."""
-
-Write: TypeAlias = Callable[[Any], Result]
-"""A returned (or yielded) value to a Value of JSON data."""
+from .schema import Argument, reason
 
 _INPUT_VALUE = re.compile(r"input_value=.*?, (?=input_type=)", re.DOTALL)
 
@@ -80,16 +74,12 @@ def writer(adapter: TypeAdapter[Any], tool: str) -> Write:
             return _unwritable(tool, value, _INPUT_VALUE.sub("", str(error)))
         if fits(data):
             return Value(data)
-        return _unwritable(
-            tool, value, "it is not the JSON that was declared, or holds what JSON cannot say (NaN, say)"
-        )
+        return _unwritable(tool, value, "it is not what was declared, or JSON cannot say it (NaN, for one)")
 
     return write
 
 
 def _converter(adapter: TypeAdapter[Any]) -> Callable[[Json], Any]:
-    from pydantic_core import to_json
-
     def convert(value: Json) -> Any:
         return adapter.validate_json(to_json(value))  # as JSON, so that strict types take their JSON forms too
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from docstring_parser import parse
+
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -21,12 +23,10 @@ class Docstring:
 
 def read_docstring(text: str) -> Docstring:
     """Return the parts of a docstring in Google, NumPy or reST style; one that is none of them is all description."""
-    from docstring_parser import ParseError, parse
-
     text = inspect.cleandoc(text)
     try:
         parsed = parse(text)
-    except ParseError:
+    except Exception:  # noqa: BLE001 - the parser trips over some texts, and no text is a reason to refuse a tool
         return Docstring(description=text)
     parameters = {
         name.strip().lstrip("*"): _one_line(entry.description)

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import isfinite
 from types import NoneType
 from typing import Any, TypeAlias
@@ -18,24 +18,10 @@ Matches: TypeAlias = Callable[[Any], bool]
 
 MAX_DEPTH = 200
 
+Build: TypeAlias = Callable[[Mapping[str, Any], Matches], Matches | None]
+
 _ALWAYS_PLAIN = {int, bool, NoneType}
-_NUMBERS = frozenset({"ge", "gt", "le", "lt", "multiple_of"})
-_SIZES = frozenset({"min_length", "max_length"})
-_EVERY = frozenset({"type", "metadata", "strict"})
-_SAID: Mapping[str, frozenset[str]] = {
-    "any": _EVERY,
-    "none": _EVERY,
-    "bool": _EVERY,
-    "int": _EVERY | _NUMBERS,
-    "float": _EVERY | _NUMBERS,
-    "str": _EVERY | _SIZES | {"pattern"},
-    "literal": _EVERY | {"expected"},
-    "list": _EVERY | _SIZES | {"items_schema"},
-    "dict": _EVERY | _SIZES | {"keys_schema", "values_schema"},
-    "nullable": _EVERY | {"schema"},
-    "union": _EVERY | {"choices"},
-}
-"""The JSON types among pydantic's core schemas, each with the settings that its JSON Schema says as well."""
+_LONG = 32
 
 
 def anything(_: Any) -> bool:
@@ -46,12 +32,15 @@ def anything(_: Any) -> bool:
 def plain(value: Any, depth: int = MAX_DEPTH) -> bool:
     """Return whether ``value`` is JSON data through and through, nested no deeper than ``depth``."""
     kind = type(value)
+    if kind is str:
+        return value.isascii() or _is_text(value)
+    if kind is float:
+        return isfinite(value)
     if kind is list:
         return depth > 0 and _all_plain(value, depth - 1)
     if kind is dict:
-        return depth > 0 and all(map(_is_str, value)) and _all_plain(value.values(), depth - 1)
-    scalar = _SCALARS.get(kind)
-    return scalar is not None and scalar(value)
+        return depth > 0 and _all_text(value) and _all_plain(value.values(), depth - 1)
+    return kind in _ALWAYS_PLAIN
 
 
 def matcher(schema: Mapping[str, Any], of_any: Matches) -> Matches | None:
@@ -59,49 +48,42 @@ def matcher(schema: Mapping[str, Any], of_any: Matches) -> Matches | None:
 
     ``of_any`` stands for ``Any``: ``plain`` where data comes from Python, ``anything`` where it was JSON before.
     """
-    kind = schema["type"]
-    if not schema.keys() <= _SAID.get(kind, frozenset()):
-        return None
-    match kind:
-        case "any":
-            return of_any
-        case "literal":
-            return _one_of(schema["expected"])
-        case "list":
-            return _list_of(matcher(schema.get("items_schema", _ANY), of_any))
-        case "dict":
-            keys = matcher(schema.get("keys_schema", _ANY), _is_str)
-            return _dict_of(keys, matcher(schema.get("values_schema", _ANY), of_any))
-        case "nullable":
-            return _either((_is_none, matcher(schema["schema"], of_any)))
-        case "union":
-            tagged = any(isinstance(choice, tuple) for choice in schema["choices"])
-            return None if tagged else _either([matcher(choice, of_any) for choice in schema["choices"]])
-        case _:
-            return _BY_NAME[kind]
+    settings, build = _NATIVE.get(schema["type"], _FOREIGN)
+    return build(schema, of_any) if schema.keys() <= _EVERY | settings else None
 
 
 def _all_plain(values: Collection[Any], depth: int) -> bool:
-    kinds = set(map(type, values))  # the three short cuts keep long lists out of the Python loop
-    if kinds <= _ALWAYS_PLAIN:
-        return True
-    if kinds == {str}:
-        return _is_str("".join(values))
-    if kinds == {float}:
-        return all(map(isfinite, values))
-    return all(plain(value, depth) for value in values)
+    if len(values) > _LONG:  # a long list is mostly of one type, and then needs no loop in Python
+        kinds = set(map(type, values))
+        if kinds == {str}:
+            return _is_text("".join(values))
+        if kinds == {float}:
+            return all(map(isfinite, values))
+        if kinds <= _ALWAYS_PLAIN:
+            return True
+    for value in values:  # noqa: SIM110 - all() with a generator costs twice as much
+        if type(value) not in _ALWAYS_PLAIN and not plain(value, depth):
+            return False
+    return True
 
 
-def _is_str(value: Any) -> bool:
-    if type(value) is not str:
-        return False
-    if value.isascii():
-        return True
+def _all_text(keys: Iterable[Any]) -> bool:
+    for key in keys:  # noqa: SIM110 - all() with a generator costs twice as much
+        if type(key) is not str or not (key.isascii() or _is_text(key)):
+            return False
+    return True
+
+
+def _is_text(value: str) -> bool:
     try:
         value.encode()
     except UnicodeEncodeError:  # half a surrogate pair
         return False
     return True
+
+
+def _is_str(value: Any) -> bool:
+    return type(value) is str and (value.isascii() or _is_text(value))
 
 
 def _is_int(value: Any) -> bool:
@@ -120,29 +102,38 @@ def _is_none(value: Any) -> bool:
     return value is None
 
 
-def _one_of(expected: list[Any]) -> Matches | None:
-    allowed = frozenset((type(value), value) for value in expected)  # a pair, for True == 1
+def _one_of(schema: Mapping[str, Any], _: Matches) -> Matches | None:
+    allowed = frozenset((type(value), value) for value in schema["expected"])  # a pair, for True == 1
     kinds = frozenset(kind for kind, _ in allowed)
     if not kinds <= _SCALARS.keys():
         return None
     return lambda value: type(value) in kinds and (type(value), value) in allowed
 
 
-def _list_of(item: Matches | None) -> Matches | None:
+def _list_of(schema: Mapping[str, Any], of_any: Matches) -> Matches | None:
+    item = matcher(schema.get("items_schema", _ANY), of_any)
     if item is None:
         return None
     return lambda value: type(value) is list and all(map(item, value))
 
 
-def _dict_of(key: Matches | None, item: Matches | None) -> Matches | None:
-    if key is None or item is None:
+def _dict_of(schema: Mapping[str, Any], of_any: Matches) -> Matches | None:
+    key = matcher(schema.get("keys_schema", _ANY), _is_str)
+    item = matcher(schema.get("values_schema", _ANY), of_any)
+    if key is not _is_str or item is None:  # keys of any other type are texts in JSON
         return None
-    return lambda value: type(value) is dict and all(map(key, value)) and all(map(item, value.values()))
+    return lambda value: type(value) is dict and _all_text(value) and all(map(item, value.values()))
 
 
-def _either(choices: Collection[Matches | None]) -> Matches | None:
+def _nullable(schema: Mapping[str, Any], of_any: Matches) -> Matches | None:
+    inner = matcher(schema["schema"], of_any)
+    return None if inner is None else lambda value: value is None or inner(value)
+
+
+def _union(schema: Mapping[str, Any], of_any: Matches) -> Matches | None:
+    choices = [matcher(choice, of_any) for choice in schema["choices"] if isinstance(choice, dict)]
     known = tuple(choice for choice in choices if choice is not None)
-    if len(known) < len(choices):
+    if len(known) < len(schema["choices"]):  # one needs conversion, or has a tag
         return None
 
     def matches(value: Any) -> bool:
@@ -155,11 +146,23 @@ def _either(choices: Collection[Matches | None]) -> Matches | None:
 
 
 _ANY: Mapping[str, Any] = {"type": "any"}
-_BY_NAME: Mapping[str, Matches] = {
-    "str": _is_str,
-    "int": _is_int,
-    "float": _is_float,
-    "bool": _is_bool,
-    "none": _is_none,
-}
 _SCALARS: Mapping[type, Matches] = {str: _is_str, int: _is_int, float: _is_float, bool: _is_bool, NoneType: _is_none}
+
+_EVERY = frozenset({"type", "metadata", "strict"})
+_NUMBERS = frozenset({"ge", "gt", "le", "lt", "multiple_of"})
+_SIZES = frozenset({"min_length", "max_length"})
+_FOREIGN: tuple[frozenset[str], Build] = (frozenset(), lambda *_: None)
+_NATIVE: Mapping[str, tuple[frozenset[str], Build]] = {
+    "any": (frozenset(), lambda _, of_any: of_any),
+    "none": (frozenset(), lambda *_: _is_none),
+    "bool": (frozenset(), lambda *_: _is_bool),
+    "int": (_NUMBERS, lambda *_: _is_int),
+    "float": (_NUMBERS, lambda *_: _is_float),
+    "str": (_SIZES | {"pattern"}, lambda *_: _is_str),
+    "literal": (frozenset({"expected"}), _one_of),
+    "list": (_SIZES | {"items_schema"}, _list_of),
+    "dict": (_SIZES | {"keys_schema", "values_schema"}, _dict_of),
+    "nullable": (frozenset({"schema"}), _nullable),
+    "union": (frozenset({"choices"}), _union),
+}
+"""The JSON types among pydantic's core schemas, each with the settings that its JSON Schema says as well."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Literal, TypedDict
 
-from ..core.catalog import VERSION
-from ..core.errors import DefinitionError
-from ..core.model import Approval, Cost, RateLimit, Requirements
+from toolwire.core.catalog import VERSION
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Approval, Cost, RateLimit, Requirements
 
 
 class Options(TypedDict, total=False):
@@ -59,7 +59,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "output_name": (str,),
     "hints": (Mapping,),
 }
-_PASSED_ON = (
+_AS_GIVEN = (
     "blanket_allowed",
     "destructive",
     "idempotent",
@@ -83,8 +83,8 @@ def read_options(options: Options, where: str) -> dict[str, Any]:
             raise DefinitionError(f"{where} has no option {key!r}; there are: {', '.join(_TYPES)}.")
         if not isinstance(value, _TYPES[key]) or (isinstance(value, bool) and bool not in _TYPES[key]):
             kinds = " or ".join(kind.__name__ for kind in _TYPES[key] if kind is not type(None))
-            raise DefinitionError(f"{where}: the option {key!r} is a {kinds}, not {value!r}.")
-    facts: dict[str, Any] = {key: given[key] for key in _PASSED_ON if key in given}
+            raise DefinitionError(f"{where}: the option {key!r} takes {kinds}, not {value!r}.")
+    facts: dict[str, Any] = {key: given[key] for key in _AS_GIVEN if key in given}
     facts["approval"] = approval = _approval(options.get("approval"), where)
     facts["safe"] = _safe(options, approval, where)
     facts["cost"] = _cost(options.get("cost"), where)
@@ -107,8 +107,10 @@ def read_version(version: str, where: str) -> str:
 
 
 def _approval(approval: str | None, where: str) -> Approval | None:
-    if approval in (None, Approval.AUTO, Approval.PER_CALL):
-        return approval and Approval(approval)
+    if approval is None:
+        return None
+    if approval in (Approval.AUTO, Approval.PER_CALL):
+        return Approval(approval)
     raise DefinitionError(f'{where}: approval is "auto" or "per-call", not {str(approval)!r}.')
 
 
@@ -120,8 +122,10 @@ def _safe(options: Options, approval: Approval | None, where: str) -> bool:
 
 
 def _cost(cost: str | None, where: str) -> Cost | None:
-    if cost is None or cost in tuple(Cost):
-        return cost and Cost(cost)
+    if cost is None:
+        return None
+    if cost in tuple(Cost):
+        return Cost(cost)
     raise DefinitionError(f'{where}: cost is "free", "credits" or "paid", not {cost!r}.')
 
 

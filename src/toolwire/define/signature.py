@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from ..core.errors import DefinitionError
-from ..core.model import Context
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Context
 
 MISSING: Any = inspect.Parameter.empty
 """Stands for a default that is not there; ``None`` is a default like any other."""
@@ -79,13 +79,15 @@ Names: TypeAlias = Mapping[str, Any]
 """Names that annotations may use besides the function's globals: the locals where the function was defined."""
 
 
-def described(function: Callable[..., Any]) -> Any:
-    """Return the function or class whose name, text and annotations describe ``function``."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    if inspect.isroutine(function) or inspect.isclass(function):
-        return function
-    return type(function).__call__
+def own_name(function: Callable[..., Any]) -> str:
+    """Return what ``function`` is called by itself; an object that can be called has the name of its class."""
+    inner = _innermost(function)
+    return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def own_text(function: Callable[..., Any]) -> str:
+    """Return the docstring of ``function``; an object that can be called may have it on ``__call__`` or its class."""
+    return inspect.getdoc(_described(function)) or inspect.getdoc(_innermost(function)) or ""
 
 
 def read_signature(function: Callable[..., Any], names: Names, where: str) -> Signature:
@@ -97,19 +99,15 @@ def read_signature(function: Callable[..., Any], names: Names, where: str) -> Si
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        raise DefinitionError(
-            f"{where} does not say what its parameters are: wrap it in a function that does."
-        ) from None
-    hints = _hints(described(function), names, where)
+        raise DefinitionError(f"{where} does not say what its parameters are: wrap it in a def.") from None
+    hints = _hints(_described(function), names, where)
     taken: list[Parameter] = []
     context = None
     for parameter in parameters.values():
         annotation = hints.get(parameter.name, Any)
         if parameter.kind in _VARIADIC:
             spelled = _VARIADIC[parameter.kind] + parameter.name
-            raise DefinitionError(
-                f"{where} takes {spelled}, which no schema can describe: name each parameter instead."
-            )
+            raise DefinitionError(f"{where} takes {spelled}, which no schema describes: name each parameter.")
         if not _is_context(annotation):
             taken.append(Parameter(name=parameter.name, annotation=annotation, default=parameter.default))
         elif context is None:
@@ -132,6 +130,18 @@ def by_keyword(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*arguments, **keywords)
 
     return call
+
+
+def _innermost(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _described(function: Callable[..., Any]) -> Any:
+    """Return the function, method or class whose text and annotations describe ``function``."""
+    inner = _innermost(function)
+    return inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__
 
 
 def _hints(function: Any, names: Names, where: str) -> dict[str, Any]:
@@ -176,7 +186,7 @@ def _result(function: Callable[..., Any], annotation: Any, where: str) -> tuple[
 
 
 def _kind(function: Callable[..., Any]) -> FunctionKind:
-    target = described(function)
+    target = _described(function)
     if inspect.isasyncgenfunction(target):
         return FunctionKind.ASYNC_GENERATOR
     if inspect.iscoroutinefunction(target):

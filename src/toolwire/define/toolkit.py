@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, Unpack, overload
 
-from ..core.catalog import VERSION, Catalog, identifier
-from ..core.errors import DefinitionError
-from .function import Function, define
+from toolwire.core.catalog import VERSION, Catalog, identifier
+from toolwire.core.errors import DefinitionError
+
+from .function import Function
 from .options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -73,6 +74,8 @@ class Toolkit:
         return self._add(function, options, _names_of_caller())
 
     def _add(self, function: Callable[..., Any], options: Options, names: Mapping[str, Any]) -> Function:
+        from .definition import define  # noqa: PLC0415 - brings pydantic, 60 ms that only authors of tools should pay
+
         if not callable(function):
             raise DefinitionError(f"{function!r} is not a function; options go by name, as in @kit.tool(name='...').")
         version = self.version if VERSION.fullmatch(self.version) else "1.0.0"
@@ -88,7 +91,7 @@ class Toolkit:
 
 
 def _names_of_caller() -> Mapping[str, Any]:
-    """Return the local names where a method of Toolkit was called, for annotations in quotes. [Empty if unknown]"""
+    """Return the local names where a method of Toolkit was called, for annotations in quotes."""
     frame = inspect.currentframe()
     for _ in range(2):
         frame = frame and frame.f_back

@@ -21,7 +21,8 @@ from toolwire.core.model import Json, Kind, Problem
 
 MAX_DEPTH = 200
 
-_LONG_NUMBER = re.compile(rb"[0-9]{18}").search
+_DIGITS_ALIKE = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
+_LONG_NUMBER = b"0" * 18
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)  # possessive: linear on any bytes
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _JSON_TYPES = ("application/json", "text/json")
@@ -29,12 +30,12 @@ _JSON_TYPES = ("application/json", "text/json")
 
 def read(text: bytes) -> Json | Problem:
     """Return the data of a JSON text, or a Problem that says what is wrong with it."""
-    if text.count(b"[") + text.count(b"{") > MAX_DEPTH and _too_deep(text):
+    if len(text) > 2 * MAX_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DEPTH and _too_deep(text):
         return Problem(kind=Kind.MALFORMED, message=f"The JSON is nested deeper than {MAX_DEPTH} levels.")
     try:
-        if _LONG_NUMBER(text) is None:
-            return orjson.loads(text)
-        return _read_exact(text)
+        if _LONG_NUMBER in text.translate(_DIGITS_ALIKE):
+            return _read_exact(text)
+        return orjson.loads(text)
     except (ValueError, RecursionError) as error:
         return Problem(kind=Kind.MALFORMED, message=f"The body is not valid JSON: {_reason(error)}.")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, closing
 from typing import Any, assert_never
 
 import anyio
@@ -15,11 +15,9 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolError
 from toolwire.core.model import Call, Kind, Problem, Progress, Result, Value
 from toolwire.core.toolbox import Notify, unheard
-from toolwire.define.function import Function, Style
-from toolwire.define.toolkit import Toolkit
+from toolwire.define import Function, FunctionKind, Toolkit
 
 _log = logging.getLogger("toolwire")
-_END = object()
 MAX_ITEMS = 10_000
 
 
@@ -72,19 +70,19 @@ class FunctionBox:
         return function if function is not None else self._functions.get(call.tool.id)
 
     async def _invoke(self, function: Function, arguments: dict[str, Any], notify: Notify) -> Result:
-        match function.style:
-            case Style.COROUTINE:
-                return _result(function, await function.invoke(arguments))
-            case Style.PLAIN if function.inline:
-                return _result(function, function.invoke(arguments))
-            case Style.PLAIN:
-                return _result(function, await self._in_thread(function.invoke, arguments))
-            case Style.ASYNC_GENERATOR:
-                return await _drain(function, function.invoke(arguments), notify)
-            case Style.GENERATOR:
+        match function.kind:
+            case FunctionKind.ASYNC:
+                return function.write(await function.call(**arguments))
+            case FunctionKind.SYNC if function.inline:
+                return function.write(function.call(**arguments))
+            case FunctionKind.SYNC:
+                return await self._in_thread(_call, function, arguments)
+            case FunctionKind.ASYNC_GENERATOR:
+                return await _drain(function, function.call(**arguments), notify)
+            case FunctionKind.GENERATOR:
                 return await self._in_thread(_drain_sync, function, arguments, notify)
             case _:
-                assert_never(function.style)
+                assert_never(function.kind)
 
     async def _in_thread(self, function: Any, *arguments: Any) -> Any:
         if self._limiter is None:
@@ -104,36 +102,35 @@ def failure(error: ToolError) -> Problem:
     )
 
 
-def _result(function: Function, returned: Any) -> Result:
-    data = function.write(returned)
-    return data if isinstance(data, Problem) else Value(data)
+def _call(function: Function, arguments: dict[str, Any]) -> Result:
+    return function.write(function.call(**arguments))
 
 
 async def _drain(function: Function, items: AsyncGenerator[Any, None], notify: Notify) -> Result:
     written: list[Any] = []
     async with aclosing(items):
         async for item in items:
-            data = function.write(item)
-            if isinstance(data, Problem):
-                return data
+            result = function.write(item)
+            if isinstance(result, Problem):
+                return result
             if len(written) == MAX_ITEMS:
                 return _too_many(function)
-            written.append(data)
-            await notify(Progress(data))
+            written.append(result.value)
+            await notify(Progress(result.value))
     return Value(written)
 
 
 def _drain_sync(function: Function, arguments: dict[str, Any], notify: Notify) -> Result:
-    items: Iterator[Any] = iter(function.invoke(arguments))
     written: list[Any] = []
-    while (item := next(items, _END)) is not _END:
-        data = function.write(item)
-        if isinstance(data, Problem):
-            return data
-        if len(written) == MAX_ITEMS:
-            return _too_many(function)
-        written.append(data)
-        anyio.from_thread.run(notify, Progress(data))
+    with closing(function.call(**arguments)) as items:
+        for item in items:
+            result = function.write(item)
+            if isinstance(result, Problem):
+                return result
+            if len(written) == MAX_ITEMS:
+                return _too_many(function)
+            written.append(result.value)
+            anyio.from_thread.run(notify, Progress(result.value))
     return Value(written)
 
 

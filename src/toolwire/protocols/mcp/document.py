@@ -135,7 +135,7 @@ def _declared(entry: dict[str, Json], listed: Identity) -> Identity:
             return listed
 
 
-def _as_listed(entry: dict[str, Json], listed: Identity) -> Identity:
+def _as_listed(_: dict[str, Json], listed: Identity) -> Identity:
     return listed
 
 

@@ -58,7 +58,7 @@ def check(request: Request, method: str, params: Mapping[str, Json], version: st
     missing = [key for key in (VERSION_META, CAPABILITIES_META) if key not in meta]
     if missing:
         return Refusal(INVALID_PARAMS, f'"params._meta" must have {" and ".join(missing)}.')
-    said = [
+    said: list[tuple[bytes, Json, str | None]] = [
         (VERSION_HEADER, meta[VERSION_META], header(request.headers, VERSION_HEADER)),
         (METHOD_HEADER, method, header(request.headers, METHOD_HEADER)),
     ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from urllib.parse import urlsplit, urlunsplit
 
 from toolwire.core.http import Headers, Request, Response, header
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS
-from toolwire.framing.jsontext import member
 
 from . import headers as fields
 from .result import read_problem
@@ -31,8 +31,15 @@ _HEADERS: Headers = (
     (b"accept", b"application/json, text/event-stream"),
     (b"content-type", b"application/json"),
 )
-_KINDS = {401: Kind.UNAUTHORIZED, 403: Kind.FORBIDDEN, 404: Kind.NOT_FOUND, 408: Kind.TOO_SLOW, 413: Kind.TOO_LARGE}
-_KINDS |= {429: Kind.RATE_LIMITED, 503: Kind.OVERLOADED}
+_KINDS = {
+    401: Kind.UNAUTHORIZED,
+    403: Kind.FORBIDDEN,
+    404: Kind.NOT_FOUND,
+    408: Kind.TOO_SLOW,
+    413: Kind.TOO_LARGE,
+    429: Kind.RATE_LIMITED,
+    503: Kind.OVERLOADED,
+}
 _SHOWN = 2_000
 
 
@@ -97,6 +104,12 @@ def problem(response: Response, refused: Refused) -> Problem:
         kind = Kind.INVALID_ARGUMENTS if refused.code == INVALID_PARAMS else Kind.BAD_ANSWER
     data = refused.data if isinstance(refused.data, dict) else {}
     return read_problem({**data, "retryAfterMs": data.get("retryAfterMs", _wait_ms(response))}, kind, refused.message)
+
+
+def shown(url: str) -> str:
+    """Return ``url`` for a person: without the parts that may hold a secret."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def is_message(response: Response) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from toolwire.core.codec import Flow, Probe, fetch
@@ -9,12 +10,13 @@ from toolwire.core.http import Response, header
 from toolwire.core.model import Json, Problem
 from toolwire.framing.jsontext import member
 
-from .exchange import CLIENT, Refused, Session, read, write
+from .exchange import CLIENT, Refused, Session, read, shown, write
 from .revision import HANDSHAKE, SERVER_META, SESSION_HEADER, STATELESS
 
 MAX_PAGES = 100
 MAX_TOOLS = 10_000
 _MAX_SESSION_ID = 1_000
+_NEEDS_KEY = (401, 403)
 
 
 class Opened(NamedTuple):
@@ -25,40 +27,109 @@ class Opened(NamedTuple):
     instructions: str
 
 
+class Answered(NamedTuple):
+    """A request that got its result, and the response that carried it."""
+
+    result: dict[str, Json]
+    response: Response
+
+
 def open_session(endpoint: str, probes: list[Probe]) -> Flow[Opened | None]:
     """Return the endpoint opened for calls, or None; each look is added to ``probes``.
 
     The stateless revision is tried first: a server that speaks it has nothing to remember of us.
     """
-    stateless = yield from _discover(endpoint, probes)
-    if stateless is not None:
+    stateless = yield from _discover(Session(endpoint=endpoint, version=STATELESS), probes)
+    if stateless is not None or probes[-1].status is None or probes[-1].status in _NEEDS_KEY:
         return stateless
-    return (yield from _initialize(endpoint, probes))
+    return (yield from _initialize(Session(endpoint=endpoint), probes))
 
 
 def list_tools(session: Session, probes: list[Probe]) -> Flow[list[Json] | None]:
     """Return what every page of ``tools/list`` holds, or None where a page cannot be read.
 
-    At most 100 pages and 10,000 tools are read; a server that repeats a cursor is not asked again.
+    At most 100 pages and 10,000 tools are read, and no page twice.
     """
     entries: list[Json] = []
-    cursors: set[str] = set()
+    seen: set[str] = set()
     params: dict[str, Json] = {}
     for page in range(MAX_PAGES):
-        result = yield from _ask(session, "tools/list", params, 10 + page, probes)
-        if not isinstance(result, tuple):
+        answered = yield from _ask(session, "tools/list", params, 10 + page, probes)
+        if answered is None:
             return None
-        listed, cursor = result[0].get("tools"), result[0].get("nextCursor")
+        listed, cursor = answered.result.get("tools"), answered.result.get("nextCursor")
         if not isinstance(listed, list):
-            _note(probes, session, result[1].status, "its list of tools is not a list")
+            probes.append(_probe(session, answered.response.status, "its list of tools is not a list"))
             return None
         entries.extend(listed[: MAX_TOOLS - len(entries)])
-        _note(probes, session, result[1].status, f"MCP tools: {len(entries)}", accepted=True)
-        if not isinstance(cursor, str) or not cursor or len(entries) == MAX_TOOLS:
-            return entries
-        if cursor in cursors:
-            _note(probes, session, result[1].status, "the same page came twice: the rest is left out")
-            return entries
-        cursors.add(cursor)
+        if not isinstance(cursor, str) or not cursor or cursor in seen or len(entries) == MAX_TOOLS:
+            break
+        seen.add(cursor)
         params = {"cursor": cursor}
+        probes.append(_probe(session, answered.response.status, f"a page of tools, {len(entries)} so far"))
+    probes.append(Probe("mcp", shown(session.endpoint), 200, f"MCP {session.version}, tools: {len(entries)}", True))
     return entries
+
+
+def _discover(session: Session, probes: list[Probe]) -> Flow[Opened | None]:
+    answered = yield from _ask(session, "server/discover", {}, 1, probes)
+    if answered is None:
+        return None
+    versions = answered.result.get("supportedVersions")
+    if not isinstance(versions, list) or STATELESS not in versions:
+        probes.append(_probe(session, answered.response.status, f"does not speak MCP {STATELESS}"))
+        return None
+    probes.append(_probe(session, answered.response.status, f"speaks MCP {STATELESS}"))
+    server = member(member(answered.result, "_meta"), SERVER_META)
+    return Opened(session, dict(server), _instructions(answered.result))
+
+
+def _initialize(session: Session, probes: list[Probe]) -> Flow[Opened | None]:
+    params: dict[str, Json] = {"protocolVersion": HANDSHAKE[0], "capabilities": {}, "clientInfo": CLIENT}
+    answered = yield from _ask(session, "initialize", params, 2, probes)
+    if answered is None:
+        return None
+    version = answered.result.get("protocolVersion")
+    if version not in HANDSHAKE:
+        probes.append(_probe(session, answered.response.status, "wants a revision of MCP that we do not speak"))
+        return None
+    probes.append(_probe(session, answered.response.status, f"speaks MCP {version}"))
+    session = replace(session, version=version, id=_session_id(answered.response))
+    told = yield from fetch(write(session, "notifications/initialized", {}, None))
+    status = None if isinstance(told, Problem) else told.status
+    probes.append(_probe(session, status, "was told that the handshake is done"))
+    return Opened(session, dict(member(answered.result, "serverInfo")), _instructions(answered.result))
+
+
+def _ask(
+    session: Session, method: str, params: dict[str, Json], id_: int, probes: list[Probe]
+) -> Flow[Answered | None]:
+    response = yield from fetch(write(session, method, params, id_))
+    if isinstance(response, Problem):
+        probes.append(_probe(session, None, response.message))
+        return None
+    result = read(response, id_)
+    if isinstance(result, dict):
+        return Answered(result, response)
+    if response.status in _NEEDS_KEY:
+        meaning = "needs a key"
+    elif isinstance(result, Refused):
+        meaning = f"answered {method} with error {result.code}"
+    else:
+        meaning = f"did not answer {method}: {result.message}"
+    probes.append(_probe(session, response.status, meaning))
+    return None
+
+
+def _probe(session: Session, status: int | None, meaning: str) -> Probe:
+    return Probe("mcp", shown(session.endpoint), status, meaning)
+
+
+def _session_id(response: Response) -> bytes:
+    text = header(response.headers, SESSION_HEADER)
+    return text.encode() if len(text) <= _MAX_SESSION_ID and text.isascii() and text.isprintable() else b""
+
+
+def _instructions(result: dict[str, Json]) -> str:
+    text = result.get("instructions")
+    return text if isinstance(text, str) else ""

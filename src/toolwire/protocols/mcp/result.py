@@ -103,8 +103,8 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
     is more than text stays the list it is.
     """
     if result.get("resultType", "complete") == "input_required":
-        text = f"{tool.name} asks for more input while it runs, which is not possible here."
-        return Problem(kind=Kind.MISSING_REQUIREMENTS, message=text)
+        why = f"{tool.name} asks for more input while it runs, which is not possible here."
+        return Problem(kind=Kind.MISSING_REQUIREMENTS, message=why)
     content = result.get("content", [])
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
         return Problem(kind=Kind.BAD_ANSWER, message=f'The answer to {tool.name} has no list of "content".')

@@ -23,7 +23,7 @@ from toolwire.framing.jsontext import write as to_json
 
 from . import document, envelope
 from .result import TOLD, ending, opening, write_failure, write_problem, write_value
-from .revision import HANDSHAKE, INTERNAL_ERROR, STATELESS, SUPPORTED
+from .revision import HANDSHAKE, INTERNAL_ERROR, SUPPORTED
 
 LIST_TTL_MS = 60_000
 
@@ -58,14 +58,21 @@ def routes(catalog: Catalog, site: Site) -> Routes:
     end = ending(server)
     cached = {"ttlMs": LIST_TTL_MS, "cacheScope": "private" if site.keys else "public"}
     listing = _fixed({"tools": document.write(catalog), **cached}, end)
-    lists = {"tools/list": partial(_list_tools, listing), "tools/call": partial(_call, catalog, server, end)}
+    lists: dict[str, Method] = {
+        "tools/list": partial(_list_tools, listing),
+        "tools/call": partial(_call, catalog, server, end),
+    }
     about = {"capabilities": {"tools": {}}, **({"instructions": catalog.description} if catalog.description else {})}
     discovery = _fixed({"supportedVersions": list(SUPPORTED), **about, **cached}, end)
     greetings = {
         version: _fixed({"protocolVersion": version, "serverInfo": server, **about}, end) for version in HANDSHAKE
     }
-    handshake = {"initialize": partial(_initialize, greetings), "ping": partial(_answer, _fixed({}, end)), **lists}
-    stateless = {"server/discover": partial(_answer, discovery), **lists}
+    handshake: dict[str, Method] = {
+        "initialize": partial(_initialize, greetings),
+        "ping": partial(_answer, _fixed({}, end)),
+        **lists,
+    }
+    stateless: dict[str, Method] = {"server/discover": partial(_answer, discovery), **lists}
     read = partial(_read, Revision(handshake, {}), Revision(stateless, _STATELESS_STATUS))
     return {("POST", "/mcp"): Route(read)}
 
@@ -76,6 +83,29 @@ def refuse(problem: Problem) -> Response:
 
 
 def _read(handshake: Revision, stateless: Revision, request: Request) -> Reading:
+    message = _message(request)
+    if not isinstance(message, jsonrpc.Message):
+        return message
+    id_ = to_json(message.id)
+    params = {} if message.params is None else message.params
+    if not isinstance(params, dict):
+        return _error(id_, INVALID_PARAMS, '"params" must be an object.', 400)
+    revision = handshake
+    version = envelope.version(request, params)
+    if version and version not in HANDSHAKE:
+        refusal = envelope.check(request, message.method, params, version)
+        if refusal is not None:
+            return _error(id_, refusal.code, refusal.message, 400, refusal.data)
+        revision = stateless
+    method = revision.methods.get(message.method)
+    if method is None:
+        text = f"There is no method {message.method[:100]!r} here. There is: {', '.join(sorted(revision.methods))}."
+        return _error(id_, METHOD_NOT_FOUND, text, revision.status.get(METHOD_NOT_FOUND, 200))
+    return method(Asked(id_, params, request, revision.status))
+
+
+def _message(request: Request) -> jsonrpc.Message | Response:
+    """The request in ``request``; or the answer to what is none: a notification, a batch, anything broken."""
     data = read_object(request)
     if isinstance(data, Problem):
         return _unreadable(request, data)
@@ -86,23 +116,7 @@ def _read(handshake: Revision, stateless: Revision, request: Request) -> Reading
         return ACCEPTED
     if message.id is None:
         return _error(b"null", INVALID_REQUEST, '"id" must be a string or a number, not null.', 400)
-    id_ = to_json(message.id)
-    params = {} if message.params is None else message.params
-    if not isinstance(params, dict):
-        return _error(id_, INVALID_PARAMS, '"params" must be an object.', 400)
-    version = envelope.version(request, params)
-    if version in HANDSHAKE or not version:
-        revision = handshake
-    else:
-        refusal = envelope.check(request, message.method, params, version)
-        if refusal is not None:
-            return _error(id_, refusal.code, refusal.message, 400, refusal.data)
-        revision = stateless
-    method = revision.methods.get(message.method)
-    if method is None:
-        text = f"There is no method {message.method[:100]!r} here. There is: {', '.join(sorted(revision.methods))}."
-        return _error(id_, METHOD_NOT_FOUND, text, revision.status.get(METHOD_NOT_FOUND, 200))
-    return method(Asked(id_, params, request, revision.status))
+    return message
 
 
 def _call(catalog: Catalog, server: Mapping[str, Json], end: bytes, asked: Asked) -> Reading:
@@ -120,7 +134,7 @@ def _call(catalog: Catalog, server: Mapping[str, Json], end: bytes, asked: Asked
         return _invalid(asked, f'"arguments" of {tool.name} must be an object.')
     id_ = asked.id
 
-    def reply(result: Result, duration_ms: float) -> Response:
+    def reply(result: Result, _: float) -> Response:
         if isinstance(result, Value):
             return Response(200, JSON, write_value(id_, tool, result.value, end))
         if result.kind in TOLD:

@@ -1,6 +1,7 @@
 """OpenTool: a JSON document of functions, called by JSON-RPC over HTTP under ``/opentool``."""
 
 from toolwire.core.codec import Codec
+
 from .client import find, send, target
 from .server import refuse, routes
 

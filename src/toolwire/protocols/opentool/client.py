@@ -8,19 +8,36 @@ Rules:
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
 from toolwire.core.http import JSON, Request, Response, header
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
 from toolwire.framing import jsontext
+
 from . import document, failure, quirks, result
 from .document import Document
 
 _ACCEPT = ((b"accept", b"application/json"),)
 _POST = (*JSON, *_ACCEPT)
 _OWN_PATHS = ("version", "load", "call", "streamCall")
+_KEY = "needs a key"
+_STATUS_KINDS = {
+    403: Kind.FORBIDDEN,
+    404: Kind.NOT_FOUND,
+    413: Kind.TOO_LARGE,
+    429: Kind.RATE_LIMITED,
+    503: Kind.OVERLOADED,
+}
+"""What a status means where the body is no answer; any other is a bad answer. [A-26]"""
+
+
+class _Seen(NamedTuple):
+    """What a probe saw: whether it speaks for OpenTool, and why."""
+
+    good: bool
+    text: str
 
 
 def find(url: str) -> Flow[Finding]:
@@ -59,7 +76,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     return _answer(response, call)
 
 
-def target(peer: Peer, call: Call) -> str:  # noqa: ARG001  (a codec's shape; every function has the same path)
+def target(peer: Peer, call: Call) -> str:  # noqa: ARG001  a codec's shape; every function has one path
     """Return the method and URL of ``call``, to show before it is sent."""
     return f"POST {peer.url}/call"
 
@@ -70,4 +87,93 @@ def endpoint(url: str) -> str:
     parent, _, last = base.rpartition("/")
     if last in _OWN_PATHS and parent.endswith("/opentool"):
         return parent
-    return base if last == "opentool" and urlsplit(base).path else f"{base}/opentool"
+    return base if last == "opentool" and "://" in parent else f"{base}/opentool"
+
+
+def _version(response: Response | Problem) -> _Seen:
+    if refusal := _refusal(response):
+        return _Seen(good=False, text=refusal)
+    match quirks.mend(_data(response), quirks.VERSION):
+        case {"version": str(version)}:
+            return _Seen(good=True, text=f"an OpenTool server, version {version[:40]!r}")
+        case _:
+            return _Seen(good=False, text="not an OpenTool server: no version in the answer")
+
+
+def _load(response: Response | Problem) -> Document | Problem:
+    """Return the document of a server; an empty one where it says that it has none. [C-5, A-21, OTRPC-017]"""
+    if isinstance(response, Response) and response.status in (404, 501):
+        return _NO_DOCUMENT
+    if refusal := _refusal(response):
+        return Problem(kind=Kind.BAD_ANSWER, message=refusal)
+    data = quirks.mend(_data(response), quirks.DOCUMENT)
+    if isinstance(data, Problem):
+        return data
+    return document.read(data) if data != {} else _NO_DOCUMENT
+
+
+_NO_DOCUMENT = Document(Catalog(), {}, ())
+
+
+def _refusal(response: Response | Problem) -> str:
+    """Return why ``response`` holds nothing to read, or ``""``."""
+    if isinstance(response, Problem):
+        return response.message
+    if response.status in (401, 403):
+        return _KEY
+    return "" if 200 <= response.status < 300 else f"answered with status {response.status}"
+
+
+def _summary(loaded: Document) -> str:
+    count = len(loaded.catalog.tools)
+    said = [f"{count} {'function' if count == 1 else 'functions'}" if count else "no description"]
+    if loaded.notes:
+        more = len(loaded.notes) - 3
+        said += [*loaded.notes[:3], *([f"{more} more notes"] if more > 0 else [])]
+    return "; ".join(said)
+
+
+def _answer(response: Response, call: Call) -> Result:
+    """Return what an answer says. Its id is not looked at: servers answer errors with another, or none. [C-3]"""
+    status = response.status
+    if status == 401:
+        text = "The server wants an API key, or does not know this one: check that it is valid."
+        return Problem(kind=Kind.UNAUTHORIZED, message=text)  # [OTRPC-024]
+    data = _data(response)
+    match quirks.mend(data, quirks.ANSWER):
+        case {"error": dict(error)}:
+            return failure.read({"code": status if status >= 400 else None} | error)
+        case {"result": said} if said is not None and 200 <= status < 300:
+            return Value(result.read(said, result.shape(call.tool.output_schema)))
+        case _:
+            return _no_answer(response, data)
+
+
+def _no_answer(response: Response, data: Json) -> Problem:
+    """Return the Problem of an answer that says neither a result nor an error. [OTRPC-022, OTRPC-023, OTRPC-025]"""
+    status = response.status
+    if status >= 300:
+        kind = _STATUS_KINDS.get(status, Kind.BAD_ANSWER)
+        hint = " Check that an OpenTool server is running there." if status == 404 else ""
+        text = f"The server answered with status {status} and no OpenTool answer.{hint}"
+        return Problem(kind=kind, message=text, retry_after_ms=_retry_after_ms(response))
+    if isinstance(data, Problem):
+        return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer cannot be read. {data.message}")
+    reason = "Response is null" if data is None else "Error is null: there is neither a result nor an error in it"
+    return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer says nothing ({reason}).")
+
+
+def _retry_after_ms(response: Response) -> int | None:
+    seconds = header(response.headers, b"retry-after")
+    return int(seconds) * 1000 if seconds.isascii() and seconds.isdigit() and len(seconds) <= 6 else None
+
+
+def _data(response: Response | Problem) -> Json | Problem:
+    """Return the JSON of a body, None for an empty one."""
+    if isinstance(response, Problem):
+        return response
+    return jsontext.read(response.body) if response.body.strip() else None
+
+
+def _status(response: Response | Problem) -> int | None:
+    return response.status if isinstance(response, Response) else None

@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from toolwire.core.catalog import NAME, VERSION, Catalog, identifier
 from toolwire.core.model import Json, Kind, Problem, Schema, Tool
 from toolwire.framing import jsontext, xllm
+
 from . import schema
-from .schema import Walk
+from .narrow import Walk
 
 SPECIFICATION = "1.1.0"
 EXACT = "x-json-schema"
 POLICY = "x-llm"
 
-_MAX_NODES = 50_000
+_MAX_NODES = 100_000
 _MAX_TITLE = 200
 
 
@@ -70,7 +71,9 @@ def read(data: Json) -> Document | Problem:
             tools[tool.id] = tool
             if function["name"] != tool.name:
                 methods[tool.name] = function["name"]
-    notes += [f"the reference {reference!r} could not be followed" for reference in walk.cuts]
+    notes += [f"the reference {reference!r} could not be followed" for reference in sorted(walk.cuts)]
+    if walk.is_cut:
+        notes.append("the schemas are too deep or too large to read whole: some stand for any value")
     catalog = Catalog(title=title, version=version, description=_text(info, "description"), tools=tuple(tools.values()))
     return Document(catalog, methods, tuple(notes))
 
@@ -161,11 +164,11 @@ def _read_described(member: Mapping[str, Json], walk: Walk) -> dict[str, Json]:
     return full | {"description": description} if description else full
 
 
-def _is_schema(data: Json) -> bool:
+def _is_schema(data: Json) -> TypeGuard[dict[str, Json]]:
     return isinstance(data, dict) and isinstance(data.get("description", ""), str)
 
 
-def _is_arguments(data: Json) -> bool:
+def _is_arguments(data: Json) -> TypeGuard[dict[str, Json]]:
     """Return whether ``data`` is a schema that names its arguments the way Tool reads them."""
     if not isinstance(data, dict) or data.get("type", "object") != "object":
         return False

@@ -91,9 +91,10 @@ def _json_in_message(data: Json) -> Json:
             match jsontext.read(text.encode("utf-8", "replace")):
                 case {"message": str(inner)}:
                     return {"error": {**error, "message": inner}}
+                case _:
+                    return data
         case _:
-            pass
-    return data
+            return data
 
 
 def _stack_in_message(data: Json) -> Json:

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 from toolwire.core.model import Json, Schema
-from .schema import Walk
+
+from .narrow import Walk
 
 
 class Shape(Enum):
@@ -55,7 +56,7 @@ def read(result: Json, form: Shape) -> Json:
 
 def _types(schema: Json, walk: Walk, depth: int) -> set[str]:
     """Return the JSON types that ``schema`` allows, ``"any"`` where it does not say."""
-    if not isinstance(schema, Mapping) or not walk.may_enter(depth):
+    if not isinstance(schema, Mapping) or not walk.may_enter(schema, depth):
         return {"any"}
     match schema:
         case {"type": str(name)}:

@@ -18,15 +18,18 @@ from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming
 from toolwire.core.http import JSON, STATUS, Headers, Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.framing import jsonrpc, jsontext, sse
+
 from . import document, failure, result
 from .result import Shape
 
 Id: TypeAlias = str | int | float | None
+_Refuse: TypeAlias = Callable[[Problem, Id], Response]
 
 _EVENTS: Headers = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
 
 
 class _Function(NamedTuple):
+    name: str
     tool: Tool
     shape: Shape
 
@@ -39,16 +42,9 @@ class _Wish(NamedTuple):
     id: Id
 
 
-class _Refusal(NamedTuple):
-    """A well-formed request that asks for what is not there."""
-
-    problem: Problem
-    id: Id
-
-
-def routes(catalog: Catalog, site: Site) -> Routes:  # noqa: ARG001  (a codec's shape; OpenTool says nothing of keys)
+def routes(catalog: Catalog, site: Site) -> Routes:  # noqa: ARG001  a codec's shape; OpenTool says nothing of keys
     """Return the readers of every path of OpenTool. There is no ``/stop``. [OTRPC-001, S-17, A-28]"""
-    functions = {name: _Function(tool, result.shape(tool.output_schema)) for name, tool in catalog.names.items()}
+    functions = {name: _Function(name, tool, result.shape(tool.output_schema)) for name, tool in catalog.names.items()}
     version = _fixed({"version": catalog.version})
     load = _fixed(document.write(catalog))
     return {
@@ -65,45 +61,42 @@ def refuse(problem: Problem) -> Response:
 
 
 def _read_call(request: Request, functions: Mapping[str, _Function]) -> Reading:
-    wish = _read(request, functions)
-    match wish:
-        case _Wish(function, arguments, id_):
-            return Pending(Call(function.tool, arguments, request.id), _reply(function, id_))
-        case _Refusal(problem, id_):
-            return _refuse_call(problem, id_)
-        case _:
-            return wish
+    wish = _read(request, functions, _refuse_call)
+    if isinstance(wish, Response):
+        return wish
+    function, arguments, id_ = wish
+    return Pending(Call(function.tool, arguments, request.id), _reply(function, id_))
 
 
 def _read_stream(request: Request, functions: Mapping[str, _Function]) -> Reading:
-    wish = _read(request, functions)
-    match wish:
-        case _Wish(function, arguments, id_):
-            return _stream(function, Call(function.tool, arguments, request.id), id_)
-        case _Refusal(problem, id_):
-            return _refuse_stream(problem, id_)
-        case _:
-            return wish
+    wish = _read(request, functions, _refuse_stream)
+    if isinstance(wish, Response):
+        return wish
+    function, arguments, id_ = wish
+    return _stream(function, Call(function.tool, arguments, request.id), id_)
 
 
-def _read(request: Request, functions: Mapping[str, _Function]) -> _Wish | _Refusal | Response:
+def _read(request: Request, functions: Mapping[str, _Function], refuse_call: _Refuse) -> _Wish | Response:
+    """Return what ``request`` asks for, or its answer; ``refuse_call`` says a problem of a well-formed call."""
     data = jsontext.read_object(request)
     if isinstance(data, Problem):
         return _unreadable(data, request)
     message = jsonrpc.read(data)
     if isinstance(message, Problem):
         return _envelope(message, jsonrpc.id_of(data), 400)
-    if not message.expects_answer:
+    method, params, id_, expects_answer = message
+    if not expects_answer:
         text = 'This is not an OpenTool call: it needs an "id", so that its outcome can be answered.'
         return _envelope(Problem(kind=Kind.MALFORMED, message=text), None, 400)  # [A-16]
-    function = functions.get(message.method)
+    function = functions.get(method)
     if function is None:
-        return _Refusal(_not_supported(message.method, functions), message.id)
-    params = {} if message.params is None else message.params
+        return refuse_call(_not_supported(method, functions), id_)
+    if params is None:
+        params = {}
     if not isinstance(params, dict):
         text = f'"params" must be an object with an argument under each name, not {jsontext.kind_of(params)}.'
-        return _Refusal(Problem(kind=Kind.INVALID_ARGUMENTS, message=text), message.id)  # [A-19]
-    return _Wish(function, params, message.id)
+        return refuse_call(Problem(kind=Kind.INVALID_ARGUMENTS, message=text), id_)  # [A-19]
+    return _Wish(function, params, id_)
 
 
 def _unreadable(problem: Problem, request: Request) -> Response:
@@ -147,12 +140,11 @@ def _stream(function: _Function, call: Call, id_: Id) -> Streaming:
             return _error_frame(outcome, id_)
         said = result.write(outcome.value, function.shape, name)
         if tool.streams:
-            return _frame("done", {"done": tool.name} | ({"result": said} if said else {}))
-        return _frame("data", {"jsonrpc": "2.0", "result": said, "id": id_}) + _frame("done", {"done": tool.name})
+            return _frame("done", {"done": function.name} | ({"result": said} if said else {}))
+        return _frame("data", {"jsonrpc": "2.0", "result": said, "id": id_}) + _frame("done", {"done": function.name})
 
-    return Streaming(
-        call, _EVENTS, _frame("start", {"start": tool.name}), frame, closing, lambda problem: _refuse_stream(problem, id_)
-    )
+    opening = _frame("start", {"start": function.name})
+    return Streaming(call, _EVENTS, opening, frame, closing, lambda problem: _refuse_stream(problem, id_))
 
 
 def _frame(event: str, data: Json) -> bytes:

@@ -67,13 +67,15 @@ def both(schema: str, outcome: dict[str, Json]) -> dict[str, Json]:
 
 
 def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms: float) -> Response:
-    """Return the response to a call that ended with ``result``. [OTC-036, OTC-041]"""
+    """Return the response to a call that ended with ``result``. [OTC-036, OTC-041]
+
+    Raises:
+        TypeError: the value is not JSON data.
+        ValueError: the value is not JSON data: NaN, or half a character.
+    """
     if not isinstance(result, Problem):
         outcome = {"call_id": call_id, "success": True, "duration": round(duration_ms), "value": result.value}
-        try:
-            return Response(200, JSON, write(shape(schema, outcome)))
-        except (TypeError, ValueError, RecursionError):
-            result = Problem(kind=Kind.INTERNAL, message="The tool returned something that is not JSON data.")
+        return Response(200, JSON, write(shape(schema, outcome)))
     if STATUS[result.kind] != 200:
         return refuse(result, schema)
     error = {"message": result.message or "The tool failed.", "can_retry": result.can_retry, **_more(result)}

@@ -1,61 +1,119 @@
 """The list of tools: one body that is valid for the RFC and for OXP, and the bare array of universal-tool.
 
 Rules:
-- ``items`` holds OXP's definitions and no member beyond them; ``tools`` holds the RFC's, with ``x-llm``. [A-34, OXP-005]
-- Reading takes every form that is in use, and drops what is no tool definition. [A-35, A-36]
+- ``items`` holds OXP's definitions and no member beyond them; ``tools`` the RFC's, with ``x-llm``. [A-34, OXP-005]
+- Reading takes every form that is in use, and drops what is no definition of a tool. [A-34]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.model import Json, Kind, Problem, Requirements, Tool
-from toolwire.framing import xllm
+from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing.jsontext import kind_of
 
 from . import definition
 from .dialect import OPEN_TOOL, OXP, RFC, UNIVERSAL, Dialect
-from .schema import described, inlined
 from .standard import RFC as RFC_SCHEMA
 
 
 class Listing(NamedTuple):
-    """What a server listed: in which dialect, the tools, and by our id of each the id the server gave it."""
+    """What a server listed: in which dialect, its tools, and by our id of each the id the server gave it."""
 
     dialect: Dialect
-    tools: tuple[Tool, ...]
+    catalog: Catalog
     ids: Mapping[str, str]
 
 
 def write(catalog: Catalog) -> dict[str, Json]:
     """Return the body of ``GET /tools``, versions ascending. [OTC-034, OXP-003, A-51, S-9]"""
-    plain = list(_definitions(catalog))
-    tools = [
-        {**entry, "input_schema": {"parameters": entry["input_schema"]}, "x-llm": _policy(tool)}
-        for tool, entry in zip(catalog.tools, plain, strict=True)
-    ]
-    return {"$schema": RFC_SCHEMA, "items": plain, "tools": tools}
+    pairs = [(tool, definition.write(tool, name)) for tool, name in _named(catalog)]
+    return {
+        "$schema": RFC_SCHEMA,
+        "items": [plain for _, plain in pairs],
+        "tools": [
+            {**plain, "input_schema": {"parameters": plain["input_schema"]}, "x-llm": definition.policy(tool)}
+            for tool, plain in pairs
+        ],
+    }
 
 
 def write_array(catalog: Catalog) -> list[dict[str, Json]]:
     """Return the list as a universal-tool client reads it: a bare array. [S-13]"""
-    pairs = zip(catalog.tools, _definitions(catalog), strict=True)
-    return [{**entry, "x-llm": _policy(tool)} for tool, entry in pairs]
+    return [{**definition.write(tool, name), "x-llm": definition.policy(tool)} for tool, name in _named(catalog)]
 
 
-def read(data: Json) -> Listing | Problem:
-    """Return what the body of ``GET /tools`` lists, or a Problem that says why it is no such list. [C-8]"""
+def read(data: Json, title: str) -> Listing | Problem:
+    """Return what the body of ``GET /tools`` lists, or a Problem that says why it is no such list. [C-8]
+
+    ``title`` is for the catalog, unless all tools belong to one toolkit: then it is that toolkit's name.
+    """
     match data:
         case {"items": list(entries)}:
-            tools = data.get("tools")
-            return _listing(OXP, entries, "id", policies=tools if isinstance(tools, list) else ())
+            return _listing(OXP, _with_policies(entries, data.get("tools")), "id", title)
         case {"tools": list(entries)}:
-            return _listing(RFC, entries, "id")
+            return _listing(RFC, entries, "id", title)
+        case list() if _any_has(data, "inputSchema"):
+            return _listing(OPEN_TOOL, data, "inputSchema", title)
+        case list() if _any_has(data, "input_schema"):
+            return _listing(UNIVERSAL, data, "input_schema", title)
         case list():
-            if any(isinstance(entry, dict) and "inputSchema" in entry for entry in data):
-                return _listing(OPEN_TOOL, data, "inputSchema", legacy=data)
-            return _listing(UNIVERSAL, data, "input_schema")
+            return _no_list("an array without a tool in it")
         case _:
             return _no_list(f'{kind_of(data)} without "items" or "tools"')
+
+
+def _listing(dialect: Dialect, entries: Sequence[Json], mark: str, title: str) -> Listing | Problem:
+    """Keep each entry that has the member ``mark`` and names a tool; of two with one id the first."""
+    ids: dict[str, str] = {}
+    tools: list[Tool] = []
+    for entry in entries:
+        found = definition.read(entry) if isinstance(entry, dict) and mark in entry else None
+        if found is not None and found[0].id not in ids:
+            tool, wire_id = found
+            ids[tool.id] = wire_id
+            tools.append(tool)
+    if entries and not ids:
+        return _no_list("a list without a tool in it")
+    return Listing(dialect, _catalog(tools, title), ids)
+
+
+def _catalog(tools: Sequence[Tool], title: str) -> Catalog:
+    toolkits = {tool.toolkit for tool in tools}
+    title = toolkits.pop() if len(toolkits) == 1 else title
+    try:
+        return Catalog(title=title, tools=tuple(tools))
+    except ValueError:  # two toolkits whose tools would be called alike: each name stays with its first toolkit
+        owner: dict[str, str] = {}
+        kept = tuple(tool for tool in tools if owner.setdefault(tool.name, tool.toolkit) == tool.toolkit)
+        return Catalog(title=title, tools=kept)
+
+
+def _with_policies(items: list[Json], tools: Json) -> list[Json]:
+    """Give each of ``items`` the ``x-llm`` that its twin in ``tools`` has: OXP leaves no room for it. [OXP-005]"""
+    policies: dict[Json, Json] = {}
+    for tool in tools if isinstance(tools, list) else ():
+        if isinstance(tool, dict) and isinstance(tool.get("id"), str) and "x-llm" in tool:
+            policies.setdefault(tool["id"], tool["x-llm"])
+    return [
+        {"x-llm": policies[item["id"]], **item}
+        if isinstance(item, dict) and isinstance(item.get("id"), str) and item["id"] in policies
+        else item
+        for item in items
+    ]
+
+
+def _named(catalog: Catalog) -> list[tuple[Tool, str]]:
+    """Return each tool with a name that is unique in the catalog, all versions of a tool under one. [A-51]"""
+    names = {(tool.toolkit, tool.name): name for name, tool in catalog.names.items()}
+    return [(tool, names[tool.toolkit, tool.name]) for tool in catalog.tools]
+
+
+def _any_has(entries: Sequence[Json], name: str) -> bool:
+    return any(isinstance(entry, dict) and name in entry for entry in entries)
+
+
+def _no_list(what: str) -> Problem:
+    return Problem(kind=Kind.BAD_ANSWER, message=f"This is no list of tools: {what}.")

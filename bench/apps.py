@@ -1,0 +1,131 @@
+"""The applications that are measured: the limit (raw ASGI), ours, and peers where they are installed."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+RAW_ANSWER = b'{"jsonrpc":"2.0","result":{"result":3},"error":null,"id":"c1"}'
+RAW_HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(RAW_ANSWER))]
+
+
+async def raw(scope: Any, receive: Any, send: Any) -> None:
+    """The limit: read the body, answer fixed bytes."""
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": RAW_HEADERS})
+    await send({"type": "http.response.body", "body": RAW_ANSWER})
+
+
+def calculator(tools: int = 1, style: str = "async") -> Any:
+    """A toolkit with ``add`` and as many more tools as asked for."""
+    from toolwire import Toolkit
+
+    kit = Toolkit("Calculator", version="1.0.0", description="Arithmetic.")
+
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    def add_sync(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    if style == "async":
+        kit.add(add, name="add")
+    else:
+        kit.add(add_sync, name="add", inline=style == "inline")
+    for number in range(1, tools):
+        kit.add(add, name=f"add_{number}")
+    return kit
+
+
+def ours() -> Any:
+    """Toolwire, as the environment says: BENCH_TOOLS, BENCH_STYLE, BENCH_KEY."""
+    import toolwire
+
+    kit = calculator(int(os.environ.get("BENCH_TOOLS", "1")), os.environ.get("BENCH_STYLE", "async"))
+    return toolwire.asgi(kit, api_keys=[key] if (key := os.environ.get("BENCH_KEY")) else [])
+
+
+def starlette() -> Any:
+    """A Starlette route that does the work by hand, without any checks."""
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    async def call(request: Request) -> JSONResponse:
+        data = await request.json()
+        arguments = data["params"]
+        result = {"result": arguments["a"] + arguments["b"]}
+        return JSONResponse({"jsonrpc": "2.0", "result": result, "error": None, "id": data["id"]})
+
+    return Starlette(routes=[Route("/opentool/call", call, methods=["POST"])])
+
+
+def fastapi() -> Any:
+    """A FastAPI route with a pydantic body."""
+    from fastapi import FastAPI
+    from pydantic import BaseModel
+
+    class Arguments(BaseModel):
+        a: int
+        b: int
+
+    class Call(BaseModel):
+        jsonrpc: str
+        method: str
+        params: Arguments
+        id: str
+
+    app = FastAPI()
+
+    @app.post("/opentool/call")
+    async def call(body: Call) -> dict[str, Any]:
+        result = {"result": body.params.a + body.params.b}
+        return {"jsonrpc": "2.0", "result": result, "error": None, "id": body.id}
+
+    return app
+
+
+def mcp_sdk() -> Any:
+    """The official MCP SDK's server, stateless, JSON answers."""
+    from mcp.server import MCPServer
+
+    server = MCPServer("Calculator")
+
+    @server.tool()
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    return server.streamable_http_app(stateless_http=True, json_response=True)
+
+
+def universal() -> Any:
+    """The universal-tool-server package."""
+    from universal_tool_server import Server
+
+    server = Server()
+
+    @server.add_tool()
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    return server
+
+
+def fastmcp() -> Any:
+    """The FastMCP package, stateless, JSON answers."""
+    from fastmcp import FastMCP
+
+    server = FastMCP("Calculator")
+
+    @server.tool
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    return server.http_app(path="/mcp", stateless_http=True, json_response=True)

@@ -1,0 +1,36 @@
+"""The same call, ``add(1, 2)``, in the words of each protocol."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Call(NamedTuple):
+    """A request: method, path, body, and header fields besides the content type."""
+
+    method: str
+    path: str
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+_MCP = (("accept", "application/json, text/event-stream"), ("mcp-protocol-version", "2025-06-18"))
+
+CALLS = {
+    "opentool": Call("POST", "/opentool/call", b'{"jsonrpc":"2.0","method":"add","params":{"a":1,"b":2},"id":"c1"}'),
+    "otc": Call("POST", "/call", b'{"request":{"call_id":"c1","tool_id":"Calculator.add@1.0.0","input":{"a":1,"b":2}}}'),
+    "oxp": Call(
+        "POST", "/tools/call", b'{"request":{"call_id":"c1","tool_id":"Calculator.add@1.0.0","input":{"a":1,"b":2}}}'
+    ),
+    "openapi": Call("POST", "/api/add", b'{"a":1,"b":2}'),
+    "mcp": Call(
+        "POST",
+        "/mcp",
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2}}}',
+        _MCP,
+    ),
+    "list": Call("GET", "/tools"),
+    "universal": Call(
+        "POST", "/tools/call", b'{"$schema":"otc://1.0","request":{"tool_id":"add","input":{"a":1,"b":2}}}'
+    ),
+}

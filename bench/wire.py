@@ -1,0 +1,68 @@
+"""Rate over real sockets: the server on one core, wrk on another."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from .requests import Call
+
+CONNECTIONS = 32
+_HERE = Path(__file__).parent
+
+
+@contextlib.contextmanager
+def served(app: str, *, python: str = sys.executable, env: dict[str, str] | None = None) -> Iterator[int]:
+    """Yield the port on which ``app`` (a factory in bench.apps) is served by uvicorn, pinned to core 0."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        *("taskset", "-c", "0", python, "-m", "uvicorn", f"bench.apps:{app}", "--port", str(port)),
+        *("--loop", "uvloop", "--http", "httptools", "--log-level", "critical", "--no-access-log"),
+        *([] if app == "raw" else ["--factory"]),
+    ]
+    server = subprocess.Popen(command, cwd=_HERE.parent, env={**os.environ, **(env or {})})
+    try:
+        _wait(port, server)
+        yield port
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def rate(port: int, call: Call, *, seconds: int = 4, headers: dict[str, str] | None = None) -> float:
+    """Return requests per second at 32 connections, wrk pinned to core 1; only 2xx answers may come."""
+    fields = {"Content-Type": "application/json"} if call.body else {}
+    fields |= {name.title(): value for name, value in call.headers} | (headers or {})
+    lines = [f'wrk.method = "{call.method}"', f"wrk.body = [[{call.body.decode()}]]" if call.body else ""]
+    lines += [f'wrk.headers["{name}"] = "{value}"' for name, value in fields.items()]
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        script.write("\n".join(lines))
+        script.flush()
+        url = f"http://127.0.0.1:{port}{call.path}"
+        wrk = ["taskset", "-c", "1", "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", script.name, url]
+        said = subprocess.run(wrk, capture_output=True, text=True, check=True, timeout=seconds + 20).stdout
+    if "Non-2xx" in said or "Socket errors" in said:
+        raise RuntimeError(f"{call.path}: {said}")
+    found = re.search(r"Requests/sec:\s+([\d.]+)", said)
+    if found is None:
+        raise RuntimeError(said)
+    return float(found[1])
+
+
+def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and server.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+    raise RuntimeError("the server did not start")

@@ -1,0 +1,8 @@
+"""``python -m toolwire``: the command line."""
+
+import sys
+
+from toolwire.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

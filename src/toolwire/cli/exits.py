@@ -1,0 +1,35 @@
+"""How a command ends: its exit code, and the one sentence that says why it could not go on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from toolwire.core.errors import ToolwireError
+from toolwire.core.model import Kind, Problem
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+DENIED: Final = 3
+NOT_FOUND: Final = 4
+INTERRUPTED: Final = 130
+PIPE_CLOSED: Final = 141
+
+_CODES = {
+    Kind.UNKNOWN_TOOL: USAGE,
+    Kind.INVALID_ARGUMENTS: USAGE,
+    Kind.MISSING_REQUIREMENTS: USAGE,
+    Kind.DENIED: DENIED,
+    Kind.FORBIDDEN: DENIED,
+    Kind.UNAUTHORIZED: DENIED,
+    Kind.UNREACHABLE: NOT_FOUND,
+}
+
+
+class UsageError(ToolwireError):
+    """What was typed, or what it points at, cannot be used: one sentence says why. ``--debug`` shows its cause."""
+
+
+def exit_code(problem: Problem) -> int:
+    """Return the exit code of a call that ended with ``problem``."""
+    return _CODES.get(problem.kind, FAILED)

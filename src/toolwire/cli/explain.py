@@ -1,0 +1,104 @@
+"""``toolwire explain``: every look at a URL, what it meant, and which protocol was chosen."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from toolwire.client.discover import Discovery, discover
+from toolwire.client.discreet import SyncDiscreet
+from toolwire.client.drive import run as drive
+from toolwire.client.network import SyncNetwork
+from toolwire.client.remote import Options, nothing_found
+from toolwire.core.codec import Peer
+from toolwire.core.model import Json, Secret
+from toolwire.protocols import BUILTIN
+
+from .exits import NOT_FOUND, OK, UsageError
+from .opening import read_key
+from .screen import complain, escaped, json_text, styled
+from .table import print_table
+from .targets import Url, read_target
+
+_COLUMNS = ("protocol", "url", "status", "what it meant")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look at the URL for every protocol and print what was seen."""
+    target = read_target(arguments.target)
+    if not isinstance(target, Url):
+        raise UsageError("explain takes a URL; a file speaks no protocol before it is served.")
+    found = survey(target.text, read_key(arguments.key, arguments.key_env))
+    if arguments.json:
+        print(json_text(described(found), indent=2))
+    else:
+        _print(found)
+    return OK if found.peer is not None else NOT_FOUND
+
+
+def survey(url: str, key: Secret | None) -> Discovery:
+    """Return what ``url`` speaks, with all that would do. The key is sent only where one is asked for."""
+    signed = SyncNetwork(credentials=Options(url=url, api_key=key).credentials())
+    door = SyncDiscreet(SyncNetwork(), signed)
+    try:
+        return drive(discover(url, survey=True), door, None)
+    finally:
+        door.close()
+
+
+def described(found: Discovery) -> dict[str, Json]:
+    """Return what was found as JSON data."""
+    return {
+        "url": found.url,
+        "chosen": None if found.peer is None else _peer(found.peer),
+        "others": [_peer(peer) for peer in found.others],
+        "probes": [
+            {
+                "protocol": probe.protocol,
+                "url": probe.url,
+                "status": probe.status,
+                "meaning": probe.meaning,
+                "accepted": probe.accepted,
+            }
+            for probe in found.probes
+        ],
+    }
+
+
+def _peer(peer: Peer) -> dict[str, Json]:
+    return {"protocol": peer.protocol, "url": peer.url, "site": peer.site, "tools": len(peer.catalog.tools)}
+
+
+def _print(found: Discovery) -> None:
+    rows = [
+        (
+            probe.protocol,
+            escaped(probe.url),
+            "-" if probe.status is None else str(probe.status),
+            escaped(probe.meaning),
+        )
+        for probe in found.probes
+    ]
+    print_table(_COLUMNS, rows, sys.stdout)
+    print(flush=True)
+    if found.peer is None:
+        complain(nothing_found(found))
+        return
+    chosen = styled(_title(found.peer), "bold", sys.stdout)
+    print(f"{chosen} was chosen: {_count(found.peer)} at {escaped(found.peer.url)}.")
+    if found.others:
+        print(f"It also speaks {_listed(found.others)}; the first in the order of looking is taken.")
+
+
+def _listed(peers: Sequence[Peer]) -> str:
+    return ", ".join(f"{_title(peer)} ({_count(peer)})" for peer in peers)
+
+
+def _title(peer: Peer) -> str:
+    return next(codec.title for codec in BUILTIN if codec.name == peer.protocol)
+
+
+def _count(peer: Peer) -> str:
+    count = len(peer.catalog.tools)
+    return "1 tool" if count == 1 else f"{count} tools"

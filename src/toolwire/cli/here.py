@@ -1,0 +1,72 @@
+"""The user's own code as a target: the checks and the consent of a remote call, and no network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+from uuid import uuid4
+
+import anyio
+
+from toolwire.consent import consent_check, denied
+from toolwire.core.catalog import Catalog
+from toolwire.core.check import Allow, Ask, Deny, Known, review
+from toolwire.core.model import Call, Json, Kind, Problem, Result
+from toolwire.core.toolbox import Notify, Toolbox
+from toolwire.define import Toolkit
+from toolwire.server.functions import FunctionBox
+from toolwire.validation import arguments_check
+
+from .asking import Asker
+from .loading import load
+from .targets import File, Module
+
+
+def code_of(target: File | Module) -> Toolbox:
+    """Return the code that ``target`` names, as a Toolbox. See ``load`` for what it raises."""
+    found = load(target)
+    return FunctionBox(found) if isinstance(found, Toolkit) else found
+
+
+class Here:
+    """Calls a Toolbox in this process. ``site`` is what the person is told about where it runs."""
+
+    def __init__(self, toolbox: Toolbox, site: str, ask: Asker, notify: Notify) -> None:
+        self._toolbox = toolbox
+        self._ask = ask
+        self._notify = notify
+        consent = consent_check(site=site, target=lambda call: f"{call.tool.name}() in this process")
+        self._checks = (arguments_check(), consent)
+
+    def catalog(self) -> Catalog:
+        """Return what can be called."""
+        return self._toolbox.catalog()
+
+    def call(self, name: str, arguments: Mapping[str, Json], /) -> Result:
+        """Return how a call of the tool ``name`` ended; the person is asked where the policy says so."""
+        tool = self.catalog().find(name)
+        if isinstance(tool, Problem):
+            return tool
+        call = Call(tool, arguments, str(uuid4()))
+        verdict = review(call, self._checks)
+        match verdict:
+            case Allow():
+                pass
+            case Deny(problem):
+                return problem
+            case Known(result):
+                return result
+            case Ask(question):
+                answer = self._ask(question)
+                if answer.allowed is not True:
+                    return denied(f"{call.tool.name} was not called: {answer.reason or 'it was not allowed'}.")
+            case _:
+                assert_never(verdict)
+        return anyio.run(self._within_its_time, call)
+
+    async def _within_its_time(self, call: Call) -> Result:
+        limit = call.tool.timeout_s
+        with anyio.move_on_after(limit):
+            return await self._toolbox.run(call, self._notify)
+        message = f"{call.tool.name} was cancelled: it took longer than {limit:g} seconds."
+        return Problem(kind=Kind.TIMEOUT, message=message)

@@ -1,0 +1,147 @@
+"""``toolwire serve``: tools on every protocol at once, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final, TypedDict
+
+from toolwire.core.catalog import Catalog
+from toolwire.protocols import BUILTIN
+
+from .exits import OK, UsageError
+from .screen import escaped, styled, warn
+from .serving import FACTORY, SETTINGS, Settings, app_of, box_of, denied_tools
+from .targets import File, Target, Url, read_target
+
+try:
+    from toolwire.server.process import serve, serve_reloading, serve_workers
+except ModuleNotFoundError as error:
+    raise UsageError(f"Serving needs {error.name}: pip install 'toolwire[server]'.") from error
+
+_NAMED: Final = 8
+
+
+class Place(TypedDict):
+    """Where and how to listen, whatever serves."""
+
+    host: str
+    port: int
+    announce: Callable[[str], object]
+    access_log: bool
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve the targets until a signal ends it."""
+    if arguments.reload and arguments.workers > 1:
+        raise UsageError("--reload serves from one process: leave out --workers.")
+    settings = Settings(
+        targets=arguments.targets,
+        api_keys=read_keys(arguments.api_key, arguments.api_key_file),
+        hosts=arguments.allow_host,
+        origins=arguments.allow_origin,
+    )
+    targets = [read_target(text) for text in settings.targets]
+    # Made here even if other processes serve: what is wrong with it is said before anything listens.
+    boxes = [box_of(target) for target in targets]
+    app = app_of(settings, boxes)
+    _warn(arguments.host, settings, denied_tools(boxes))
+    announce = _announcer([box.catalog() for box in boxes], keys=len(settings.api_keys))
+    place: Place = {
+        "host": arguments.host,
+        "port": arguments.port,
+        "announce": announce,
+        "access_log": arguments.access_log,
+    }
+    if not arguments.reload and arguments.workers == 1:
+        serve(app, **place)
+        return OK
+    with _in_environment(settings):
+        if arguments.reload:
+            serve_reloading(FACTORY, directories=_folders(targets), **place)
+        else:
+            serve_workers(FACTORY, workers=arguments.workers, **place)
+    return OK
+
+
+def read_keys(given: Sequence[str], file: str | None) -> tuple[str, ...]:
+    """Return the keys of the options, the file and the environment (TOOLWIRE_API_KEYS), each once.
+
+    Raises:
+        UsageError: the file cannot be read or has no key, or a key is none that a header can carry.
+    """
+    keys = [*given, *(key for key in os.environ.get("TOOLWIRE_API_KEYS", "").split(",") if key.strip())]
+    if file is not None:
+        keys += _keys_in(Path(file))
+    keys = [key.strip() for key in keys]
+    if not all(key and key.isascii() and key.isprintable() for key in keys):
+        raise UsageError("An API key is empty, or has a character in it that keys do not have.")
+    return tuple(dict.fromkeys(keys))
+
+
+def _keys_in(file: Path) -> Sequence[str]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"The keys cannot be read from {file}: {why}.") from error
+    keys = [line for line in lines if line.strip() and not line.startswith("#")]
+    if not keys:
+        raise UsageError(f"There is no key in {file}: write one a line.")
+    return keys
+
+
+@contextmanager
+def _in_environment(settings: Settings) -> Generator[None, None, None]:
+    os.environ[SETTINGS] = settings.write()
+    try:
+        yield
+    finally:
+        del os.environ[SETTINGS]
+
+
+def _folders(targets: Iterable[Target]) -> Sequence[Path]:
+    local = [target for target in targets if not isinstance(target, Url)]
+    if not local:
+        raise UsageError("--reload watches files, and no target is one.")
+    return [target.path.resolve().parent if isinstance(target, File) else Path.cwd() for target in local]
+
+
+def _warn(host: str, settings: Settings, denied: int) -> None:
+    if not settings.api_keys and not _is_loopback(host):
+        warn(f"Whoever can reach {host} can call these tools: ask for a key with --api-key-file or TOOLWIRE_API_KEYS.")
+    if denied:
+        some = "1 tool" if denied == 1 else f"{denied} tools"
+        warn(f"{some} from elsewhere will be denied: they need a person's consent, and a server has nobody to ask.")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _announcer(catalogs: Sequence[Catalog], *, keys: int) -> Callable[[str], None]:
+    def announce(url: str) -> None:
+        for catalog in catalogs:
+            title = styled(escaped(catalog.title), "bold", sys.stdout)
+            print(f"{title} {escaped(catalog.version)}: {_named(catalog)}")
+        print(f"at     {styled(url, 'green', sys.stdout)}")
+        print(f"wires  {', '.join(codec.title for codec in BUILTIN)}")
+        print(f"keys   {'none asked for' if keys == 0 else 'one of 1' if keys == 1 else f'one of {keys}'}")
+        print(styled("Ctrl-C stops it.", "dim", sys.stdout), flush=True)
+
+    return announce
+
+
+def _named(catalog: Catalog) -> str:
+    names = [escaped(name) for name in catalog.names]
+    if len(names) <= _NAMED:
+        return ", ".join(names) or "no tools"
+    return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"

@@ -1,0 +1,39 @@
+"""A table: drawn to the width of a terminal, plain aligned text anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from .screen import coloured
+
+_GAP = "  "
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> None:
+    """Print ``rows``, whose texts must be fit to show, below the names of the ``columns``."""
+    if not stream.isatty() or not _drawn(columns, rows, stream):
+        _plain(columns, rows, stream)
+
+
+def _plain(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> None:
+    lines = [[column.upper() for column in columns], *rows]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    for line in lines:
+        print(_GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip(), file=stream)
+
+
+def _drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> bool:
+    try:
+        from rich.console import Console  # noqa: PLC0415 - 40 ms, and only the extra brings it
+        from rich.table import Table  # noqa: PLC0415 - likewise
+        from rich.text import Text  # noqa: PLC0415 - likewise
+    except ImportError:  # the extra "cli" is not installed
+        return False
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(Text(column.upper()), overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))  # Text, so that nothing in it is read as markup
+    Console(file=stream, no_color=not coloured(stream), markup=False, emoji=False, highlight=False).print(table)
+    return True

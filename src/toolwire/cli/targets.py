@@ -1,0 +1,70 @@
+"""What a person points at: a URL, a Python file, or a name in a module."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from .exits import UsageError
+
+_NAME: Final = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+_MODULE: Final = re.compile(rf"(?P<module>{_NAME}):(?P<name>{_NAME})")
+_FILE: Final = re.compile(rf"(?P<path>.*\.py)(?::(?P<name>{_NAME}))?", re.DOTALL)
+_HOST: Final = re.compile(
+    r"(?:localhost|\[[0-9A-Fa-f:.]+\]|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d))(?::\d{1,5})?(?:[/?#].*)?", re.DOTALL
+)
+_USER: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?[^/?#]*@")
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A server somebody runs, as it was written."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A Python file, and the name in it; without a name, the one Toolkit it has."""
+
+    path: Path
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A name in a module that can be imported."""
+
+    module: str
+    name: str
+
+
+Target: TypeAlias = Url | File | Module
+
+
+def read_target(text: str) -> Target:
+    """Return what ``text`` points at. A name with a dot is a host, unless there is such a file. [XL-006]
+
+    Raises:
+        UsageError: it is none of them.
+    """
+    if "://" in text:
+        return _url(text)
+    if match := _FILE.fullmatch(text):
+        return File(Path(match["path"]), match["name"])
+    if match := _MODULE.fullmatch(text):
+        return Module(match["module"], match["name"])
+    if Path(text).exists():
+        raise UsageError(f"{text} is no Python file: a target is a URL, file.py, file.py:name or package.module:name.")
+    if _HOST.fullmatch(text) or _USER.match(text):
+        return _url(text)
+    raise UsageError(f"{text!r} is no target: write a URL, file.py, file.py:name or package.module:name.")
+
+
+def _url(text: str) -> Url:
+    if _USER.match(text):
+        # Not echoed: what stands there may be a password.
+        raise UsageError("This URL has a user name or password in it: take it out, and give a key with --key-env.")
+    return Url(text)

@@ -1,0 +1,111 @@
+"""``toolwire tools``: what can be called at a target."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from toolwire.consent import effective
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Approval, Json, Schema, Tool
+
+from .asking import asker
+from .exits import OK
+from .opening import Reach, opened, read_key
+from .screen import escaped, json_text
+from .table import print_table
+
+_COLUMNS = ("name", "what it does", "arguments", "consent", "cost")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the tools of the target, as a table or as JSON."""
+    reach = Reach(key=read_key(arguments.key, arguments.key_env), protocol=arguments.protocol)
+    with opened(arguments.target, reach, asker("ask")) as source:
+        catalog = source.catalog()
+    if arguments.json:
+        print(json_text([described(tool) for tool in catalog.tools], indent=2))
+    elif catalog.tools:
+        print_table(_COLUMNS, rows(catalog), sys.stdout)
+    else:
+        print(f"{escaped(catalog.title)} has no tools.")
+    return OK
+
+
+def described(tool: Tool) -> dict[str, Json]:
+    """Return ``tool`` as JSON data. ``approval`` is the site's word (or null), ``consent`` what a call needs here."""
+    limit = tool.rate_limit
+    needed = tool.requirements
+    return {
+        "id": tool.id,
+        "name": tool.name,
+        "toolkit": tool.toolkit,
+        "version": tool.version,
+        "description": tool.description,
+        "input_schema": dict(tool.input_schema),
+        "output_schema": None if tool.output_schema is None else dict(tool.output_schema),
+        "approval": tool.approval,
+        "consent": effective(tool),
+        "blanket_allowed": tool.blanket_allowed,
+        "destructive": tool.destructive,
+        "safe": tool.safe,
+        "idempotent": tool.idempotent,
+        "cost": tool.cost,
+        "hint": tool.hint,
+        "rate_limit": None if limit is None else {"max": limit.max, "window": limit.window},
+        "requirements": {
+            "authorization": [{"id": each.id, "scopes": list(each.scopes)} for each in needed.authorization],
+            "secrets": list(needed.secrets),
+            "user_id": needed.user_id,
+        },
+        "streams": tool.streams,
+        "deprecated": tool.deprecated,
+    }
+
+
+def rows(catalog: Catalog) -> list[tuple[str, ...]]:
+    """Return a row of the table for each tool, in the order of the catalog; every text may be shown."""
+    newest = {tool.id: name for name, tool in catalog.names.items()}
+    return [
+        (
+            escaped(newest.get(tool.id, tool.id)),
+            escaped(tool.description.strip().partition("\n")[0]),
+            escaped(", ".join(_argument(name, schema, tool) for name, schema in tool.parameters.items())),
+            _consent(tool),
+            tool.cost or "",
+        )
+        for tool in catalog.tools
+    ]
+
+
+def _argument(name: str, schema: Schema, tool: Tool) -> str:
+    optional = "" if name in tool.required else "?"
+    return f"{name}{optional}: {_type(schema)}"
+
+
+def _type(schema: Json) -> str:
+    match schema:
+        case {"enum": [_, *_] as values}:
+            return "|".join(json_text(value) for value in values)
+        case {"type": [_, *_] as kinds}:
+            return "|".join(kind for kind in kinds if isinstance(kind, str))
+        case {"anyOf": [_, *_] as choices} | {"oneOf": [_, *_] as choices}:
+            return "|".join(dict.fromkeys(_named(choice) for choice in choices))
+        case _:
+            return _named(schema)
+
+
+def _named(schema: Json) -> str:
+    match schema:
+        case {"type": str() as kind}:
+            return kind
+        case {"$ref": str() as reference}:
+            return reference.rpartition("/")[2]
+        case _:
+            return "any"
+
+
+def _consent(tool: Tool) -> str:
+    words = ["auto" if effective(tool) is Approval.AUTO else "asks"]
+    words += ["destroys"] if tool.destructive else []
+    return ", ".join(words)

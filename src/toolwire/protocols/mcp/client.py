@@ -1,0 +1,114 @@
+"""The client half: find out whether a URL is an MCP server, and call its tools."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit, urlunsplit
+
+from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
+from toolwire.core.http import Request, Response, header
+from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
+from toolwire.framing.jsontext import member
+
+from . import document, exchange, result
+from .exchange import Refused, Session, is_message, shown
+from .handshake import list_tools, open_session
+from .headers import Mirror, mirrored
+from .revision import STATELESS
+
+_FIRST_ID = "call"
+
+
+def find(url: str) -> Flow[Finding]:
+    """Return the MCP server at ``url`` or at ``url``/mcp, if a GET there shows the marks of one. [XL-005]
+
+    Only then the handshake is made; it changes nothing but the server's own memory of sessions.
+    """
+    endpoint = _endpoint(url)
+    if endpoint is None:
+        return Finding(None, (Probe("mcp", url[:200], None, "is not a URL"),))
+    probes: list[Probe] = []
+    if not (yield from _looks_right(endpoint, probes)):
+        return Finding(None, tuple(probes))
+    opened = yield from open_session(endpoint, probes)
+    if opened is None:
+        return Finding(None, tuple(probes))
+    entries = yield from list_tools(opened.session, probes)
+    if entries is None:
+        return Finding(None, tuple(probes))
+    catalog = document.read(opened.server, opened.instructions, entries)
+    peer = Peer(protocol="mcp", url=endpoint, catalog=catalog, site=catalog.title, memo=opened.session)
+    return Finding(peer, tuple(probes))
+
+
+def send(peer: Peer, call: Call) -> Flow[Result]:
+    """Return how ``call`` ended at ``peer``: one POST."""
+    session: Session = peer.memo
+    tool = call.tool
+    id_ = call.call_id or _FIRST_ID
+    params: dict[str, Json] = {"name": _wire_name(tool), "arguments": dict(call.arguments)}
+    extra = mirrored(_mirror(tool), call.arguments) if session.version == STATELESS else ()
+    response = yield from fetch(exchange.write(session, "tools/call", params, id_, extra))
+    if isinstance(response, Problem):
+        return response
+    if response.status == 404 and session.id:
+        text = "The server has ended this session: connect to it again."
+        return Problem(kind=Kind.UNREACHABLE, message=text, can_retry=True)
+    answer = exchange.read(response, id_)
+    if isinstance(answer, Problem):
+        return answer
+    if isinstance(answer, Refused):
+        return exchange.problem(response, answer)
+    return result.read(tool, answer)
+
+
+def target(peer: Peer, _: Call) -> str:
+    """Return where a call goes: every call of an MCP server is a POST to its one endpoint."""
+    return f"POST {shown(peer.url)}"
+
+
+def _looks_right(endpoint: str, probes: list[Probe]) -> Flow[bool]:
+    """GET without asking for events: a server that has them then refuses, instead of opening a stream without end."""
+    response = yield from fetch(Request("GET", endpoint, ((b"accept", b"application/json"),)))
+    if isinstance(response, Problem):
+        probes.append(Probe("mcp", shown(endpoint), None, response.message))
+        return False
+    mark = _mark(response)
+    missing = "needs a key" if response.status in (401, 403) else "shows no mark of MCP"
+    probes.append(Probe("mcp", shown(endpoint), response.status, mark or missing))
+    return mark is not None
+
+
+def _mark(response: Response) -> str | None:
+    """Return what in the answer to a GET speaks for MCP, or None."""
+    if response.status == 405 and "POST" in header(response.headers, b"allow").upper():
+        return "takes only POST, as an MCP endpoint may"
+    if response.status == 200 and header(response.headers, b"content-type").startswith("text/event-stream"):
+        return "offers server-sent events, as an MCP endpoint may"
+    if response.status in (400, 405, 406):
+        text = response.body[:2_000].lower()
+        if is_message(response):
+            return "refuses a GET in JSON-RPC's words"
+        if b"text/event-stream" in text or b"session id" in text:
+            return "refuses a GET in MCP's words"
+    return None
+
+
+def _endpoint(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    path = parts.path.rstrip("/")
+    if not path.endswith("/mcp"):
+        path += "/mcp"
+    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+
+def _wire_name(tool: Tool) -> str:
+    name = member(tool.hints, "mcp").get("name")
+    return name if isinstance(name, str) else tool.name
+
+
+def _mirror(tool: Tool) -> Mirror:
+    fields: Mirror = member(tool.hints, "mcp").get("mirror", ())
+    return fields

@@ -1,0 +1,159 @@
+"""Problems as problem+json (RFC 9457), and back.
+
+Rules:
+- ``kind`` is our own member: with it a Problem comes back as it was; without it the status says the kind.
+- What a foreign server says is cut to a length fit for a person and a model, and kept as ``details``. [XL-101]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolwire.core.http import STATUS, Response, header
+from toolwire.core.model import Json, Kind, Problem
+from toolwire.framing import jsontext
+
+STATUSES: dict[Kind, int] = {
+    **STATUS,
+    Kind.UNKNOWN_TOOL: 404,
+    Kind.CONFLICT: 409,
+    Kind.TOOL_FAILED: 500,
+    Kind.INTERNAL: 500,
+    Kind.CANCELLED: 500,
+    Kind.UNREACHABLE: 502,
+    Kind.BAD_ANSWER: 502,
+    Kind.OVERLOADED: 503,
+    Kind.TIMEOUT: 504,
+}
+"""The status of each kind of Problem, as any web API would have it."""
+
+_KINDS: dict[int, Kind] = {
+    400: Kind.INVALID_ARGUMENTS,
+    401: Kind.UNAUTHORIZED,
+    403: Kind.FORBIDDEN,
+    404: Kind.NOT_FOUND,
+    405: Kind.WRONG_METHOD,
+    408: Kind.TOO_SLOW,
+    409: Kind.CONFLICT,
+    410: Kind.NOT_FOUND,
+    413: Kind.TOO_LARGE,
+    415: Kind.UNSUPPORTED_TYPE,
+    421: Kind.MISDIRECTED,
+    422: Kind.INVALID_ARGUMENTS,
+    429: Kind.RATE_LIMITED,
+    503: Kind.OVERLOADED,
+    504: Kind.TIMEOUT,
+}
+_TITLES = {
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    409: "Conflict",
+    410: "Gone",
+    413: "Content Too Large",
+    415: "Unsupported Media Type",
+    421: "Misdirected Request",
+    422: "Unprocessable Content",
+    429: "Too Many Requests",
+    500: "Internal Server Error",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
+    504: "Gateway Timeout",
+}
+_MEDIA_TYPE = b"application/problem+json"
+_MOST_CHARACTERS = 1_000
+_MOST_DETAIL_BYTES = 16 * 1024
+_MOST_RETRY_MS = 30 * 86_400_000
+
+
+def write(problem: Problem) -> Response:
+    """Return ``problem`` as a response; ``about:blank`` says that the status is its type. [XL-101]"""
+    status = STATUSES[problem.kind]
+    body: dict[str, Json] = {
+        "type": "about:blank",
+        "title": _TITLES[status],
+        "status": status,
+        "detail": problem.message,
+        "kind": problem.kind.value,
+        "can_retry": problem.can_retry,
+    }
+    for name in ("retry_after_ms", "additional_prompt_content"):
+        if getattr(problem, name) is not None:
+            body[name] = getattr(problem, name)
+    if problem.parameter_errors:
+        body["parameter_errors"] = dict(problem.parameter_errors)
+    if problem.details:
+        body["details"] = dict(problem.details)
+    headers = [(b"content-type", _MEDIA_TYPE)]
+    if problem.kind is Kind.OVERLOADED or (problem.kind is Kind.RATE_LIMITED and problem.retry_after_ms is not None):
+        seconds = max(1, -(-(problem.retry_after_ms or 0) // 1_000))
+        headers.append((b"retry-after", b"%d" % seconds))
+    if problem.kind is Kind.UNAUTHORIZED:
+        headers.append((b"www-authenticate", b"Bearer"))
+        body |= {"error": problem.kind.value, "message": problem.message}
+    return Response(status, headers, jsontext.write(body))
+
+
+def read(response: Response) -> Problem:
+    """Return the Problem that a response with an error status stands for, whoever wrote it."""
+    data = jsontext.read(response.body) if response.body else None
+    body: Mapping[str, Any] = data if isinstance(data, dict) else {}
+    ours = body.get("kind")
+    if isinstance(ours, str) and ours in set(Kind):
+        return _ours(Kind(ours), body, response)
+    kind = _KINDS.get(response.status, Kind.TOOL_FAILED)
+    retry = _retry_after(response)
+    details: dict[str, Json] = {"status": response.status}
+    if data is not None and not isinstance(data, Problem) and len(response.body) <= _MOST_DETAIL_BYTES:
+        details["body"] = data
+    return Problem(
+        kind=kind,
+        message=_said(body, response.status),
+        can_retry=response.status in (429, 503),
+        retry_after_ms=retry,
+        details=details,
+    )
+
+
+def _ours(kind: Kind, body: Mapping[str, Any], response: Response) -> Problem:
+    errors, retry, more = (
+        body.get("parameter_errors"),
+        body.get("retry_after_ms"),
+        body.get("additional_prompt_content"),
+    )
+    details = body.get("details")
+    return Problem(
+        kind=kind,
+        message=_said(body, response.status),
+        can_retry=body.get("can_retry") is True,
+        retry_after_ms=retry if type(retry) is int and 0 <= retry <= _MOST_RETRY_MS else _retry_after(response),
+        additional_prompt_content=more if isinstance(more, str) else None,
+        parameter_errors=_texts(errors) if isinstance(errors, dict) else {},
+        details=details if isinstance(details, dict) else {},
+    )
+
+
+def _said(body: Mapping[str, Any], status: int) -> str:
+    """Return what a server says went wrong, wherever servers put that, in one bounded text."""
+    error = body.get("error")
+    inner = error.get("message") if isinstance(error, dict) else error
+    for text in (body.get("detail"), body.get("message"), inner, body.get("title")):
+        if isinstance(text, str) and text.strip():
+            return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."
+    return f"The server answered {status} {_TITLES.get(status, '')}".rstrip() + "."
+
+
+def _texts(errors: Mapping[str, Any]) -> dict[str, str]:
+    return {name: text for name, text in errors.items() if isinstance(text, str)}
+
+
+def _retry_after(response: Response) -> int | None:
+    """Return the Retry-After field in milliseconds; a date would need a clock and is left to who has one."""
+    text = header(response.headers, b"retry-after").strip()
+    if not text.isascii() or not text.isdigit():
+        return None
+    return min(int(text[:12]) * 1_000, _MOST_RETRY_MS)

@@ -1,0 +1,56 @@
+"""References inside one document: what a JSON pointer points at, and what an object stands for."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+from toolwire.core.model import Json
+
+_MOST_HOPS = 32
+
+
+class Unusable(Exception):  # noqa: N818 - it is a reason, not an error of ours: one operation is left out for it
+    """Why one operation of a document cannot be a tool; the text is its finding."""
+
+
+def resolve(document: Json, reference: str) -> Json:
+    """Return what ``reference``, a JSON pointer after ``#``, points at in ``document``. [CV-17]
+
+    Raises:
+        Unusable: it leaves the document, or points at nothing.
+    """
+    if not reference.startswith("#"):
+        raise Unusable(f"it refers to {reference[:100]!r}, outside the document")
+    if reference != "#" and not reference.startswith("#/"):
+        raise Unusable(f"it refers to {reference[:100]!r} by an anchor, which is not read")
+    node = document
+    for step in tokens(reference):
+        if isinstance(node, dict) and step in node:
+            node = node[step]
+        elif isinstance(node, list) and step.isascii() and step.isdigit() and int(step[:9]) < len(node):
+            node = node[int(step[:9])]
+        else:
+            raise Unusable(f"it refers to {reference[:100]!r}, which is not there")
+    return node
+
+
+def tokens(reference: str) -> list[str]:
+    """Return the steps of a JSON pointer written as a URL fragment, unescaped."""
+    return [unquote(step).replace("~1", "/").replace("~0", "~") for step in reference.split("/")[1:]]
+
+
+def follow(document: Json, node: Json, what: str) -> dict[str, Any]:
+    """Return the object that ``node`` is or, by however many references, stands for. ``what`` names it in a finding.
+
+    Raises:
+        Unusable: a reference leads nowhere or round in a circle, or ``node`` is no object.
+    """
+    for _ in range(_MOST_HOPS):
+        if not isinstance(node, dict):
+            raise Unusable(f"its {what} is not an object")
+        reference = node.get("$ref")
+        if not isinstance(reference, str):
+            return node
+        node = resolve(document, reference)
+    raise Unusable(f"the references of its {what} go round in a circle")

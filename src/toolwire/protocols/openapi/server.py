@@ -1,0 +1,65 @@
+"""The server half: the documents a client looks for, and one route a tool."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Pending, Reader, Reading, Route, Routes, Site
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Call, Problem, Tool
+from toolwire.framing import jsontext
+
+from . import document, problems, query, results
+from .discovery import CONVENTIONAL, WELL_KNOWN
+
+_ANYONE = (b"access-control-allow-origin", b"*")
+_FOR_A_WHILE = (b"cache-control", b"max-age=300")
+
+
+def routes(catalog: Catalog, site: Site) -> Routes:
+    """Return the routes of llm.json, of the OpenAPI document at both its places, and of each tool. [XL-018, XL-019]"""
+    auth = "api-key" if site.keys else "none"
+    entry = _static(jsontext.write({"openapi": CONVENTIONAL[1], "auth": auth}))
+    described = _static(jsontext.write(document.write(catalog, site)))
+    table = {("GET", WELL_KNOWN): Route(_always(entry._replace(headers=(*entry.headers, _ANYONE))), open=True)}
+    table |= {("GET", path): Route(_always(described), open=True) for path in CONVENTIONAL}
+    for tool, path, _ in document.offered(catalog):
+        table["GET" if tool.safe else "POST", path] = Route(_query_reader(tool) if tool.safe else _body_reader(tool))
+    return table
+
+
+refuse = problems.write
+"""Says a problem that came before any reader saw the request."""
+
+
+def _static(body: bytes) -> Response:
+    etag = b'"' + hashlib.sha256(body).hexdigest()[:32].encode() + b'"'
+    return Response(200, ((b"content-type", b"application/json"), (b"etag", etag), _FOR_A_WHILE), body)
+
+
+def _always(response: Response) -> Reader:
+    return lambda _: response
+
+
+def _query_reader(tool: Tool) -> Reader:
+    known: Mapping[str, query.Field] = {field.name: field for field in query.fields(tool)}
+
+    def read(request: Request) -> Reading:
+        arguments = query.read(request.url.partition("?")[2], known)
+        if isinstance(arguments, Problem):
+            return problems.write(arguments)
+        return Pending(Call(tool, arguments, request.id), results.write)
+
+    return read
+
+
+def _body_reader(tool: Tool) -> Reader:
+    def read(request: Request) -> Reading:
+        arguments = jsontext.read_object(request) if request.body else {}
+        if isinstance(arguments, Problem):
+            return problems.write(arguments)
+        return Pending(Call(tool, arguments, request.id), results.write)
+
+    return read

@@ -1,0 +1,108 @@
+"""The client half: is this a server of this family, in which dialect, and one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
+from toolwire.core.http import Headers, Request, Response
+from toolwire.core.model import Call, Kind, Problem, Result
+from toolwire.framing.jsontext import read as read_json
+from toolwire.framing.jsontext import write as write_json
+
+from . import answer, document
+from .dialect import Dialect
+
+_GET: Headers = ((b"accept", b"application/json"),)
+_POST: Headers = ((b"accept", b"application/json"), (b"content-type", b"application/json"))
+_OWN_PATHS = ("/tools/call", "/tools", "/call", "/health")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memo:
+    """What calls need to know about a peer: its dialect, and its own id of each tool by ours."""
+
+    dialect: Dialect
+    ids: Mapping[str, str]
+
+
+def find(url: str) -> Flow[Finding]:
+    """Return the server of this family at ``url``, as pasted: with or without ``/tools``. [C-8]"""
+    base = _base(url)
+    address = f"{base}/tools"
+    response = yield from fetch(Request("GET", address, _GET))
+    if isinstance(response, Problem):
+        return _not_found(address, None, f"not reached: {response.message}")
+    if response.status != 200:
+        return _not_found(address, response.status, _meaning(response.status))
+    data = read_json(response.body)
+    if isinstance(data, Problem):
+        return _not_found(address, 200, "an answer that is not JSON, so no list of tools")
+    host = base.partition("://")[2].partition("/")[0]
+    listing = document.read(data, host)
+    if isinstance(listing, Problem):
+        return _not_found(address, 200, listing.message)
+    memo = Memo(dialect=listing.dialect, ids=listing.ids)
+    meaning = f"{listing.dialect.title}: {len(listing.catalog.tools)} tools"
+    probe = Probe("otc", address, 200, meaning, accepted=True)
+    return Finding(Peer(protocol="otc", url=base, catalog=listing.catalog, memo=memo), (probe,))
+
+
+def send(peer: Peer, call: Call) -> Flow[Result]:
+    """Return how ``call`` ended; where a path is not served nothing ran, and the dialect's next is tried. [A-32]"""
+    memo: Memo = peer.memo
+    tool_id = memo.ids.get(call.tool.id, call.tool.id)
+    try:
+        body = write_json(memo.dialect.write(call, tool_id))
+    except (TypeError, ValueError, RecursionError) as error:
+        text = f"The arguments of {call.tool.name} cannot be sent: {error}."
+        return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
+    result: Result = Problem(kind=Kind.NOT_FOUND, message="This server has no path for calls.")
+    for path in memo.dialect.paths:
+        response = yield from fetch(Request("POST", peer.url + path, _POST, body, call.call_id))
+        if isinstance(response, Problem):
+            return response
+        result = _result(response, memo.dialect)
+        if response.status not in (404, 405):
+            break
+    return result
+
+
+def target(peer: Peer, call: Call) -> str:  # noqa: ARG001  # every tool is called at one address
+    """Return the method and address of a call. [XL-049]"""
+    memo: Memo = peer.memo
+    return f"POST {peer.url}{memo.dialect.paths[0]}"
+
+
+def _result(response: Response, dialect: Dialect) -> Result:
+    if not 200 <= response.status < 300:
+        return answer.read_refusal(response, dialect.kinds)
+    data = read_json(response.body)
+    if isinstance(data, Problem):
+        return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer cannot be read. {data.message}")
+    return dialect.read(data)
+
+
+def _base(url: str) -> str:
+    plain = url.strip().partition("#")[0].partition("?")[0].rstrip("/")
+    scheme, mark, rest = plain.partition("://")
+    host, slash, path = rest.partition("/")
+    path = slash + path
+    for own in _OWN_PATHS:
+        if path.endswith(own):
+            path = path.removesuffix(own)
+            break
+    return f"{scheme}{mark}{host}{path.rstrip('/')}"
+
+
+def _meaning(status: int) -> str:
+    if status in (401, 403):
+        return "needs a key"
+    if 300 <= status < 400:
+        return "sends elsewhere"
+    return "no list of tools here" if status in (404, 405) else f"answered {status}, so no list of tools"
+
+
+def _not_found(address: str, status: int | None, meaning: str) -> Finding:
+    return Finding(None, (Probe("otc", address, status, meaning),))

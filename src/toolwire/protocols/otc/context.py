@@ -1,0 +1,106 @@
+"""What comes with a call besides its arguments: tokens, secrets, the user.
+
+Rules:
+- What a tool needs is looked for before anything runs. [OXP-011]
+- A caller sends to a tool what that tool's requirements name, and nothing else. [A-45, C-10]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Secret, Tool
+from toolwire.framing.jsontext import kind_of, member
+
+
+def read(data: Json, call_id: str, trace_id: str) -> Context | Problem:
+    """Return the context in ``data``, or a Problem that says which member has the wrong type. [OTC-023]"""
+    if data is None:
+        return Context(call_id=call_id, trace_id=trace_id) if trace_id else ANONYMOUS
+    if not isinstance(data, dict):
+        return _malformed("", f"an object, not {kind_of(data)}")
+    tokens = _secrets(data, "authorization", "token")
+    if isinstance(tokens, Problem):
+        return tokens
+    secrets = _secrets(data, "secrets", "value")
+    if isinstance(secrets, Problem):
+        return secrets
+    user_id, user_info = data.get("user_id"), data.get("user_info")
+    if not isinstance(user_id, str | None) or not isinstance(user_info, dict | None):
+        return _malformed("", 'an object with "user_id" a string and "user_info" an object')
+    return Context(
+        call_id=call_id,
+        trace_id=trace_id,
+        tokens=tokens,
+        secrets=secrets,
+        user_id=user_id or None,
+        user_info=user_info or {},
+    )
+
+
+def write(call: Call) -> dict[str, Json]:
+    """Return the context of ``call`` as far as its tool asks for it. [OTC-015, OXP-014]"""
+    needs, has = call.tool.requirements, call.context
+    data: dict[str, Json] = {}
+    tokens = [needed.id for needed in needs.authorization if needed.id in has.tokens]
+    secrets = [id_ for id_ in needs.secrets if id_ in has.secrets]
+    if tokens:
+        data["authorization"] = [{"id": id_, "token": has.tokens[id_].reveal()} for id_ in tokens]
+    if secrets:
+        data["secrets"] = [{"id": id_, "value": has.secrets[id_].reveal()} for id_ in secrets]
+    if needs.user_id and has.user_id is not None:
+        data["user_id"] = has.user_id
+    return data
+
+
+def missing(tool: Tool, context: Context) -> Problem | None:
+    """Return the Problem of a call that does not bring what ``tool`` requires, or None. [OXP-011, OTC-014]"""
+    needs = tool.requirements
+    if not needs:
+        return None
+    tokens = [needed.id for needed in needs.authorization if needed.id not in context.tokens]
+    secrets = [id_ for id_ in needs.secrets if id_ not in context.secrets]
+    wants = [f"a token for {id_}" for id_ in tokens] + [f"the secret {id_}" for id_ in secrets]
+    lacking: dict[str, Json] = {}
+    if tokens:
+        lacking["authorization"] = [_challenge(tool, id_) for id_ in tokens]
+    if secrets:
+        lacking["secrets"] = [{"id": id_} for id_ in secrets]
+    if needs.user_id and context.user_id is None:
+        lacking["user_id"] = True
+        wants.append("a user_id")
+    if not lacking:
+        return None
+    return Problem(
+        kind=Kind.MISSING_REQUIREMENTS,
+        message=f'{tool.name} needs {", ".join(wants)}: send what is missing in "request.context".',
+        details={"missing_requirements": lacking},
+    )
+
+
+def _secrets(context: Mapping[str, Json], name: str, holder: str) -> dict[str, Secret] | Problem:
+    """Return the secrets under ``name``: a list of ``{"id", holder}``, or a map of id to text. [A-44]"""
+    given = context.get(name)
+    entries: list[tuple[Json, Json]] = [(None, None)]
+    if isinstance(given, dict | None):
+        entries = list((given or {}).items())
+    elif isinstance(given, list):
+        entries = [(entry.get("id"), entry.get(holder)) if isinstance(entry, dict) else (None, None) for entry in given]
+    found: dict[str, Secret] = {}
+    for id_, text in entries:
+        if not isinstance(id_, str) or not isinstance(text, str):
+            return _malformed(f".{name}", f'a list of {{"id": "...", "{holder}": "..."}}')
+        if text:
+            found[id_] = Secret(text)
+    return found
+
+
+def _challenge(tool: Tool, id_: str) -> dict[str, Json]:
+    """Say where a person gets the token: what is in ``hints["otc"]["authorization"][id]``, else no page at all."""
+    hint = member(member(member(tool.hints, "otc"), "authorization"), id_)
+    pages = {key: url for key in ("url", "check_url") if isinstance(url := hint.get(key), str)}
+    return {"id": id_, "url": "", **pages}
+
+
+def _malformed(where: str, what: str) -> Problem:
+    return Problem(kind=Kind.MALFORMED, message=f'This is not a tool call: "request.context{where}" must be {what}.')

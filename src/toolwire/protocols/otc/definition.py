@@ -1,0 +1,154 @@
+"""One tool as these lists define it: ``id``, ``name``, ``version``, the schemas and the requirements.
+
+Rules:
+- ``Toolkit.Name`` in the id says what a tool is called here; what the server calls it is only kept. [OTC-001]
+- A definition that cannot be called is no definition; any other odd member is passed over. [OTC-043]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from toolwire.core.catalog import NAME, VERSION, identifier
+from toolwire.core.model import Authorization, Json, Requirements, Tool
+from toolwire.framing import xllm
+from toolwire.framing.jsontext import member
+
+from .schema import described, inlined
+
+MAX_VERSION = 64
+
+
+def write(tool: Tool, name: str) -> dict[str, Json]:
+    """Return OXP's definition of ``tool``, listed as ``name``. [OTC-001..012, OXP-004, OXP-006]"""
+    data: dict[str, Json] = {
+        "id": tool.id,
+        "name": name,
+        "description": tool.description or f"The tool {name}.",
+        "version": tool.version,
+        "input_schema": described(tool.input_schema),
+        "output_schema": None if tool.output_schema is None else inlined(tool.output_schema),
+    }
+    return {**data, "requirements": _write_requirements(tool.requirements)} if tool.requirements else data
+
+
+def policy(tool: Tool) -> dict[str, Json]:
+    """Return the ``x-llm`` object of ``tool``, and whether it only reads."""
+    return {**xllm.write(tool), "readOnly": True} if tool.safe else xllm.write(tool)
+
+
+def read(entry: Mapping[str, Json]) -> tuple[Tool, str] | None:
+    """Return the tool that ``entry`` defines and the id its server knows it by; None for what cannot be called."""
+    name, wire_id = _text(entry.get("name")), _text(entry.get("id"))
+    wire_id = wire_id or name
+    declared = xllm.read(entry["x-llm"]) if "x-llm" in entry else xllm.Policy()
+    if not wire_id or not declared.exposed:
+        return None
+    said = _Id.read(wire_id)
+    toolkit = member(entry, "toolkit")
+    tool = Tool(
+        name=_name(said.name, name),
+        toolkit=identifier(said.toolkit or _text(toolkit.get("name"))),
+        version=_version(said.version, entry.get("version"), toolkit.get("version")),
+        description=_text(entry.get("description")),
+        input_schema=_read_input(entry),
+        output_schema=_read_output(entry),
+        requirements=_read_requirements(member(entry, "requirements")),
+        safe=member(entry, "x-llm").get("readOnly") is True,
+        **declared.members(),
+    )
+    return tool, wire_id
+
+
+class _Id(NamedTuple):
+    """The parts of ``Toolkit.Name@version``; the toolkit and the version may be missing."""
+
+    toolkit: str
+    name: str
+    version: str
+
+    @classmethod
+    def read(cls, text: str) -> _Id:
+        full, _, version = text.partition("@")
+        toolkit, _, name = full.rpartition(".")
+        return cls(toolkit, name, version)
+
+
+def _name(from_id: str, listed: str) -> str:
+    """The id's name, with the dashes that an id cannot have where the listed name has them. [A-47]"""
+    if listed.replace("-", "_") == from_id and NAME.fullmatch(listed):
+        return listed
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", from_id)[:64] or "tool"
+
+
+def _version(*candidates: Json) -> str:
+    for text in candidates:
+        if isinstance(text, str) and len(text) <= MAX_VERSION and VERSION.fullmatch(text):
+            return text
+    return "1.0.0"
+
+
+def _read_input(entry: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Plain, under ``parameters``, or under ``input.parameters`` with ``required`` beside it. [A-35, OTC-008]"""
+    for given in (entry.get("input_schema"), entry.get("inputSchema"), entry.get("input")):
+        if isinstance(given, dict):
+            parameters = given.get("parameters")
+            if not isinstance(parameters, dict) or "properties" in given:
+                return given
+            beside = {"required": given["required"]} if isinstance(given.get("required"), list) else {}
+            return {**beside, **parameters}
+    return {}
+
+
+def _read_output(entry: Mapping[str, Json]) -> Mapping[str, Json] | None:
+    """A schema, ``null`` for no output, or the ``output`` of the RFC's section 5.2, which names its one value."""
+    if "output_schema" in entry:
+        schema = entry["output_schema"]
+        return schema if isinstance(schema, dict | None) else {}
+    output = member(entry, "output")
+    modes = output.get("available_modes")
+    if isinstance(modes, list) and "value" not in modes:
+        return None
+    properties = member(member(member(output, "value"), "parameters"), "properties")
+    return member(properties, "result") if len(properties) == 1 else member(member(output, "value"), "parameters")
+
+
+def _write_requirements(needs: Requirements) -> dict[str, Json]:
+    data: dict[str, Json] = {}
+    if needs.authorization:
+        data["authorization"] = [
+            {"id": needed.id, "oauth2": {"scopes": list(needed.scopes)}} if needed.scopes else {"id": needed.id}
+            for needed in needs.authorization
+        ]
+    if needs.secrets:
+        data["secrets"] = [{"id": id_} for id_ in needs.secrets]
+    if needs.user_id:
+        data["user_id"] = True
+    return data
+
+
+def _read_requirements(data: Mapping[str, Json]) -> Requirements:
+    return Requirements(
+        authorization=tuple(
+            Authorization(id=id_, scopes=_texts(member(entry, "oauth2").get("scopes")))
+            for id_, entry in _identified(data.get("authorization"))
+        ),
+        secrets=tuple(id_ for id_, _ in _identified(data.get("secrets"))),
+        user_id=data.get("user_id") is True,
+    )
+
+
+def _identified(entries: Json) -> Iterator[tuple[str, Mapping[str, Json]]]:
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and (id_ := _text(entry.get("id"))):
+            yield id_, entry
+
+
+def _texts(data: Json) -> tuple[str, ...]:
+    return tuple(text for text in data if isinstance(text, str)) if isinstance(data, list) else ()
+
+
+def _text(data: Json) -> str:
+    return data if isinstance(data, str) else ""

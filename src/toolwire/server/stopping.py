@@ -1,0 +1,118 @@
+"""A graceful end: what is between the signal that asks a server to stop and the moment it is gone.
+
+**Rules**
+- Health flips first: the app is told to drain while the server still listens and answers.
+- Calls that run are waited for, up to the grace; whatever comes meanwhile is answered and its connection retired.
+- A signal ends the process: by itself, by a second signal at once, or by the watchdog when a tool will not return.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Awaitable
+from typing import Any, Protocol
+
+from .deadlines import Deadlines
+from .wire import Message, Receive, Scope, Send
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+FLUSH_S = 1
+"""How much of the grace is kept for answers that are still on their way out, in seconds."""
+
+_CLOSE = (b"connection", b"close")
+_LOOK_S = 0.05
+_log = logging.getLogger("toolwire.server")
+
+
+class Served(Protocol):
+    """An ASGI app that can be asked to stop: ``drain()`` refuses new calls, ``running`` counts those in flight."""
+
+    @property
+    def running(self) -> int:
+        """How many calls run now."""
+        ...
+
+    def drain(self) -> None:
+        """Answer 503 to health checks and new calls from now on; running calls go on."""
+        ...
+
+    def __call__(self, scope: Any, receive: Any, send: Any, /) -> Awaitable[None]:
+        """Answer one request."""
+        ...
+
+
+class Stopping:
+    """The ASGI app ``app`` with a graceful end.
+
+    In the main thread the server's signal handlers are taken over when it starts; elsewhere nothing is touched.
+    With ``supervised`` a parent forwards signals, so that only a second SIGINT ends the process at once.
+    """
+
+    def __init__(self, app: Served, deadlines: Deadlines, *, supervised: bool = False) -> None:
+        self._app = app
+        self._deadlines = deadlines
+        self._supervised = supervised
+        self._draining = False
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Pass a request on; from the first signal on, its connection closes with the answer."""
+        if self._draining:
+            return self._app(scope, receive, _retiring(send))
+        if scope["type"] == "lifespan":
+            return self._live(receive, send)
+        return self._app(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        if threading.current_thread() is threading.main_thread():
+            self._catch()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    def _catch(self) -> None:
+        loop = asyncio.get_running_loop()
+        leave = signal.getsignal(signal.SIGINT)
+
+        def first(_number: int, _frame: object) -> None:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN if self._supervised else signal.SIG_DFL)
+            loop.call_soon_threadsafe(self._stop, loop, leave)
+
+        for number in SIGNALS:
+            signal.signal(number, first)
+
+    def _stop(self, loop: asyncio.AbstractEventLoop, leave: Any) -> None:
+        self._draining = True
+        self._app.drain()
+        limits = self._deadlines
+        watchdog = threading.Timer(max(limits.grace_s, limits.drain_s) + 2 * FLUSH_S, _give_up)
+        watchdog.daemon = True
+        watchdog.start()
+        latest = loop.time() + max(limits.drain_s, limits.grace_s - FLUSH_S)
+
+        def look() -> None:
+            if self._app.running and loop.time() < latest:
+                loop.call_later(_LOOK_S, look)
+            else:
+                leave(signal.SIGINT, None)
+
+        loop.call_later(limits.drain_s, look)
+
+
+def _retiring(send: Send) -> Send:
+    async def last(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), _CLOSE]}
+        await send(message)
+
+    return last
+
+
+def _give_up() -> None:
+    _log.error("A tool did not stop within the grace: ending without it.")
+    os._exit(1)

@@ -1,0 +1,79 @@
+"""Every path of every protocol in one table, built once for a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Codec, Reader, Site
+from toolwire.core.http import JSON, STATUS, Response
+from toolwire.core.model import Kind, Problem
+from toolwire.framing import jsontext
+
+from .page import page
+
+Refuse: TypeAlias = Callable[[Problem], Response]
+
+
+class Entry(NamedTuple):
+    """Who answers a method and path. ``open`` needs no key; ``takes_body`` is False where a body is not waited for."""
+
+    read: Reader
+    open: bool
+    refuse: Refuse
+    takes_body: bool
+
+
+class Table:
+    """The entries of one catalog; ``catalog`` is the very object they were made from."""
+
+    def __init__(self, catalog: Catalog, codecs: Sequence[Codec], site: Site) -> None:
+        self.catalog = catalog
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self._segments: dict[str, Refuse] = {}
+        for codec in codecs:
+            for (method, path), route in codec.routes(catalog, site).items():
+                self._entries[method, path] = Entry(route.read, route.open, codec.refuse, method != "GET")
+                self._segments.setdefault(_first_segment(path), codec.refuse)
+        self._entries["GET", "/"] = Entry(page(catalog, codecs), True, plain, False)
+        self._methods: dict[str, list[str]] = {}
+        for method, path in self._entries:
+            self._methods.setdefault(path, []).append(method)
+
+    def entry(self, method: str, path: str) -> Entry:
+        """Return the entry for ``method`` and ``path``; where there is none, one that says so in the protocol's words.
+
+        HEAD is answered as GET. A wrong method names the right ones in ``allow``.
+        """
+        entry = self._entries.get((method, path))
+        return entry if entry is not None else self._unlisted(method, path)
+
+    def _unlisted(self, method: str, path: str) -> Entry:
+        allowed = self._methods.get(path)
+        if allowed is None:
+            refuse = self._segments.get(_first_segment(path), plain)
+            return Entry(lambda _: refuse(_NOTHING_HERE), True, refuse, False)
+        if method == "HEAD" and "GET" in allowed:
+            return self._entries["GET", path]
+        refuse = self._entries[allowed[0], path].refuse
+        allow = ", ".join([*allowed, "HEAD"] if "GET" in allowed else allowed)
+        return Entry(lambda _: _wrong_method(refuse, allow), True, refuse, False)
+
+
+_NOTHING_HERE = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / says what is here.")
+
+
+def plain(problem: Problem) -> Response:
+    """Return ``problem`` in nobody's words: a path that belongs to no protocol."""
+    body = jsontext.write({"error": problem.kind.value, "message": problem.message})
+    return Response(STATUS[problem.kind], JSON, body)
+
+
+def _first_segment(path: str) -> str:
+    return path.split("/", 2)[1] if path.startswith("/") else ""
+
+
+def _wrong_method(refuse: Refuse, allow: str) -> Response:
+    response = refuse(Problem(kind=Kind.WRONG_METHOD, message=f"This path takes {allow}."))
+    return response._replace(headers=[*response.headers, (b"allow", allow.encode())])

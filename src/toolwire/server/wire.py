@@ -1,0 +1,96 @@
+"""One ASGI exchange: the body in, within its limits, and the response out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, NamedTuple, TypeAlias
+
+from toolwire.core.http import Request, Response, header
+from toolwire.core.model import Kind, Problem
+
+from .limits import Limits
+from .watch import Watch
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+
+class Wire(NamedTuple):
+    """The three things an ASGI application is given."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+
+    def path(self) -> str:
+        """Return the path below where the application is mounted."""
+        path: str = self.scope["path"]
+        root: str = self.scope.get("root_path") or ""
+        return (path[len(root) :] or "/") if root and path.startswith(root) else path
+
+    async def respond(self, response: Response) -> None:
+        """Send ``response`` whole; to HEAD, without its body."""
+        status, headers, body = response
+        length = (b"content-length", b"%d" % len(body))
+        await self.send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+        await self.send({"type": "http.response.body", "body": b"" if self.scope["method"] == "HEAD" else body})
+
+    async def body(self, fields: Mapping[bytes, bytes], limits: Limits, watch: Watch) -> bytes | Problem:
+        """Return the request's body, or the Problem that it is too large or too slow. [D-34, R10]"""
+        length = fields.get(b"content-length")
+        if length is not None and length.isdigit() and int(length[:20]) > limits.body_bytes:
+            return _too_large(limits)
+        task = watch.start(limits.body_s)
+        try:
+            return await self._collect(limits)
+        except asyncio.CancelledError:
+            if not watch.stop(task):
+                raise
+            text = f"The body did not arrive within {limits.body_s:g} seconds."
+            return Problem(kind=Kind.TOO_SLOW, message=text)
+        finally:
+            watch.stop(task)
+
+    async def _collect(self, limits: Limits) -> bytes | Problem:
+        message = await self.receive()
+        body: bytes = message.get("body", b"")
+        if message.get("more_body"):
+            chunks, size = [body], len(body)
+            while message.get("more_body") and size <= limits.body_bytes:
+                message = await self.receive()
+                chunks.append(message.get("body", b""))
+                size += len(chunks[-1])
+            body = b"".join(chunks)
+        return body if len(body) <= limits.body_bytes else _too_large(limits)
+
+
+def not_modified(response: Response, request: Request) -> Response:
+    """Return 304 in place of ``response`` where the client has it already, by its entity tag."""
+    wanted = header(request.headers, b"if-none-match")
+    if not wanted or response.status != 200:
+        return response
+    etag = header(response.headers, b"etag")
+    known = [tag.strip().removeprefix("W/") for tag in wanted.split(",")]
+    if not etag or (wanted != "*" and etag not in known):
+        return response
+    return Response(304, [field for field in response.headers if field[0] != b"content-type"])
+
+
+async def other(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer what is not HTTP: take part in the lifespan, close websockets."""
+    if scope["type"] == "lifespan":
+        while True:
+            message = await receive()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1000})
+
+
+def _too_large(limits: Limits) -> Problem:
+    return Problem(kind=Kind.TOO_LARGE, message=f"The body is larger than {limits.body_bytes:,} bytes.")

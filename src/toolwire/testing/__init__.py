@@ -1,0 +1,1 @@
+"""What tests of toolwire, and of anything that speaks its protocols, can use."""

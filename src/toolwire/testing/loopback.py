@@ -1,0 +1,45 @@
+"""A server on a free loopback port, in a thread of this process: for tests and demonstrations."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from uvicorn import Server
+
+from toolwire.server.deadlines import DEADLINES, Deadlines
+from toolwire.server.process import HOST, Serving, listening, url
+from toolwire.server.stopping import Served
+
+_STOP_S = 10.0
+
+
+@contextmanager
+def background(app: Served, *, deadlines: Deadlines = DEADLINES) -> Generator[str, None, None]:
+    """Give the base URL of ``app``, served as ``toolwire serve`` would, until the block ends.
+
+    Raises:
+        RuntimeError: at the end, when the server failed or a call would not stop.
+    """
+    server = Server(Serving(app, deadlines=deadlines))
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            server.run(sockets=[listener])
+        except BaseException as failure:  # noqa: BLE001 - it is raised again where the block ends
+            failures.append(failure)
+
+    with listening(HOST, 0) as listener:
+        thread = threading.Thread(target=run, name="toolwire-loopback", daemon=True)
+        thread.start()
+        try:
+            yield url(HOST, listener)
+        finally:
+            server.should_exit = True
+            thread.join(_STOP_S)
+    if failures:
+        raise RuntimeError("the server on loopback failed") from failures[0]
+    if thread.is_alive():
+        raise RuntimeError(f"the server on loopback did not stop within {_STOP_S:g} seconds")

@@ -1,0 +1,116 @@
+"""Which addresses may be connected to."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.client.addresses import Reach, fits
+
+PUBLIC = ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1"]
+LOOPBACK = ["127.0.0.1", "127.255.255.254", "::1"]
+PRIVATE = ["10.0.0.5", "172.16.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1", "fd12:3456::1"]
+METADATA = ["169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254"]
+SPECIAL = [
+    "0.0.0.0",
+    "0.1.2.3",
+    "169.254.1.1",
+    "192.0.0.1",
+    "192.0.2.1",
+    "192.88.99.1",
+    "198.18.0.1",
+    "198.51.100.1",
+    "203.0.113.1",
+    "224.0.0.1",
+    "239.255.255.250",
+    "240.0.0.1",
+    "255.255.255.255",
+    "::",
+    "100::1",
+    "2001:db8::1",
+    "3fff::1",
+    "5f00::1",
+    "fe80::1",
+    "fec0::1",
+    "ff02::1",
+    "64:ff9b:1::808:808",
+    "::808:808",
+]
+DISGUISED = [
+    "::ffff:127.0.0.1",
+    "::ffff:10.0.0.5",
+    "::ffff:169.254.169.254",
+    "64:ff9b::7f00:1",
+    "64:ff9b::a00:5",
+    "64:ff9b::a9fe:a9fe",
+    "2002:7f00:1::1",
+    "2002:a9fe:a9fe::1",
+    "2001:0:7f00:1::",  # Teredo, whose server is this machine
+    "2001:0:808:808:0:0:80ff:fffe",  # Teredo, whose client is: its address stands inverted
+    "2606:4700::5efe:7f00:1",  # ISATAP
+    "2606:4700::200:5efe:a00:5",
+]
+NO_ADDRESS = [
+    "",
+    "localhost",
+    "127.1",
+    "0x7f000001",
+    "2130706433",
+    "0177.0.0.1",
+    "127.0.0.1 ",
+    "fe80::1%eth0",
+    "::1%1",
+    "1.2.3",
+]
+
+
+@pytest.mark.requirement("D-05")
+@pytest.mark.parametrize("address", PUBLIC)
+def test_a_public_address_is_fit_for_the_public_and_is_not_loopback(address: str) -> None:
+    assert fits(address, Reach.PUBLIC)
+    assert fits(address, Reach.PRIVATE)
+    assert not fits(address, Reach.LOOPBACK)
+
+
+@pytest.mark.requirement("D-05")
+@pytest.mark.parametrize("address", PRIVATE)
+def test_a_private_address_is_fit_only_where_private_ones_are_allowed(address: str) -> None:
+    assert [reach for reach in Reach if fits(address, reach)] == [Reach.PRIVATE]
+
+
+@pytest.mark.requirement("D-05")
+@pytest.mark.parametrize("address", LOOPBACK)
+def test_a_loopback_address_is_fit_only_where_this_machine_was_named(address: str) -> None:
+    assert [reach for reach in Reach if fits(address, reach)] == [Reach.LOOPBACK]
+
+
+@pytest.mark.requirement("D-05")
+@pytest.mark.parametrize("address", METADATA + SPECIAL + DISGUISED + NO_ADDRESS)
+def test_metadata_special_and_disguised_addresses_are_never_fit(address: str) -> None:
+    assert not any(fits(address, reach) for reach in Reach)
+
+
+@pytest.mark.requirement("D-05")
+@given(st.integers(0, 2**32 - 1).map(IPv4Address), st.sampled_from(["::ffff:{0}", "64:ff9b::{0}"]))
+def test_an_ipv4_address_inside_an_ipv6_one_is_fit_for_the_public_only_if_it_is_by_itself(
+    inner: IPv4Address, form: str
+) -> None:
+    assert fits(str(IPv6Address(form.format(inner))), Reach.PUBLIC) == fits(str(inner), Reach.PUBLIC)
+
+
+@pytest.mark.requirement("D-05")
+@given(st.integers(0, 2**32 - 1).map(IPv4Address).filter(lambda inner: not fits(str(inner), Reach.PUBLIC)))
+def test_no_tunnel_leads_to_an_address_that_is_not_public(inner: IPv4Address) -> None:
+    sixtofour = IPv6Address((0x2002 << 112) | (int(inner) << 80) | 1)
+    teredo = IPv6Address((0x2001_0000 << 96) | (0x0808_0808 << 64) | (int(inner) ^ 0xFFFF_FFFF))
+    isatap = IPv6Address((0x2606_4700 << 96) | (0x5EFE << 32) | int(inner))
+    assert not any(fits(str(tunnel), reach) for tunnel in (sixtofour, teredo, isatap) for reach in Reach)
+
+
+@given(st.text(max_size=60))
+def test_any_text_at_all_is_fit_or_not_and_raises_nothing(text: str) -> None:
+    for reach in Reach:
+        assert fits(text, reach) in (True, False)

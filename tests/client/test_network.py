@@ -1,0 +1,342 @@
+"""What goes out of the door and what comes back: requests as they are, connections kept, loops and cancelling."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import uvloop
+
+from toolwire.client.exchange import Exchange
+from toolwire.client.limits import Limits
+from toolwire.client.network import Network, SyncNetwork
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Kind, Problem, Secret
+
+LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
+
+
+def test_a_request_arrives_as_it_was_made(listen: Any, open_door: Any, said: Any) -> None:
+    listener = listen(
+        said(b'{"result":3}', "content-type: application/json", "X-Trace: 1", "x-trace: 2", status="201 Made")
+    )
+    request = Request(
+        "POST", f"{listener.origin}/tools/call?a=%20b#top", ((b"x-call", b"7"), (b"x-call", b"8")), b'{"a":1}'
+    )
+    answer = open_door().send(request)
+    [seen] = listener.requests
+    assert seen.line == "POST /tools/call?a=%20b HTTP/1.1"
+    assert seen.body == b'{"a":1}'
+    assert seen.headers["x-call"] == "8"
+    assert seen.headers["user-agent"] == "toolwire/0.1"
+    assert (answer.status, answer.body) == (201, b'{"result":3}')
+    assert [value for name, value in answer.headers if name == b"x-trace"] == [b"1", b"2"]
+
+
+@pytest.mark.requirement("D-14")
+def test_only_gzip_is_asked_for(listen: Any, open_door: Any) -> None:
+    listener = listen()
+    open_door().send(Request("GET", listener.origin))
+    assert listener.requests[0].headers["accept-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_every_method_of_a_tool_goes_through(listen: Any, open_door: Any, said: Any, method: str) -> None:
+    listener = listen(lambda seen: [said(b"" if method == "HEAD" else b"{}")])
+    assert open_door().send(Request(method, listener.origin)).status == 200
+    assert listener.requests[0].line == f"{method} / HTTP/1.1"
+
+
+def test_connections_are_kept_until_the_door_is_closed_and_then_opened_anew(listen: Any) -> None:
+    listener = listen()
+    door = SyncNetwork()
+    for connections in (1, 2):
+        for _ in range(3):
+            door.send(Request("GET", listener.origin))
+        assert listener.connections == connections
+        door.close()
+
+
+def test_no_more_clients_are_kept_than_some(listen: Any, open_door: Any) -> None:
+    listener = listen()
+    addresses = iter(f"127.0.0.{number}" for number in range(2, 255))
+    door = open_door(resolve=lambda host, port: [next(addresses), "127.0.0.1"], limits=Limits(pin_s=0))
+    assert {door.send(Request("GET", f"http://localhost:{listener.port}/")).status for _ in range(70)} == {200}
+    assert len(door.network._clients) <= 64
+
+
+def test_a_cookie_is_not_kept(listen: Any, open_door: Any, said: Any) -> None:
+    listener = listen(said(b"{}", "set-cookie: session=1; path=/"))
+    door = open_door()
+    for _ in range(2):
+        door.send(Request("GET", listener.origin))
+    assert all("cookie" not in seen.headers for seen in listener.requests)
+
+
+def test_proxies_of_the_environment_are_not_used(
+    listen: Any, open_door: Any, said: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy, listener = listen(), listen(said(b"direct"))
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, proxy.origin)
+        monkeypatch.setenv(name.upper(), proxy.origin)
+    assert open_door().send(Request("GET", listener.origin)).body == b"direct"
+    assert proxy.connections == 0
+
+
+def test_a_header_that_is_not_text_is_left_out_and_the_others_stay(listen: Any, open_door: Any) -> None:
+    listener = listen(b"HTTP/1.1 200 OK\r\nx-name: caf\xe9\r\nx-other: fine\r\ncontent-length: 2\r\n\r\nhi")
+    answer = open_door().send(Request("GET", listener.origin))
+    assert answer.body == b"hi"
+    assert (b"x-other", b"fine") in answer.headers
+    assert all(name != b"x-name" for name, _ in answer.headers)
+
+
+@pytest.mark.requirement("D-11")
+@pytest.mark.parametrize(
+    "header",
+    [
+        (b"x-a", b"b\r\nx-evil: 1"),
+        (b"x-a", b"b\nx-evil: 1"),
+        (b"x-a", b"b\rx-evil: 1"),
+        (b"x-a", b"b\x00"),
+        (b"x-a", b"\x7f"),
+        (b"x-a", b"\x1b[31m"),
+        (b"x-a", b"\x85"),
+        (b"x-a", "\u560a".encode()),
+        (b"x-a", b"caf\xe9"),
+        (b"x-a\r\nx-evil", b"1"),
+        (b"x-a\n", b"1"),
+        (b"x-a:", b"1"),
+        (b"x a", b"1"),
+        (b" x-a", b"1"),
+        (b"", b"1"),
+        (b"x\x00", b"1"),
+        (b"x-\xe9", b"1"),
+        (b"(x)", b"1"),
+        (b"Host", b"evil.example"),
+        (b"content-length", b"5"),
+        (b"Transfer-Encoding", b"chunked"),
+        (b"connection", b"x-api-key"),
+        (b"Accept-Encoding", b"br"),
+        (b"upgrade", b"h2c"),
+        (b"te", b"trailers"),
+        (b"expect", b"100-continue"),
+        (b"Proxy-Authorization", b"Basic x"),
+    ],
+)
+def test_a_header_that_could_become_another_is_not_sent(
+    listen: Any, open_door: Any, header: tuple[bytes, bytes]
+) -> None:
+    listener = listen()
+    answer = open_door().send(Request("GET", listener.origin, (header,)))
+    assert answer.kind is Kind.MALFORMED
+    assert answer.details["sent"] is False
+    assert "evil" not in repr(answer)
+    assert listener.connections == 0
+
+
+@pytest.mark.requirement("D-11")
+@pytest.mark.parametrize(
+    "method", ["", "get", "GE T", "GET\r\nx: y", "GET /evil HTTP/1.1\r\n", "G\x00", "É", "CONNECT", "TRACE"]
+)
+def test_a_method_that_is_not_one_word_is_not_sent(listen: Any, open_door: Any, method: str) -> None:
+    listener = listen()
+    assert open_door().send(Request(method, listener.origin)).kind is Kind.MALFORMED
+    assert listener.connections == 0
+
+
+@pytest.mark.requirement("D-11")
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "/a b",
+        "/a\r\nx: y",
+        "/a\nb",
+        "/\x00",
+        "/\t",
+        "/\x7f",
+        "\\evil.example/",
+        "/é",
+        "/\u202e",
+        "/?q=\u2028",
+        "/" + "a" * 40_000,
+    ],
+)
+def test_a_url_with_what_does_not_belong_there_is_not_sent(listen: Any, open_door: Any, tail: str) -> None:
+    listener = listen()
+    answer = open_door().send(Request("GET", listener.origin + tail))
+    assert answer.kind is Kind.MALFORMED
+    assert listener.connections == 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "/tools",
+        "127.0.0.1",
+        "//127.0.0.1/",
+        "http:127.0.0.1",
+        "http:/127.0.0.1",
+        "http://",
+        "http:///x",
+        "https://a:99999/",
+        "https://a:b/",
+        "https://a:/",
+        "http://127.0.0.1:0/",
+        "https://[",
+    ],
+)
+def test_what_is_not_a_whole_url_is_refused_in_one_sentence(open_door: Any, url: str) -> None:
+    answer = open_door(resolve=lambda host, port: ["127.0.0.1"]).send(Request("GET", url))
+    assert answer.kind is Kind.MALFORMED
+    assert answer.details == {"reason": "url", "sent": False}
+    assert answer.message.endswith(".")
+
+
+def credentials(origin: str, name: str = "authorization") -> dict[str, tuple[tuple[str, Secret], ...]]:
+    return {origin: ((name, Secret("Bearer tops3cret")),)}
+
+
+@pytest.mark.requirement("D-08", "AC-11")
+def test_credentials_go_to_their_own_origin_and_to_no_other(listen: Any, open_door: Any) -> None:
+    mine, other = listen(), listen()
+    door = open_door(credentials=credentials(mine.origin), resolve=lambda host, port: ["127.0.0.1"])
+    door.send(Request("GET", f"{mine.origin}/tools"))
+    door.send(Request("GET", f"{other.origin}/tools"))
+    door.send(Request("GET", f"http://localhost:{mine.port}/tools"))
+    assert [seen.headers.get("authorization") for seen in mine.requests] == ["Bearer tops3cret", None]
+    assert [seen.headers.get("authorization") for seen in other.requests] == [None]
+
+
+@pytest.mark.requirement("D-08")
+def test_a_credential_takes_the_place_of_what_the_request_says(listen: Any, open_door: Any) -> None:
+    listener = listen()
+    door = open_door(credentials=credentials(listener.origin, "X-Api-Key"))
+    door.send(Request("GET", listener.origin, ((b"x-api-key", b"from the model"), (b"x-other", b"1"))))
+    [seen] = listener.requests
+    assert seen.headers["x-api-key"] == "Bearer tops3cret"
+    assert seen.headers["x-other"] == "1"
+
+
+@pytest.mark.requirement("D-08")
+def test_a_credential_is_in_no_text_and_no_log(listen: Any, open_door: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    listener = listen()
+    door = open_door(credentials=credentials(listener.origin))
+    door.send(Request("GET", listener.origin))
+    listener.close()
+    answer = door.send(Request("GET", f"{listener.origin}/?key=hidden"))
+    for text in (repr(answer), repr(door.network), repr(vars(door.network)), caplog.text):
+        assert "tops3cret" not in text
+        assert "hidden" not in text
+
+
+@pytest.mark.parametrize(
+    "origin", ["example.com", "https://example.com/path", "https://user@example.com", "https://example.com?x"]
+)
+def test_credentials_for_what_is_not_an_origin_are_refused_at_once(origin: str) -> None:
+    with pytest.raises(ValueError, match="origin") as error:
+        Exchange(limits=Limits(), credentials=credentials(origin))
+    assert "tops3cret" not in str(error.value)
+
+
+@pytest.mark.requirement("D-11")
+@pytest.mark.parametrize(
+    ("name", "value"), [("x-key", "tops3cret\r\nx: y"), ("x key", "tops3cret"), ("x-key", "tops3cret\x00")]
+)
+def test_a_credential_that_is_no_header_is_refused_without_being_shown(name: str, value: str) -> None:
+    with pytest.raises(ValueError, match="a credential for") as error:
+        Exchange(limits=Limits(), credentials={"https://example.com": ((name, Secret(value)),)})
+    assert "tops3cret" not in str(error.value)
+
+
+def held(release: threading.Event, started: threading.Event, whole: bytes) -> Callable[[object], Iterable[bytes]]:
+    def answer(_: object) -> Iterable[bytes]:
+        started.set()
+        release.wait(10)
+        yield whole
+
+    return answer
+
+
+@pytest.mark.parametrize("new_loop", LOOPS)
+def test_cancelling_hangs_up(listen: Any, said: Any, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    started, release = threading.Event(), threading.Event()
+    listener = listen(held(release, started, said() * 100_000))
+
+    async def cancel() -> bool:
+        task = asyncio.create_task(network.send(Request("GET", listener.origin)))
+        await asyncio.to_thread(started.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        release.set()
+        return await asyncio.to_thread(listener.hung_up.wait, 10)
+
+    network = Network()
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(cancel())
+        runner.run(network.aclose())
+
+
+def test_a_door_outlives_its_event_loops(listen: Any, said: Any) -> None:
+    started, release = threading.Event(), threading.Event()
+    slow, listener = listen(held(release, started, said())), listen()
+    network = Network()
+
+    async def leave() -> None:
+        asyncio.get_running_loop().create_task(network.send(Request("GET", slow.origin)))
+        await asyncio.to_thread(started.wait, 10)
+
+    for new_loop in (*LOOPS, *LOOPS):
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(leave())
+            assert runner.run(network.send(Request("GET", listener.origin))) == Response(
+                200, ((b"content-length", b"2"),), b"{}"
+            )
+    release.set()
+    asyncio.run(network.aclose())
+    assert listener.connections == 1
+
+
+def test_many_calls_at_once_each_get_their_own_answer(listen: Any, said: Any) -> None:
+    listener = listen(lambda seen: [said(seen.body)])
+    network = Network()
+
+    async def all_at_once() -> list[Response | Problem]:
+        requests = (Request("POST", listener.origin, (), str(number).encode()) for number in range(64))
+        answers = await asyncio.gather(*(network.send(request) for request in requests))
+        await network.aclose()
+        return answers
+
+    assert [answer.body for answer in asyncio.run(all_at_once()) if isinstance(answer, Response)] == [
+        str(number).encode() for number in range(64)
+    ]
+
+
+def test_threads_may_share_a_sync_door(listen: Any, said: Any) -> None:
+    listener = listen(lambda seen: [said(seen.body)])
+    door = SyncNetwork()
+    with ThreadPoolExecutor(8) as pool:
+        bodies = pool.map(
+            lambda number: door.send(Request("POST", listener.origin, (), b"%d" % number)).body, range(64)
+        )
+        assert list(bodies) == [b"%d" % number for number in range(64)]
+    door.close()
+
+
+def test_a_compressed_answer_comes_back_plain(listen: Any, open_door: Any, said: Any) -> None:
+    body = b'{"tools": []}' * 500
+    for coding in ("gzip", "GZIP", "x-gzip", "identity, gzip"):
+        listener = listen(said(gzip.compress(body), f"content-encoding: {coding}"))
+        answer = open_door().send(Request("GET", listener.origin))
+        assert answer.body == body
+        assert answer.headers == ()

@@ -1,0 +1,158 @@
+"""What a person reads when a server cannot be reached, and what a program can tell from it."""
+
+from __future__ import annotations
+
+import datetime
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Kind, Problem
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def check(answer: Response | Problem, origin: str, kind: Kind, reason: str, *, sent: bool) -> None:
+    assert isinstance(answer, Problem)
+    assert (answer.kind, answer.details) == (kind, {"reason": reason, "sent": sent})
+    assert origin in answer.message
+    assert answer.message.endswith((".", "?"))
+    assert "hidden" not in repr(answer)
+
+
+def then_hang_up(said: bytes) -> Any:
+    def answer(_: object) -> Iterator[bytes]:
+        yield said
+        raise ConnectionAbortedError
+
+    return answer
+
+
+def test_nobody_there(open_door: Any) -> None:
+    origin = f"http://127.0.0.1:{free_port()}"
+    answer = open_door().send(Request("GET", f"{origin}/tools?key=hidden"))
+    check(answer, origin, Kind.UNREACHABLE, "refused", sent=False)
+
+
+@pytest.mark.parametrize(
+    "error", [socket.gaierror(-2, "Name or service not known"), OSError("no network"), UnicodeError("label too long")]
+)
+def test_a_name_that_is_not_found(open_door: Any, error: Exception) -> None:
+    def resolve(host: str, port: int) -> list[str]:
+        raise error
+
+    answer = open_door(resolve=resolve).send(Request("GET", "https://nowhere.example/?key=hidden"))
+    check(answer, "https://nowhere.example", Kind.UNREACHABLE, "dns", sent=False)
+
+
+def test_a_name_without_an_address(open_door: Any) -> None:
+    answer = open_door(resolve=lambda host, port: []).send(Request("GET", "https://nowhere.example/?key=hidden"))
+    check(answer, "https://nowhere.example", Kind.UNREACHABLE, "dns", sent=False)
+
+
+def test_the_systems_own_resolver_is_the_usual_one(listen: Any, open_door: Any) -> None:
+    listener = listen()
+    door = open_door()
+    assert door.send(Request("GET", f"http://localhost:{listener.port}/")).status == 200
+    answer = door.send(Request("GET", f"https://{'a' * 70}.example/"))
+    check(answer, ".example", Kind.UNREACHABLE, "dns", sent=False)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhi",
+    ],
+)
+def test_a_server_that_hangs_up_too_early(listen: Any, open_door: Any, said: bytes) -> None:
+    listener = listen(then_hang_up(said))
+    answer = open_door().send(Request("POST", f"{listener.origin}/?key=hidden", (), b"{}"))
+    check(answer, listener.origin, Kind.UNREACHABLE, "closed", sent=True)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
+        b"hello\r\n\r\n",
+        b"HTTP/1.1 20 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nx\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nx: \x01\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nhi",
+        b"HTTP/1.1 200 OK\r\ncontent-length: -2\r\n\r\nhi",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nhi",
+    ],
+)
+def test_a_server_that_does_not_speak_http(listen: Any, open_door: Any, said: bytes) -> None:
+    listener = listen(then_hang_up(said))
+    answer = open_door().send(Request("GET", f"{listener.origin}/?key=hidden"))
+    check(answer, listener.origin, Kind.BAD_ANSWER, "not_http", sent=True)
+
+
+def test_the_name_of_the_server_goes_into_the_tls_hello_and_nothing_else_goes_out(listen: Any, open_door: Any) -> None:
+    listener = listen()
+    door = open_door(resolve=lambda host, port: ["127.0.0.1"])
+    answer = door.send(Request("POST", f"https://localhost:{listener.port}/?key=hidden", (), b"body"), total_s=10.0)
+    check(answer, f"https://localhost:{listener.port}", Kind.UNREACHABLE, "tls", sent=False)
+    assert listener.hung_up.wait(10)
+    [hello] = listener.first_bytes
+    assert hello[:1] == b"\x16"
+    assert b"localhost" in hello
+    assert b"hidden" not in hello
+
+
+def test_only_a_trusted_certificate_of_that_very_name_will_do(
+    listen: Any, open_door: Any, said: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, trusted, reached in (
+        ("localhost", False, False),
+        ("other.example", True, False),
+        ("localhost", True, True),
+    ):
+        path = certificate(tmp_path, name)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(path)
+        listener = listen(said(b"safe"), tls=context)
+        if trusted:
+            monkeypatch.setenv("SSL_CERT_FILE", str(path))
+        door = open_door(resolve=lambda host, port: ["127.0.0.1"])
+        answer = door.send(Request("GET", f"https://localhost:{listener.port}/?key=hidden"))
+        if reached:
+            assert answer.body == b"safe"
+        else:
+            check(answer, f"https://localhost:{listener.port}", Kind.UNREACHABLE, "tls", sent=False)
+            assert not listener.requests
+
+
+def certificate(folder: Path, name: str) -> Path:
+    """Write a certificate for ``name`` that vouches for itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    path = folder / f"{name}.pem"
+    path.write_bytes(made.public_bytes(pem) + key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    return path

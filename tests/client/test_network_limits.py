@@ -1,0 +1,280 @@
+"""How much a server can make the client take, and how long it can make it wait."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import tracemalloc
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.client.exchange import Exchange
+from toolwire.client.incoming import Incoming
+from toolwire.client.limits import MIB, Limits
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Kind, Problem
+
+SMALL = Limits(response_bytes=64 * 1024)
+QUICK = Limits(total_s=0.2)
+
+
+def bomb(size: int, piece: bytes = bytes(MIB)) -> bytes:
+    """Return ``size`` zeros as gzip."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return b"".join([*(packer.compress(piece) for _ in range(size // len(piece))), packer.flush()])
+
+
+@pytest.fixture(scope="module")
+def hundred_mib() -> bytes:
+    return bomb(100 * MIB)
+
+
+@pytest.mark.requirement("D-13", "XL-012")
+@pytest.mark.parametrize(("size", "taken"), [(64 * 1024, True), (64 * 1024 + 1, False)])
+@pytest.mark.parametrize("framing", ["declared", "chunked", "until the end"])
+def test_a_body_may_be_as_large_as_the_limit_and_no_byte_larger(
+    listen: Any, open_door: Any, framing: str, size: int, taken: bool
+) -> None:
+    fields = {
+        "declared": b"content-length: %d" % size,
+        "chunked": b"transfer-encoding: chunked",
+        "until the end": b"connection: close",
+    }
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (size, b"a" * size) if framing == "chunked" else b"a" * size
+
+    def answer(_: object) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\n" + fields[framing] + b"\r\n\r\n" + body
+        if framing == "until the end":
+            raise ConnectionAbortedError
+
+    listener = listen(answer)
+    got = open_door(limits=SMALL).send(Request("GET", listener.origin))
+    if taken:
+        assert len(got.body) == size
+    else:
+        assert (got.kind, got.details["reason"]) == (Kind.BAD_ANSWER, "too_large")
+
+
+@pytest.mark.requirement("D-13")
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"transfer-encoding: chunked",
+        b"content-length: 1000000000000",
+        b"connection: close",
+        b"content-type: text/event-stream",
+    ],
+)
+def test_an_endless_body_is_left_once_the_limit_is_reached(listen: Any, open_door: Any, head: bytes) -> None:
+    piece = b"a" * 8192
+    chunk = b"2000\r\n" + piece + b"\r\n" if b"chunked" in head else piece
+
+    def endless(_: object) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n"
+        for _ in range(100_000):
+            yield chunk
+
+    listener = listen(endless)
+    answer = open_door(limits=SMALL).send(Request("GET", listener.origin))
+    assert answer.details["reason"] == "too_large"
+    assert listener.hung_up.wait(10)
+    assert listener.sent_bytes < 64 * MIB  # what was under way in the system's own buffers
+
+
+@pytest.mark.requirement("D-14")
+def test_a_gzip_bomb_is_refused(listen: Any, open_door: Any, said: Any, hundred_mib: bytes) -> None:
+    listener = listen(said(hundred_mib, "content-encoding: gzip"))
+    answer = open_door().send(Request("GET", listener.origin))
+    assert answer.kind is Kind.BAD_ANSWER
+    assert answer.details["reason"] == "too_large"
+    assert "decompressed" in answer.message
+
+
+@pytest.mark.requirement("D-14")
+def test_a_gzip_bomb_costs_little_memory_even_where_much_may_come(hundred_mib: bytes) -> None:
+    for limits, bound in ((Limits(), 4 * MIB), (Limits(ratio=10_000), 20 * MIB)):
+        incoming = Incoming("https://a.example", limits)
+        incoming.begin(200, [("content-encoding", "gzip")])
+        tracemalloc.start()
+        problem = incoming.take(hundred_mib)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert problem is not None
+        assert peak < bound
+
+
+@pytest.mark.requirement("D-14")
+def test_the_ratio_counts_only_above_a_mebibyte(listen: Any, open_door: Any, said: Any) -> None:
+    body = bytes(MIB)
+    listener = listen(said(gzip.compress(body), "content-encoding: gzip"))
+    assert open_door().send(Request("GET", listener.origin)).body == body
+    listener = listen(said(gzip.compress(body + b"a"), "content-encoding: gzip"))
+    assert open_door().send(Request("GET", listener.origin)).details["reason"] == "too_large"
+
+
+@pytest.mark.requirement("D-13", "D-14", "XL-012")
+def test_the_limit_counts_decompressed_bytes(listen: Any, open_door: Any, said: Any) -> None:
+    for size, taken in ((64 * 1024, True), (64 * 1024 + 1, False)):
+        listener = listen(said(gzip.compress(bytes(size)), "content-encoding: gzip"))
+        answer = open_door(limits=SMALL).send(Request("GET", listener.origin))
+        assert isinstance(answer, Response) is taken
+
+
+@pytest.mark.requirement("D-14")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ["content-encoding: gzip, gzip"],
+        ["content-encoding: gzip", "content-encoding: gzip"],
+        ["content-encoding: br"],
+        ["content-encoding: deflate"],
+        ["content-encoding: zstd"],
+        ["content-encoding: compress, gzip"],
+        ["content-encoding: gzip;q=1"],
+        ["content-encoding: \x09gzip , br"],
+    ],
+)
+def test_no_encoding_but_one_gzip_is_taken(listen: Any, open_door: Any, said: Any, fields: list[str]) -> None:
+    listener = listen(said(gzip.compress(gzip.compress(b"{}")), *fields))
+    answer = open_door().send(Request("GET", listener.origin))
+    assert answer.kind is Kind.BAD_ANSWER
+    assert answer.details["reason"] == "encoding"
+
+
+@pytest.mark.requirement("D-14")
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"not gzip",
+        gzip.compress(b"{}")[:-1],
+        gzip.compress(b"{}")[:5],
+        gzip.compress(b"{}")[:-8] + bytes(8),
+        gzip.compress(b"{}") + b"x",
+        gzip.compress(b"{}") * 2,
+        zlib.compress(b"{}"),
+    ],
+)
+def test_what_is_not_one_whole_gzip_stream_is_not_taken(listen: Any, open_door: Any, said: Any, body: bytes) -> None:
+    answer = open_door().send(Request("GET", listen(said(body, "content-encoding: gzip")).origin))
+    assert answer.kind is Kind.BAD_ANSWER
+    assert answer.details["reason"] == "encoding"
+
+
+def taken(limits: Limits, pieces: Sequence[bytes], *fields: tuple[str, str]) -> Response | Problem:
+    incoming = Incoming("https://a.example", limits)
+    problem = incoming.begin(200, fields)
+    for piece in pieces:
+        problem = problem or incoming.take(piece)
+    return problem or incoming.whole()
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(1, 40), min_size=1), st.booleans())
+def test_however_a_body_is_cut_it_is_the_same_body(body: bytes, sizes: list[int], packed: bool) -> None:
+    wire = gzip.compress(body, mtime=0) if packed else body
+    pieces: list[bytes] = []
+    rest = wire
+    while rest:
+        size = sizes[len(pieces) % len(sizes)]
+        pieces.append(rest[:size])
+        rest = rest[size:]
+    fields = [("content-encoding", "gzip")] if packed else []
+    assert taken(Limits(), pieces, *fields) == Response(200, (), body)
+
+
+@given(st.lists(st.binary(max_size=50), max_size=6), st.text(max_size=12))
+def test_any_bytes_under_any_encoding_are_taken_or_refused_within_the_limit(pieces: list[bytes], coding: str) -> None:
+    answer = taken(Limits(response_bytes=64), pieces, ("content-encoding", coding))
+    assert answer.kind is Kind.BAD_ANSWER if isinstance(answer, Problem) else len(answer.body) <= 64
+
+
+@pytest.mark.requirement("D-13")
+@pytest.mark.parametrize("field", ["x: " + "a" * 70_000, "x: " + "a" * 900_000])
+def test_headers_have_a_limit_too(listen: Any, open_door: Any, said: Any, field: str) -> None:
+    answer = open_door().send(Request("GET", listen(said(b"{}", field)).origin))
+    assert answer.kind is Kind.BAD_ANSWER
+    assert answer.details["reason"] == "too_large"
+    assert len(answer.message) < 200
+
+
+@pytest.mark.requirement("D-13")
+def test_headers_without_number_are_refused(listen: Any, open_door: Any, said: Any) -> None:
+    fields = [f"x-{number}: 1" for number in range(5_000)]
+    assert open_door().send(Request("GET", listen(said(b"{}", *fields)).origin)).details["reason"] == "too_large"
+
+
+def drip(start: bytes, drop: bytes) -> Any:
+    """Answer with ``start`` at once and then with a ``drop`` now and again, for as long as anyone listens."""
+    pause = threading.Event()
+
+    def answer(_: object) -> Iterable[bytes]:
+        yield start
+        for _ in range(500):
+            pause.wait(0.02)
+            yield drop
+
+    return answer
+
+
+@pytest.mark.requirement("D-13", "XL-012")
+@pytest.mark.parametrize(
+    ("start", "drop"),
+    [
+        (b"", b""),
+        (b"H", b""),
+        (b"HTTP/1.1 200 OK\r\n", b"x: y\r\n"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n", b"a"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\na\r\n"),
+        (b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n", b": still here\n\n"),
+    ],
+)
+def test_a_server_that_takes_its_time_is_left_at_the_deadline(
+    listen: Any, open_door: Any, start: bytes, drop: bytes
+) -> None:
+    listener = listen(drip(start, drop))
+    answer = open_door(limits=QUICK).send(Request("POST", f"{listener.origin}/?key=hidden", (), b"{}"))
+    assert answer.kind is Kind.UNREACHABLE
+    assert answer.details == {"reason": "timeout", "sent": True}
+    assert listener.origin in answer.message
+    assert "hidden" not in repr(answer)
+
+
+def test_a_call_may_be_given_more_time_or_less() -> None:
+    exchange = Exchange(limits=Limits(total_s=30), clock=lambda: 5.0)
+    request = Request("GET", "https://8.8.8.8/")
+    assert [next(exchange.steps(request, total_s)).within_s for total_s in (None, 0.5, 600)] == [30, 0.5, 600]
+
+
+@pytest.mark.requirement("XL-012")
+def test_a_look_up_counts_towards_the_deadline(open_door: Any) -> None:
+    answered = threading.Event()
+
+    def never(host: str, port: int) -> Sequence[str]:
+        answered.wait(5)
+        return ["8.8.8.8"]
+
+    answer = open_door(limits=QUICK, resolve=never).send(Request("GET", "https://slow.example/"))
+    answered.set()
+    assert answer.details == {"reason": "timeout", "sent": False}
+
+
+@pytest.mark.requirement("XL-012")
+def test_the_look_up_the_addresses_and_all_hops_have_one_deadline() -> None:
+    now = 0.0
+    exchange = Exchange(limits=Limits(total_s=30), clock=lambda: now)
+    steps = exchange.steps(Request("GET", "https://slow.example/"), None)
+    onwards = Response(307, ((b"location", b"/again"),))
+    refused = Problem(kind=Kind.UNREACHABLE, message="refused", details={"reason": "refused", "sent": False})
+    left = [next(steps).within_s]
+    for now, came in ((8.0, ["8.8.8.8", "1.1.1.1"]), (15.0, refused), (29.0, onwards)):  # noqa: B007 - the clock reads it
+        left.append(steps.send(came).within_s)
+    assert left == [30, 22, 15, 1]
+    now = 30.0
+    with pytest.raises(StopIteration) as end:
+        steps.send(onwards)
+    assert end.value.value.details == {"reason": "timeout", "sent": False}

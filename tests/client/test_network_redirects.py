@@ -1,0 +1,140 @@
+"""Where the client lets itself be sent: along the same origin, a few times, and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolwire.core.http import Request
+from toolwire.core.model import Kind, Secret
+
+
+def credentials(origin: str) -> dict[str, tuple[tuple[str, Secret], ...]]:
+    return {origin: (("authorization", Secret("Bearer tops3cret")), ("x-api-key", Secret("tops3cret")))}
+
+
+def port(seen: Any) -> str:
+    """Return the port the request was sent to."""
+    return str(seen.headers["host"].rpartition(":")[2])
+
+
+def first_then(redirect: bytes, last: bytes) -> Any:
+    return lambda seen: [redirect if seen.line.split()[1] == "/" else last]
+
+
+@pytest.mark.requirement("D-08", "XL-011", "C-13", "AC-11")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_another_origin_is_named_and_never_contacted(
+    listen: Any, open_door: Any, said: Any, status: int, method: str
+) -> None:
+    other = listen()
+    mine = listen(said(b"", f"location: {other.origin}/steal?key=hidden", status=f"{status} Go"))
+    answer = open_door(credentials=credentials(mine.origin)).send(Request(method, mine.origin))
+    assert answer.kind is Kind.UNREACHABLE
+    assert answer.details == {"reason": "redirect", "sent": True, "origin": other.origin}
+    assert other.origin in answer.message
+    assert mine.origin in answer.message
+    assert "hidden" not in repr(answer)
+    assert other.connections == 0
+
+
+@pytest.mark.requirement("D-05", "D-08", "XL-011")
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://localhost:{port}/",
+        "https://127.0.0.1:{port}/",
+        "//127.0.0.2:{port}/",
+        "//127.1.1.1:{port}",
+        "/\\127.0.0.2:{port}/",
+        "\\\\127.0.0.2:{port}",
+        "http://2130706434:{port}/",
+        "http://127.0.0.1:{port}@127.0.0.2:{port}/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[::ffff:127.0.0.1]:{port}/",
+        "ftp://127.0.0.1/",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "data:application/json,{{}}",
+        "http://[",
+        "http://127.0.0.1:99999/",
+    ],
+)
+def test_no_location_leads_off_the_origin(listen: Any, open_door: Any, said: Any, location: str) -> None:
+    mine = listen(lambda seen: [said(b"", f"location: {location.format(port=port(seen))}", status="307 Go")])
+    answer = open_door(resolve=lambda host, port: ["127.0.0.1"]).send(Request("GET", mine.origin))
+    assert answer.details["reason"] == "redirect"
+    assert len(mine.requests) == 1
+
+
+def test_a_user_in_a_location_is_not_taken_along(listen: Any, open_door: Any, said: Any) -> None:
+    mine = listen(lambda seen: [said(b"", f"location: http://user:pass@127.0.0.1:{port(seen)}/", status="307 Go")])
+    answer = open_door().send(Request("GET", mine.origin))
+    assert answer.kind is Kind.MALFORMED
+    assert len(mine.requests) == 1
+
+
+@pytest.mark.requirement("C-13", "XL-011")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    "location", ["/tools/", "tools/", "http://127.0.0.1:{port}/tools/", "//127.0.0.1:{port}/tools/"]
+)
+def test_a_get_follows_its_own_origin_with_its_credentials(
+    listen: Any, open_door: Any, said: Any, status: int, location: str
+) -> None:
+    def answer(seen: Any) -> list[bytes]:
+        redirect = said(b"", f"location: {location.format(port=port(seen))}", status=f"{status} Go")
+        return [redirect if seen.line == "GET / HTTP/1.1" else said(b"there")]
+
+    mine = listen(answer)
+    got = open_door(credentials=credentials(mine.origin)).send(Request("GET", mine.origin))
+    assert got.body == b"there"
+    assert [seen.line for seen in mine.requests] == ["GET / HTTP/1.1", "GET /tools/ HTTP/1.1"]
+    assert all(seen.headers["x-api-key"] == "tops3cret" for seen in mine.requests)
+
+
+@pytest.mark.requirement("C-13")
+@pytest.mark.parametrize("status", [307, 308])
+def test_a_post_is_repeated_as_it_was(listen: Any, open_door: Any, said: Any, status: int) -> None:
+    mine = listen(first_then(said(b"", "location: /call/", status=f"{status} Go"), said(b"done")))
+    assert open_door().send(Request("POST", mine.origin, (), b'{"a":1}')).body == b"done"
+    assert [(seen.line, seen.body) for seen in mine.requests] == [
+        ("POST / HTTP/1.1", b'{"a":1}'),
+        ("POST /call/ HTTP/1.1", b'{"a":1}'),
+    ]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303])
+def test_a_post_is_never_turned_into_another_request(listen: Any, open_door: Any, said: Any, status: int) -> None:
+    mine = listen(said(b"", "location: /call/", status=f"{status} Go"))
+    answer = open_door().send(Request("POST", mine.origin, (), b"{}"))
+    assert answer.kind is Kind.BAD_ANSWER
+    assert answer.details["reason"] == "redirect"
+    assert len(mine.requests) == 1
+
+
+@pytest.mark.requirement("XL-011")
+@pytest.mark.parametrize(("hops", "arrives"), [(3, True), (4, False)])
+def test_three_hops_are_followed_and_no_fourth(
+    listen: Any, open_door: Any, said: Any, hops: int, arrives: bool
+) -> None:
+    def answer(seen: Any) -> list[bytes]:
+        number = int(seen.line.split()[1].strip("/") or 0)
+        return [said(b"", f"location: /{number + 1}", status="302 Go") if number < hops else said(b"there")]
+
+    mine = listen(answer)
+    got = open_door().send(Request("GET", mine.origin))
+    assert got.ok is False if not arrives else got.body == b"there"
+    assert len(mine.requests) == 4
+
+
+@pytest.mark.parametrize("status", [300, 304, 305, 306, 399])
+def test_other_statuses_are_answers(listen: Any, open_door: Any, said: Any, status: int) -> None:
+    mine = listen(said(b"", "location: http://127.0.0.2/", status=f"{status} So"))
+    assert open_door().send(Request("GET", mine.origin)).status == status
+
+
+def test_a_redirect_to_nowhere_is_an_answer(listen: Any, open_door: Any, said: Any) -> None:
+    assert open_door().send(Request("GET", listen(said(b"", status="302 Go")).origin)).status == 302

@@ -1,0 +1,254 @@
+"""A toolkit: what ``@tool`` makes of a function and of its options, and what it refuses."""
+
+import functools
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Approval, Cost, RateLimit, Requirements, Tool
+from toolwire.define import Toolkit
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def tool(**options: Any) -> Tool:
+    return Toolkit("Calculator").add(add, **options).tool
+
+
+def refusal(function: Any, **options: Any) -> str:
+    with pytest.raises(DefinitionError) as caught:
+        Toolkit("Calculator").add(function, **options)
+    return str(caught.value)
+
+
+def test_a_decorated_function_stays_what_it_was() -> None:
+    kit = Toolkit("Calculator")
+    assert kit.tool(add) is add
+    assert kit.tool(name="plus")(add) is add
+    assert [function.tool.name for function in kit.functions] == ["add", "plus"]
+
+
+@pytest.mark.requirement("OTC-001")
+def test_a_tool_is_called_by_its_toolkit_name_and_version() -> None:
+    kit = Toolkit("My small tools!", version="2.1.0")
+    assert kit.add(add).tool.id == "My_small_tools.add@2.1.0"
+
+
+def test_functions_stand_in_the_order_they_were_added() -> None:
+    kit = Toolkit("Calculator")
+    for name in ("b", "a", "c"):
+        kit.add(add, name=name)
+    assert [function.tool.name for function in kit.functions] == ["b", "a", "c"]
+
+
+def test_the_catalog_is_the_same_object_until_a_tool_is_added() -> None:
+    kit = Toolkit("Calculator", version="1.2.0", description="Arithmetic.")
+    kit.tool(add)
+    before = kit.catalog()
+    assert kit.catalog() is before
+    kit.add(add, name="plus")
+    assert [tool.name for tool in kit.catalog().tools] == ["add", "plus"]
+    assert (before.title, before.version, before.description) == ("Calculator", "1.2.0", "Arithmetic.")
+
+
+@pytest.mark.requirement("OTC-006")
+def test_two_versions_of_one_tool_stand_side_by_side() -> None:
+    kit = Toolkit("Calculator")
+    kit.add(add)
+    kit.add(add, version="2.0.0")
+    assert [tool.version for tool in kit.catalog().tools] == ["1.0.0", "2.0.0"]
+
+
+@pytest.mark.requirement("OTC-002")
+@pytest.mark.parametrize("second", ["add_up", "add-up"])
+def test_a_second_tool_with_the_same_id_is_refused(second: str) -> None:
+    kit = Toolkit("Calculator")
+    kit.add(add, name="add_up")
+    with pytest.raises(DefinitionError, match=r"the id Calculator\.add_up@1\.0\.0: give it another name or version"):
+        kit.add(add, name=second)
+    assert len(kit.functions) == 1
+
+
+@pytest.mark.requirement("OTC-003", "OT-011")
+@pytest.mark.parametrize("name", ["", "a" * 65, "a b", "a.b", "añb", "add\n"])
+def test_an_illegal_name_is_refused(name: str) -> None:
+    assert "cannot be called" in refusal(add, name=name)
+
+
+@pytest.mark.requirement("OTC-003", "OT-011")
+@pytest.mark.parametrize("name", ["a", "a" * 64, "A-b_9"])
+def test_a_legal_name_is_taken(name: str) -> None:
+    assert tool(name=name).name == name
+
+
+@pytest.mark.requirement("OTC-005")
+@pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "1.0.0-rc1", "01.0.0", "1.0.0\n", ""])
+def test_an_illegal_version_is_refused(version: str) -> None:
+    assert "a version is three numbers" in refusal(add, version=version)
+
+
+@pytest.mark.requirement("OTC-005")
+@pytest.mark.parametrize(("of_toolkit", "of_tool"), [("3.2.1", "3.2.1"), ("2024", "1.0.0")])
+def test_a_tool_has_the_version_of_its_toolkit_where_that_is_one(of_toolkit: str, of_tool: str) -> None:
+    assert Toolkit("Calculator", version=of_toolkit).add(add).tool.version == of_tool
+
+
+def test_a_lambda_is_refused() -> None:
+    assert refusal(lambda: 1) == "A lambda has no name: write a def, or give name=."
+
+
+def test_what_is_not_a_function_is_refused() -> None:
+    kit: Any = Toolkit("Calculator")
+    with pytest.raises(DefinitionError, match="'plus' is not a function; options go by name"):
+        kit.tool("plus")
+
+
+def test_a_partial_goes_by_the_name_and_the_text_of_its_function() -> None:
+    described = Toolkit("Calculator").add(functools.partial(add, 1)).tool
+    assert (described.name, described.description, [*described.parameters]) == ("add", "Add two numbers.", ["b"])
+
+
+def test_an_object_that_can_be_called_goes_by_its_class() -> None:
+    class Greeter:
+        """Greets people."""
+
+        def __call__(self, name: str) -> str:
+            return f"Hello {name}"
+
+    function = Toolkit("Calculator").add(Greeter())
+    assert (function.tool.name, function.tool.description, [*function.tool.parameters]) == (
+        "Greeter",
+        "Greets people.",
+        ["name"],
+    )
+    assert function.call(name="Ada") == "Hello Ada"
+
+
+def test_a_bound_method_is_a_tool_without_its_self() -> None:
+    class Counter:
+        def __init__(self) -> None:
+            self.count = 0
+
+        def up(self, by: int = 1) -> int:
+            """Count up."""
+            self.count += by
+            return self.count
+
+    counter = Counter()
+    function = Toolkit("Calculator").add(counter.up)
+    assert [*function.tool.parameters] == ["by"]
+    assert (function.call(by=2), counter.count) == (2, 2)
+
+
+@pytest.mark.requirement("XL-040")
+def test_nobody_is_taken_to_have_approved_what_they_did_not_declare() -> None:
+    assert (tool().approval, tool().safe) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "safe"),
+    [
+        ({"approval": "auto"}, True),
+        ({"approval": "per-call"}, False),
+        ({"approval": "auto", "destructive": True}, False),
+        ({"approval": "auto", "safe": False}, False),
+        ({"safe": True}, True),
+        ({"safe": None, "approval": Approval.AUTO}, True),
+    ],
+)
+def test_a_tool_is_safe_if_said_or_else_if_it_runs_by_itself_and_destroys_nothing(
+    options: dict[str, Any], safe: bool
+) -> None:
+    assert tool(**options).safe is safe
+
+
+def test_every_option_reaches_the_tool() -> None:
+    options: dict[str, Any] = {
+        "name": "plus",
+        "description": "Adds.",
+        "version": "1.2.3",
+        "approval": Approval.PER_CALL,
+        "blanket_allowed": True,
+        "destructive": True,
+        "idempotent": True,
+        "safe": False,
+        "hint": "Say the sum.",
+        "cost": Cost.PAID,
+        "rate_limit": RateLimit(max=3, window="1m"),
+        "requirements": Requirements(secrets=("KEY",)),
+        "timeout_s": 2.5,
+        "deprecated": True,
+        "output_name": "sum",
+        "hints": {"openapi": {"path": "/plus"}},
+    }
+    made = tool(**options)
+    assert {key: getattr(made, key) for key in options} == options
+
+
+@pytest.mark.parametrize("limit", [(3, "1m"), {"max": 3, "window": "1m"}, RateLimit(max=3, window="1m")])
+def test_a_rate_limit_may_be_written_in_three_ways(limit: Any) -> None:
+    assert tool(rate_limit=limit).rate_limit == RateLimit(max=3, window="1m")
+
+
+def test_words_stand_for_the_members_of_approval_and_cost() -> None:
+    made = tool(approval="per-call", cost="credits", rate_limit=None, timeout_s=None)
+    assert (made.approval, made.cost) == (Approval.PER_CALL, Cost.CREDITS)
+
+
+@pytest.mark.parametrize("none", [{"approval": None}, {"cost": None}])
+def test_none_leaves_an_option_undeclared(none: dict[str, None]) -> None:
+    assert tool(**none) == tool()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"aproval": "auto"}, "add() has no option 'aproval'; there are: name, description,"),
+        ({"destructive": "yes"}, "add(): the option 'destructive' takes bool, not 'yes'."),
+        ({"timeout_s": True}, "add(): the option 'timeout_s' takes int or float, not True."),
+        ({"name": 7}, "7(): the option 'name' takes str, not 7."),
+        ({"requirements": {}}, "add(): the option 'requirements' takes Requirements, not {}."),
+        ({"approval": "always"}, 'add(): approval is "auto" or "per-call", not \'always\'.'),
+        ({"approval": Approval.DENY}, 'add(): approval is "auto" or "per-call", not \'deny\'.'),
+        ({"cost": "cheap"}, 'add(): cost is "free", "credits" or "paid", not \'cheap\'.'),
+        ({"rate_limit": (0, "1m")}, "add(): a rate limit's max is an integer"),
+        ({"rate_limit": (1, "soon")}, "add(): a rate limit's window reads like"),
+        ({"rate_limit": (1,)}, "add(): "),
+        ({"rate_limit": (1, 60)}, "add(): a rate limit is (max, window)"),
+        ({"rate_limit": {"max": 1}}, "add(): a rate limit is (max, window)"),
+        ({"rate_limit": {1: 2}}, "add(): a rate limit is (max, window)"),
+        ({"timeout_s": 0}, "add(): timeout_s is a number of seconds above 0, not 0."),
+        ({"timeout_s": float("inf")}, "add(): timeout_s is a number of seconds above 0, not inf."),
+        ({"output_name": ""}, "add(): the option 'output_name' is empty"),
+        ({"safe": True, "destructive": True}, "add() cannot be both safe and destructive"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_in_a_sentence_that_names_it(
+    options: dict[str, Any], sentence: str
+) -> None:
+    assert refusal(add, **options).startswith(sentence)
+
+
+def test_a_quick_sync_function_may_be_declared_to_run_inline() -> None:
+    assert Toolkit("Calculator").add(add, inline=True).inline
+    assert not Toolkit("Calculator").add(add).inline
+
+
+def test_inline_is_refused_where_it_says_nothing() -> None:
+    async def wait() -> None: ...
+
+    assert refusal(wait, inline=True) == "wait() is async and runs on the event loop anyway: leave out inline."
+
+
+def test_importing_define_loads_neither_pydantic_nor_the_docstring_parser() -> None:
+    script = (
+        "import sys, toolwire.define; print({'pydantic', 'pydantic_core', 'docstring_parser'} & sys.modules.keys())"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    assert run.stdout.strip() == "set()"

@@ -1,0 +1,128 @@
+"""The official MCP SDK on loopback: its client on our server, our client on its server."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import anyio
+import pytest
+import uvicorn
+from mcp import Client, MCPError
+from mcp.server.mcpserver import MCPServer
+
+import toolwire
+from toolwire import Kind, Problem, Toolkit, Value
+
+
+def calculator() -> Toolkit:
+    toolkit = Toolkit("Calculator", description="Arithmetic.")
+
+    @toolkit.tool(approval="auto")
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    @toolkit.tool(approval="auto")
+    def divide(a: float, b: float) -> dict[str, float]:
+        """Divide one number by another."""
+        if b == 0:
+            raise toolwire.ToolError("Nothing is divided by zero.")
+        return {"quotient": a / b}
+
+    return toolkit
+
+
+def weather() -> MCPServer:
+    server = MCPServer("Weather", instructions="Ask for a city.")
+
+    @server.tool()
+    def forecast(city: str) -> dict[str, int]:
+        """Say how warm it will be."""
+        if city == "Atlantis":
+            raise ValueError("There is no such city.")
+        return {"celsius": 21}
+
+    @server.tool()
+    def cities() -> str:
+        """Name a city."""
+        return "Oslo"
+
+    return server
+
+
+@pytest.fixture(params=["stateful, events", "stateless, json"])
+def sdk_server(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of a server made with the official SDK, in a thread."""
+    options = {} if request.param == "stateful, events" else {"stateless_http": True, "json_response": True}
+    app = weather().streamable_http_app(**options)
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_client_lists_and_calls_our_server(serve: Callable[..., str], mode: str) -> None:
+    async def talk() -> None:
+        async with Client(f"{serve(calculator())}/mcp", mode=mode) as client:
+            assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
+            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert set(listed) == {"add", "divide"}
+            assert set(listed["add"].input_schema["properties"]) == {"a", "b"}
+            called = await client.call_tool("add", {"a": 1, "b": 2})
+            assert (called.is_error, called.structured_content) == (False, {"result": 3})
+            called = await client.call_tool("divide", {"a": 1, "b": 4})
+            assert called.structured_content == {"quotient": 0.25}
+
+    anyio.run(talk)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_client_hears_what_went_wrong(serve: Callable[..., str], mode: str) -> None:
+    async def talk() -> None:
+        async with Client(f"{serve(calculator())}/mcp", mode=mode) as client:
+            failed = await client.call_tool("divide", {"a": 1, "b": 0})
+            assert (failed.is_error, failed.content[0].text) == (True, "Nothing is divided by zero.")
+            refused = await client.call_tool("add", {"a": 1, "b": "two"})
+            assert refused.is_error
+            assert "b" in refused.content[0].text
+            with pytest.raises(MCPError, match="subtract") as unknown:
+                await client.call_tool("subtract", {})
+            assert unknown.value.error.code == -32602
+
+    anyio.run(talk)
+
+
+def test_our_client_lists_and_calls_the_official_server(sdk_server: str) -> None:
+    async def talk() -> None:
+        async with toolwire.connect(sdk_server, approve=lambda question: True) as remote:
+            assert remote.protocol == "mcp"
+            assert [tool.name for tool in remote.tools] == ["cities", "forecast"]
+            assert not any(tool.safe for tool in remote.tools)
+            assert await remote.call("forecast", {"city": "Oslo"}) == Value({"celsius": 21})
+            failed = await remote.call("forecast", {"city": "Atlantis"})
+            assert isinstance(failed, Problem)
+            assert failed.kind is Kind.TOOL_FAILED
+            refused = await remote.call("forecast", {"city": 7})
+            assert isinstance(refused, Problem)
+            assert refused.kind is Kind.INVALID_ARGUMENTS
+
+    anyio.run(talk)
+
+
+def test_a_foreign_tool_runs_only_with_consent(sdk_server: str) -> None:
+    async def talk() -> None:
+        async with toolwire.connect(sdk_server) as remote:
+            refused = await remote.call("cities", {})
+            assert isinstance(refused, Problem)
+            assert refused.kind is Kind.DENIED
+
+    anyio.run(talk)

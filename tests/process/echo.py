@@ -1,0 +1,67 @@
+"""A bare ASGI app that can be asked to stop: what a connection is tested with when no tool matters."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+
+class Echo:
+    """Answers with path and body; ``/early`` without reading, ``/flood`` with 64 MiB, ``/sleep/S`` in S seconds."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.draining = False
+        self.flood_ended = threading.Event()
+
+    def drain(self) -> None:
+        self.draining = True
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        match scope["path"]:
+            case "/early":
+                await answer(send, 413, b"{}")
+            case "/flood":
+                await self._flood(send)
+            case "/health":
+                await answer(send, 503 if self.draining else 200, b"{}")
+            case path if path.startswith("/sleep/"):
+                await self._sleep(float(path.removeprefix("/sleep/")), send)
+            case path:
+                body = await whole(receive)
+                await answer(send, 200, json.dumps({"path": path, "body": body.decode("latin-1")}).encode())
+
+    async def _sleep(self, seconds: float, send: Any) -> None:
+        self.running += 1
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"7")]})
+            await asyncio.sleep(seconds)
+            await send({"type": "http.response.body", "body": b'"slept"'})
+        finally:
+            self.running -= 1
+
+    async def _flood(self, send: Any) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            for _ in range(1024):
+                await send({"type": "http.response.body", "body": bytes(65_536), "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            self.flood_ended.set()
+
+
+async def whole(receive: Any) -> bytes:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body
+
+
+async def answer(send: Any, status: int, body: bytes) -> None:
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": status, "headers": [length]})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,98 @@
+"""A server to be started as a process: ``python served.py '{"deadlines": {...}}'`` prints its URL and serves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from echo import Echo
+
+from toolwire import Limits, Toolkit, asgi
+from toolwire.core.errors import ToolwireError
+from toolwire.server.deadlines import Deadlines
+from toolwire.server.process import serve, serve_reloading, serve_workers
+
+OPTIONS = "TOOLWIRE_TEST_OPTIONS"
+
+
+def make() -> Any:
+    """Return the app that the options ask for."""
+    options = json.loads(os.environ[OPTIONS])
+    if options.get("app") == "echo":
+        return Echo()
+    if options.get("app") == "broken":
+        raise ToolwireError("The file tools.py has no toolkit.")
+    if options.get("app") == "file":
+        return Answering(Path(options["directory"]) / "answer.py")
+    return tools(**options.get("limits", {}))
+
+
+class Answering(Echo):
+    """Answers every request with what a file said when the app was made."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._text = file.read_bytes()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"close")]})
+        await send({"type": "http.response.body", "body": self._text})
+
+
+def tools(**limits: Any) -> Any:
+    """Return a toolkit's app: quick, slow and stuck tools."""
+    kit = Toolkit("Work", version="1.0.0", description="Tools of every speed.")
+
+    @kit.tool(approval="auto")
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    @kit.tool(approval="auto")
+    async def echo(text: str) -> str:
+        """Return a text."""
+        return text
+
+    @kit.tool(approval="auto")
+    async def wait(seconds: float) -> float:
+        """Wait, then say how long."""
+        await asyncio.sleep(seconds)
+        return seconds
+
+    @kit.tool(approval="auto")
+    def block(seconds: float) -> float:
+        """Keep a thread busy, then say how long."""
+        time.sleep(seconds)
+        return seconds
+
+    return asgi(kit, limits=Limits(**limits))
+
+
+def main() -> None:
+    """Serve as the options in the first argument say."""
+    os.environ[OPTIONS] = sys.argv[1]
+    options = json.loads(sys.argv[1])
+    settings: dict[str, Any] = {
+        "port": options.get("port", 0),
+        "announce": lambda url: print(url, flush=True),
+        "deadlines": Deadlines(**options.get("deadlines", {})),
+        "access_log": options.get("access_log", False),
+    }
+    if "workers" in options:
+        serve_workers("served:make", workers=options["workers"], **settings)
+    elif "directory" in options:
+        serve_reloading("served:make", directories=[Path(options["directory"])], **settings)
+    else:
+        serve(make(), **settings)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ToolwireError as error:
+        sys.exit(f"error: {error}")

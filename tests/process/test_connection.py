@@ -1,0 +1,297 @@
+"""One connection at a time: what is too slow, too large or not HTTP is answered and closed; what is good is served."""
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolwire.core.errors import DefinitionError
+from toolwire.server.deadlines import Deadlines
+from toolwire.testing.loopback import background
+
+from .echo import Echo
+
+HANG = 8.0
+"""Seconds after which a test that waits for the server has failed."""
+
+SHORT = Deadlines(head_s=0.3, idle_s=1, stall_s=0.3, head_bytes=4096, head_fields=20)
+GET = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n"
+
+Dial = Callable[[], socket.socket]
+
+
+@pytest.fixture(scope="module")
+def app() -> Echo:
+    return Echo()
+
+
+@pytest.fixture(scope="module")
+def address(app: Echo) -> Iterator[tuple[str, int]]:
+    with background(app, deadlines=SHORT) as url:
+        parts = urlsplit(url)
+        yield str(parts.hostname), int(parts.port or 0)
+
+
+@pytest.fixture
+def dial(address: tuple[str, int]) -> Iterator[Dial]:
+    sockets: list[socket.socket] = []
+
+    def connect() -> socket.socket:
+        sockets.append(socket.create_connection(address, timeout=HANG))
+        return sockets[-1]
+
+    yield connect
+    for each in sockets:
+        each.close()
+
+
+def everything(peer: socket.socket) -> bytes:
+    """Return what comes until the server closes."""
+    received = b""
+    while chunk := peer.recv(65_536):
+        received += chunk
+    return received
+
+
+def one_answer(peer: socket.socket) -> tuple[int, bytes]:
+    received = b""
+    while b"\r\n\r\n" not in received:
+        chunk = peer.recv(65_536)
+        assert chunk, "the server closed"
+        received += chunk
+    head, _, body = received.partition(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    while len(body) < length:
+        body += peer.recv(65_536)
+    return int(head.split()[1]), body[:length]
+
+
+def refusal(answer: bytes) -> tuple[int, str]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"content-type: application/json\r\n" in head
+    assert b"connection: close" in head
+    assert b"server:" not in head.lower()
+    error = json.loads(body)["error"]
+    assert error["message"].endswith(".")
+    return int(head.split()[1]), error["kind"]
+
+
+@pytest.mark.requirement("R9")
+def test_a_silent_connection_is_closed(dial: Dial) -> None:
+    assert everything(dial()) == b""
+
+
+@pytest.mark.requirement("R9")
+def test_a_head_that_does_not_end_is_told_so_and_closed(dial: Dial) -> None:
+    peer = dial()
+    peer.sendall(GET[:-2] + b"x: ")
+    assert refusal(everything(peer)) == (408, "too_slow")
+
+
+@pytest.mark.requirement("R9")
+def test_a_head_sent_byte_by_byte_does_not_renew_its_deadline(dial: Dial) -> None:
+    peer = dial()
+    peer.settimeout(0.02)
+    peer.sendall(GET[:-2])
+    received = b""
+    for _ in range(int(HANG / 0.02)):
+        try:
+            peer.sendall(b"x")
+            received = peer.recv(4096)
+            break
+        except TimeoutError:
+            continue
+    assert refusal(received) == (408, "too_slow")
+
+
+@pytest.mark.requirement("R9")
+def test_a_second_request_has_the_same_deadline_as_the_first(dial: Dial) -> None:
+    peer = dial()
+    peer.sendall(GET)
+    assert one_answer(peer)[0] == 200
+    peer.sendall(GET[:9])
+    assert refusal(everything(peer)) == (408, "too_slow")
+
+
+@pytest.mark.requirement("R9")
+def test_empty_lines_are_not_a_request(dial: Dial) -> None:
+    peer = dial()
+    peer.sendall(b"\r\n" * 100)
+    assert everything(peer) == b""
+
+
+@pytest.mark.requirement("R9")
+def test_empty_lines_do_not_keep_an_idle_connection(dial: Dial) -> None:
+    peer = dial()
+    peer.sendall(GET)
+    one_answer(peer)
+    peer.sendall(b"\r\n")
+    assert everything(peer) == b""
+
+
+def test_an_idle_connection_is_kept_for_a_while_and_then_closed(dial: Dial) -> None:
+    peer = dial()
+    for _ in range(3):
+        peer.sendall(GET)
+        assert one_answer(peer)[0] == 200
+    assert everything(peer) == b""
+
+
+def test_a_slow_answer_is_waited_for_beyond_the_deadlines_of_heads(dial: Dial) -> None:
+    peer = dial()
+    peer.sendall(b"GET /sleep/1.5 HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert one_answer(peer) == (200, b'"slept"')
+
+
+@pytest.mark.requirement("R9", "D-34")
+def test_who_takes_nothing_of_an_answer_is_cut(dial: Dial, app: Echo) -> None:
+    app.flood_ended.clear()
+    dial().sendall(b"GET /flood HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert app.flood_ended.wait(HANG)
+
+
+@pytest.mark.requirement("R10")
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(b"GET / HTTP/1.1\r\nx: " + b"a" * 200_000 + b"\r\n\r\n", id="one long field"),
+        pytest.param(b"GET / HTTP/1.1\r\nx: " + b"a" * 200_000, id="one field without an end"),
+        pytest.param(b"GET / HTTP/1.1\r\n" + b"a" * 200_000, id="a name without an end"),
+        pytest.param(b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n\r\n", id="a long path"),
+        pytest.param(b"GET /?" + b"a" * 200_000, id="a path without an end"),
+        pytest.param(b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 2_000 + b"\r\n", id="many fields"),
+        pytest.param(b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 21 + b"\r\n", id="a field too many"),
+    ],
+)
+def test_a_head_that_is_too_large_is_refused(dial: Dial, head: bytes) -> None:
+    peer = dial()
+    peer.sendall(head)
+    assert refusal(everything(peer)) == (431, "too_large")
+
+
+@pytest.mark.requirement("R10")
+def test_a_head_in_small_pieces_is_as_large_as_in_one(dial: Dial) -> None:
+    peer = dial()
+    for piece in (b"GET / HTTP/1.1\r\nx: ", *[b"a" * 1_000] * 5, b"\r\n\r\n"):
+        peer.sendall(piece)
+    assert refusal(everything(peer)) == (431, "too_large")
+
+
+@pytest.mark.requirement("R10")
+def test_a_large_head_on_a_used_connection_is_refused(dial: Dial) -> None:
+    peer = dial()
+    peer.sendall(GET)
+    one_answer(peer)
+    peer.sendall(b"GET / HTTP/1.1\r\nx: " + b"a" * 5_000 + b"\r\n\r\n")
+    assert refusal(everything(peer)) == (431, "too_large")
+
+
+def test_a_head_within_the_limits_is_served(dial: Dial) -> None:
+    peer = dial()
+    peer.sendall(b"GET /a HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 18 + b"x: " + b"a" * 3_900 + b"\r\n\r\n")
+    assert one_answer(peer)[0] == 200
+
+
+def test_many_requests_at_once_are_all_answered_in_order(dial: Dial) -> None:
+    peer = dial()
+    count = 200  # together more than a head may have
+    peer.sendall(b"".join(b"POST /%d HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nab" % n for n in range(count)))
+    received = b""
+    while received.count(b"HTTP/1.1 200") < count or not received.endswith(b"}"):
+        received += peer.recv(65_536)
+    bodies = [json.loads(part.partition(b"\r\n\r\n")[2]) for part in received.split(b"HTTP/1.1 200 OK\r\n")[1:]]
+    assert bodies == [{"path": f"/{n}", "body": "ab"} for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        pytest.param(b"GET / HTTP/1.1\r\nx y: z\r\n\r\n", id="malformed"),
+        pytest.param(b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 100 + b"\r\n", id="too large"),
+    ],
+)
+def test_a_refusal_waits_for_the_answer_before_it(dial: Dial, second: bytes) -> None:
+    peer = dial()
+    peer.sendall(b"GET /sleep/0.1 HTTP/1.1\r\nhost: x\r\n\r\n" + second)
+    received = everything(peer)
+    assert received.startswith(b"HTTP/1.1 200 ")
+    assert b'"slept"' in received
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"hello\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/1.1\r\nbad name: 1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nx: a\x00b\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n",
+        b"POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"POST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\n\r\n",
+        b"GET \xff HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_is_refused_in_json(dial: Dial, request_: bytes) -> None:
+    peer = dial()
+    peer.sendall(request_)
+    assert refusal(everything(peer)) == (400, "malformed")
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("framing", "body"),
+    [(b"content-length: 5", b"hello"), (b"transfer-encoding: chunked", b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n")],
+)
+def test_a_request_to_upgrade_is_served_as_the_request_it_is(
+    dial: Dial, framing: bytes, body: bytes, pieces: int
+) -> None:
+    head = b"POST /a HTTP/1.1\r\nhost: x\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\n" + framing
+    message = head + b"\r\n\r\n" + body
+    cuts = {1: [], 2: [len(message) - len(body)], 3: [20, len(message) - 3]}[pieces]
+    peer = dial()
+    for start, end in zip([0, *cuts], [*cuts, len(message)], strict=True):
+        peer.sendall(message[start:end])
+    assert json.loads(everything(peer).partition(b"\r\n\r\n")[2]) == {"path": "/a", "body": "hello"}
+
+
+def test_a_request_to_upgrade_without_a_body_is_served(dial: Dial) -> None:
+    peer = dial()
+    peer.sendall(b"GET /a HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\nframes")
+    received = everything(peer)
+    assert received.startswith(b"HTTP/1.1 200 ")
+    assert b"connection: close" in received
+
+
+@pytest.mark.requirement("R10")
+def test_an_early_answer_reaches_who_is_still_sending(dial: Dial) -> None:
+    peer = dial()
+    peer.sendall(b"POST /early HTTP/1.1\r\nhost: x\r\ncontent-length: 50000000\r\n\r\n")
+    for _ in range(100):
+        peer.sendall(bytes(65_536))
+    assert one_answer(peer)[0] == 413
+    assert everything(peer) == b""  # the rest of the body is not waited for
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.binary(max_size=200), good=st.booleans())
+def test_any_bytes_are_answered_or_closed(address: tuple[str, int], data: bytes, good: bool) -> None:
+    with closing(socket.create_connection(address, timeout=HANG)) as peer:
+        peer.sendall((GET if good else b"") + data)
+        peer.shutdown(socket.SHUT_WR)
+        received = everything(peer)
+    assert received == b"" or received.startswith(b"HTTP/1.1 ")
+    assert b"HTTP/1.1 5" not in received
+
+
+def test_a_limit_of_nothing_is_refused_by_name() -> None:
+    with pytest.raises(DefinitionError, match="head_s"):
+        Deadlines(head_s=0)

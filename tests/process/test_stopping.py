@@ -1,0 +1,209 @@
+"""The server as a process: it says where it listens, and it ends gracefully, whatever asks it to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from toolwire.core.errors import DefinitionError
+from toolwire.server.process import listening, url
+
+from .peer import HANG, Gone, Peer, Running, dial, get, message
+
+Start = Callable[..., Running]
+
+
+class Slow:
+    """Calls that the server has begun to answer, each on a connection of its own."""
+
+    def __init__(self) -> None:
+        self._stack = AsyncExitStack()
+        self._peers: list[tuple[Peer, dict[str, str]]] = []
+
+    async def begin(self, server: Running, count: int, *, seconds: float) -> None:
+        for _ in range(count):
+            peer = await self._stack.enter_async_context(dial(server))
+            peer.writer.write(message("GET", f"/sleep/{seconds}"))
+            self._peers.append((peer, (await peer.head())[1]))
+
+    async def bodies(self) -> list[bytes]:
+        return await asyncio.gather(*(peer.body(headers) for peer, headers in self._peers))
+
+    async def __aenter__(self) -> Slow:
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        await self._stack.aclose()
+
+
+async def health_flips(running: Running) -> int:
+    """Return the status of the first health answer that is not 200."""
+    async with asyncio.timeout(5):
+        while (status := (await get(running, "/health")).status) == 200:
+            pass
+    return status
+
+
+@pytest.mark.requirement("R15")
+def test_health_flips_while_calls_finish_and_the_process_ends_well(start: Start) -> None:
+    async def story() -> None:
+        server = start(app="echo")
+        async with Slow() as slow:
+            await slow.begin(server, 20, seconds=1.0)
+            server.signal()
+            assert await health_flips(server) == 503
+            assert await slow.bodies() == [b'"slept"'] * 20
+        assert await server.ended() == 0
+        assert server.errors == ""
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R15")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_idle_server_still_says_that_it_stops(start: Start, number: int) -> None:
+    async def story() -> None:
+        server = start(app="echo")
+        assert (await get(server, "/health")).status == 200
+        server.signal(number)
+        assert await health_flips(server) == 503
+        assert await server.ended() == 0
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R15")
+def test_connections_are_told_to_close_while_the_server_stops(start: Start) -> None:
+    async def story() -> None:
+        server = start(app="echo", deadlines={"drain_s": 3.0})
+        async with dial(server) as peer:
+            assert "connection" not in (await peer.get("/a")).headers
+            server.signal()
+            assert await health_flips(server) == 503
+            assert (await peer.get("/a")).headers["connection"] == "close"
+            assert await peer.closed()
+
+    asyncio.run(story())
+
+
+def test_a_second_signal_ends_the_process_at_once(start: Start) -> None:
+    async def story() -> None:
+        server = start(app="echo")
+        async with Slow() as slow:
+            await slow.begin(server, 1, seconds=60.0)
+            server.signal()
+            assert await health_flips(server) == 503
+            server.signal()
+            assert await server.ended() == -signal.SIGTERM
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R15")
+def test_a_call_longer_than_the_grace_does_not_keep_the_process(start: Start) -> None:
+    async def story() -> None:
+        server = start(app="echo", deadlines={"grace_s": 1.2, "drain_s": 0.1})
+        async with Slow() as slow:
+            await slow.begin(server, 1, seconds=60.0)
+            server.signal()
+            assert await server.ended() == 0
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R15")
+@pytest.mark.parametrize(("to_all", "number"), [(False, signal.SIGTERM), (True, signal.SIGTERM), (True, signal.SIGINT)])
+def test_workers_finish_their_calls_however_the_signal_comes(start: Start, to_all: bool, number: int) -> None:
+    async def story() -> None:
+        server = start(app="echo", workers=2)
+        async with Slow() as slow:
+            await slow.begin(server, 8, seconds=1.5)
+            if to_all:
+                server.signal_group(number)
+            else:
+                server.signal(number)
+            assert await slow.bodies() == [b'"slept"'] * 8
+        assert await server.ended() == 0
+        assert server.errors == ""
+
+    asyncio.run(story())
+
+
+def test_workers_that_cannot_make_their_app_end_with_one_line(start: Start) -> None:
+    async def story() -> None:
+        server = start(app="broken", workers=2)
+        assert server.url
+        assert await server.ended() == 1
+        assert "The file tools.py has no toolkit." in server.errors
+        assert "Traceback" not in server.errors
+
+    asyncio.run(story())
+
+
+def test_a_changed_file_is_served_anew(start: Start, tmp_path: Path) -> None:
+    async def story() -> None:
+        source = tmp_path / "answer.py"
+        source.write_text("old")
+        server = start(app="file", directory=str(tmp_path))
+        assert (await get(server, "/")).body == b"old"
+        source.write_text("new")
+        os.utime(source, (2e9, 2e9))
+        async with asyncio.timeout(HANG):
+            while await text(server) != b"new":
+                pass
+        server.signal()
+        assert await server.ended() == 0
+
+    asyncio.run(story())
+
+
+async def text(server: Running) -> bytes:
+    try:
+        return (await get(server, "/")).body
+    except (Gone, ConnectionError):
+        return b""
+
+
+def test_the_access_log_is_asked_for_and_has_no_queries(start: Start) -> None:
+    async def story() -> None:
+        server = start(app="echo", access_log=True)
+        await get(server, "/tools?key=secret")
+        server.signal()
+        assert await server.ended() == 0
+        assert server.process.stdout is not None
+        log = server.process.stdout.read().decode()
+        assert '"GET /tools HTTP/1.1" 200' in log
+        assert "secret" not in log
+
+    asyncio.run(story())
+
+
+def test_an_address_in_use_is_said_in_one_sentence() -> None:
+    with listening("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(DefinitionError, match=f"^Cannot listen on 127.0.0.1:{port}: something else listens there"):
+            listening("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1", "a b"])
+def test_an_address_that_is_not_ours_is_said_in_one_sentence(host: str) -> None:
+    with pytest.raises(DefinitionError, match=f"^Cannot listen on {host}:0: .*\\.$"):
+        listening(host, 0)
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("localhost", "localhost"), ("::1", "[::1]")],
+)
+def test_the_url_can_be_opened_on_this_machine(host: str, shown: str) -> None:
+    if ":" in host and not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    with listening(host, 0) as listener:
+        assert url(host, listener) == f"http://{shown}:{listener.getsockname()[1]}"

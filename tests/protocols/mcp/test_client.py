@@ -1,0 +1,388 @@
+"""The client half: it finds a server by a GET, opens it, and says what came of each call."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from toolwire.core.codec import Peer
+from toolwire.core.http import Request, Response, header
+from toolwire.core.model import Call, Kind, Problem, Value
+from toolwire.protocols.mcp import CODEC
+
+URL = "https://desk.example"
+JSON = ((b"content-type", b"application/json"),)
+UNREACHED = Problem(kind=Kind.UNREACHABLE, message="Nobody is there.")
+
+
+class Scripted:
+    """A server that answers each method from a table, and remembers what it was asked."""
+
+    def __init__(self, answers, *, look=None, session=b"", events=False):
+        self.answers = answers
+        self.look = look or Response(405, [(b"allow", b"POST")])
+        self.session = session
+        self.events = events
+        self.seen: list[Request] = []
+
+    def __call__(self, request: Request):
+        self.seen.append(request)
+        if request.method == "GET":
+            return self.look
+        said = json.loads(request.body)
+        answer = self.answers.get(said["method"])
+        if "id" not in said:
+            return Response(202)
+        if callable(answer):
+            answer = answer(said)
+        if isinstance(answer, Response | Problem):
+            return answer
+        if answer is None:
+            answer = {"error": {"code": -32601, "message": "Method not found"}}
+        return self._response({"jsonrpc": "2.0", "id": said["id"], **answer})
+
+    def _response(self, body):
+        session = [(b"mcp-session-id", self.session)] if self.session else []
+        text = json.dumps(body).encode()
+        if not self.events:
+            return Response(200, [*JSON, *session], text)
+        note = b'data: {"jsonrpc":"2.0","method":"notifications/progress","params":{}}\n\n'
+        stream = b": hello\n\n" + note + b"event: message\r\ndata: " + text + b"\r\n\r\n"
+        return Response(200, [(b"content-type", b"text/event-stream; charset=utf-8"), *session], stream)
+
+    @property
+    def methods(self):
+        return [json.loads(request.body)["method"] for request in self.seen if request.method == "POST"]
+
+
+def initialized(version="2025-11-25"):
+    return {"result": {"protocolVersion": version, "serverInfo": {"name": "Old", "version": "1"}, "capabilities": {}}}
+
+
+def tools(*names, **more):
+    return {"result": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names], **more}}
+
+
+def called(**result):
+    return {"result": {"content": [], **result}}
+
+
+def old_server(call=None, **options):
+    answers = {"initialize": initialized(), "tools/list": tools("get"), "tools/call": call}
+    return Scripted(answers, **options)
+
+
+@pytest.fixture
+def connect(drive):
+    def find(door, url=URL) -> Peer:
+        peer = drive(CODEC.find(url), door).peer
+        assert peer is not None
+        return peer
+
+    return find
+
+
+@pytest.fixture
+def outcome(drive, connect):
+    """What came of calling ``get`` on a server that answers so."""
+
+    def result(answer, **options):
+        server = old_server(answer, **options)
+        peer = connect(server)
+        return drive(CODEC.send(peer, Call(peer.catalog.names["get"], {"a": 1}, "id-1")), server)
+
+    return result
+
+
+@pytest.mark.parametrize("url", [URL, f"{URL}/", f"{URL}/mcp", f"{URL}/mcp/", f"{URL}/mcp#top"])
+def test_our_server_is_found_however_its_url_is_pasted(serve, connect, catalog, url):
+    peer = connect(serve(), url)
+    assert (peer.protocol, peer.url, peer.site) == ("mcp", f"{URL}/mcp", "Desk")
+    assert list(peer.catalog.names) == list(catalog.names)
+
+
+@pytest.mark.requirement("XL-005")
+def test_every_look_is_recorded_and_the_first_is_a_get(serve, drive):
+    requests = []
+
+    def door(request):
+        requests.append(request)
+        return serve()(request)
+
+    finding = drive(CODEC.find(URL), door)
+    assert [request.method for request in requests] == ["GET", "POST", "POST"]
+    assert finding.probes[0].status == 405
+    assert finding.probes[-1].accepted
+    assert all(probe.url == f"{URL}/mcp" and probe.protocol == "mcp" for probe in finding.probes)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        UNREACHED,
+        Response(404),
+        Response(200, [(b"content-type", b"text/html")], b"<html>"),
+        Response(405, [(b"allow", b"GET, HEAD")]),
+        Response(400, JSON, b'{"detail": "no"}'),
+        Response(401),
+        Response(500, JSON, b'{"jsonrpc":"2.0","id":null,"error":{}}'),
+    ],
+)
+@pytest.mark.requirement("XL-005")
+def test_nothing_is_posted_where_a_get_shows_no_mark_of_mcp(drive, look):
+    server = Scripted({"initialize": initialized()}, look=look)
+    finding = drive(CODEC.find(URL), server)
+    assert finding.peer is None
+    assert len(finding.probes) == len(server.seen) == 1
+
+
+def test_a_server_behind_a_key_is_said_to_need_one(drive):
+    assert "key" in drive(CODEC.find(URL), Scripted({}, look=Response(401))).probes[0].meaning
+    locked = Scripted({"server/discover": Response(401), "initialize": initialized()})
+    finding = drive(CODEC.find(URL), locked)
+    assert finding.peer is None
+    assert (finding.probes[-1].status, finding.probes[-1].meaning) == (401, "needs a key")
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        Response(405, [(b"allow", b"post, delete")]),
+        Response(405, JSON, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Method not allowed."}}'),
+        Response(406, JSON, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Not Acceptable"}}'),
+        Response(400, (), b"Invalid or missing session ID"),
+        Response(400, (), b"Accept must contain 'text/event-stream' for GET requests"),
+        Response(200, [(b"content-type", b"text/event-stream")]),
+    ],
+)
+def test_the_marks_of_an_mcp_endpoint_are_known(drive, look):
+    assert drive(CODEC.find(URL), old_server(look=look)).peer is not None
+
+
+def test_an_older_server_is_opened_by_the_handshake(connect):
+    server = old_server(session=b"session-7")
+    peer = connect(server)
+    assert server.methods == ["server/discover", "initialize", "notifications/initialized", "tools/list"]
+    for request in server.seen[-2:]:
+        assert header(request.headers, b"mcp-session-id") == "session-7"
+        assert header(request.headers, b"mcp-protocol-version") == "2025-11-25"
+    assert header(server.seen[2].headers, b"mcp-protocol-version") == ""
+    assert "session-7" not in repr(peer)
+
+
+@pytest.mark.parametrize("session", [b"a\x7fb", b"x" * 2_000, "ü".encode()])
+def test_a_session_id_that_is_no_header_value_is_not_sent(connect, session):
+    server = old_server(session=session)
+    connect(server)
+    assert header(server.seen[-1].headers, b"mcp-session-id") == ""
+
+
+@pytest.mark.parametrize("version", ["1999-01-01", None, 7, {}, "2026-07-28"])
+def test_a_revision_we_do_not_speak_is_no_peer(drive, version):
+    finding = drive(CODEC.find(URL), Scripted({"initialize": initialized(version), "tools/list": tools("get")}))
+    assert finding.peer is None
+
+
+def test_every_page_of_tools_is_read(connect):
+    pages = {None: tools("a", nextCursor="2"), "2": tools("b", nextCursor="3"), "3": tools("c")}
+    server = old_server()
+    server.answers["tools/list"] = lambda said: pages[said["params"].get("cursor")]
+    assert list(connect(server).catalog.names) == ["a", "b", "c"]
+
+
+def test_a_server_that_repeats_a_cursor_is_not_followed(connect):
+    server = old_server()
+    server.answers["tools/list"] = tools("a", nextCursor="again")
+    assert list(connect(server).catalog.names) == ["a"]
+    assert server.methods.count("tools/list") == 2
+
+
+def test_pages_without_end_stop_at_a_hundred(connect):
+    server = old_server()
+    server.answers["tools/list"] = lambda said: tools(f"t{said['id']}", nextCursor=str(said["id"]))
+    assert len(connect(server).catalog.tools) == 100
+
+
+def test_no_more_than_ten_thousand_tools_are_read(connect):
+    server = old_server()
+    server.answers["tools/list"] = lambda said: tools(
+        *(f"t{said['id']}_{number}" for number in range(4_000)), nextCursor=str(said["id"])
+    )
+    assert len(connect(server).catalog.tools) == 10_000
+
+
+@pytest.mark.parametrize("answer", [{"result": {"tools": {}}}, UNREACHED, Response(500), None])
+def test_a_list_that_cannot_be_read_is_no_peer(drive, answer):
+    server = old_server()
+    server.answers["tools/list"] = answer
+    finding = drive(CODEC.find(URL), server)
+    assert finding.peer is None
+    assert not any(probe.accepted for probe in finding.probes)
+
+
+@pytest.mark.parametrize("versions", [["2025-11-25"], [], None, 7])
+def test_a_server_that_discovers_but_is_not_stateless_gets_the_handshake(connect, versions):
+    server = old_server()
+    server.answers["server/discover"] = {"result": {"supportedVersions": versions}}
+    connect(server)
+    assert "initialize" in server.methods
+
+
+def test_a_server_that_is_gone_after_the_look_is_not_asked_twice(drive):
+    server = Scripted({"server/discover": UNREACHED, "initialize": initialized()})
+    finding = drive(CODEC.find(URL), server)
+    assert finding.peer is None
+    assert (server.methods, finding.probes[-1].meaning) == (["server/discover"], UNREACHED.message)
+
+
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        (called(structuredContent={"result": 3}), {"result": 3}),
+        (called(content=[{"type": "text", "text": "7"}]), "7"),
+        (called(content=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), "a\nb"),
+        (called(), None),
+        (called(structuredContent=None, content=[{"type": "text", "text": "x"}]), "x"),
+    ],
+)
+def test_a_value_is_structured_content_else_text(outcome, result, value):
+    assert outcome(result) == Value(value)
+
+
+def test_pictures_stay_the_list_they_came_in(outcome):
+    content = [{"type": "text", "text": "A dot."}, {"type": "image", "data": "AA==", "mimeType": "image/png"}]
+    assert outcome(called(content=content)) == Value(content)
+
+
+def test_text_is_read_as_json_where_the_tool_says_what_it_returns(drive, connect):
+    server = old_server(called(content=[{"type": "text", "text": '{"x": 1}'}]))
+    server.answers["tools/list"]["result"]["tools"][0]["outputSchema"] = {"type": "object"}
+    peer = connect(server)
+    call = Call(peer.catalog.names["get"], {})
+    assert drive(CODEC.send(peer, call), server) == Value({"x": 1})
+    server.answers["tools/call"] = called(content=[{"type": "text", "text": "sorry"}])
+    assert drive(CODEC.send(peer, call), server) == Value("sorry")
+
+
+def test_an_answer_may_come_among_other_events(outcome):
+    assert outcome(called(structuredContent={"x": 1}), events=True) == Value({"x": 1})
+
+
+def test_an_event_beyond_the_limit_is_a_bad_answer(outcome):
+    huge = called(content=[{"type": "text", "text": "x" * 1_100_000}])
+    server_sent = outcome(lambda said: Response(200, [(b"content-type", b"text/event-stream")], _event(said, huge)))
+    assert server_sent.kind is Kind.BAD_ANSWER
+
+
+def _event(said, answer):
+    return b"data: " + json.dumps({"jsonrpc": "2.0", "id": said["id"], **answer}).encode() + b"\n\n"
+
+
+def test_a_failed_tool_is_a_problem_in_its_own_words(outcome):
+    problem = outcome(called(isError=True, content=[{"type": "text", "text": "No such city."}]))
+    assert (problem.kind, problem.message) == (Kind.TOOL_FAILED, "No such city.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (UNREACHED, Kind.UNREACHABLE),
+        (Response(401), Kind.UNAUTHORIZED),
+        (Response(403), Kind.FORBIDDEN),
+        (Response(404), Kind.NOT_FOUND),
+        (Response(500), Kind.BAD_ANSWER),
+        (Response(200, JSON, b"{"), Kind.BAD_ANSWER),
+        (Response(200, (), b""), Kind.BAD_ANSWER),
+        ({"error": {"code": -32602, "message": "Unknown tool"}}, Kind.INVALID_ARGUMENTS),
+        ({"error": {"code": -32603, "message": "Oops"}}, Kind.BAD_ANSWER),
+        ({"error": {"code": "x", "message": {}}}, Kind.BAD_ANSWER),
+        ({"error": {"code": 1, "message": "No", "data": {"kind": "denied"}}}, Kind.DENIED),
+        ({"result": []}, Kind.BAD_ANSWER),
+        ({"result": {"content": {}}}, Kind.BAD_ANSWER),
+        ({"result": {"content": [7]}}, Kind.BAD_ANSWER),
+        ({"result": {"resultType": "input_required", "inputRequests": {}}}, Kind.MISSING_REQUIREMENTS),
+        ({"id": "other", "result": {"content": []}}, Kind.BAD_ANSWER),
+    ],
+)
+def test_what_is_no_result_is_a_problem_that_says_why(outcome, answer, kind):
+    problem = outcome(answer)
+    assert problem.kind is kind
+    assert problem.message
+
+
+def test_a_busy_server_says_when_to_come_back(outcome):
+    body = b'{"jsonrpc":"2.0","id":null,"error":{"code":503,"message":"Busy."}}'
+    problem = outcome(Response(503, [*JSON, (b"retry-after", b"4")], body))
+    assert (problem.kind, problem.message, problem.retry_after_ms) == (Kind.OVERLOADED, "Busy.", 4_000)
+
+
+def test_a_session_that_is_gone_asks_to_connect_again(outcome):
+    problem = outcome(Response(404, JSON, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600}}'), session=b"s")
+    assert problem.kind is Kind.UNREACHABLE
+    assert "connect" in problem.message
+
+
+def test_a_call_says_its_name_as_the_server_wrote_it(drive, connect):
+    server = old_server(called())
+    server.answers["tools/list"] = tools("files.read")
+    peer = connect(server)
+    drive(CODEC.send(peer, Call(peer.catalog.names["files_read"], {"p": 1}, "k")), server)
+    said = json.loads(server.seen[-1].body)
+    assert said == {
+        "jsonrpc": "2.0",
+        "method": "tools/call",
+        "params": {"name": "files.read", "arguments": {"p": 1}},
+        "id": "k",
+    }
+
+
+def test_a_stateless_call_says_who_calls_and_mirrors_what_is_asked_for(drive, connect):
+    schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+    server = Scripted(
+        {
+            "server/discover": {"result": {"supportedVersions": ["2026-07-28"], "capabilities": {}}},
+            "tools/list": {"result": {"tools": [{"name": "get", "inputSchema": schema}]}},
+            "tools/call": called(),
+        }
+    )
+    peer = connect(server)
+    drive(CODEC.send(peer, Call(peer.catalog.names["get"], {"region": "eu"})), server)
+    headers = dict(server.seen[-1].headers)
+    assert headers[b"mcp-protocol-version"] == b"2026-07-28"
+    assert (headers[b"mcp-method"], headers[b"mcp-name"], headers[b"mcp-param-region"]) == (
+        b"tools/call",
+        b"get",
+        b"eu",
+    )
+    meta = json.loads(server.seen[-1].body)["params"]["_meta"]
+    assert meta["io.modelcontextprotocol/clientCapabilities"] == {}
+
+
+def test_the_target_shows_no_secret_of_the_url(catalog):
+    peer = Peer(protocol="mcp", url="https://me:pw@desk.example/mcp?key=abc", catalog=catalog)
+    assert CODEC.target(peer, Call(catalog.names["add"], {})) == "POST https://desk.example/mcp"
+
+
+def test_a_problem_crosses_the_wire_whole(serve, drive, connect):
+    sent = Problem(
+        kind=Kind.RATE_LIMITED,
+        message="Too many calls.",
+        developer_message="only for the log",
+        can_retry=True,
+        retry_after_ms=250,
+        additional_prompt_content="Wait a little.",
+        parameter_errors={"a": "is too large"},
+        details={"limit": 3},
+    )
+    door = serve(run=lambda _: sent)
+    peer = connect(door)
+    got = drive(CODEC.send(peer, Call(peer.catalog.names["add"], {"a": 1, "b": 2})), door)
+    assert got == replace(sent, developer_message=None)
+
+
+def test_a_url_that_is_none_is_no_peer(drive):
+    finding = drive(CODEC.find("http://[bad"), Scripted({}))
+    assert finding.peer is None
+    assert finding.probes[0].status is None

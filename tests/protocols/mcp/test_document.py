@@ -1,0 +1,173 @@
+"""Tools as MCP lists them, and what may be believed of a list that somebody else wrote."""
+
+from __future__ import annotations
+
+import jsonschema_rs
+import pytest
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Approval, Tool
+from toolwire.protocols.mcp import document
+
+
+def read(*entries, title="Shop"):
+    return document.read({"name": title, "version": "2"}, "", entries)
+
+
+def entry(name="buy", **members):
+    return {"name": name, "inputSchema": {"type": "object"}, **members}
+
+
+@pytest.mark.requirement("XL-070")
+def test_a_description_is_followed_by_its_hint(catalog):
+    assert document.write(catalog)[0]["description"] == "Add two numbers.\nUse it for sums."
+
+
+@pytest.mark.requirement("XL-076")
+def test_annotations_say_what_the_tool_declares(catalog):
+    add, remove, *_ = document.write(catalog)
+    assert add["annotations"] == {
+        "readOnlyHint": True,
+        "destructiveHint": False,
+        "idempotentHint": True,
+        "openWorldHint": True,
+    }
+    assert remove["annotations"]["destructiveHint"] is True
+    assert remove["_meta"]["toolwire/x-llm"]["approval"] == "per-call"
+
+
+@pytest.mark.requirement("XL-076")
+def test_what_was_listed_reads_back_the_same(catalog):
+    back = document.read({"name": "Desk", "version": "3.1.0"}, "Small things.", document.write(catalog))
+    assert (back.title, back.version, back.description) == ("Desk", "3.1.0", "Small things.")
+    stripped = [_without_hints(tool) for tool in back.tools]
+    assert stripped == list(catalog.tools)
+
+
+def _without_hints(tool: Tool) -> Tool:
+    members = {name: getattr(tool, name) for name in Tool.__dataclass_fields__ if name != "hints"}
+    return Tool(**members)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "integer"},
+        {"type": ["object", "null"]},
+        {"$ref": "#/$defs/Node", "$defs": {"Node": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}},
+    ],
+)
+def test_an_output_that_is_no_object_is_wrapped_and_unwrapped(schema):
+    catalog = Catalog(tools=(Tool(name="x", output_schema=schema),))
+    (listed,) = document.write(catalog)
+    assert listed["outputSchema"]["type"] == "object"
+    assert document.read({}, "", [listed]).tools[0].output_schema == schema
+
+
+def test_a_wrapped_schema_still_refers_to_its_definitions():
+    schema = {"$ref": "#/$defs/Node", "$defs": {"Node": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}}
+    (listed,) = document.write(Catalog(tools=(Tool(name="x", output_schema=schema),)))
+    validator = jsonschema_rs.Draft202012Validator(listed["outputSchema"])
+    assert validator.is_valid({"result": [[], [[]]]})
+    assert not validator.is_valid({"result": [1]})
+
+
+def test_a_schema_that_refers_to_its_own_root_is_not_declared():
+    schema = {"type": "array", "items": {"$ref": "#"}}
+    (listed,) = document.write(Catalog(tools=(Tool(name="x", output_schema=schema),)))
+    assert listed["outputSchema"]["properties"] == {"result": {}}
+
+
+def test_a_tool_that_returns_nothing_declares_no_output():
+    (listed,) = document.write(Catalog(tools=(Tool(name="x", output_schema=None),)))
+    assert "outputSchema" not in listed
+    assert document.read({}, "", [listed]).tools[0].output_schema is None
+
+
+def test_two_tools_of_one_name_are_listed_apart_and_read_back():
+    catalog = Catalog(tools=(Tool(name="get", toolkit="A"), Tool(name="get", toolkit="B")))
+    listed = document.write(catalog)
+    assert [tool["name"] for tool in listed] == ["A_get", "B_get"]
+    assert [tool.id for tool in document.read({}, "", listed).tools] == ["A.get@1.0.0", "B.get@1.0.0"]
+
+
+def test_a_foreign_read_only_hint_makes_no_tool_safe():
+    (tool,) = read(entry(annotations={"readOnlyHint": True, "idempotentHint": True})).tools
+    assert (tool.safe, tool.idempotent, tool.approval) == (False, False, None)
+    assert tool.hints["mcp"]["annotations"]["readOnlyHint"] is True
+
+
+def test_a_foreign_destructive_hint_is_believed():
+    assert read(entry(annotations={"destructiveHint": True})).tools[0].destructive
+
+
+def test_a_declared_policy_is_read():
+    (tool,) = read(entry(_meta={"toolwire/x-llm": {"approval": "auto", "readOnly": True}})).tools
+    assert (tool.safe, tool.approval) == (True, Approval.AUTO)
+
+
+@pytest.mark.parametrize("policy", [False, 7, {"enabled": False}])
+def test_a_tool_whose_policy_hides_it_is_left_out(policy):
+    assert read(entry(_meta={"toolwire/x-llm": policy})).tools == ()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        7,
+        None,
+        {},
+        {"name": "x"},
+        {"name": "", "inputSchema": {}},
+        {"name": 7, "inputSchema": {}},
+        {"name": "x", "inputSchema": {"type": "array"}},
+        {"name": "x", "inputSchema": {"properties": []}},
+        {"name": "x", "inputSchema": {"properties": {"a": 7}}},
+        {"name": "x", "inputSchema": {"required": "a"}},
+        {"name": "x", "inputSchema": {"required": [7]}},
+    ],
+)
+def test_a_tool_that_cannot_be_read_is_left_out_and_the_others_stay(bad):
+    assert [tool.name for tool in read(entry("first"), bad, entry("last")).tools] == ["first", "last"]
+
+
+def test_a_property_that_may_be_anything_is_an_empty_schema():
+    (tool,) = read({"name": "x", "inputSchema": {"type": "object", "properties": {"a": True}}}).tools
+    assert tool.parameters == {"a": {}}
+
+
+def test_an_illegal_name_becomes_legal_and_is_remembered():
+    (tool,) = read(entry("files.read file")).tools
+    assert (tool.name, tool.hints["mcp"]["name"]) == ("files_read_file", "files.read file")
+
+
+def test_names_that_become_alike_stay_apart():
+    tools = read(entry("a.b"), entry("a_b"), entry("a b")).tools
+    assert {tool.hints["mcp"]["name"] for tool in tools} == {"a.b", "a_b", "a b"}
+    assert len({tool.name for tool in tools}) == 3
+
+
+def test_of_two_tools_with_one_name_the_first_stays():
+    (tool,) = read(entry("x", description="first"), entry("x", description="second")).tools
+    assert tool.description == "first"
+
+
+@pytest.mark.parametrize(
+    "identities",
+    [
+        [("A", "x"), ("B", "x"), ("C", "A_x")],
+        [("A", "x"), ("A", "x")],
+        [("../..", "x"), ("A", "<b>")],
+    ],
+)
+def test_declared_identities_that_cannot_be_never_lose_the_list(identities):
+    entries = [
+        entry(f"tool{number}", _meta={"toolwire/tool": {"toolkit": toolkit, "name": name, "version": "1.0.0"}})
+        for number, (toolkit, name) in enumerate(identities)
+    ]
+    assert read(*entries).tools
+
+
+def test_a_server_without_a_name_is_called_tools():
+    assert document.read({"name": 7}, "", []).title == "Tools"

@@ -1,0 +1,284 @@
+"""The server half: every revision is answered, errors are where MCP wants them, nothing private is sent."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from toolwire.core.codec import Pending, Site
+from toolwire.core.http import STATUS, Request, header
+from toolwire.core.model import Call, Kind, Problem, Value
+from toolwire.protocols.mcp import CODEC
+
+STATELESS = "2026-07-28"
+VERSIONS = ["", "2025-03-26", "2025-06-18", "2025-11-25", STATELESS]
+TOLD = [
+    Kind.TOOL_FAILED,
+    Kind.TIMEOUT,
+    Kind.CANCELLED,
+    Kind.INTERNAL,
+    Kind.INVALID_ARGUMENTS,
+    Kind.DENIED,
+    Kind.RATE_LIMITED,
+    Kind.MISSING_REQUIREMENTS,
+    Kind.UNREACHABLE,
+    Kind.BAD_ANSWER,
+]
+
+
+def raw(body: bytes, content_type: bytes = b"application/json") -> Request:
+    return Request("POST", "/mcp", ((b"content-type", content_type),), body)
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])
+def test_initialize_agrees_to_a_revision_we_speak(ask, message, version):
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    status, answer = ask(message("initialize", params))
+    assert status == 200
+    assert answer["result"]["protocolVersion"] == version
+    assert answer["result"]["serverInfo"] == {"name": "Desk", "version": "3.1.0"}
+    assert answer["result"]["instructions"] == "Small things."
+    assert "tools" in answer["result"]["capabilities"]
+
+
+@pytest.mark.parametrize("version", ["2026-07-28", "1999-01-01", ""])
+def test_initialize_offers_the_newest_handshake_revision_for_any_other(ask, message, version):
+    _, answer = ask(message("initialize", {"protocolVersion": version}))
+    assert answer["result"]["protocolVersion"] == "2025-11-25"
+
+
+def test_discovery_names_every_revision_and_how_long_it_may_be_kept(ask, message):
+    _, answer = ask(message("server/discover", version=STATELESS))
+    result = answer["result"]
+    assert result["supportedVersions"][0] == STATELESS
+    assert "2025-06-18" in result["supportedVersions"]
+    assert (result["resultType"], result["cacheScope"]) == ("complete", "public")
+    assert result["ttlMs"] >= 0
+    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "Desk"
+
+
+def test_a_list_behind_a_key_may_not_be_shared(serve, message):
+    response = serve(site=Site(keys=True))(message("tools/list", version=STATELESS))
+    assert json.loads(response.body)["result"]["cacheScope"] == "private"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_revision_lists_and_calls(ask, message, version):
+    _, listed = ask(message("tools/list", version=version))
+    assert [tool["name"] for tool in listed["result"]["tools"]] == ["add", "remove-all", "echo", "forget"]
+    status, called = ask(
+        message("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, version=version, id_="x")
+    )
+    assert (status, called["id"]) == (200, "x")
+    assert called["result"]["structuredContent"] == {"result": 3}
+    assert called["result"]["content"] == [{"type": "text", "text": "3"}]
+
+
+def test_ping_is_answered_with_nothing(ask, message):
+    _, answer = ask(message("ping"))
+    assert set(answer["result"]) <= {"resultType", "_meta"}
+
+
+def test_a_notification_is_accepted_without_a_body(serve):
+    response = serve()(raw(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'))
+    assert (response.status, response.body) == (202, b"")
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"{", -32700),
+        (b"\xff", -32700),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
+        (b"7", -32600),
+        (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":1}', -32600),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}', -32602),
+    ],
+)
+def test_what_is_no_request_gets_one_error_and_status_400(ask, body, code):
+    status, answer = ask(raw(body))
+    assert (status, answer["error"]["code"]) == (400, code)
+    assert answer["jsonrpc"] == "2.0"
+
+
+def test_a_body_of_another_type_is_refused(ask):
+    status, answer = ask(raw(b'{"jsonrpc":"2.0","id":1,"method":"ping"}', b"text/plain"))
+    assert (status, answer["error"]["code"]) == (415, -32600)
+
+
+@pytest.mark.parametrize(("version", "status"), [("2025-11-25", 200), (STATELESS, 404)])
+def test_an_unknown_method_is_method_not_found(ask, message, version, status):
+    assert ask(message("tools/destroy", version=version))[0] == status
+    assert ask(message("tools/destroy", version=version))[1]["error"]["code"] == -32601
+
+
+def test_the_handshake_is_no_method_of_the_stateless_revision(ask, message):
+    assert ask(message("initialize", version=STATELESS))[1]["error"]["code"] == -32601
+    assert ask(message("server/discover", version="2025-11-25"))[1]["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize(("version", "status"), [("2025-11-25", 200), (STATELESS, 400)])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"name": "nope", "arguments": {}},
+        {"name": "add", "arguments": [1, 2]},
+        {"name": 7},
+    ],
+)
+def test_an_unknown_tool_or_broken_parameters_are_invalid_params(ask, message, version, status, params):
+    request = message("tools/call", params, version=version)
+    if version == STATELESS and params["name"] == 7:
+        request = request._replace(headers=[field for field in request.headers if field[0] != b"mcp-name"])
+        assert ask(request)[1]["error"]["code"] == -32020
+        return
+    got, answer = ask(request)
+    assert (got, answer["error"]["code"]) == (status, -32602)
+
+
+def test_an_unknown_tool_is_told_what_there_is(ask, message):
+    _, answer = ask(message("tools/call", {"name": "subtract"}))
+    assert "Calculator.add@1.2.0" in answer["error"]["message"]
+
+
+def test_a_tool_is_found_by_its_id_too(ask, message):
+    _, answer = ask(message("tools/call", {"name": "Calculator.add@1.2.0", "arguments": {"a": 2, "b": 2}}))
+    assert answer["result"]["structuredContent"] == {"result": 4}
+
+
+def test_the_list_has_one_page(ask, message):
+    assert ask(message("tools/list", {"cursor": "2"}))[1]["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize("version", ["1999-01-01", "2027-01-01"])
+def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(ask, message, version):
+    status, answer = ask(message("tools/list", version=version))
+    assert (status, answer["error"]["code"]) == (400, -32022)
+    assert answer["error"]["data"]["requested"] == version
+    assert STATELESS in answer["error"]["data"]["supported"]
+
+
+@pytest.mark.parametrize("field", [b"mcp-protocol-version", b"mcp-method", b"mcp-name"])
+@pytest.mark.parametrize("change", ["missing", "another"])
+def test_a_stateless_request_whose_headers_say_something_else_is_refused(ask, message, field, change):
+    request = message("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, version=STATELESS)
+    headers = [pair for pair in request.headers if pair[0] != field]
+    if change == "another":
+        headers.append((field, b"other"))
+    status, answer = ask(request._replace(headers=headers))
+    expected = -32022 if (field, change) == (b"mcp-protocol-version", "another") else -32020
+    assert (status, answer["error"]["code"]) == (400, expected)
+
+
+def test_a_stateless_request_must_say_what_its_client_can(ask, message):
+    request = message("tools/list", version=STATELESS)
+    body = json.loads(request.body)
+    del body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]
+    status, answer = ask(request._replace(body=json.dumps(body).encode()))
+    assert (status, answer["error"]["code"]) == (400, -32602)
+
+
+def test_a_name_in_base64_is_the_same_name(ask, message):
+    request = message("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, version=STATELESS)
+    headers = [(name, b"=?base64?YWRk?=" if name == b"mcp-name" else value) for name, value in request.headers]
+    assert ask(request._replace(headers=headers))[0] == 200
+
+
+@pytest.mark.parametrize("kind", TOLD)
+def test_what_a_model_can_act_on_is_a_result_with_is_error(ask, message, kind):
+    problem = Problem(kind=kind, message="It did not work.", additional_prompt_content="Try b.", can_retry=True)
+    status, answer = ask(message("tools/call", {"name": "echo"}), lambda _: problem)
+    assert status == 200
+    assert answer["result"]["isError"] is True
+    assert [block["text"] for block in answer["result"]["content"]] == ["It did not work.", "Try b."]
+    assert answer["result"]["_meta"]["toolwire/problem"]["canRetry"] is True
+
+
+@pytest.mark.requirement("A-53")
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_developer_message_is_never_sent(serve, message, kind):
+    problem = Problem(kind=kind, message="No.", developer_message="secret-canary")
+    response = serve(run=lambda _: problem)(message("tools/call", {"name": "echo"}))
+    assert b"secret-canary" not in response.body
+    assert b"secret-canary" not in CODEC.refuse(problem).body
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_refusals_before_any_message_are_json_rpc_errors(kind):
+    response = CODEC.refuse(Problem(kind=kind, message="No."))
+    body = json.loads(response.body)
+    assert response.status == STATUS[kind]
+    assert header(response.headers, b"content-type") == "application/json"
+    assert (body["jsonrpc"], body["id"], body["error"]["message"]) == ("2.0", None, "No.")
+    assert isinstance(body["error"]["code"], int)
+
+
+@pytest.mark.parametrize(("wait", "seconds"), [(None, "1"), (0, "1"), (1_500, "2"), (60_000, "60")])
+def test_an_overloaded_server_says_when_to_come_back(serve, message, wait, seconds):
+    problem = Problem(kind=Kind.OVERLOADED, message="Busy.", can_retry=True, retry_after_ms=wait)
+    response = serve(run=lambda _: problem)(message("tools/call", {"name": "echo"}, id_=9))
+    assert (response.status, header(response.headers, b"retry-after")) == (503, seconds)
+    assert json.loads(response.body)["id"] == 9
+
+
+def test_a_missing_key_is_401_with_a_challenge():
+    response = CODEC.refuse(Problem(kind=Kind.UNAUTHORIZED, message="A key is needed."))
+    assert (response.status, header(response.headers, b"www-authenticate")) == (401, "Bearer")
+    assert json.loads(response.body)["message"] == "A key is needed."
+
+
+@pytest.mark.parametrize(
+    ("meta", "trace"),
+    [
+        (
+            {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+            "0af7651916cd43dd8448eb211c80319c",
+        ),
+        ({"traceparent": "nonsense", "progressToken": 1}, ""),
+        ({"traceparent": 7}, ""),
+        (None, ""),
+    ],
+)
+def test_the_trace_of_the_caller_reaches_the_tool(ask, message, meta, trace):
+    seen: list[Call] = []
+
+    def run(call: Call) -> Value:
+        seen.append(call)
+        return Value(None)
+
+    ask(message("tools/call", {"name": "echo", "_meta": meta}), run)
+    assert seen[0].context.trace_id == trace
+    assert seen[0].call_id == "request-1"
+
+
+def test_only_post_is_routed(catalog):
+    assert list(CODEC.routes(catalog, Site())) == [("POST", "/mcp")]
+
+
+def test_a_text_is_sent_as_it_is_and_nothing_as_no_content(ask, message):
+    _, answer = ask(message("tools/call", {"name": "echo", "arguments": {"value": 'grün \u2028 "q"'}}))
+    assert answer["result"]["content"] == [{"type": "text", "text": 'grün \u2028 "q"'}]
+    _, answer = ask(message("tools/call", {"name": "forget"}))
+    assert answer["result"]["content"] == []
+    assert "structuredContent" not in answer["result"]
+
+
+def test_a_call_is_read_without_running_anything(catalog, message):
+    reading = CODEC.routes(catalog, Site())["POST", "/mcp"].read(message("tools/call", {"name": "forget"}))
+    assert isinstance(reading, Pending)
+    assert reading.call.arguments == {}
+
+
+def test_an_object_is_structured_content_as_it_is(ask, message):
+    _, answer = ask(message("tools/call", {"name": "remove-all"}))
+    assert answer["result"]["structuredContent"] == {"count": 0}
+    _, answer = ask(message("tools/call", {"name": "remove-all"}), lambda _: Value("not what was declared"))
+    assert "structuredContent" not in answer["result"]
+
+
+def test_initialize_must_say_its_revision(ask, message):
+    assert ask(message("initialize", {"protocolVersion": 7}))[1]["error"]["code"] == -32602

@@ -1,0 +1,104 @@
+"""Messages of real clients and servers, read by one half and written by the other where they are ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from toolwire.core.codec import Peer
+from toolwire.core.http import Request, Response, header
+from toolwire.core.model import Call, Kind, Problem, Value
+from toolwire.protocols.mcp import CODEC, exchange
+from toolwire.protocols.mcp.exchange import Session
+
+VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "mcp.json").read_text())
+REQUESTS = {vector["name"]: vector for vector in VECTORS if vector["half"] == "request"}
+RESPONSES = {vector["name"]: vector for vector in VECTORS if vector["half"] == "response"}
+
+
+def _headers(vector):
+    return [(name.encode(), value.encode()) for name, value in vector["headers"].items()]
+
+
+def _response(name):
+    vector = RESPONSES[name]
+    return Response(vector["status"], _headers(vector), json.dumps(vector["body"]).encode())
+
+
+@pytest.mark.parametrize("vector", REQUESTS.values(), ids=REQUESTS)
+def test_the_server_answers_every_request_of_a_real_client(serve, vector):
+    request = Request(vector["method"], vector["path"], _headers(vector), json.dumps(vector["body"]).encode())
+    response = serve()(request)
+    if "id" not in vector["body"]:
+        assert (response.status, response.body) == (202, b"")
+        return
+    answer = json.loads(response.body)
+    assert (response.status, answer["id"]) == (200, vector["body"]["id"])
+    assert "error" not in answer
+    if vector["body"]["method"] == "tools/call":
+        assert answer["result"]["structuredContent"] == {"result": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "method", "id_"),
+    [
+        ("list tools statelessly", "2026-07-28", "tools/list", 2),
+        ("call statelessly", "2026-07-28", "tools/call", 3),
+        ("call", "2025-11-25", "tools/call", 3),
+        ("initialized", "2025-11-25", "notifications/initialized", None),
+    ],
+)
+def test_the_client_writes_what_a_real_client_writes(name, version, method, id_):
+    vector = REQUESTS[name]
+    params = {key: value for key, value in vector["body"].get("params", {}).items() if key != "_meta"}
+    request = exchange.write(Session(endpoint="https://x.example/mcp", version=version), method, params, id_)
+    said, known = json.loads(request.body), vector["body"]
+    for body in (said, known):
+        meta = body.get("params", {}).get("_meta", {})
+        meta.pop("io.modelcontextprotocol/clientInfo", None)
+    known.setdefault("params", {})
+    assert said == known
+    assert {name.decode(): value.decode() for name, value in request.headers} == vector["headers"]
+
+
+def test_the_client_opens_a_real_server_of_either_kind(drive):
+    for stateless in (True, False):
+        discovered = _response("discovered") if stateless else Response(404)
+        answers = {
+            "server/discover": discovered,
+            "initialize": _response("initialized"),
+            "tools/list": _response("tools"),
+        }
+
+        def door(request, answers=answers):
+            if request.method == "GET":
+                return _response("GET refused")
+            return answers.get(json.loads(request.body)["method"], Response(202))
+
+        peer = drive(CODEC.find("https://weather.example"), door).peer
+        assert (peer.site, peer.catalog.description) == ("Weather", "Use it.")
+        assert list(peer.catalog.names) == ["add", "info"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("called", Value({"x": 1})),
+        ("called before 2026", Value({"result": 3})),
+        ("tool failed", Problem(kind=Kind.TOOL_FAILED, message="Error executing tool boom")),
+        ("unknown tool", Problem(kind=Kind.INVALID_ARGUMENTS, message="Unknown tool: nope")),
+        ("picture", Value(RESPONSES["picture"]["body"]["result"]["content"])),
+    ],
+)
+def test_the_client_reads_every_answer_of_a_real_server(drive, catalog, name, expected):
+    peer = Peer(
+        protocol="mcp", url="https://x.example/mcp", catalog=catalog, memo=Session(endpoint="https://x.example/mcp")
+    )
+    result = drive(CODEC.send(peer, Call(catalog.names["forget"], {})), lambda _: _response(name))
+    assert result == expected
+
+
+def test_every_vector_is_marked_as_json():
+    assert all(header(_headers(vector), b"content-type") == "application/json" for vector in VECTORS)

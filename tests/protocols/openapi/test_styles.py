@@ -1,0 +1,139 @@
+"""Every style and explode, as the specification shows them, and what it leaves to us."""
+
+import pytest
+
+from toolwire.protocols.openapi.parameters import Parameter, Place, write
+
+EMPTY, STRING, ARRAY, OBJECT = "", "blue", ["blue", "black", "brown"], {"R": 100, "G": 200, "B": 150}
+
+# place, style, explode, then empty, string, array, object; None where the combination is undefined
+TABLE = [
+    ("path", "matrix", False, ";color", ";color=blue", ";color=blue,black,brown", ";color=R,100,G,200,B,150"),
+    ("path", "matrix", True, ";color", ";color=blue", ";color=blue;color=black;color=brown", ";R=100;G=200;B=150"),
+    ("path", "label", False, ".", ".blue", ".blue,black,brown", ".R,100,G,200,B,150"),
+    ("path", "label", True, ".", ".blue", ".blue.black.brown", ".R=100.G=200.B=150"),
+    ("path", "simple", False, "", "blue", "blue,black,brown", "R,100,G,200,B,150"),
+    ("path", "simple", True, "", "blue", "blue,black,brown", "R=100,G=200,B=150"),
+    ("header", "simple", False, "", "blue", "blue,black,brown", "R,100,G,200,B,150"),
+    ("header", "simple", True, "", "blue", "blue,black,brown", "R=100,G=200,B=150"),
+    ("query", "form", False, "color=", "color=blue", "color=blue,black,brown", "color=R,100,G,200,B,150"),
+    ("query", "form", True, "color=", "color=blue", "color=blue&color=black&color=brown", "R=100&G=200&B=150"),
+    ("query", "spaceDelimited", False, None, None, "color=blue%20black%20brown", "color=R%20100%20G%20200%20B%20150"),
+    ("query", "pipeDelimited", False, None, None, "color=blue%7Cblack%7Cbrown", "color=R%7C100%7CG%7C200%7CB%7C150"),
+    ("query", "deepObject", True, None, None, None, "color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150"),
+    ("cookie", "form", False, "color=", "color=blue", "color=blue,black,brown", "color=R,100,G,200,B,150"),
+    ("cookie", "cookie", False, "color=", "color=blue", "color=blue,black,brown", "color=R,100,G,200,B,150"),
+    ("cookie", "cookie", True, "color=", "color=blue", "color=blue; color=black; color=brown", "R=100; G=200; B=150"),
+]
+ROWS = [
+    pytest.param(Place(place), style, explode, value, text, id=f"{place}-{style}-{explode}-{sort}")
+    for place, style, explode, *texts in TABLE
+    for sort, value, text in zip(
+        ("empty", "string", "array", "object"), (EMPTY, STRING, ARRAY, OBJECT), texts, strict=True
+    )
+    if text is not None
+]
+
+
+def query(value: object, style: str = "form", *, explode: bool = True, reserved: bool = False) -> str:
+    return write(Parameter("color", Place.QUERY, style, explode, reserved), value)
+
+
+@pytest.mark.requirement("CV-01")
+@pytest.mark.parametrize(("place", "style", "explode", "value", "text"), ROWS)
+def test_a_value_is_written_as_the_specification_shows(
+    place: Place, style: str, explode: bool, value: object, text: str
+) -> None:
+    assert write(Parameter("color", place, style, explode), value) == text
+
+
+@pytest.mark.requirement("CV-01")
+@pytest.mark.parametrize(
+    ("style", "explode", "text"),
+    [
+        ("form", False, "color=a%2Cb,c%26d"),
+        ("form", True, "color=a%2Cb&color=c%26d"),
+        ("pipeDelimited", False, "color=a%2Cb%7Cc%26d"),
+        ("spaceDelimited", False, "color=a%2Cb%20c%26d"),
+    ],
+)
+def test_items_are_encoded_one_by_one_and_delimiters_stand_as_they_are(style: str, explode: bool, text: str) -> None:
+    assert query(["a,b", "c&d"], style, explode=explode) == text
+
+
+@pytest.mark.requirement("CV-01")
+def test_the_delimiters_of_paths_are_encoded_inside_items() -> None:
+    assert write(Parameter("c", Place.PATH, "label", explode=True), ["a.b;c", "d/e"]) == ".a.b%3Bc.d%2Fe"
+    assert write(Parameter("c", Place.PATH, "matrix", explode=True), {"a=b": "c;d"}) == ";a%3Db=c%3Bd"
+
+
+@pytest.mark.requirement("CV-01")
+def test_scalars_are_written_in_their_shortest_json_form() -> None:
+    assert [query(value) for value in (True, False, 1, 1.0, 0.5, 1e300, 2**80)] == [
+        "color=true",
+        "color=false",
+        "color=1",
+        "color=1",
+        "color=0.5",
+        "color=1e300",
+        f"color={2**80}",
+    ]
+
+
+@pytest.mark.requirement("CV-01")
+@pytest.mark.parametrize("style", ["form", "spaceDelimited", "pipeDelimited", "deepObject"])
+@pytest.mark.parametrize("value", [None, [], {}, [None], {"a": None}])
+def test_null_and_empty_arrays_and_objects_are_left_out(style: str, value: object) -> None:
+    assert query(value, style, explode=False) == ""
+    assert query(value, style, explode=True) == ""
+
+
+def test_null_items_are_left_out_of_arrays_and_objects() -> None:
+    assert query(["a", None, "b"]) == "color=a&color=b"
+    assert query({"a": None, "b": 1}, explode=False) == "color=b,1"
+
+
+def test_exploded_delimited_arrays_repeat_the_name() -> None:
+    assert query(ARRAY, "pipeDelimited", explode=True) == "color=blue&color=black&color=brown"
+
+
+def test_a_deep_object_nests_its_brackets_and_repeats_arrays() -> None:
+    assert query({"a": {"b": 1}, "c": ["x", "y&z"]}, "deepObject") == (
+        "color%5Ba%5D%5Bb%5D=1&color%5Bc%5D=x&color%5Bc%5D=y%26z"
+    )
+
+
+def test_nested_data_in_a_style_without_a_form_for_it_is_json() -> None:
+    assert query([{"a": 1}], explode=False) == "color=%7B%22a%22%3A1%7D"
+
+
+@pytest.mark.requirement("CV-02")
+def test_reserved_characters_and_escapes_are_kept_but_never_end_the_value() -> None:
+    assert query("a/b:c?d=%41%zz", reserved=True) == "color=a/b:c?d=%41%25zz"
+    assert query("x&admin=1#f+[é]", reserved=True) == "color=x%26admin=1%23f%2B%5B%C3%A9%5D"
+
+
+@pytest.mark.requirement("CV-02")
+def test_a_path_never_keeps_reserved_characters() -> None:
+    assert write(Parameter("c", Place.PATH, "simple", reserved=True), "a/b?c#d") == "a%2Fb%3Fc%23d"
+
+
+@pytest.mark.requirement("CV-03")
+def test_a_content_parameter_is_json_under_its_own_name() -> None:
+    value = {"lat": 1.5, "é": [None]}
+    text = "%7B%22lat%22%3A1.5%2C%22%5Cu00e9%22%3A%5Bnull%5D%7D"
+    assert write(Parameter("near", Place.QUERY, "content"), value) == f"near={text}"
+    assert write(Parameter("near", Place.HEADER, "content"), value) == '{"lat":1.5,"\\u00e9":[null]}'
+
+
+def test_names_are_encoded_in_a_query() -> None:
+    assert write(Parameter("page[size]", Place.QUERY, "form"), 5) == "page%5Bsize%5D=5"
+
+
+def test_a_header_value_is_passed_through_unchanged() -> None:
+    assert write(Parameter("if-match", Place.HEADER, "simple"), '"a b%"') == '"a b%"'
+
+
+def test_a_form_cookie_is_encoded_and_a_cookie_style_one_is_not() -> None:
+    assert write(Parameter("c", Place.COOKIE, "form", explode=True), ["a b", "c"]) == "c=a%20b; c=c"
+    assert write(Parameter("c", Place.COOKIE, "cookie", explode=True), "a%20b") == "c=a%20b"

@@ -1,0 +1,350 @@
+"""A catalog becomes an OpenTool document, and any document becomes a catalog."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolwire.core.catalog import NAME, Catalog
+from toolwire.core.model import Approval, Cost, Problem, RateLimit, Tool
+from toolwire.protocols.opentool import document
+from toolwire.protocols.opentool.document import Document
+
+SAMPLES = Path(__file__).parents[2] / "vectors" / "opentool"
+FUNCTION = {"name": "f", "description": "d", "parameters": []}
+
+
+def whole(*functions: Any, **members: Any) -> dict[str, Any]:
+    return {"opentool": "1.1.0", "info": {"title": "T", "version": "1.0.0"}, "functions": list(functions)} | members
+
+
+def read(data: Any) -> Document:
+    found = document.read(data)
+    assert isinstance(found, Document)
+    return found
+
+
+def only(data: Any) -> Tool:
+    (tool,) = read(data).catalog.tools
+    return tool
+
+
+def sample(name: str) -> Document:
+    return read(json.loads((SAMPLES / name).read_text(encoding="utf-8")))
+
+
+def written(tool: Tool) -> dict[str, Any]:
+    (function,) = document.write(Catalog(tools=(tool,)))["functions"]
+    assert isinstance(function, dict)
+    return function
+
+
+@pytest.mark.requirement("OT-001", "OT-002", "OT-004", "OT-006", "OT-007", "OT-008", "OT-029")
+def test_a_document_says_what_it_is(store: Catalog) -> None:
+    written = document.write(store)
+    assert written["opentool"] == "1.1.0"
+    assert written["info"] == {"title": "Store", "description": "Keeps texts.", "version": "1.2.0"}
+    assert [function["name"] for function in written["functions"]] == ["clear", "count", "create", "each"]
+
+
+@pytest.mark.requirement("OTRPC-014", "A-21")
+def test_a_catalog_without_tools_has_no_description() -> None:
+    assert document.write(Catalog(title="Empty")) == {}
+
+
+@pytest.mark.requirement("OT-011", "OT-012", "OT-013", "OT-015", "OT-016", "OT-017", "OT-018", "OT-019", "S-2")
+def test_a_function_is_written_with_its_parameters_and_its_return(store: Catalog) -> None:
+    create = document.write(store)["functions"][2]
+    assert create == {
+        "name": "create",
+        "description": "Keep a text.",
+        "parameters": [
+            {"name": "text", "description": "What to keep.", "schema": {"type": "string"}, "required": True}
+        ],
+        "return": {"name": "id", "schema": {"type": "integer"}},
+        "x-llm": {"enabled": True, "approval": "per-call", "blanketApprovalAllowed": True},
+    }
+
+
+@pytest.mark.requirement("OT-014", "A-06", "S-2")
+def test_a_tool_that_returns_nothing_has_no_return(store: Catalog) -> None:
+    assert "return" not in document.write(store)["functions"][0]
+    assert only(whole(FUNCTION)).output_schema is None
+    assert only(whole(FUNCTION | {"return": None})).output_schema is None
+
+
+@pytest.mark.requirement("A-11")
+def test_a_tool_that_streams_says_what_its_pieces_are(store: Catalog) -> None:
+    each = document.write(store)["functions"][3]
+    assert each["stream"] == {"data": each["return"]}
+    assert [tool.name for tool in sample("sdk_dart_mock_tool.json").catalog.tools if tool.streams] == [
+        "sequentiallyRead"
+    ]
+
+
+def test_a_function_without_a_description_is_described_by_its_name() -> None:
+    assert written(Tool(name="f"))["description"] == "f"
+    assert only(whole(FUNCTION | {"description": "f"})).description == ""
+
+
+@pytest.mark.requirement("A-03", "A-10", "OT-030")
+def test_what_the_small_schema_cannot_say_stands_beside_it_exactly() -> None:
+    age = {"type": "integer", "minimum": 0, "description": "In years."}
+    name = {"type": "string"}
+    properties = {"age": age, "name": name}
+    tool = Tool(
+        name="f",
+        input_schema={"type": "object", "properties": properties, "required": ["age"]},
+        output_schema={"anyOf": [{"type": "string"}, {"type": "null"}]},
+    )
+    function = written(tool)
+    assert function["parameters"] == [
+        {
+            "name": "age",
+            "description": "In years. (at least 0)",
+            "schema": {"type": "integer"},
+            "required": True,
+            "x-json-schema": age,
+        },
+        {"name": "name", "schema": {"type": "string"}, "required": False},
+    ]
+    assert function["return"]["x-json-schema"] == tool.output_schema
+    assert "x-json-schema" not in function
+    back = only(whole(function))
+    assert (back.input_schema, back.output_schema) == (tool.input_schema, tool.output_schema)
+
+
+@pytest.mark.requirement("A-01", "A-03", "OT-030")
+def test_what_only_the_whole_input_says_stands_on_the_function() -> None:
+    exact = {
+        "type": "object",
+        "properties": {"at": {"$ref": "#/$defs/Point"}, "n": {"type": "integer", "maximum": 3}},
+        "additionalProperties": False,
+        "$defs": {"Point": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}},
+    }
+    function = written(Tool(name="f", input_schema=exact))
+    assert function["x-json-schema"] == exact
+    assert all("x-json-schema" not in parameter for parameter in function["parameters"])
+    assert "$ref" not in json.dumps(function["parameters"])
+    assert function["parameters"][0]["schema"]["properties"] == {"x": {"type": "number"}}
+    assert only(whole(function)).input_schema == exact
+
+
+@pytest.mark.requirement("OT-028")
+def test_the_policy_of_a_tool_travels_with_it() -> None:
+    tool = Tool(
+        name="pay",
+        description="Pay.",
+        toolkit="T",
+        input_schema={"type": "object", "properties": {}},
+        output_schema=None,
+        approval=Approval.PER_CALL,
+        destructive=True,
+        idempotent=True,
+        safe=True,
+        hint="Ask first.",
+        cost=Cost.PAID,
+        rate_limit=RateLimit(max=5, window="1m"),
+    )
+    function = written(tool)
+    assert function["x-llm"]["readOnly"] is True
+    assert only(whole(function)) == tool
+
+
+def test_a_server_that_declares_nothing_gives_a_tool_that_is_not_approved() -> None:
+    tool = only(whole(FUNCTION))
+    assert tool.approval is None
+    assert not tool.safe
+
+
+@pytest.mark.parametrize("policy", [False, {"enabled": False}, 7, None])
+def test_a_function_that_is_not_for_models_is_left_out(policy: Any) -> None:
+    assert not read(whole(FUNCTION | {"x-llm": policy})).catalog.tools
+
+
+@pytest.mark.requirement("OT-031", "OT-005", "A-01", "OT-020", "OT-021")
+def test_the_documents_of_the_sdks_are_read() -> None:
+    mock = sample("sdk_typescript_mock-tool.json").catalog
+    assert mock.title == "CRUD API for mock"
+    assert [tool.name for tool in mock.tools] == ["count", "create", "delete", "read", "run", "update"]
+    update = mock.names["update"]
+    assert update.input_schema == {
+        "type": "object",
+        "properties": {
+            "id": {"type": "integer", "description": "Text Id in storage."},
+            "text": {"type": "string", "description": "Text should be updated."},
+        },
+        "required": ["id", "text"],
+    }
+    assert mock.names["count"].output_schema == {"type": "integer", "description": "Storage size"}
+    assert mock.names["count"].output_name == "Count"
+    weather = sample("sdk_dart_weather-example.json").catalog.names["get_current_weather"]
+    info = weather.parameters["currentWeatherInfo"]
+    assert info["properties"]["format"]["enum"] == ["celsius", "fahrenheit"]
+    assert info["required"] == ["location", "format"]
+    assert sample("sdk_dart_database-example.json").catalog.names["ask_database"].required == ("query",)
+
+
+@pytest.mark.requirement("OT-031")
+@pytest.mark.parametrize("version", ["1.0.0", "1.1.0", "2.0.0", "x"])
+def test_any_version_of_the_document_is_read(version: str) -> None:
+    assert only(whole(FUNCTION, opentool=version)).name == "f"
+
+
+@pytest.mark.requirement("OT-003", "OT-009", "OT-010", "A-08")
+def test_the_server_a_document_names_changes_nothing() -> None:
+    server = {"url": "https://evil.test/opentool", "description": "come here"}
+    assert read(whole(FUNCTION, server=server)) == read(whole(FUNCTION))
+
+
+@pytest.mark.requirement("OT-001", "OT-004")
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        [],
+        "text",
+        {},
+        {"functions": []},
+        {"opentool": 1, "functions": []},
+        {"opentool": "1.1.0"},
+        {"opentool": "1", "functions": {}},
+    ],
+)
+def test_what_is_no_document_is_a_problem_in_one_sentence(data: Any) -> None:
+    problem = document.read(data)
+    assert isinstance(problem, Problem)
+    assert "OpenTool document" in problem.message
+
+
+def test_a_document_may_lack_its_info() -> None:
+    assert read({"opentool": "1.1.0", "functions": []}).catalog == Catalog()
+
+
+@pytest.mark.requirement("OT-011", "A-07")
+def test_a_bad_function_is_left_out_and_the_others_stay() -> None:
+    found = read(whole(7, {"description": "no name"}, {"name": ""}, {"name": 7}, FUNCTION, FUNCTION))
+    assert [tool.name for tool in found.catalog.tools] == ["f"]
+    assert len(found.notes) == 5
+    assert all("left out" in note for note in found.notes)
+
+
+@pytest.mark.requirement("OT-011")
+def test_a_name_that_is_not_legal_gets_a_legal_one_and_is_remembered() -> None:
+    found = read(whole(FUNCTION | {"name": "files.read é"}, FUNCTION | {"name": "x" * 65}))
+    assert found.methods == {"files_read__": "files.read é", "x" * 64: "x" * 65}
+    assert all(NAME.fullmatch(tool.name) for tool in found.catalog.tools)
+
+
+@pytest.mark.requirement("A-07")
+def test_two_names_that_would_become_one_tool_leave_the_first() -> None:
+    found = read(whole(FUNCTION | {"name": "a-b"}, FUNCTION | {"name": "a_b"}))
+    assert [tool.name for tool in found.catalog.tools] == ["a-b"]
+
+
+@pytest.mark.requirement("C-4", "OT-013", "OT-018", "A-07")
+def test_odd_parameters_are_read_as_far_as_they_go() -> None:
+    parameters = [
+        {"name": "a"},
+        {"name": "a", "schema": {"type": "string"}},
+        {"name": "b", "schema": {"$ref": "#/schemas/Gone"}, "required": 1},
+        {"name": "", "schema": {}},
+        {"schema": {"type": "string"}},
+        "c",
+    ]
+    found = read(whole(FUNCTION | {"parameters": parameters}))
+    assert found.catalog.tools[0].input_schema == {"type": "object", "properties": {"a": {}, "b": {}}}
+    assert found.notes == ("the reference '#/schemas/Gone' could not be followed",)
+
+
+@pytest.mark.parametrize(
+    "exact",
+    [
+        7,
+        {"type": "array"},
+        {"properties": 7},
+        {"properties": {"a": 7}},
+        {"properties": {"a": {"description": 7}}},
+        {"required": "a"},
+        {"required": [7]},
+    ],
+)
+def test_an_exact_schema_that_names_no_arguments_is_not_believed(exact: Any) -> None:
+    parameters = [{"name": "a", "schema": {"type": "string"}, "required": True}]
+    tool = only(whole(FUNCTION | {"parameters": parameters, "x-json-schema": exact}))
+    assert tool.required == ("a",)
+
+
+def test_an_exact_schema_of_a_parameter_must_be_one() -> None:
+    parameters = [{"name": "a", "schema": {"type": "string"}, "required": True, "x-json-schema": {"description": 7}}]
+    assert only(whole(FUNCTION | {"parameters": parameters})).parameters == {"a": {"type": "string"}}
+
+
+@pytest.mark.requirement("A-01")
+def test_schemas_that_multiply_or_lead_back_are_cut_and_noted() -> None:
+    schemas: dict[str, Any] = {"N0": {"$ref": "#/schemas/N0"}}
+    for level in range(1, 30):
+        below = {"$ref": f"#/schemas/N{level - 1}"}
+        schemas[f"N{level}"] = {"type": "object", "properties": dict.fromkeys("abcdefghij", below)}
+    parameters = [{"name": "a", "schema": {"$ref": "#/schemas/N29"}, "required": True}]
+    found = read(whole(FUNCTION | {"parameters": parameters}, schemas=schemas))
+    assert found.catalog.tools[0].required == ("a",)
+    assert any("too large" in note for note in found.notes)
+
+
+@pytest.mark.requirement("OT-029")
+def test_text_of_any_script_comes_back() -> None:
+    tool = Tool(name="f", description="Größe 你好 👋", input_schema={"type": "object", "properties": {"größe": {}}})
+    data = json.loads(json.dumps(document.write(Catalog(title="工具", tools=(tool,)))))
+    found = read(data).catalog
+    assert found.title == "工具"
+    assert found.tools[0].description == tool.description
+    assert found.tools[0].input_schema == tool.input_schema
+
+
+names = st.text("abcdefghijklmnopqrstuvwxyz_0123456789", min_size=1, max_size=12)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+plain = st.fixed_dictionaries(
+    {"type": st.sampled_from(["string", "integer", "boolean", "number", "array", "object"])},
+    optional={"description": texts, "minimum": st.integers(), "enum": st.lists(st.integers() | texts, max_size=3)},
+)
+schemas = st.one_of(
+    st.just({}),
+    plain,
+    st.builds(lambda parts: {"anyOf": parts}, st.lists(plain, min_size=1, max_size=3)),
+    st.builds(lambda item: {"type": "array", "items": item}, plain),
+    st.builds(lambda members: {"type": "object", "properties": members}, st.dictionaries(names, plain, max_size=3)),
+)
+inputs = st.dictionaries(names, schemas, max_size=4).flatmap(
+    lambda properties: st.builds(
+        lambda required, more: {"type": "object", "properties": properties, "required": required} | more,
+        st.lists(st.sampled_from(sorted(properties)), unique=True) if properties else st.just([]),
+        st.fixed_dictionaries({}, optional={"additionalProperties": st.booleans(), "$defs": st.just({"A": {}})}),
+    )
+)
+tools = st.builds(
+    Tool,
+    name=names,
+    description=texts.filter(bool).map(lambda text: text + "."),
+    toolkit=st.just("Kit"),
+    version=st.just("1.2.3"),
+    input_schema=inputs,
+    output_schema=schemas | st.just(None),
+    safe=st.booleans(),
+    approval=st.sampled_from([None, Approval.AUTO, Approval.PER_CALL]),
+    destructive=st.booleans(),
+    hint=texts,
+)
+
+
+@pytest.mark.requirement("OT-030", "A-03")
+@settings(max_examples=40)
+@given(st.lists(tools, min_size=1, max_size=4, unique_by=lambda tool: tool.name))
+def test_what_is_written_is_read_back_the_same(several: list[Tool]) -> None:
+    catalog = Catalog(title="Kit", version="1.2.3", tools=tuple(several))
+    found = read(json.loads(json.dumps(document.write(catalog))))
+    assert found.catalog == catalog
+    assert found.notes == ()

@@ -1,0 +1,225 @@
+"""JSON Schema becomes OpenTool's small schema, and comes back."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.protocols.opentool import schema
+from toolwire.protocols.opentool.narrow import TYPES, Walk
+
+TEXT = {"type": "string"}
+NODE = {
+    "$ref": "#/$defs/Node",
+    "$defs": {
+        "Node": {
+            "type": "object",
+            "properties": {"name": TEXT, "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}},
+            "required": ["name", "gone"],
+        }
+    },
+}
+
+
+def small(one: Any) -> dict[str, Any]:
+    return schema.write(one, one if isinstance(one, dict) else {})
+
+
+@pytest.mark.requirement("A-03", "OT-022")
+@pytest.mark.parametrize(
+    ("exact", "type_"),
+    [
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "string"),
+        ({"type": ["integer", "null"]}, "integer"),
+        ({"anyOf": [{"type": "integer"}, {"type": "number"}]}, "number"),
+        ({"type": ["integer", "number"]}, "number"),
+        ({"oneOf": [{"type": "integer"}, {"type": "string"}]}, "string"),
+        ({"anyOf": [{"type": "integer"}, {"type": "array"}]}, "object"),
+        ({}, "object"),
+        (True, "object"),
+        ({"type": "null"}, "object"),
+        ({"enum": ["a", "b"]}, "string"),
+        ({"const": 3}, "integer"),
+        ({"const": True}, "boolean"),
+        ({"enum": [1, 2.5]}, "number"),
+        ({"enum": [[1]]}, "array"),
+        ({"items": TEXT}, "array"),
+        ({"allOf": [{"type": "integer"}]}, "integer"),
+    ],
+)
+def test_every_schema_has_one_type_of_six(exact: Any, type_: str) -> None:
+    assert small(exact)["type"] == type_
+
+
+@pytest.mark.requirement("OT-024", "OT-025", "A-04")
+def test_objects_always_have_properties_and_arrays_items() -> None:
+    assert small({"type": "object"}) == {"type": "object", "properties": {}}
+    assert small({"type": "array"}) == {"type": "array", "items": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.requirement("OT-026", "A-02")
+def test_an_enum_keeps_its_native_values_and_loses_null() -> None:
+    assert small({"type": ["integer", "null"], "enum": [1, 2, None]}) == {"type": "integer", "enum": [1, 2]}
+    assert small({"anyOf": [{"const": "a"}, {"enum": ["b"]}]}) == {"type": "string", "enum": ["a", "b"]}
+
+
+@pytest.mark.requirement("A-02")
+def test_values_of_several_types_are_named_in_the_description() -> None:
+    assert small({"enum": ["a", 1]}) == {"type": "string", "description": "one of a, 1"}
+
+
+@pytest.mark.requirement("A-10")
+def test_what_has_no_member_is_said_in_the_description() -> None:
+    exact = {"type": "integer", "description": "How many.", "minimum": 0, "maximum": 9, "default": 3}
+    assert small(exact) == {"type": "integer", "description": "How many. (default 3, at least 0, at most 9)"}
+    assert small({"type": "string", "format": "date"})["description"] == "format date"
+    assert len(small({"type": "string", "pattern": "x" * 500})["description"]) < 150
+
+
+@pytest.mark.requirement("A-01", "S-2")
+def test_a_reference_is_written_out_and_cut_where_it_leads_back() -> None:
+    assert small(NODE) == {
+        "type": "object",
+        "properties": {
+            "name": TEXT,
+            "children": {"type": "array", "items": {"type": "object", "properties": {}}},
+        },
+        "required": ["name"],
+    }
+
+
+@pytest.mark.requirement("A-01")
+@pytest.mark.parametrize("reference", ["#/$defs/Gone", "https://elsewhere.test/schema", "other.json", 7, "#/a/b"])
+def test_a_reference_that_leads_nowhere_stands_for_anything(reference: Any) -> None:
+    assert small({"$ref": reference, "a": 1}) == {"type": "object", "properties": {}}
+
+
+def test_a_reference_may_have_escaped_names() -> None:
+    assert small({"$ref": "#/$defs/a~1b~0c", "$defs": {"a/b~c": TEXT}}) == TEXT
+
+
+def test_all_of_joins_its_parts() -> None:
+    parts = [
+        {"type": "object", "properties": {"a": TEXT}, "required": ["a"]},
+        {"type": "object", "properties": {"b": TEXT}, "required": ["b"], "description": "Both."},
+    ]
+    assert small({"allOf": parts}) == {
+        "type": "object",
+        "description": "Both.",
+        "properties": {"a": TEXT, "b": TEXT},
+        "required": ["a", "b"],
+    }
+
+
+def test_alternatives_of_objects_show_the_members_of_all_and_require_what_all_require() -> None:
+    dog = {"type": "object", "properties": {"name": TEXT, "barks": {"type": "boolean"}}, "required": ["name", "barks"]}
+    cat = {"type": "object", "properties": {"name": TEXT}, "required": ["name"]}
+    joined = small({"anyOf": [dog, cat]})
+    assert set(joined["properties"]) == {"name", "barks"}
+    assert joined["required"] == ["name"]
+
+
+def test_a_tuple_is_an_array_of_what_its_places_hold() -> None:
+    assert small({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "number"}]}) == {
+        "type": "array",
+        "items": {"type": "number"},
+    }
+    assert small({"anyOf": [{"type": "array", "items": TEXT}, {"type": "array", "items": TEXT}]}) == {
+        "type": "array",
+        "items": TEXT,
+    }
+
+
+def test_references_that_multiply_are_cut_off() -> None:
+    defs: dict[str, Any] = {"N0": TEXT}
+    for level in range(1, 30):
+        below = {"$ref": f"#/$defs/N{level - 1}"}
+        defs[f"N{level}"] = {"type": "object", "properties": dict.fromkeys("abcdefgh", below)}
+    written = json.dumps(small({"$ref": "#/$defs/N29", "$defs": defs}))
+    assert len(written) < 200_000
+
+
+def test_a_long_enum_is_kept() -> None:
+    exact = {"type": "integer", "enum": list(range(5_000))}
+    assert small(exact) == schema.read(exact, Walk(None)) == exact
+
+
+def test_a_deep_schema_is_cut_off_in_both_directions() -> None:
+    deep: dict[str, Any] = TEXT
+    for _ in range(190):
+        deep = {"type": "array", "items": deep}
+    assert "string" not in json.dumps(small(deep))
+    assert "string" not in json.dumps(schema.read(deep, Walk(None)))
+
+
+@pytest.mark.requirement("A-02", "C-4")
+def test_numbers_written_as_text_in_an_enum_are_read_as_numbers() -> None:
+    assert schema.read({"type": "integer", "enum": ["1", "-2", "x"]}, Walk(None))["enum"] == [1, -2, "x"]
+    assert schema.read({"type": "number", "enum": ["1.5", 2]}, Walk(None))["enum"] == [1.5, 2]
+    assert schema.read({"type": "string", "enum": ["1"]}, Walk(None))["enum"] == ["1"]
+
+
+@pytest.mark.requirement("C-4", "A-04", "OT-023", "OT-027")
+def test_reading_keeps_what_is_there_and_asks_for_nothing_else() -> None:
+    full = {
+        "type": "object",
+        "description": "A pair.",
+        "properties": {"a": {"type": "array"}, "b": {"type": "object"}},
+        "required": ["a", "c", 7],
+    }
+    assert schema.read(full, Walk(None)) == full | {"required": ["a"]}
+
+
+SCALARS = ["string", "object", "array", "#/$defs/A", "#", "x"]
+PARTS = ["type", "properties", "items", "prefixItems", "enum", "const", "required", "description", "default"]
+JOINTS = ["anyOf", "oneOf", "allOf", "$ref", "$defs", "A"]
+any_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(SCALARS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*PARTS, *JOINTS]), inner, max_size=5),
+    max_leaves=25,
+)
+
+
+def check_small(one: dict[str, Any]) -> None:
+    assert one["type"] in TYPES
+    assert None not in one.values()
+    assert set(one) <= {"type", "description", "properties", "items", "enum", "required"}
+    assert ("properties" in one) == (one["type"] == "object")
+    assert ("items" in one) == (one["type"] == "array")
+    assert set(one.get("required", ())) <= set(one.get("properties", ()))
+    for member in one.get("properties", {}).values():
+        check_small(member)
+    if "items" in one:
+        check_small(one["items"])
+
+
+@pytest.mark.requirement("S-2", "OT-022", "OT-024", "OT-025", "A-01")
+@given(any_json)
+def test_whatever_the_schema_what_is_written_is_a_small_schema(one: Any) -> None:
+    check_small(small(one))
+
+
+@given(any_json)
+def test_whatever_is_read_what_comes_out_is_a_schema_that_can_be_written(one: Any) -> None:
+    check_small(small(schema.read(one, Walk(one))))
+
+
+@pytest.mark.requirement("D-17")
+@pytest.mark.parametrize(
+    "heavy",
+    [
+        {"type": "string", "enum": list(range(50_000))},
+        {"type": "object", "required": ["a"] * 50_000},
+        {"$ref": "#/$defs" + "/x" * 50_000},
+        {"type": "string", "default": ["x"] * 50_000},
+    ],
+)
+def test_a_heavy_schema_that_is_used_often_costs_little(heavy: Any) -> None:
+    places = {f"p{number}": {"$ref": "#/$defs/Heavy"} for number in range(2_000)}
+    root = {"type": "object", "properties": places, "$defs": {"Heavy": heavy}}
+    assert len(json.dumps(small(root))) < 1_000_000
+    walk = Walk(root)
+    schema.read(root, walk)
+    assert walk.is_cut
