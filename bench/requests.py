@@ -16,12 +16,12 @@ class Call(NamedTuple):
 
 _MCP = (("accept", "application/json, text/event-stream"), ("mcp-protocol-version", "2025-06-18"))
 
+_OTC = b'{"request":{"call_id":"c1","tool_id":"Calculator.add@1.0.0","input":{"a":1,"b":2}}}'
+
 CALLS = {
     "opentool": Call("POST", "/opentool/call", b'{"jsonrpc":"2.0","method":"add","params":{"a":1,"b":2},"id":"c1"}'),
-    "otc": Call("POST", "/call", b'{"request":{"call_id":"c1","tool_id":"Calculator.add@1.0.0","input":{"a":1,"b":2}}}'),
-    "oxp": Call(
-        "POST", "/tools/call", b'{"request":{"call_id":"c1","tool_id":"Calculator.add@1.0.0","input":{"a":1,"b":2}}}'
-    ),
+    "otc": Call("POST", "/call", _OTC),
+    "oxp": Call("POST", "/tools/call", _OTC),
     "openapi": Call("POST", "/api/add", b'{"a":1,"b":2}'),
     "mcp": Call(
         "POST",

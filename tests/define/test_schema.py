@@ -216,7 +216,7 @@ class Lost:
         (Annotated[str, Field(pattern="(")], "which cannot be described: "),
         (Annotated[Opaque, "x" * 100], "..., which has no JSON form"),
         (Loose, "is of the type Loose, which is not complete: define every type it names first."),
-        (Lost, "uses the type 'Nowhere', which is not defined: define it first."),
+        (Lost, "is of the type Lost, which is not complete: define every type it names first."),
         (list["Nowhere"], "is annotated with 'Nowhere'"),  # type: ignore[name-defined]  # noqa: F821 - what is tested
     ],
 )

@@ -32,6 +32,9 @@ def mcp(tool: str, arguments: dict[str, Any]) -> bytes:
     return _post("/mcp", call, *fields)
 
 
+PATHS = ("/opentool/call", "/call", "/tools/call", "/uts/tools/call", "/mcp")
+"""Every path that takes a body."""
+
 CALLS: dict[str, Callable[[str, dict[str, Any]], bytes]] = {
     "opentool": opentool,
     "rfc": rfc,

@@ -58,9 +58,18 @@ def tools(**limits: Any) -> Any:
         """Return a text."""
         return text
 
+    begun = 0
+
+    @kit.tool(approval="auto")
+    async def count() -> int:
+        """Say how often ``wait`` has begun."""
+        return begun
+
     @kit.tool(approval="auto")
     async def wait(seconds: float) -> float:
         """Wait, then say how long."""
+        nonlocal begun
+        begun += 1
         await asyncio.sleep(seconds)
         return seconds
 

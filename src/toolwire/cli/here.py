@@ -19,6 +19,7 @@ from toolwire.validation import arguments_check
 
 from .asking import Asker
 from .loading import load
+from .screen import complain
 from .targets import File, Module
 
 
@@ -62,7 +63,10 @@ class Here:
                     return denied(f"{call.tool.name} was not called: {answer.reason or 'it was not allowed'}.")
             case _:
                 assert_never(verdict)
-        return anyio.run(self._within_its_time, call)
+        result = anyio.run(self._within_its_time, call)
+        if isinstance(result, Problem) and result.developer_message:
+            complain(f"For the developer: {result.developer_message}")  # that is who runs code of their own
+        return result
 
     async def _within_its_time(self, call: Call) -> Result:
         limit = call.tool.timeout_s

@@ -16,7 +16,8 @@ T = TypeVar("T")
 Approver: TypeAlias = Callable[[Question], Answer | bool | Awaitable[Answer | bool]]
 """Asks the person: is given the Question, returns an Answer or just yes or no. It may be a coroutine function."""
 
-UNASKED = Answer(allowed=False, reason="there is no way to ask")
+UNASKED = Answer(allowed=False)
+"""The answer where there is no way to ask: no. [XL-053]"""
 
 
 class Door(Protocol):

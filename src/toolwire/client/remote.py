@@ -22,7 +22,7 @@ from toolwire.validation import arguments_check
 
 from .discover import Discovery, absolute, candidates, discover, origin
 from .discreet import Discreet, SyncDiscreet
-from .drive import Approver, Door, SyncDoor, arun, run
+from .drive import UNASKED, Approver, Door, SyncDoor, arun, run
 from .exchange import Credentials
 from .network import Network, SyncNetwork
 
@@ -284,6 +284,8 @@ def connect_sync(
 
 def _refused(call: Call, answer: Answer) -> Problem:
     name = call.tool.name
+    if answer is UNASKED:
+        return denied(f"{name} needs consent and there is no way to ask: connect with approve=... to be asked.")
     if answer.reason:
-        return denied(f"{name} was not called: {answer.reason}.", reason=answer.reason)
-    return denied(f"{name} was not called: it was not allowed.")
+        return denied(f"{name} was not allowed: {answer.reason}", reason=answer.reason)
+    return denied(f"{name} was not allowed.")

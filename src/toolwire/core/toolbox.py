@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from .catalog import Catalog
 from .model import Call, Progress, Result
 
-Notify: TypeAlias = Callable[[Progress], Awaitable[None]]
+Notify: TypeAlias = Callable[[Progress], Coroutine[Any, Any, None]]
 """Takes each piece of progress, in order; awaiting it is the back-pressure."""
 
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, NewType, get_args, get_origin
 
-from pydantic import ConfigDict, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from toolwire.core.errors import DefinitionError
@@ -65,8 +65,6 @@ def type_adapter(annotation: Any, where: str, mode: Literal["validation", "seria
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(named, config=settings)
         adapter.json_schema(mode=mode)
-    except PydanticUndefinedAnnotation as error:
-        raise DefinitionError(f"{where} uses the type {error.name!r}, which is not defined: define it first.") from None
     except Exception as error:  # noqa: BLE001 - besides its own, pydantic raises whatever a constraint or a type raises
         raise DefinitionError(f"{where} is of the type {_shown(annotation)}, {_advice(error)}") from None
     return adapter

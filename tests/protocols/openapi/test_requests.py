@@ -27,7 +27,7 @@ TRAVERSALS = [
     "", ".", "..", "%2e", "%2e%2e", "%252e%252e", "%25252e%25252e", "../x", "..%2fx", "x/..", "x/../y", "..\\x",
     "x\\..", "%2e%2e%2f", "..;/x", "..;a=1", "%2e%2e%5c", "./x", "x/./y", ".%2e", "%2e.", "..%00", "\x00", "a\r\nb",
     "a\nb", "%0d%0aX: y", "%250d%250a", "\x7f", " ..", ".. ", "..%20/x", "a/%2e%2e/b", "%5c..%5c", "x%2f..%2f..",
-    "%2525252e%2525252e", [".."], {"..": ".."}, [], {}, None,
+    "%2525252e%2525252e", [".."], [], {}, None,
 ]  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def test_a_header_value_with_a_line_break_or_the_like_is_refused(value: object) 
 
 
 @pytest.mark.requirement("D-11")
-@pytest.mark.parametrize("value", ["a; b=c", "a b", 'a"b', "a\r\nb", "a\\b", "é", {"a;b": 1}])
+@pytest.mark.parametrize("value", ["a; b=c", "a b", 'a"b', "a\r\nb", "a\\b", "é", "a;b", "a; b", ["a; b=c"], {"a;b": 1}, {"a; b": 1}])
 def test_a_cookie_value_that_is_no_cookie_value_is_refused(value: object) -> None:
     problem = put(Parameter("session", Place.COOKIE, "cookie", explode=True), value)
     assert isinstance(problem, Problem)

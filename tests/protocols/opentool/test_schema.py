@@ -141,6 +141,13 @@ def test_references_that_multiply_are_cut_off() -> None:
     assert len(written) < 200_000
 
 
+def test_of_many_references_that_lead_nowhere_twenty_are_remembered() -> None:
+    walk = Walk({})
+    members = {f"p{number}": {"$ref": f"#/{number}"} for number in range(30)}
+    assert schema.read({"type": "object", "properties": members}, walk)["properties"] == {name: {} for name in members}
+    assert len(walk.cuts) == 20
+
+
 def test_a_long_enum_is_kept() -> None:
     exact = {"type": "integer", "enum": list(range(5_000))}
     assert small(exact) == schema.read(exact, Walk(None)) == exact

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolwire.core.catalog import Catalog
@@ -131,6 +131,21 @@ def test_the_five_definitions_of_the_rfc_are_read(find, vectors):
     assert tools["System.GetTimestamp@1.0.0"].input_schema == {"type": "object"}
 
 
+@pytest.mark.requirement("OTC-043")
+@pytest.mark.parametrize(
+    "odd",
+    [
+        7,
+        [],
+        {"authorization": 7, "secrets": {}},
+        {"authorization": [7, {}], "secrets": [{"id": 7}, {"id": ""}], "user_id": 1},
+    ],
+)
+def test_requirements_that_say_nothing_are_none(find, odd):
+    (tool,) = find({"items": [{"id": "T.a", "requirements": odd}]}).peer.catalog.tools
+    assert tool.requirements == Requirements()
+
+
 @pytest.mark.requirement("A-34", "OXP-005")
 def test_what_oxp_has_no_room_for_is_read_from_the_twin_in_tools(find):
     items = [{"id": "T.a@1.0.0", "input_schema": {}}, {"id": "T.b@1.0.0", "input_schema": {}}, {"id": "T.c@1.0.0"}]
@@ -243,6 +258,7 @@ tools = st.builds(
 
 @pytest.mark.requirement("A-34", "OTC-001", "OTC-013")
 @pytest.mark.parametrize("path", ["/tools", "/uts/tools"])
+@settings(deadline=None, max_examples=30)
 @given(made=st.lists(tools, min_size=1, max_size=4, unique_by=lambda tool: tool.id))
 def test_a_catalog_that_was_served_is_found_again(path, made):
     try:
@@ -265,15 +281,17 @@ inner_names = ["input_schema", "inputSchema", "output_schema", "output", "parame
 names = lists | st.sampled_from([*inner_names, "requirements", "authorization", "secrets", "oauth2", "scopes"])
 leaves = st.none() | st.booleans() | st.integers() | st.sampled_from(["T.a@1.0.0", "T.a", "@", ".", "1.0.0", "value"])
 documents = st.recursive(
-    leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=6), max_leaves=40
+    leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=6), max_leaves=20
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(documents | st.lists(st.dictionaries(names, documents, max_size=6)).map(lambda items: {"items": items}))
 def test_any_data_is_a_listing_or_a_problem(data):
     assert isinstance(document.read(data, "h"), document.Listing | Problem)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200), st.integers(100, 599))
 def test_any_response_ends_the_search(body, status):
     flow = CODEC.find("http://h")
@@ -282,6 +300,7 @@ def test_any_response_ends_the_search(body, status):
         flow.send(Response(status, (), body))
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_as_url_ends_in_one_look(url):
     flow = CODEC.find(url)

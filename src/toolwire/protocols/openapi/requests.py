@@ -96,7 +96,8 @@ class _Parts(NamedTuple):
 def _parts(plan: Plan, arguments: Mapping[str, Json]) -> _Parts:
     parts = _Parts({}, [], [], [], {})
     for argument, parameter in plan.parameters:
-        text = parameters.write(parameter, arguments[argument]) if argument in arguments else ""
+        value = arguments.get(argument)
+        text = parameters.write(parameter, value) if argument in arguments else ""
         if parameter.place is Place.PATH:
             parts.path[parameter.name] = argument, text
         elif not text:
@@ -104,7 +105,7 @@ def _parts(plan: Plan, arguments: Mapping[str, Json]) -> _Parts:
         elif parameter.place is Place.QUERY:
             parts.query.append(text)
         elif parameter.place is Place.COOKIE:
-            _cookie(parts, argument, text)
+            _cookie(parts, argument, text, whole=parameter.style != "cookie" or b";" not in jsontext.write(value))
         elif _HEADER_VALUE.fullmatch(text) is None:
             parts.errors[argument] = "cannot be sent in a header: it may only hold visible ASCII characters"
         else:
@@ -112,8 +113,9 @@ def _parts(plan: Plan, arguments: Mapping[str, Json]) -> _Parts:
     return parts
 
 
-def _cookie(parts: _Parts, argument: str, text: str) -> None:
-    if _COOKIES.fullmatch(text) is None:
+def _cookie(parts: _Parts, argument: str, text: str, *, whole: bool) -> None:
+    """Add a cookie; ``whole`` says that no item of it could start another."""
+    if not whole or _COOKIES.fullmatch(text) is None:
         parts.errors[argument] = "cannot be sent in a cookie: it holds a space, a quote, a semicolon or the like"
     else:
         parts.cookies.append(text)

@@ -21,8 +21,8 @@ from .document import Document
 
 _ACCEPT = ((b"accept", b"application/json"),)
 _POST = (*JSON, *_ACCEPT)
+_NO_DOCUMENT = Document(Catalog(), {}, ())
 _OWN_PATHS = ("version", "load", "call", "streamCall")
-_KEY = "needs a key"
 _STATUS_KINDS = {
     403: Kind.FORBIDDEN,
     404: Kind.NOT_FOUND,
@@ -91,9 +91,10 @@ def endpoint(url: str) -> str:
 
 
 def _version(response: Response | Problem) -> _Seen:
-    if refusal := _refusal(response):
-        return _Seen(good=False, text=refusal)
-    match quirks.mend(_data(response), quirks.VERSION):
+    data = _body(response)
+    if isinstance(data, Problem):
+        return _Seen(good=False, text=data.message)
+    match quirks.mend(data, quirks.VERSION):
         case {"version": str(version)}:
             return _Seen(good=True, text=f"an OpenTool server, version {version[:40]!r}")
         case _:
@@ -104,24 +105,21 @@ def _load(response: Response | Problem) -> Document | Problem:
     """Return the document of a server; an empty one where it says that it has none. [C-5, A-21, OTRPC-017]"""
     if isinstance(response, Response) and response.status in (404, 501):
         return _NO_DOCUMENT
-    if refusal := _refusal(response):
-        return Problem(kind=Kind.BAD_ANSWER, message=refusal)
-    data = quirks.mend(_data(response), quirks.DOCUMENT)
+    data = quirks.mend(_body(response), quirks.DOCUMENT)
     if isinstance(data, Problem):
         return data
     return document.read(data) if data != {} else _NO_DOCUMENT
 
 
-_NO_DOCUMENT = Document(Catalog(), {}, ())
-
-
-def _refusal(response: Response | Problem) -> str:
-    """Return why ``response`` holds nothing to read, or ``""``."""
+def _body(response: Response | Problem) -> Json | Problem:
+    """Return the JSON a probe brought, or a Problem that says in a few words why there is none."""
     if isinstance(response, Problem):
-        return response.message
+        return response
     if response.status in (401, 403):
-        return _KEY
-    return "" if 200 <= response.status < 300 else f"answered with status {response.status}"
+        return Problem(kind=Kind.UNAUTHORIZED, message="needs a key")
+    if not 200 <= response.status < 300:
+        return Problem(kind=Kind.BAD_ANSWER, message=f"answered with status {response.status}")
+    return _data(response)
 
 
 def _summary(loaded: Document) -> str:
@@ -168,10 +166,8 @@ def _retry_after_ms(response: Response) -> int | None:
     return int(seconds) * 1000 if seconds.isascii() and seconds.isdigit() and len(seconds) <= 6 else None
 
 
-def _data(response: Response | Problem) -> Json | Problem:
+def _data(response: Response) -> Json | Problem:
     """Return the JSON of a body, None for an empty one."""
-    if isinstance(response, Problem):
-        return response
     return jsontext.read(response.body) if response.body.strip() else None
 
 

@@ -1,0 +1,183 @@
+"""What a hostile or broken client may send to the real process: it is refused early, in JSON, and costs no memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import json
+from collections.abc import Callable
+
+import pytest
+
+from .calls import CALLS, PATHS
+from .peer import HANG, Answer, Running, dial, message
+
+Start = Callable[..., Running]
+
+MIB = 1 << 20
+MORE_KIB = 20 * 1024
+"""How much more memory the server may have after everything hostile was tried, in KiB."""
+
+BODIES: dict[str, bytes] = {
+    "objects 10,000 deep": b'{"a":' * 10_000 + b"1" + b"}" * 10_000,
+    "arrays 10,000 deep": b"[" * 10_000 + b"]" * 10_000,
+    "arrays without an end": b"[" * 500_000,
+    "an integer of 10,000 digits": b'{"id":' + b"9" * 10_000 + b"}",
+    "NaN": b'{"id":NaN}',
+    "infinity": b'{"id":-Infinity}',
+    "a number beyond all": b'{"id":1e999}',
+    "a lone surrogate": b'{"id":"\\ud800"}',
+    "a lone surrogate in a name": b'{"\\udfff":1}',
+    "bytes that are not UTF-8": b'{"id":"\xff\xfe"}',
+    "overlong UTF-8": b'{"id":"\xc0\xaf"}',
+    "UTF-16": '{"id":1}'.encode("utf-16"),
+    "many names": b"{" + b",".join(b'"%d":0' % n for n in range(90_000)) + b"}",
+    "the same name many times": b"{" + b'"id":0,' * 140_000 + b'"id":1}',
+    "nothing": b" ",
+    "two texts": b"{}{}",
+    "a NUL": b"{}\x00",
+}
+
+
+def is_refused(answer: Answer, *statuses: int) -> bool:
+    kind = answer.headers["content-type"].partition(";")[0]
+    return answer.status in (statuses or range(400, 500)) and kind.endswith("json") and bool(json.loads(answer.body))
+
+
+async def alive(server: Running) -> None:
+    for call in CALLS.values():
+        async with dial(server) as peer:
+            assert b"42042" in (await peer.ask(call("add", {"a": 42_000, "b": 42}))).body
+
+
+@pytest.mark.requirement("R10", "D-34", "D-16")
+def test_hostile_bodies_are_refused_and_forgotten(start: Start) -> None:
+    async def story() -> None:
+        server = start()
+        await alive(server)
+        before = server.memory
+        for path in PATHS:
+            for name, body in BODIES.items():
+                async with dial(server) as peer:
+                    answer = await peer.ask(message("POST", path, body))
+                    assert is_refused(answer), (path, name, answer)
+        await alive(server)
+        assert server.memory - before <= MORE_KIB
+        assert server.errors == ""
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R10", "D-14")
+@pytest.mark.parametrize("encoding", [b"gzip", b"gzip, gzip", b"br", b"x" * 1_000])
+def test_a_compressed_body_is_not_opened(start: Start, encoding: bytes) -> None:
+    async def story() -> None:
+        server = start()
+        await alive(server)
+        before = server.memory
+        bomb = gzip.compress(bytes(200 * MIB), compresslevel=9)
+        assert len(bomb) < MIB
+        for path in PATHS:
+            async with dial(server) as peer:
+                answer = await peer.ask(message("POST", path, bomb, b"content-encoding: " + encoding))
+                assert is_refused(answer), (path, answer)
+        assert server.memory - before <= MORE_KIB
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R10")
+def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_sent(start: Start) -> None:
+    async def story() -> None:
+        server = start()
+        for path in PATHS:
+            for length in (b"300000000", b"9" * 19):
+                async with dial(server) as peer:
+                    fields = (b"content-type: application/json", b"content-length: " + length)
+                    answer = await peer.ask(message("POST", path, b"", *fields))
+                    assert is_refused(answer, 413), (path, answer)
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R10")
+@pytest.mark.parametrize("chunked", [True, False])
+def test_three_hundred_megabytes_are_refused_after_the_first(start: Start, chunked: bool) -> None:
+    async def story() -> None:
+        server = start()
+        await alive(server)
+        before = server.memory
+        piece = b"10000\r\n" + bytes(65_536) + b"\r\n" if chunked else bytes(65_536)
+        framing = b"transfer-encoding: chunked" if chunked else b"content-length: 314572800"
+        async with dial(server) as peer:
+            peer.writer.write(message("POST", "/tools/call", b"", b"content-type: application/json", framing))
+            answer = asyncio.create_task(peer.answer())
+            with contextlib.suppress(ConnectionError):
+                for _ in range(4_800):
+                    peer.writer.write(piece)
+                    await peer.writer.drain()
+            assert is_refused(await answer, 413)
+        assert server.memory - before <= MORE_KIB
+        await alive(server)
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R10")
+def test_a_large_head_is_refused_by_the_process_as_well(start: Start) -> None:
+    async def story() -> None:
+        server = start()
+        for field in (b"x: " + b"a" * 200_000, b"\r\n".join(b"x-%d: 1" % n for n in range(2_000))):
+            async with dial(server) as peer:
+                assert is_refused(await peer.ask(message("GET", "/tools", b"", field)), 431)
+        await alive(server)
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R9")
+def test_six_hundred_slow_connections_do_not_keep_others_from_being_served(start: Start) -> None:
+    async def story() -> None:
+        server = start(deadlines={"head_s": 1.0, "idle_s": 1}, limits={"body_s": 1.0})
+        done = asyncio.Event()
+        answered = 0
+
+        async def healthy(protocol: str) -> None:
+            nonlocal answered
+            async with dial(server) as peer:
+                while not done.is_set():
+                    assert b"42042" in (await peer.ask(CALLS[protocol]("add", {"a": 42_000, "b": 42}))).body
+                    answered += 1
+                    await asyncio.sleep(0.005)  # a pace, so that the slow ones get their turn on this loop
+
+        async def slow(data: bytes) -> None:
+            async with dial(server) as peer:
+                peer.writer.write(data)
+                trickle = asyncio.create_task(trickling(peer.writer))
+                assert await peer.closed()
+                trickle.cancel()
+
+        async def trickling(writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(ConnectionError):
+                while True:
+                    await asyncio.sleep(0.2)
+                    writer.write(b"x")
+
+        body = message("POST", "/tools/call", b"{}" * 100)[:-150]
+        head = message("GET", "/tools")[:-2]
+        loads = [asyncio.create_task(healthy(protocol)) for protocol in CALLS]
+        async with asyncio.timeout(HANG):
+            silent = [silence(server) for _ in range(200)]
+            await asyncio.gather(*silent, *(slow(data) for data in [head, body] * 200))
+        done.set()
+        await asyncio.gather(*loads)
+        assert answered > len(loads)
+        assert server.errors == ""
+
+    asyncio.run(story())
+
+
+async def silence(server: Running) -> None:
+    async with dial(server) as peer:
+        assert await peer.closed()

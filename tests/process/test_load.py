@@ -1,0 +1,148 @@
+"""The real process under more than it can take: what it takes on it finishes, the rest is told to come back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from .calls import CALLS, oxp
+from .peer import HANG, Answer, Gone, Peer, Running, dial, get
+
+Start = Callable[..., Running]
+
+
+def is_refusal(answer: Answer) -> bool:
+    """Return whether ``answer`` is a 503 in JSON that says when to come back."""
+    return (
+        answer.status == 503
+        and int(answer.headers["retry-after"]) >= 1
+        and "did not run" in json.dumps(answer.json)
+        and answer.headers["content-type"].endswith("json")
+    )
+
+
+async def count(server: Running) -> int:
+    """Return how many slow calls the server has begun."""
+    async with dial(server) as peer:
+        return int((await peer.ask(oxp("count", {}))).json["result"]["value"])
+
+
+@pytest.mark.requirement("R1", "D-34")
+def test_ten_times_too_many_calls_are_done_or_refused_and_nothing_else(start: Start) -> None:
+    async def story() -> None:
+        server = start(limits={"running": 8})
+        seen: Counter[tuple[str, str]] = Counter()
+
+        async def insist(protocol: str) -> None:
+            request = CALLS[protocol]("wait", {"seconds": 0.03125})
+            async with dial(server) as peer:
+                for _ in range(25):
+                    answer = await peer.ask(request)
+                    if answer.status == 200:
+                        assert b"0.03125" in answer.body
+                        seen[protocol, "done"] += 1
+                    else:
+                        assert is_refusal(answer)
+                        seen[protocol, "refused"] += 1
+
+        await asyncio.gather(*(insist(protocol) for protocol in CALLS for _ in range(16)))
+        assert sum(seen.values()) == 16 * len(CALLS) * 25
+        done = sum(number for (_, what), number in seen.items() if what == "done")
+        assert await count(server) == done
+        assert done >= 8
+        assert sum(seen.values()) > done
+        for call in CALLS.values():
+            async with dial(server) as peer:
+                assert b"42042" in (await peer.ask(call("add", {"a": 42_000, "b": 42}))).body
+        assert server.errors == ""
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R1")
+def test_health_is_answered_while_calls_are_refused(start: Start) -> None:
+    async def story() -> None:
+        server = start(limits={"running": 1})
+        async with dial(server) as peer:
+            slow = asyncio.create_task(peer.ask(oxp("wait", {"seconds": 1.0})))
+            async with dial(server) as other, asyncio.timeout(HANG):
+                while (await other.ask(oxp("add", {"a": 1, "b": 2}))).status != 503:
+                    pass
+            assert (await get(server, "/health")).status == 200
+            assert (await slow).status == 200
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R15")
+def test_no_call_is_lost_when_the_server_is_stopped_under_load(start: Start) -> None:
+    async def story() -> None:
+        server = start()
+        asked = asyncio.Event()
+        seen: Counter[str] = Counter()
+
+        async def load(protocol: str, number: int) -> None:
+            for _ in range(100_000):
+                before = not asked.is_set()
+                try:
+                    async with dial(server) as peer:
+                        await some_calls(peer, protocol, number)
+                except (Gone, ConnectionError):
+                    assert not before, "a call from before the stop was dropped"
+                    return
+
+        async def some_calls(peer: Peer, protocol: str, number: int) -> None:
+            for a in range(50):
+                before = not asked.is_set()
+                answer = await peer.ask(CALLS[protocol]("add", {"a": a * 1_000_000, "b": number}))
+                assert is_refusal(answer) or str(a * 1_000_000 + number).encode() in answer.body
+                seen[f"{'before' if before else 'after'} {answer.status}"] += 1
+                if answer.headers.get("connection") == "close":
+                    return
+
+        async with AsyncExitStack() as stack:
+            peers = [await stack.enter_async_context(dial(server)) for _ in range(40)]
+            slow = [
+                asyncio.create_task(peer.ask(call("wait", {"seconds": 1.5})))
+                for peer, call in zip(peers, [*CALLS.values()] * 8, strict=True)
+            ]
+            loads = [asyncio.create_task(load(protocol, number)) for number in range(2) for protocol in CALLS]
+            async with asyncio.timeout(HANG):
+                while await count(server) < len(slow):
+                    pass
+            asked.set()
+            server.signal()
+            async with asyncio.timeout(HANG):
+                while (await get(server, "/health")).status == 200:
+                    pass
+            assert (await get(server, "/health")).status == 503
+            answers = await asyncio.gather(*slow)
+            assert all(answer.status == 200 and b"1.5" in answer.body for answer in answers)
+            await asyncio.gather(*loads)
+        assert await server.ended() == 0
+        assert seen["before 200"]
+        assert seen["after 503"]
+        assert server.errors == ""
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R15")
+def test_a_tool_that_will_not_return_does_not_keep_the_process(start: Start) -> None:
+    async def story() -> None:
+        server = start(deadlines={"grace_s": 1.1, "drain_s": 0.1})
+        async with dial(server) as peer:
+            call = asyncio.create_task(peer.ask(oxp("block", {"seconds": 3_600.0})))
+            async with dial(server) as other:
+                assert (await other.ask(oxp("add", {"a": 1, "b": 2}))).status == 200
+            server.signal()
+            assert await server.ended() in {0, 1}
+            await asyncio.gather(call, return_exceptions=True)
+        assert "Traceback" not in server.errors
+
+    asyncio.run(story())
