@@ -26,8 +26,13 @@ class Seen:
     """One request as it came over the wire."""
 
     line: str
-    headers: dict[str, str]
-    body: bytes
+    fields: list[tuple[str, str]]
+    body: bytes = b""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header fields by name in lower case; of several the last."""
+        return dict(self.fields)
 
 
 Answer = Callable[[Seen], Iterable[bytes]]
@@ -104,10 +109,12 @@ class Listener:
                 return None
         head, _, body = data.partition(b"\r\n\r\n")
         line, *rest = head.decode("latin-1").split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in rest)}
-        while len(body) < int(headers.get("content-length", 0)):
+        pairs = (field.partition(":") for field in rest)
+        seen = Seen(line, [(name.lower(), value.strip()) for name, _, value in pairs])
+        while len(body) < int(seen.headers.get("content-length", 0)):
             body += connection.recv(65536)
-        return Seen(line, headers, body)
+        seen.body = body
+        return seen
 
 
 def write_response(body: bytes = b"{}", *fields: str, status: str = "200 OK") -> bytes:

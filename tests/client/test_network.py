@@ -33,7 +33,7 @@ def test_a_request_arrives_as_it_was_made(listen: Any, open_door: Any, said: Any
     [seen] = listener.requests
     assert seen.line == "POST /tools/call?a=%20b HTTP/1.1"
     assert seen.body == b'{"a":1}'
-    assert seen.headers["x-call"] == "8"
+    assert [value for name, value in seen.fields if name == "x-call"] == ["7", "8"]
     assert seen.headers["user-agent"] == "toolwire/0.1"
     assert (answer.status, answer.body) == (201, b'{"result":3}')
     assert [value for name, value in answer.headers if name == b"x-trace"] == [b"1", b"2"]
@@ -222,7 +222,7 @@ def test_a_credential_takes_the_place_of_what_the_request_says(listen: Any, open
     door = open_door(credentials=credentials(listener.origin, "X-Api-Key"))
     door.send(Request("GET", listener.origin, ((b"x-api-key", b"from the model"), (b"x-other", b"1"))))
     [seen] = listener.requests
-    assert seen.headers["x-api-key"] == "Bearer tops3cret"
+    assert [value for name, value in seen.fields if name == "x-api-key"] == ["Bearer tops3cret"]
     assert seen.headers["x-other"] == "1"
 
 

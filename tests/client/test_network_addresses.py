@@ -277,3 +277,10 @@ def test_a_server_that_is_gone_is_looked_up_anew() -> None:
         with pytest.raises(StopIteration):
             steps.send(gone)
     assert lookups == 2
+
+
+def test_any_number_of_origins_may_be_visited() -> None:
+    exchange = Exchange(limits=Limits())
+    for number in range(600):
+        assert hops(exchange, f"https://site{number}.example/", lambda: ["8.8.8.8"]) == ["8.8.8.8"]
+    assert len(exchange._pins) <= 256

@@ -6,6 +6,7 @@ import datetime
 import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from pyreqwest.exceptions import BuilderError
 
+from toolwire.client.failures import failure
+from toolwire.client.limits import Limits
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 
@@ -61,6 +65,25 @@ def test_a_name_that_is_not_found(open_door: Any, error: Exception) -> None:
 def test_a_name_without_an_address(open_door: Any) -> None:
     answer = open_door(resolve=lambda host, port: []).send(Request("GET", "https://nowhere.example/?key=hidden"))
     check(answer, "https://nowhere.example", Kind.UNREACHABLE, "dns", sent=False)
+
+
+def test_a_server_that_takes_no_more_connections(open_door: Any) -> None:
+    """Its queue is full: the system does not answer the next knock at all."""
+    with ExitStack() as ending:
+        server = ending.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(8):
+            waiting = ending.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(server.getsockname())
+        origin = f"http://127.0.0.1:{server.getsockname()[1]}"
+        answer = open_door(limits=Limits(connect_s=0.2)).send(Request("GET", f"{origin}/?key=hidden"))
+    check(answer, origin, Kind.UNREACHABLE, "timeout", sent=False)
+
+
+def test_what_the_http_library_cannot_build_is_the_requests_fault() -> None:
+    problem = failure(BuilderError("http://a.example/?key=hidden", {"causes": None}), "http://a.example")
+    assert (problem.kind, problem.details) == (Kind.MALFORMED, {"reason": "request", "sent": False})
+    assert "hidden" not in repr(problem)
 
 
 def test_the_systems_own_resolver_is_the_usual_one(listen: Any, open_door: Any) -> None:

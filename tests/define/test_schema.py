@@ -198,6 +198,11 @@ class Untold(TypedDict):
     x: int
 
 
+@dataclass
+class Holder:
+    held: Untold
+
+
 class Loose(BaseModel):
     other: "Nowhere"  # type: ignore[name-defined]  # noqa: F821 - what is tested
 
@@ -232,8 +237,8 @@ def test_a_type_that_cannot_be_described_is_refused(annotation: Any, sentence: s
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic takes it there")
-def test_a_typed_dict_of_the_standard_library_is_refused_with_where_to_get_one() -> None:
-    def use(a: Untold) -> None: ...
+def test_a_typed_dict_of_the_standard_library_inside_a_dataclass_is_refused_with_where_to_get_one() -> None:
+    def use(a: Holder) -> None: ...
 
     assert refusal(use).endswith(
         "is of the type Untold, which must come from typing_extensions before Python 3.12: import TypedDict from there."

@@ -35,5 +35,6 @@ def _drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO
         table.add_column(Text(column.upper()), overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))  # Text, so that nothing in it is read as markup
-    Console(file=stream, no_color=not coloured(stream), markup=False, emoji=False, highlight=False).print(table)
+    colours = "auto" if coloured(stream) else None  # None is plain: rich's own no_color still writes bold
+    Console(file=stream, color_system=colours, markup=False, emoji=False, highlight=False).print(table)
     return True

@@ -11,7 +11,6 @@ from pyreqwest.exceptions import (
     BuilderError,
     DecodeError,
     DetailedPyreqwestError,
-    PyreqwestError,
     RequestTimeoutError,
 )
 
@@ -43,9 +42,9 @@ def too_slow(origin: str, *, sent: bool) -> Problem:
     return unreachable(f"{origin} did not answer in time.", "timeout", sent=sent)
 
 
-def failure(error: PyreqwestError, origin: str) -> Problem:
+def failure(error: DetailedPyreqwestError, origin: str) -> Problem:
     """Return ``error`` as a Problem. Its own text is not passed on: that holds the whole URL."""
-    causes = _causes(error)
+    causes = [cause["message"] for cause in error.details["causes"] or ()]
     if isinstance(error, BuilderError):
         return malformed("The request cannot be put into HTTP: check its URL and headers.")
     if "client error (Connect)" in causes:
@@ -59,16 +58,10 @@ def failure(error: PyreqwestError, origin: str) -> Problem:
     return unreachable(f"{origin} closed the connection before its answer was complete.", "closed", sent=True)
 
 
-def _no_connection(error: PyreqwestError, origin: str, causes: list[str]) -> Problem:
+def _no_connection(error: DetailedPyreqwestError, origin: str, causes: list[str]) -> Problem:
     if isinstance(error, RequestTimeoutError):
         return too_slow(origin, sent=False)
     if "tcp connect error" in causes:
         return unreachable(f"{origin} does not take connections: is the server running there?", "refused", sent=False)
     text = f"{origin} could not be reached safely: its TLS certificate or handshake is not valid."
     return unreachable(text, "tls", sent=False)
-
-
-def _causes(error: PyreqwestError) -> list[str]:
-    if not isinstance(error, DetailedPyreqwestError):
-        return []
-    return [cause["message"] for cause in error.details["causes"] or ()]

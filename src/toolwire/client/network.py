@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TypeAlias, TypeVar
 
 from pyreqwest.client import Client, ClientBuilder, SyncClient, SyncClientBuilder
-from pyreqwest.exceptions import PyreqwestError
+from pyreqwest.exceptions import DetailedPyreqwestError
 from pyreqwest.http import HeaderMap
 from pyreqwest.request import RequestBuilder, SyncRequestBuilder
 
@@ -99,7 +99,7 @@ class Network:
                         return incoming.whole()
                     problem = incoming.take(bytes(piece))
                 return problem
-        except PyreqwestError as error:
+        except DetailedPyreqwestError as error:
             return failure(error, hop.target.origin)
 
     def _client(self, hop: Hop) -> Client:
@@ -164,7 +164,7 @@ class SyncNetwork:
                         return incoming.whole()
                     problem = incoming.take(bytes(piece))
                 return problem
-        except PyreqwestError as error:
+        except DetailedPyreqwestError as error:
             return failure(error, hop.target.origin)
 
     def _client(self, hop: Hop) -> SyncClient:

@@ -11,6 +11,7 @@ from .model import Kind, Problem, Tool
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _REFERENCE = re.compile(r"(?P<name>[^@]+)(?:@(?P<version>\d+|\d+\.\d+\.\d+))?", re.ASCII)
 
 
@@ -20,8 +21,8 @@ def identifier(title: str) -> str:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return ``version`` as numbers to compare by; what is not a number counts as 0. [A-38]"""
-    return tuple(int(part) if part.isascii() and part.isdigit() else 0 for part in version.split("."))
+    """Return ``version`` as numbers to compare by; what is not a number, or has over 18 digits, counts as 0. [A-38]"""
+    return tuple(int(part) if _NUMBER.fullmatch(part) else 0 for part in version.split("."))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

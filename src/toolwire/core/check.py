@@ -69,6 +69,6 @@ def review(call: Call, checks: Sequence[Check]) -> Verdict:
     """Return the first verdict that is not Allow, or ``ALLOW``. The order of ``checks`` is the order of refusal."""
     for check in checks:
         verdict = check(call)
-        if verdict is not ALLOW:
+        if verdict is not ALLOW and not isinstance(verdict, Allow):
             return verdict
     return ALLOW

@@ -29,6 +29,8 @@ from typing import Any, TypeAlias
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Context
 
+from .typeddicts import readable
+
 MISSING: Any = inspect.Parameter.empty
 """Stands for a default that is not there; ``None`` is a default like any other."""
 
@@ -158,6 +160,7 @@ def _hints(function: Any, names: Names, where: str) -> dict[str, Any]:
         ) from None
     except Exception as error:  # noqa: BLE001 - an annotation in quotes may run any expression
         raise DefinitionError(f"{where} has an annotation that cannot be evaluated: {error}.") from None
+    hints = {name: readable(hint) for name, hint in hints.items()}
     return {**hints, "return": function} if inspect.isclass(function) else hints
 
 

@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import NoReturn
 
 import orjson
@@ -20,11 +21,13 @@ from toolwire.core.http import Request, header
 from toolwire.core.model import Json, Kind, Problem
 
 MAX_DEPTH = 200
+MAX_DIGITS = 4_300
 
 _DIGITS_ALIKE = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
 _LONG_NUMBER = b"0" * 18
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)  # possessive: linear on any bytes
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # as signed bytes: one level down, one level up
 _JSON_TYPES = ("application/json", "text/json")
 
 
@@ -59,6 +62,7 @@ def write(data: Json) -> bytes:
 
     Raises:
         TypeError: something in ``data`` is not JSON data.
+        ValueError: a text in ``data`` holds half a surrogate pair, or a number is not finite.
     """
     try:
         return orjson.dumps(data)
@@ -84,17 +88,12 @@ def kind_of(data: Json) -> str:
 
 
 def _too_deep(text: bytes) -> bool:
-    brackets = _STRING.sub(b"", text).translate(None, _NOT_BRACKETS)
-    for _ in range(MAX_DEPTH):
-        inner = brackets.replace(b"[]", b"").replace(b"{}", b"")
-        if len(inner) == len(brackets):
-            return False  # nothing left, or unbalanced: the parser says where
-        brackets = inner
-    return len(brackets) > 0
+    steps = _STRING.sub(b"", text).translate(_STEPS, _NOT_BRACKETS)
+    return max(accumulate(memoryview(steps).cast("b")), default=0) > MAX_DEPTH
 
 
 def _read_exact(text: bytes) -> Json:
-    data = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+    data = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole)
     json.dumps(data, ensure_ascii=False).encode()  # raises on a lone surrogate, which the decoder lets through
     return data
 
@@ -104,6 +103,12 @@ def _finite(text: str) -> float:
     if math.isinf(number):
         raise ValueError("a number is too large")
     return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"a number has more than {MAX_DIGITS:,} digits")
+    return int(text)
 
 
 def _refuse_constant(name: str) -> NoReturn:

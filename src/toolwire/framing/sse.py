@@ -36,19 +36,20 @@ class Decoder:
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """Yield each event that ``chunk`` completes, in order."""
-        if self._after_cr and chunk:
+        if not chunk:
+            return
+        if self._after_cr:
             chunk = chunk.removeprefix(b"\n")
-            self._after_cr = False
         self._after_cr = chunk.endswith(b"\r")
         text = self._pending + chunk
         lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         self._pending = lines.pop()
-        if self._size + len(self._pending) > MAX_EVENT:
-            raise ValueError(f"an event is larger than {MAX_EVENT} bytes")
         for line in lines:
             event = self._line(line)
             if event is not None:
                 yield event
+        if self._size + len(self._pending) > MAX_EVENT:
+            raise ValueError(f"an event is larger than {MAX_EVENT} bytes")
 
     def _line(self, line: bytes) -> Event | None:
         if not line:

@@ -143,7 +143,7 @@ class App:
             if isinstance(result, Problem) and result.kind not in AFTER_START and not opened:
                 await wire.respond(streaming.refuse(result))
             else:
-                await write(streaming.closing(result, duration))
+                await write(_closing(streaming, result, duration))
                 await wire.send({"type": "http.response.body", "body": b""})
             group.cancel_scope.cancel()
 
@@ -163,9 +163,19 @@ def _said(pending: Pending, result: Result, duration: float) -> Response:
     try:
         return pending.reply(result, duration)
     except (TypeError, ValueError):  # somebody's Toolbox gave a value that is not JSON data
-        _log.exception("the result of %s in call %s cannot be written", pending.call.tool.id, pending.call.call_id)
-        problem = Problem(kind=Kind.INTERNAL, message="The tool's result cannot be written as JSON.")
-        return pending.reply(problem, duration)
+        return pending.reply(_unwritable(pending.call), duration)
+
+
+def _closing(streaming: Streaming, result: Result, duration: float) -> bytes:
+    try:
+        return streaming.closing(result, duration)
+    except (TypeError, ValueError):
+        return streaming.closing(_unwritable(streaming.call), duration)
+
+
+def _unwritable(call: Call) -> Problem:
+    _log.exception("the result of %s in call %s cannot be written", call.tool.id, call.call_id)
+    return Problem(kind=Kind.INTERNAL, message="The tool's result cannot be written as JSON.")
 
 
 def _owned(call: Call, principal: str) -> Call:

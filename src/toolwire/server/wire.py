@@ -34,8 +34,9 @@ class Wire(NamedTuple):
     async def respond(self, response: Response) -> None:
         """Send ``response`` whole; to HEAD, without its body."""
         status, headers, body = response
-        length = (b"content-length", b"%d" % len(body))
-        await self.send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+        if status != 304:  # which would have to give the length of what it does not send
+            headers = [*headers, (b"content-length", b"%d" % len(body))]
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": b"" if self.scope["method"] == "HEAD" else body})
 
     async def body(self, fields: Mapping[bytes, bytes], limits: Limits, watch: Watch) -> bytes | Problem:
@@ -64,6 +65,8 @@ class Wire(NamedTuple):
                 chunks.append(message.get("body", b""))
                 size += len(chunks[-1])
             body = b"".join(chunks)
+        if message["type"] == "http.disconnect":
+            return Problem(kind=Kind.MALFORMED, message="The body ended before it was whole.")
         return body if len(body) <= limits.body_bytes else _too_large(limits)
 
 

@@ -94,7 +94,9 @@ def test_a_header_value_with_a_line_break_or_the_like_is_refused(value: object) 
 
 
 @pytest.mark.requirement("D-11")
-@pytest.mark.parametrize("value", ["a; b=c", "a b", 'a"b', "a\r\nb", "a\\b", "é", "a;b", "a; b", ["a; b=c"], {"a;b": 1}, {"a; b": 1}])
+@pytest.mark.parametrize(
+    "value", ["a; b=c", "a b", 'a"b', "a\r\nb", "a\\b", "é", "a;b", "a; b", ["a; b=c"], {"a;b": 1}, {"a; b": 1}]
+)
 def test_a_cookie_value_that_is_no_cookie_value_is_refused(value: object) -> None:
     problem = put(Parameter("session", Place.COOKIE, "cookie", explode=True), value)
     assert isinstance(problem, Problem)

@@ -168,7 +168,8 @@ def _text(value: Json) -> str:
         return value
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
-    return jsontext.write(value).decode()
+    text = jsontext.write(value).decode()
+    return text.replace("e+", "e") if isinstance(value, float) else text
 
 
 def _compact(value: Json) -> str:

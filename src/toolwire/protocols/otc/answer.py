@@ -40,30 +40,29 @@ _KINDS = {
 }
 _WORDS = frozenset(Kind)
 
-Shape: TypeAlias = Callable[[str, dict[str, Json]], dict[str, Json]]
-"""Puts ``$schema`` and the outcome of a call together."""
+Members: TypeAlias = dict[str, Json]
+Shape: TypeAlias = Callable[[str, Members, Members], Members]
+"""Puts together ``$schema``, the facts about a call, and its end: the member ``value`` or ``error``."""
 
 
-def in_output(schema: str, outcome: dict[str, Json]) -> dict[str, Json]:
-    """The RFC: value or error under ``output``. [S-11, OTC-038]"""
-    said = "value" if "value" in outcome else "error"
-    output = {said: outcome.pop(said)}
-    return {"$schema": schema, **outcome, "output": output}
+def in_output(schema: str, facts: Members, end: Members) -> Members:
+    """The RFC: the end under ``output``. [S-11, OTC-038]"""
+    return {"$schema": schema, **facts, "output": end}
 
 
-def in_result(schema: str, outcome: dict[str, Json]) -> dict[str, Json]:
+def in_result(schema: str, facts: Members, end: Members) -> Members:
     """OXP: everything under ``result``. [OXP-002]"""
-    return {"$schema": schema, "result": outcome}
+    return {"$schema": schema, "result": {**facts, **end}}
 
 
-def flat(schema: str, outcome: dict[str, Json]) -> dict[str, Json]:
+def flat(schema: str, facts: Members, end: Members) -> Members:
     """universal-tool: everything at the top. [A-33]"""
-    return {"$schema": schema, **outcome}
+    return {"$schema": schema, **facts, **end}
 
 
-def both(schema: str, outcome: dict[str, Json]) -> dict[str, Json]:
-    """OXP and universal-tool in one body, for names that both of them use. [S-10]"""
-    return {"$schema": schema, **outcome, "result": outcome}
+def both(schema: str, facts: Members, end: Members) -> Members:
+    """OXP and universal-tool in one body, for the names that both of them use. [S-10]"""
+    return {"$schema": schema, **facts, **end, "result": {**facts, **end}}
 
 
 def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms: float) -> Response:
@@ -73,21 +72,20 @@ def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms
         TypeError: the value is not JSON data.
         ValueError: the value is not JSON data: NaN, or half a character.
     """
+    facts: Members = {"call_id": call_id, "success": result.ok, "duration": round(duration_ms)}
     if not isinstance(result, Problem):
-        outcome = {"call_id": call_id, "success": True, "duration": round(duration_ms), "value": result.value}
-        return Response(200, JSON, write(shape(schema, outcome)))
+        return Response(200, JSON, write(shape(schema, facts, {"value": result.value})))
     if STATUS[result.kind] != 200:
         return refuse(result, schema)
     error = {"message": result.message or "The tool failed.", "can_retry": result.can_retry, **_more(result)}
-    outcome = {"call_id": call_id, "success": False, "duration": round(duration_ms), "error": error}
-    return Response(200, FINAL, write(shape(schema, outcome)))
+    return Response(200, FINAL, write(shape(schema, facts, {"error": error})))
 
 
 def refuse(problem: Problem, schema: str) -> Response:
     """Return the response to a call that was not started, or to no call at all. [OTC-040, OTC-044]"""
     status = STATUS[problem.kind]
     status = 500 if status == 200 else status
-    body: dict[str, Json] = {"$schema": schema, "error": problem.kind.value, "message": problem.message}
+    body: Members = {"$schema": schema, "error": problem.kind.value, "message": problem.message}
     if problem.can_retry:
         body["can_retry"] = True
     return Response(status, _headers(problem, status), write({**body, **_more(problem)}))
@@ -100,10 +98,10 @@ def _headers(problem: Problem, status: int) -> Headers:
     return (*FINAL, (b"www-authenticate", b"Bearer")) if status == 401 else FINAL
 
 
-def _more(problem: Problem) -> dict[str, Json]:
+def _more(problem: Problem) -> Members:
     details = dict(problem.details)
     missing = details.pop("missing_requirements", None)
-    more: dict[str, Json] = {
+    more: Members = {
         "retry_after_ms": problem.retry_after_ms,
         "additional_prompt_content": problem.additional_prompt_content,
         "parameter_errors": dict(problem.parameter_errors) or None,

@@ -1,0 +1,177 @@
+"""What may be pointed at, and what is said when it is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire.cli.exits import UsageError
+from toolwire.cli.here import code_of
+from toolwire.cli.loading import load
+from toolwire.cli.targets import File, Module, Target, Url, read_target
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("https://example.com/docs", Url("https://example.com/docs")),
+        ("http://127.0.0.1:9627", Url("http://127.0.0.1:9627")),
+        ("recipes.app", Url("recipes.app")),
+        ("recipes.app/llm.json?a=b", Url("recipes.app/llm.json?a=b")),
+        ("localhost", Url("localhost")),
+        ("localhost:9627/", Url("localhost:9627/")),
+        ("desk:9627", Url("desk:9627")),
+        ("[::1]:9627", Url("[::1]:9627")),
+        ("calc.py", File(Path("calc.py"))),
+        ("some/where/calc.py", File(Path("some/where/calc.py"))),
+        ("calc.py:kit", File(Path("calc.py"), "kit")),
+        ("calc.py:kits.first", File(Path("calc.py"), "kits.first")),
+        ("package.module:kit", Module("package.module", "kit")),
+        ("module:kit.part", Module("module", "kit.part")),
+    ],
+)
+@pytest.mark.requirement("XL-006")
+def test_a_target_is_read_as_it_is_meant(text: str, target: Target) -> None:
+    assert read_target(text) == target
+
+
+@pytest.mark.parametrize("text", ["", "word", "two words", "calc.py:", ":9627", "a:b:c", "-", "módulo"])
+def test_what_is_no_target_is_refused_with_the_four_forms(text: str) -> None:
+    with pytest.raises(UsageError, match=r"URL, file\.py, file\.py:name or package\.module:name"):
+        read_target(text)
+
+
+@pytest.mark.parametrize("text", ["https://me:hunter2@example.com/", "me:hunter2@example.com", "https://hunter2@x.org"])
+@pytest.mark.requirement("D-26")
+def test_a_password_in_a_url_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read_target(text)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_file_that_is_no_python_is_not_taken_for_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "notes.txt").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="no Python file"):
+        read_target("notes.txt")
+
+
+def titles(target: Target) -> str:
+    return code_of(target).catalog().title  # type: ignore[arg-type]  # never a URL in these tests
+
+
+def test_the_one_toolkit_of_a_file_is_found(desk: Path) -> None:
+    assert titles(File(desk)) == "Desk"
+
+
+def test_a_toolkit_under_two_names_is_one_toolkit(write: Callable[..., Path]) -> None:
+    file = write("one.py", "from toolwire import Toolkit\na = b = Toolkit('One')\n")
+    assert titles(File(file)) == "One"
+
+
+def test_a_file_is_run_once_however_often_it_is_named(write: Callable[..., Path]) -> None:
+    file = write("once.py", "from toolwire import Toolkit\na, b = Toolkit('A'), Toolkit('B')\n")
+    assert load(File(file, "a")) is load(File(file, "a"))
+    assert titles(File(file, "b")) == "B"
+
+
+def test_a_name_can_lead_through_attributes(write: Callable[..., Path]) -> None:
+    file = write("deep.py", "from toolwire import Toolkit\nclass kits:\n    first = Toolkit('First')\n")
+    assert titles(File(file, "kits.first")) == "First"
+
+
+def test_any_toolbox_can_be_named(write: Callable[..., Path]) -> None:
+    file = write(
+        "both.py",
+        """
+        from toolwire import Toolkit, merged
+        from toolwire.server.functions import FunctionBox
+        a, b = Toolkit("A"), Toolkit("B")
+        both = merged([FunctionBox(a), FunctionBox(b)], title="Both")
+        """,
+    )
+    assert titles(File(file, "both")) == "Both"
+
+
+def test_a_file_can_import_its_neighbour(write: Callable[..., Path]) -> None:
+    write("made_for_a_test_neighbour.py", "TITLE = 'From next door'\n")
+    text = "from made_for_a_test_neighbour import TITLE\nfrom toolwire import Toolkit\nkit = Toolkit(TITLE)\n"
+    assert titles(File(write("calc.py", text))) == "From next door"
+
+
+def test_a_module_is_looked_for_where_the_program_was_started(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write("made_for_a_test/tools.py", "from toolwire import Toolkit\nkit = Toolkit('Mine')\n")
+    monkeypatch.chdir(file.parents[1])
+    assert titles(Module("made_for_a_test.tools", "kit")) == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "sentence"),
+    [
+        (
+            "from toolwire import Toolkit\na = Toolkit('A')\nb = Toolkit('B')\n",
+            None,
+            r"several toolkits: write .*calc\.py:a or .*calc\.py:b",
+        ),
+        ("x = 1\n", None, r"no Toolkit in calc\.py"),
+        ("from toolwire import Toolkit\na = Toolkit('A')\n", "b", r"no 'b' in .*there is a\."),
+        ("x = 1\n", "y", r"no 'y' in .*it has no toolkit\."),
+        ("x = 1\n", "x", "no Toolkit, but of the type int"),
+        ("from toolwire import Remote\n", "Remote", "no Toolkit, but of the type type"),
+        ("x = (\n", None, r"calc\.py, line 1: SyntaxError: "),
+        ("x = 1\ny = x + nope\n", None, r"calc\.py, line 2: NameError: name 'nope' is not defined\."),
+        ("\nimport made_for_a_test_absent\n", None, r"calc\.py, line 2: ModuleNotFoundError: No module named"),
+        ("import sys\nsys.exit(3)\n", None, r"calc\.py, line 2: this ends the program"),
+        (
+            "from toolwire import Toolkit\nkit = Toolkit('A')\n@kit.tool\ndef f(*args): ...\n",
+            None,
+            r"calc\.py, line \d: DefinitionError: f\(\).*\*args",
+        ),
+        ("raise ValueError('two\\nlines')\n", None, r"line 1: ValueError: two lines\."),
+        ("raise KeyboardInterrupt_\n", None, "NameError"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_one_sentence(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, text: str, name: str | None, sentence: str
+) -> None:
+    file = write("calc.py", text)
+    monkeypatch.chdir(file.parent)
+    with pytest.raises(UsageError, match=sentence) as refused:
+        load(File(Path("calc.py"), name))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_mistake_in_a_neighbour_is_placed_in_the_neighbour(write: Callable[..., Path]) -> None:
+    write("made_for_a_test_broken.py", "a = 1\nb = a.c\n")
+    with pytest.raises(UsageError, match=r"made_for_a_test_broken\.py, line 2: AttributeError"):
+        load(File(write("calc.py", "import made_for_a_test_broken\n")))
+
+
+def test_a_module_that_is_not_there_is_told_from_one_that_lacks_something(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write("made_for_a_test_half/tools.py", "import made_for_a_test_absent\n")
+    monkeypatch.chdir(file.parents[1])
+    with pytest.raises(UsageError, match=r"There is no module 'made_for_a_test_missing'"):
+        load(Module("made_for_a_test_missing.tools", "kit"))
+    with pytest.raises(UsageError, match=r"tools\.py, line 1: ModuleNotFoundError"):
+        load(Module("made_for_a_test_half.tools", "kit"))
+
+
+def test_the_traceback_is_shown_only_when_asked_for(write: Callable[..., Path], toolwire: Callable[..., Any]) -> None:
+    file = write("calc.py", "x = nope\n")
+    quiet, loud = toolwire("tools", file), toolwire("tools", file, "--debug")
+    assert (quiet.code, loud.code) == (2, 2)
+    assert quiet.err.count("\n") == 1
+    assert "Traceback" in loud.err
+    assert loud.err.endswith(quiet.err)
+
+
+def test_a_file_that_is_not_there_is_named(toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("tools", "nowhere.py")
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", "toolwire: There is no file nowhere.py.\n")
