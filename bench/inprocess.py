@@ -40,19 +40,29 @@ def scope_of(call: Call) -> dict[str, Any]:
     }
 
 
+class _Body:
+    """Gives the body once, then waits as a connection does that stays open."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body: bytes | None = body
+
+    async def __call__(self) -> dict[str, Any]:
+        body, self._body = self._body, None
+        if body is None:
+            await asyncio.get_running_loop().create_future()
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
 async def once(app: Any, call: Call) -> tuple[int, bytes]:
     """Return status and body of one request."""
     status, body = 0, b""
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": call.body, "more_body": False}
 
     async def send(message: dict[str, Any]) -> None:
         nonlocal status, body
         status = message.get("status", status)
         body += message.get("body", b"")
 
-    await app(scope_of(call), receive, send)
+    await app(scope_of(call), _Body(call.body), send)
     return status, body
 
 
@@ -60,21 +70,17 @@ async def _measure(app: Any, call: Call, rounds: int, each: int) -> float:
     status, body = await once(app, call)
     if status != 200:
         raise RuntimeError(f"{call.path} answered {status}: {body[:200]!r}")
-    message = {"type": "http.request", "body": call.body, "more_body": False}
-
-    async def receive() -> dict[str, Any]:
-        return message
-
     async def send(_: dict[str, Any]) -> None:
         return None
 
     async def many(count: int) -> None:
         for _ in range(count):
-            await app(scope_of(call), receive, send)
+            await app(scope_of(call), _Body(call.body), send)
 
     async def empty(count: int) -> None:
         for _ in range(count):
             scope_of(call)
+            _Body(call.body)
 
     await asyncio.create_task(many(200))
     figures = []

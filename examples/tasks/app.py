@@ -18,6 +18,7 @@ from pydantic import Field
 from toolwire import ToolError, Toolkit
 
 Status = Literal["open", "done"]
+TaskId = Annotated[int, Field(ge=1, lt=2**53)]
 Title = Annotated[str, Field(min_length=1, max_length=200)]
 Connect = Callable[[], sqlite3.Connection]
 
@@ -67,14 +68,14 @@ def _add_reading(toolkit: Toolkit, connect: Connect) -> None:
             return [_task(row) for row in rows]
 
     @toolkit.tool(approval="auto", safe=True)
-    def get_task(id: int) -> Task:  # noqa: A002 - the name people know it by
+    def get_task(task_id: TaskId) -> Task:
         """Get one task.
 
         Args:
-            id: The number of the task.
+            task_id: The number of the task.
         """
         with _opened(connect) as db:
-            return _found(db, id)
+            return _found(db, task_id)
 
 
 def _add_writing(toolkit: Toolkit, connect: Connect) -> None:
@@ -92,7 +93,7 @@ def _add_writing(toolkit: Toolkit, connect: Connect) -> None:
 
     @toolkit.tool(approval="per-call", blanket_allowed=True, idempotent=True)
     def update_task(
-        id: int,  # noqa: A002 - the name people know it by
+        task_id: TaskId,
         title: Title | None = None,
         status: Status | None = None,
         due: date | None = None,
@@ -100,31 +101,31 @@ def _add_writing(toolkit: Toolkit, connect: Connect) -> None:
         """Change a task; what is not given stays as it is.
 
         Args:
-            id: The number of the task.
+            task_id: The number of the task.
             title: What there is to do.
             status: Whether it is done.
             due: The last day for it.
         """
         with _opened(connect) as db:
-            _found(db, id)
-            new = (title, status, _written(due), id)
+            _found(db, task_id)
+            new = (title, status, _written(due), task_id)
             db.execute(
                 "UPDATE tasks SET title = coalesce(?, title), status = coalesce(?, status), due = coalesce(?, due)"
                 " WHERE id = ?",
                 new,
             )
-            return _found(db, id)
+            return _found(db, task_id)
 
     @toolkit.tool(approval="per-call", destructive=True)
-    def delete_task(id: int) -> None:  # noqa: A002 - the name people know it by
+    def delete_task(task_id: TaskId) -> None:
         """Delete a task for good.
 
         Args:
-            id: The number of the task.
+            task_id: The number of the task.
         """
         with _opened(connect) as db:
-            _found(db, id)
-            db.execute("DELETE FROM tasks WHERE id = ?", (id,))
+            _found(db, task_id)
+            db.execute("DELETE FROM tasks WHERE id = ?", (task_id,))
 
 
 @contextmanager
@@ -138,9 +139,8 @@ def _opened(connect: Connect) -> Generator[sqlite3.Connection, None, None]:
 def _found(db: sqlite3.Connection, number: int) -> Task:
     row = db.execute("SELECT * FROM tasks WHERE id = ?", (number,)).fetchone()
     if row is None:
-        raise ToolError(
-            f"There is no task {number}.", additional_prompt_content="list_tasks shows the tasks there are."
-        )
+        hint = "list_tasks shows the tasks there are."
+        raise ToolError(f"There is no task {number}.", additional_prompt_content=hint)
     return _task(row)
 
 

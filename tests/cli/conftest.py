@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import textwrap
@@ -170,6 +171,10 @@ class Terminal:
     def type(self, text: str) -> None:
         """Type ``text`` and Enter."""
         os.write(self._ours, f"{text}\n".encode())
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C; the terminal is not the program's own, so the signal is sent to it."""
+        self._process.send_signal(signal.SIGINT)
 
     def end(self) -> int:
         """Read to the end; return the exit code."""

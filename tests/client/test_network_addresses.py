@@ -190,6 +190,15 @@ def test_the_address_that_was_checked_is_the_one_connected_to(listen: Any, open_
     assert listener.requests[0].headers["host"] == f"localhost:{listener.port}"
 
 
+def test_each_url_of_a_name_is_connected_to_at_its_own_port(listen: Any, open_door: Any) -> None:
+    """The first port that a name was reached at is not where its other URLs go."""
+    listener = listen()
+    door = open_door(resolve=to_this_machine)
+    door.send(Request("GET", f"http://localhost:{listener.port}/first"))
+    door.send(Request("GET", "http://localhost/second"), total_s=1.0)
+    assert [seen.line for seen in listener.requests] == ["GET /first HTTP/1.1"]
+
+
 def hops(exchange: Exchange, url: str, found: Callable[[], Sequence[str]]) -> list[str | None]:
     """Return the addresses that a GET of ``url`` would connect to. Each connection is answered with a 200."""
     steps = exchange.steps(Request("GET", url), None)

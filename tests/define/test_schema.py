@@ -241,7 +241,8 @@ def test_a_typed_dict_of_the_standard_library_inside_a_dataclass_is_refused_with
     def use(a: Holder) -> None: ...
 
     assert refusal(use).endswith(
-        "is of the type Untold, which must come from typing_extensions before Python 3.12: import TypedDict from there."
+        "is of the type Holder, which holds a TypedDict that must come from typing_extensions before Python 3.12: "
+        "import TypedDict from there."
     )
 
 

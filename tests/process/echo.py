@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 from typing import Any
 
+LARGE = 16 << 20
+
 
 class Echo:
-    """Answers with path and body; ``/early`` without reading, ``/flood`` with 64 MiB, ``/sleep/S`` in S seconds."""
+    """Echoes path and body; ``/early`` does not read, ``/flood`` and ``/large`` say much, ``/sleep/S`` takes S s."""
 
     def __init__(self) -> None:
         self.running = 0
@@ -25,6 +28,10 @@ class Echo:
                 await answer(send, 413, b"{}")
             case "/flood":
                 await self._flood(send)
+            case "/large":
+                await answer(send, 200, bytes(LARGE))
+            case "/pid":
+                await answer(send, 200, b"%d" % os.getpid())
             case "/health":
                 await answer(send, 503 if self.draining else 200, b"{}")
             case path if path.startswith("/sleep/"):

@@ -1,9 +1,12 @@
 """One connection at a time: what is too slow, too large or not HTTP is answered and closed; what is good is served."""
 
 import json
+import select
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,7 +17,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.server.deadlines import Deadlines
 from toolwire.testing.loopback import background
 
-from .echo import Echo
+from .echo import LARGE, Echo
 
 HANG = 8.0
 """Seconds after which a test that waits for the server has failed."""
@@ -155,6 +158,31 @@ def test_who_takes_nothing_of_an_answer_is_cut(dial: Dial, app: Echo) -> None:
     assert app.flood_ended.wait(HANG)
 
 
+@pytest.mark.requirement("R9", "D-34")
+def test_who_takes_nothing_of_a_last_answer_is_cut(dial: Dial) -> None:
+    peer = dial()
+    peer.sendall(b"GET /large HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    assert is_held(peer)
+    assert any(not is_held(peer) for _ in range(int(HANG / 0.05)) if not select.select([], [], [], 0.05)[0])
+
+
+def is_held(peer: socket.socket) -> bool:
+    """Return whether the server still has its end of the connection open, as the kernel tells."""
+    ports = f":{peer.getpeername()[1]:04X}", f":{peer.getsockname()[1]:04X}"
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()]
+    return any(row[1].endswith(ports[0]) and row[2].endswith(ports[1]) and row[3] == "01" for row in rows)
+
+
+def test_who_takes_a_last_answer_slowly_gets_all_of_it(dial: Dial) -> None:
+    peer = dial()
+    peer.sendall(b"GET /large HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    size = 0
+    while chunk := peer.recv(65_536):
+        size += len(chunk)
+        time.sleep(0.004)  # the slowness that is tested: longer in all than a head may take
+    assert size > LARGE
+
+
 @pytest.mark.requirement("R10")
 @pytest.mark.parametrize(
     "head",
@@ -238,6 +266,8 @@ def test_a_refusal_waits_for_the_answer_before_it(dial: Dial, second: bytes) -> 
         b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
         b"CONNECT a:1 HTTP/1.1\r\n\r\n",
         b"GET \xff HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nbad name: " + b"a" * 9_000,
+        b"POST / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
 def test_what_is_not_http_is_refused_in_json(dial: Dial, request_: bytes) -> None:
@@ -261,6 +291,25 @@ def test_a_request_to_upgrade_is_served_as_the_request_it_is(
     for start, end in zip([0, *cuts], [*cuts, len(message)], strict=True):
         peer.sendall(message[start:end])
     assert json.loads(everything(peer).partition(b"\r\n\r\n")[2]) == {"path": "/a", "body": "hello"}
+
+
+def test_what_follows_a_request_to_upgrade_is_not_heard(dial: Dial) -> None:
+    fields = b"host: x\r\nconnection: upgrade\r\nupgrade: h2c\r\ncontent-length: 5"
+    peer = dial()
+    peer.sendall(
+        b"POST /a HTTP/1.1\r\n" + fields + b"\r\n\r\nhello" + b"POST /b HTTP/1.1\r\ncontent-length: 3\r\n\r\nabc"
+    )
+    received = everything(peer)
+    assert received.count(b"HTTP/1.1") == 1
+    assert json.loads(received.partition(b"\r\n\r\n")[2]) == {"path": "/a", "body": "hello"}
+
+
+def test_a_body_that_breaks_while_it_is_answered_ends_the_connection(dial: Dial) -> None:
+    peer = dial()
+    peer.sendall(b"POST /sleep/60 HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+    assert peer.recv(4096).startswith(b"HTTP/1.1 200 ")
+    peer.sendall(b"zz\r\n")
+    assert everything(peer) == b""
 
 
 def test_a_request_to_upgrade_without_a_body_is_served(dial: Dial) -> None:

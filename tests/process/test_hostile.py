@@ -91,7 +91,7 @@ def test_a_compressed_body_is_not_opened(start: Start, encoding: bytes) -> None:
         server = start()
         await alive(server)
         before = server.memory
-        bomb = gzip.compress(bytes(200 * MIB), compresslevel=9)
+        bomb = gzip.compress(bytes(64 * MIB), compresslevel=6)
         assert len(bomb) < MIB
         for path in PATHS:
             async with dial(server) as peer:
@@ -188,6 +188,23 @@ def test_six_hundred_slow_connections_do_not_keep_others_from_being_served(start
         done.set()
         await asyncio.gather(*loads)
         assert answered > len(loads)
+        assert server.errors == ""
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("D-34")
+@pytest.mark.parametrize("limits", [{"body_s": 0.0004}, {"tool_s": 0.0004}])
+def test_a_deadline_that_is_over_at_once_is_no_failure(start: Start, limits: dict[str, float]) -> None:
+    async def story() -> None:
+        server = start(limits=limits)
+
+        async def ask(protocol: str) -> None:
+            for tool, arguments in (("add", {"a": 1, "b": 2}), ("wait", {"seconds": 0.01})):
+                async with dial(server) as peer:
+                    assert (await peer.ask(CALLS[protocol](tool, arguments))).status < 500
+
+        await asyncio.gather(*(ask(protocol) for protocol in CALLS for _ in range(20)))
         assert server.errors == ""
 
     asyncio.run(story())

@@ -123,6 +123,10 @@ def test_a_call_longer_than_the_grace_does_not_keep_the_process(start: Start) ->
 def test_workers_finish_their_calls_however_the_signal_comes(start: Start, to_all: bool, number: int) -> None:
     async def story() -> None:
         server = start(app="echo", workers=2)
+        pids: set[bytes] = set()
+        async with asyncio.timeout(HANG):
+            while len(pids) < 2:
+                pids.add((await get(server, "/pid")).body)
         async with Slow() as slow:
             await slow.begin(server, 8, seconds=1.5)
             if to_all:

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Cost, Tool
 
-from .screen import escaped, json_text, styled, warn
+from .screen import complain, escaped, first_line, json_text, styled, warn
 
 Asker: TypeAlias = Callable[[Question], Answer]
 Advance: TypeAlias = Literal["ask", "yes"]
@@ -31,7 +31,8 @@ def asker(advance: Advance) -> Asker:
         if advance == "yes":
             warn(f"--yes does not approve this: {_why_not(question.call.tool)}.")
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            return Answer(allowed=False, reason="it needs your consent, and there is no terminal to ask at")
+            complain(f"{question.call.tool.name} needs your consent, and there is no terminal to ask at.")
+            return Answer(allowed=False)
         return Answer(allowed=_answered(question))
 
     return ask
@@ -41,7 +42,7 @@ def shown(question: Question) -> Iterator[str]:
     """Return the lines that say what would be called: where, what, with which arguments, at what price. [D-21]"""
     tool = question.call.tool
     yield f"{_bold('May this be called?')} {escaped(question.site)}"
-    yield f"  {escaped(tool.name)}: {escaped(tool.description)}"
+    yield f"  {escaped(tool.name)}: {first_line(tool.description)}"
     yield f"  {escaped(question.target)}"
     yield f"  {'arguments:' if question.call.arguments else 'no arguments'}"
     for name, value in question.call.arguments.items():

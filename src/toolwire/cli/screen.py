@@ -38,6 +38,11 @@ def escaped_lines(text: str) -> str:
     return "\n".join("\t".join(map(escaped, line.split("\t"))) for line in text.replace("\r\n", "\n").split("\n"))
 
 
+def first_line(text: str) -> str:
+    """Return the first line of ``text`` like ``escaped``."""
+    return escaped(text.strip().partition("\n")[0])
+
+
 def json_text(data: Json, *, indent: int | None = None) -> str:
     """Return ``data`` as JSON a person can read and a program can parse: what has no ink is written ``\\u202e``."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)

@@ -12,7 +12,7 @@ from toolwire.core.model import Approval, Json, Schema, Tool
 from .asking import asker
 from .exits import OK
 from .opening import Reach, opened, read_key
-from .screen import escaped, json_text
+from .screen import escaped, first_line, json_text
 from .table import print_table
 
 _COLUMNS = ("name", "what it does", "arguments", "consent", "cost")
@@ -69,7 +69,7 @@ def rows(catalog: Catalog) -> list[tuple[str, ...]]:
     return [
         (
             escaped(newest.get(tool.id, tool.id)),
-            escaped(tool.description.strip().partition("\n")[0]),
+            first_line(tool.description),
             escaped(", ".join(_argument(name, schema, tool) for name, schema in tool.parameters.items())),
             _consent(tool),
             tool.cost or "",

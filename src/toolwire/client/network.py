@@ -191,7 +191,8 @@ def _configured(builder: B, hop: Hop, limits: Limits) -> B:
     builder = builder.no_proxy().follow_redirects(False).referer(False)
     builder = builder.gzip(False).brotli(False).zstd(False).deflate(False)
     builder = builder.user_agent(_USER_AGENT).connect_timeout(timedelta(seconds=limits.connect_s))
-    return builder if hop.address is None else builder.resolve(hop.target.host, hop.address, hop.target.port)
+    # Port 0 leaves the port to each URL; any other would be that of every URL which names none.
+    return builder if hop.address is None else builder.resolve(hop.target.host, hop.address, 0)
 
 
 def _filled(builder: R, hop: Hop) -> R:

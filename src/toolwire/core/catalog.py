@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .model import Kind, Problem, Tool
@@ -71,7 +71,7 @@ def _unique_names(tools: Iterable[Tool]) -> Mapping[str, Tool]:
     return names
 
 
-def _references(tools: Iterable[Tool], names: Mapping[str, Tool]) -> Mapping[str, Tool]:
+def _references(tools: Sequence[Tool], names: Mapping[str, Tool]) -> Mapping[str, Tool]:
     unique = {(tool.toolkit, tool.name): name for name, tool in names.items()}
     index: dict[str, Tool] = {}
     ids: set[str] = set()
@@ -84,6 +84,8 @@ def _references(tools: Iterable[Tool], names: Mapping[str, Tool]) -> Mapping[str
             index[spelling] = index[f"{spelling}@{tool.version}"] = tool
             if tool.version.endswith(".0.0"):
                 index[f"{spelling}@{tool.version.partition('.')[0]}"] = tool
+    for tool in tools:  # "Calculator_Add", as the specification's own examples are named, unless a tool is called so
+        index.setdefault(f"{tool.toolkit}_{tool.name}", index[f"{tool.toolkit}.{tool.name}"])
     return index
 
 

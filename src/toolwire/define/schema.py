@@ -173,7 +173,8 @@ def _advice(error: Exception) -> str:
     if error.code == "class-not-fully-defined":
         return "which is not complete: define every type it names first."
     if error.code == "typed-dict-version":
-        return "which must come from typing_extensions before Python 3.12: import TypedDict from there."
+        where = "typing_extensions before Python 3.12: import TypedDict from there."
+        return f"which holds a TypedDict that must come from {where}"
     return "which has no JSON form: use one that has, such as str, a list, a dataclass or a pydantic model."
 
 

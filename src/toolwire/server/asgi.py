@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 
 import anyio
 
-from toolwire.core.codec import Pending, Reading, Site, Streaming
+from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming
 from toolwire.core.http import Request, Response
 from toolwire.core.model import AFTER_START, ANONYMOUS, Call, Context, Kind, Problem, Progress, Result
 from toolwire.core.toolbox import Toolbox
@@ -55,8 +55,11 @@ def asgi(
 class App:
     """The application. ``drain()`` begins a graceful stop; ``running`` is the number of calls in flight."""
 
-    def __init__(self, toolbox: Toolbox, *, keys: Keys, guard: Guard, limits: Limits) -> None:
+    def __init__(
+        self, toolbox: Toolbox, *, keys: Keys, guard: Guard, limits: Limits, codecs: Sequence[Codec] = BUILTIN
+    ) -> None:
         self._toolbox = toolbox
+        self._codecs = codecs
         self._keys = keys
         self._guard = guard
         self._limits = limits
@@ -148,7 +151,7 @@ class App:
             group.cancel_scope.cancel()
 
     def _mounted(self) -> Table:
-        return Table(self._toolbox.catalog(), BUILTIN, Site(keys=bool(self._keys)))
+        return Table(self._toolbox.catalog(), self._codecs, Site(keys=bool(self._keys)))
 
 
 def _read(entry: Entry, request: Request) -> Reading:
@@ -162,7 +165,7 @@ def _read(entry: Entry, request: Request) -> Reading:
 def _said(pending: Pending, result: Result, duration: float) -> Response:
     try:
         return pending.reply(result, duration)
-    except (TypeError, ValueError):  # somebody's Toolbox gave a value that is not JSON data
+    except (TypeError, ValueError, RecursionError):  # somebody's Toolbox gave a value that is not JSON data
         return pending.reply(_unwritable(pending.call), duration)
 
 

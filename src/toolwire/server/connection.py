@@ -49,6 +49,7 @@ class Connection(HttpToolsProtocol):
         self._awaited: object = None
         self._since = 0.0
         self._paused = 0.0
+        self._unsent = -1
         self._chunk = 0
         self._at_most = 0
         self._at_least = 0
@@ -98,20 +99,28 @@ class Connection(HttpToolsProtocol):
     # Time
 
     def _look(self) -> None:
-        if self.transport.is_closing():
-            self.transport.abort()
-            return
         now = self.loop.time()
         wait = self._limits.head_s
-        if self._answering():
-            if self.flow.write_paused and now - self._paused >= self._limits.stall_s:
+        if self.transport.is_closing() or self._answering():
+            if self._stalled(now):
                 self.transport.abort()
+                return
         elif self.timeout_keep_alive_task is None:
             wait -= self._waited(now)
             if wait <= 0:
                 self._too_slow()
-                wait = LINGER_S
+                wait = self._limits.head_s
         self._timer = self.loop.call_later(wait, self._look)
+
+    def _stalled(self, now: float) -> bool:
+        """Return whether the peer takes nothing of what it is sent, for too long."""
+        if self.transport.is_closing():  # only what is left is sent now
+            unsent = self.transport.get_write_buffer_size()
+            if unsent != self._unsent:
+                self._unsent, self._paused = unsent, now
+        elif not self.flow.write_paused:
+            return False
+        return now - self._paused >= self._limits.stall_s
 
     def _waited(self, now: float) -> float:
         """Return how long the same thing is awaited: the first head, the rest of a head, or of an unwanted body."""
@@ -122,7 +131,8 @@ class Connection(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         if self._in_head() and not self._deaf:
-            self._refuse(408, Kind.TOO_SLOW, f"The request head was not whole after {self._limits.head_s:g} s.")
+            text = f"The request head was not whole after {self._limits.head_s:g} s."
+            self._write(408, _body(Kind.TOO_SLOW, text))
         self.transport.close()
 
     # Size
@@ -158,13 +168,9 @@ class Connection(HttpToolsProtocol):
 
     # Refusals
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP, in JSON."""
-        self._refuse(400, Kind.MALFORMED, msg)
-
     def _refuse(self, status: int, kind: Kind, message: str) -> None:
         """Answer ``status`` in the place of the request that cannot be read, and hear no more."""
-        if self._deaf or self.transport.is_closing():
+        if self._deaf:
             return
         self._deaf = True
         if self._answering() and not self.cycle.more_body:
@@ -173,6 +179,7 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
         else:
             self._write(status, _body(kind, message))
+            self._linger()
 
     def _write(self, status: int, body: bytes) -> None:
         head = [STATUS_LINE[status]]
@@ -183,7 +190,11 @@ class Connection(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
             self.cycle.response_complete = True
-        self.transport.write_eof()
+
+    def _linger(self) -> None:
+        """Close in a moment: a close on bytes that nobody read would take back what was sent."""
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
         self._timer.cancel()
         self._timer = self.loop.call_later(LINGER_S, self.transport.close)
 

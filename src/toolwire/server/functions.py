@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing, closing
-from typing import Any, assert_never
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias, assert_never
 
 import anyio
 import anyio.from_thread
@@ -20,6 +21,13 @@ from toolwire.define import Function, FunctionKind, Toolkit
 _log = logging.getLogger("toolwire")
 MAX_ITEMS = 10_000
 
+_Run: TypeAlias = Callable[[dict[str, Any], Notify], Awaitable[Result]]
+
+
+class _Runner(NamedTuple):
+    function: Function
+    run: _Run
+
 
 class FunctionBox:
     """Runs the functions of a Toolkit: coroutines on the event loop, plain functions in worker threads.
@@ -31,9 +39,9 @@ class FunctionBox:
         self._toolkit = toolkit
         self._threads = threads
         self._limiter: anyio.CapacityLimiter | None = None
-        self._functions: dict[str, Function] = {}
-        self._by_identity: dict[int, Function] = {}
         self._catalog: Catalog | None = None
+        self._runners: dict[str, _Runner] = {}
+        self._by_identity: dict[int, _Runner] = {}
 
     def catalog(self) -> Catalog:
         """Return the toolkit's catalog; the same object until a tool is added."""
@@ -41,53 +49,70 @@ class FunctionBox:
 
     async def run(self, call: Call, notify: Notify = unheard) -> Result:
         """Run the function of ``call``; what it raises becomes a Problem, and is logged with the call's id."""
-        function = self._function(call)
-        if function is None:
-            return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {call.tool.id!r} here.")
-        arguments = function.read(call.arguments)
+        if self._catalog is not self._toolkit.catalog():
+            self._refresh()
+        tool = call.tool
+        runner = self._by_identity.get(id(tool)) or self._runners.get(tool.id)
+        if runner is None:
+            return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {tool.id!r} here.")
+        arguments = runner.function.read(call.arguments)
         if isinstance(arguments, Problem):
             return arguments
-        if function.context_parameter is not None:
-            arguments[function.context_parameter] = call.context
+        if runner.function.context_parameter is not None:
+            arguments[runner.function.context_parameter] = replace(call.context, call_id=call.call_id)
         try:
-            return await self._invoke(function, arguments, notify)
+            return await runner.run(arguments, notify)
         except ToolError as error:
             return failure(error)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises must not reach the caller
-            _log.exception("tool %s failed in call %s", call.tool.id, call.call_id)
+            _log.exception("tool %s failed in call %s", tool.id, call.call_id)
             return Problem(
                 kind=Kind.TOOL_FAILED,
-                message=f"{call.tool.name} failed; the server's log has the details.",
+                message=f"{tool.name} failed; the server's log has the details.",
                 developer_message=f"{type(error).__name__}: {error}",
             )
 
-    def _function(self, call: Call) -> Function | None:
-        if self._catalog is not self._toolkit.catalog():
-            self._catalog = self._toolkit.catalog()
-            self._functions = {function.tool.id: function for function in self._toolkit.functions}
-            self._by_identity = {id(function.tool): function for function in self._toolkit.functions}
-        function = self._by_identity.get(id(call.tool))
-        return function if function is not None else self._functions.get(call.tool.id)
+    def _refresh(self) -> None:
+        self._catalog = self._toolkit.catalog()
+        runners = [_Runner(function, self._way(function)) for function in self._toolkit.functions]
+        self._runners = {runner.function.tool.id: runner for runner in runners}
+        self._by_identity = {id(runner.function.tool): runner for runner in runners}
 
-    async def _invoke(self, function: Function, arguments: dict[str, Any], notify: Notify) -> Result:
+    def _way(self, function: Function) -> _Run:
+        """Return how to run ``function``: chosen once, by its kind."""
+        call, write = function.call, function.write
+
+        async def awaited(arguments: dict[str, Any], _: Notify) -> Result:
+            return write(await call(**arguments))
+
+        async def at_once(arguments: dict[str, Any], _: Notify) -> Result:
+            return write(call(**arguments))
+
+        async def in_thread(arguments: dict[str, Any], _: Notify) -> Result:
+            return await self._in_thread(lambda: write(call(**arguments)))
+
+        async def drained(arguments: dict[str, Any], notify: Notify) -> Result:
+            return await _drain(function, call(**arguments), notify)
+
+        async def drained_in_thread(arguments: dict[str, Any], notify: Notify) -> Result:
+            return await self._in_thread(lambda: _drain_sync(function, call(**arguments), notify))
+
         match function.kind:
             case FunctionKind.ASYNC:
-                return function.write(await function.call(**arguments))
-            case FunctionKind.SYNC if function.inline:
-                return function.write(function.call(**arguments))
+                return awaited
             case FunctionKind.SYNC:
-                return await self._in_thread(_call, function, arguments)
+                return at_once if function.inline else in_thread
             case FunctionKind.ASYNC_GENERATOR:
-                return await _drain(function, function.call(**arguments), notify)
+                return drained
             case FunctionKind.GENERATOR:
-                return await self._in_thread(_drain_sync, function, arguments, notify)
+                return drained_in_thread
             case _:
                 assert_never(function.kind)
 
-    async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(self._threads)
-        return await anyio.to_thread.run_sync(work, *arguments, abandon_on_cancel=True, limiter=self._limiter)
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
 
 
 def failure(error: ToolError) -> Problem:
@@ -100,10 +125,6 @@ def failure(error: ToolError) -> Problem:
         retry_after_ms=error.retry_after_ms,
         additional_prompt_content=error.additional_prompt_content,
     )
-
-
-def _call(function: Function, arguments: dict[str, Any]) -> Result:
-    return function.write(function.call(**arguments))
 
 
 async def _drain(function: Function, items: AsyncGenerator[Any, None], notify: Notify) -> Result:
@@ -120,9 +141,9 @@ async def _drain(function: Function, items: AsyncGenerator[Any, None], notify: N
     return Value(written)
 
 
-def _drain_sync(function: Function, arguments: dict[str, Any], notify: Notify) -> Result:
+def _drain_sync(function: Function, items: Generator[Any, None, None], notify: Notify) -> Result:
     written: list[Any] = []
-    with closing(function.call(**arguments)) as items:
+    with closing(items):
         for item in items:
             result = function.write(item)
             if isinstance(result, Problem):

@@ -37,7 +37,9 @@ class Serving(Config):
     make their own). With ``access_log`` each request is a line on standard output, without its query.
     """
 
-    def __init__(self, app: Served | str, *, deadlines: Deadlines = DEADLINES, access_log: bool = False, **more: Any):
+    def __init__(
+        self, app: Served | str, *, deadlines: Deadlines = DEADLINES, access_log: bool = False, **more: Any
+    ) -> None:
         self.deadlines = deadlines
         super().__init__(
             app,
@@ -71,7 +73,10 @@ class Serving(Config):
         except ToolwireError as error:
             _log.error("%s", error)
             sys.exit(STARTUP_FAILURE)
-        self.loaded_app: Any = Stopping(self.loaded_app, self.deadlines, supervised=self.use_subprocess)
+        except Exception:  # noqa: BLE001 - whatever it is, a new process would fail alike
+            _log.exception("The app could not be made.")
+            sys.exit(STARTUP_FAILURE)
+        self.loaded_app: Any = Stopping(self.loaded_app, self.deadlines, supervised=isinstance(self.app, str))
 
 
 def serve(
@@ -79,7 +84,7 @@ def serve(
     *,
     host: str = HOST,
     port: int = PORT,
-    announce: Callable[[str], object] = str,
+    announce: Callable[[str], object] = print,
     deadlines: Deadlines = DEADLINES,
     access_log: bool = False,
 ) -> None:
@@ -95,7 +100,8 @@ def serve(
     with listening(host, port) as listener:
         announce(url(host, listener))
         _allow_many_connections()
-        _run(Server(config), listener)
+        with contextlib.suppress(KeyboardInterrupt):  # the way uvicorn leaves after a signal
+            Server(config).run(sockets=[listener])
 
 
 def serve_workers(
@@ -104,7 +110,7 @@ def serve_workers(
     workers: int,
     host: str = HOST,
     port: int = PORT,
-    announce: Callable[[str], object] = str,
+    announce: Callable[[str], object] = print,
     deadlines: Deadlines = DEADLINES,
     access_log: bool = False,
 ) -> None:
@@ -133,7 +139,7 @@ def serve_reloading(
     directories: Iterable[Path],
     host: str = HOST,
     port: int = PORT,
-    announce: Callable[[str], object] = str,
+    announce: Callable[[str], object] = print,
     deadlines: Deadlines = DEADLINES,
     access_log: bool = False,
 ) -> None:
@@ -178,13 +184,6 @@ def _reason(error: OSError) -> str:
     if isinstance(error, socket.gaierror):
         return "there is no such address; 127.0.0.1 is this machine alone, 0.0.0.0 all its networks"
     return error.strerror or type(error).__name__
-
-
-def _run(server: Server, listener: socket.socket) -> None:
-    with contextlib.suppress(KeyboardInterrupt):  # the way uvicorn leaves after a signal
-        server.run(sockets=[listener])
-    if not server.started:
-        raise ToolwireError("The server could not start; the line above says why.")
 
 
 def _allow_many_connections() -> None:

@@ -7,6 +7,7 @@ is an entry, and one timer stands at the earliest of them.
 from __future__ import annotations
 
 import asyncio
+import math
 
 
 class Watch:
@@ -16,17 +17,17 @@ class Watch:
         self._due: dict[asyncio.Task[object], float] = {}
         self._expired: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._armed = math.inf
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, seconds: float) -> asyncio.Task[object]:
         """Give the current task ``seconds`` from now; return it, for ``stop``."""
         loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
+        task = asyncio.current_task(loop)
         if task is None:
             raise RuntimeError("a deadline needs a task to cancel")
-        due = loop.time() + seconds
-        self._due[task] = due
-        if self._timer is None or due < self._timer.when() or loop is not self._loop:
+        due = self._due[task] = loop.time() + seconds
+        if due < self._armed or loop is not self._loop:
             self._arm(loop, due)
         return task
 
@@ -42,11 +43,11 @@ class Watch:
     def _arm(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._loop = loop
+        self._loop, self._armed = loop, due
         self._timer = loop.call_at(due, self._sweep, loop)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._timer = None
+        self._timer, self._armed = None, math.inf
         now = loop.time()
         for task in [task for task, due in self._due.items() if due <= now]:
             del self._due[task]

@@ -30,6 +30,8 @@ def background(app: Served, *, deadlines: Deadlines = DEADLINES) -> Generator[st
             server.run(sockets=[listener])
         except BaseException as failure:  # noqa: BLE001 - it is raised again where the block ends
             failures.append(failure)
+        finally:
+            listener.close()  # whoever still calls is refused rather than kept waiting
 
     with listening(HOST, 0) as listener:
         thread = threading.Thread(target=run, name="toolwire-loopback", daemon=True)

@@ -19,6 +19,7 @@ from toolwire.core.model import Call, Json, Kind, Problem, Schema, Tool
 Validator: TypeAlias = Callable[[Mapping[str, Json]], Problem | None]
 """Says what is wrong with the arguments of a call, or None."""
 
+_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=1_000)  # each step back may read the whole text again
 _SHOWN_ERRORS = 20
 _SHOWN_CHARACTERS = 300
 
@@ -30,7 +31,9 @@ def compile_schema(schema: Schema) -> Validator:
         ValueError: ``schema`` is no JSON Schema, or refers to something outside itself.
     """
     try:
-        validator = jsonschema_rs.Draft202012Validator(dict(schema), retriever=_refuse, validate_formats=False)
+        validator = jsonschema_rs.Draft202012Validator(
+            dict(schema), retriever=_refuse, validate_formats=False, pattern_options=_PATTERNS
+        )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise ValueError(f"this input schema cannot be used: {_cut(str(error).partition(chr(10))[0])}") from error
     is_valid = validator.is_valid

@@ -86,13 +86,19 @@ def find(url: str) -> Flow[Finding]:
 def _looks(url: str, home: str) -> list[_Look]:
     """Return where to look, in order. What a person names exactly comes before what a site names."""
     parts = urlsplit(url)
-    pasted = home + (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    pasted = _at(home, url)
     first = [_Look(home + WELL_KNOWN, _Sort.LLM_JSON), *(_Look(home + path, _Sort.CONVENTION) for path in CONVENTIONAL)]
     beside = _Look(home + (parts.path.rpartition("/")[0] + "/openapi.json"), _Sort.NAMED)
     page = [_Look(pasted, _Sort.NAMED)] if parts.path not in ("", "/") or parts.query else []
     if parts.path.endswith(_DOCUMENT_ENDINGS) and parts.path != WELL_KNOWN:
         return [*page, *first, beside]
     return [*first, *page, beside]
+
+
+def _at(home: str, url: str) -> str:
+    """Return ``url``, which is on the origin ``home``, in its one spelling: no fragment, no default port."""
+    parts = urlsplit(url)
+    return home + (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
 def _sight(look: _Look, answer: Response | Problem, home: str) -> _Sight:
@@ -125,7 +131,7 @@ def _llm_json(look: _Look, data: dict[str, Json], home: str) -> _Sight:
         return _Sight("is an llm.json, but what it names is no URL")
     if where != home:
         return _Sight(f"is an llm.json that names a document on another site, {where[:200]}: that is refused")
-    return _Sight("is an llm.json: it names the document", next=_Look(url, _Sort.NAMED))
+    return _Sight("is an llm.json: it names the document", next=_Look(_at(home, url), _Sort.NAMED))
 
 
 def _document(look: _Look, document: dict[str, Any]) -> _Sight:

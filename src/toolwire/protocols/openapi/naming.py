@@ -54,7 +54,7 @@ def argument_names(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], s
     names: dict[tuple[str, str], str] = {}
     taken: set[str] = set()
     for pair in pairs:
-        if pair[1] == clean[pair] and (count[clean[pair]] == 1 or pair[0] == "body"):
+        if _LEGAL_ARGUMENT.fullmatch(pair[1]) and (count[clean[pair]] == 1 or pair[0] == "body"):
             names[pair] = clean[pair]
             taken.add(clean[pair])
     for pair in pairs:

@@ -110,16 +110,15 @@ class Schemas:
 
     def hidden(self, node: Json) -> bool:
         """Return whether a property with this schema has no place in this direction."""
-        while isinstance(node, dict):
-            if node.get(self._hidden) is True:
-                return True
-            branches = node.get("allOf")
-            if isinstance(branches, list):
-                return any(isinstance(one, dict) and self._marked(one) for one in branches)
-            if "$ref" not in node:
-                return False
-            node = follow(self._document, node, "schema")
-        return False
+        if not isinstance(node, dict):
+            return False
+        target = follow(self._document, node, "schema")
+        branches = target.get("allOf")
+        return (
+            node.get(self._hidden) is True
+            or target.get(self._hidden) is True
+            or (isinstance(branches, list) and any(isinstance(one, dict) and self._marked(one) for one in branches))
+        )
 
     def _marked(self, node: dict[str, Json]) -> bool:
         return follow(self._document, node, "schema").get(self._hidden) is True

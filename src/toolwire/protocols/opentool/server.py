@@ -34,12 +34,8 @@ class _Function(NamedTuple):
     shape: Shape
 
 
-class _Wish(NamedTuple):
-    """A request that could be read: the function, its arguments, and the id to answer with."""
-
-    function: _Function
-    arguments: dict[str, Json]
-    id: Id
+_Accept: TypeAlias = Callable[[_Function, Call, Id], Reading]
+_Decline: TypeAlias = Callable[[Problem, Id], Response]
 
 
 def routes(catalog: Catalog, site: Site) -> Routes:  # noqa: ARG001  a codec's shape; OpenTool says nothing of keys
@@ -61,42 +57,32 @@ def refuse(problem: Problem) -> Response:
 
 
 def _read_call(request: Request, functions: Mapping[str, _Function]) -> Reading:
-    wish = _read(request, functions, _refuse_call)
-    if isinstance(wish, Response):
-        return wish
-    function, arguments, id_ = wish
-    return Pending(Call(function.tool, arguments, request.id), _reply(function, id_))
+    return _read(request, functions, _pending, _refuse_call)
 
 
 def _read_stream(request: Request, functions: Mapping[str, _Function]) -> Reading:
-    wish = _read(request, functions, _refuse_stream)
-    if isinstance(wish, Response):
-        return wish
-    function, arguments, id_ = wish
-    return _stream(function, Call(function.tool, arguments, request.id), id_)
+    return _read(request, functions, _stream, _refuse_stream)
 
 
-def _read(request: Request, functions: Mapping[str, _Function], refuse_call: _Refuse) -> _Wish | Response:
-    """Return what ``request`` asks for, or its answer; ``refuse_call`` says a problem of a well-formed call."""
+def _read(request: Request, functions: Mapping[str, _Function], accept: _Accept, decline: _Decline) -> Reading:
+    """Return what ``accept`` makes of a call that can run, what ``decline`` says to one for what is not there."""
     data = jsontext.read_object(request)
     if isinstance(data, Problem):
         return _unreadable(data, request)
     message = jsonrpc.read(data)
     if isinstance(message, Problem):
         return _envelope(message, jsonrpc.id_of(data), 400)
-    method, params, id_, expects_answer = message
-    if not expects_answer:
+    if not message.expects_answer:
         text = 'This is not an OpenTool call: it needs an "id", so that its outcome can be answered.'
         return _envelope(Problem(kind=Kind.MALFORMED, message=text), None, 400)  # [A-16]
-    function = functions.get(method)
+    function = functions.get(message.method)
     if function is None:
-        return refuse_call(_not_supported(method, functions), id_)
-    if params is None:
-        params = {}
+        return decline(_not_supported(message.method, functions), message.id)
+    params = {} if message.params is None else message.params
     if not isinstance(params, dict):
         text = f'"params" must be an object with an argument under each name, not {jsontext.kind_of(params)}.'
-        return refuse_call(Problem(kind=Kind.INVALID_ARGUMENTS, message=text), id_)  # [A-19]
-    return _Wish(function, params, id_)
+        return decline(Problem(kind=Kind.INVALID_ARGUMENTS, message=text), message.id)  # [A-19]
+    return accept(function, Call(function.tool, params, request.id), message.id)
 
 
 def _unreadable(problem: Problem, request: Request) -> Response:
@@ -114,14 +100,14 @@ def _not_supported(method: str, functions: Mapping[str, _Function]) -> Problem:
     )
 
 
-def _reply(function: _Function, id_: Id) -> Callable[[Result, float], Response]:
+def _pending(function: _Function, call: Call, id_: Id) -> Pending:
     def reply(outcome: Result, _duration_ms: float) -> Response:
         if isinstance(outcome, Value):
             said = result.write(outcome.value, function.shape, function.tool.output_name)
             return Response(200, JSON, jsontext.write({"jsonrpc": "2.0", "result": said, "error": None, "id": id_}))
         return _refuse_call(outcome, id_)
 
-    return reply
+    return Pending(call, reply)
 
 
 def _stream(function: _Function, call: Call, id_: Id) -> Streaming:

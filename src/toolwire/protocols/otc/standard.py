@@ -37,7 +37,7 @@ def agreed(wanted: Json, default: str) -> str | Problem:
     for pattern, name in _FAMILIES:
         match = pattern.fullmatch(wanted)
         if match is not None:
-            return name if True else _unsupported(wanted, name)
+            return name if match[1].lstrip("0") == _MAJOR else _unsupported(wanted, name)
     return default
 
 

@@ -1,0 +1,231 @@
+"""``make bench``: every figure of docs/benchmarks.md, ours, the limit and the peers in one run.
+
+Rates are ratios to a raw ASGI application measured just before and after, because machines differ and drift.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import statistics
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from bench import apps, client, inprocess, process, wire  # noqa: E402 - the path first
+from bench.requests import CALLS, Call  # noqa: E402 - the path first
+
+
+PEERS = {
+    "starlette": ("starlette", "opentool"),
+    "fastapi": ("fastapi", "opentool"),
+    "mcp_sdk": ("mcp", "mcp"),
+    "universal": ("universal_tool_server", "universal"),
+    "fastmcp": ("fastmcp", "mcp"),
+}
+"""Each peer's factory in bench.apps, with the package it needs and the call it is given."""
+
+
+class Row(NamedTuple):
+    """One figure: what, how much, and the target with the direction in which it counts."""
+
+    what: str
+    figure: float | None
+    unit: str
+    target: float | None = None
+    least: bool = True
+
+    def met(self) -> str:
+        """Return yes, no or nothing where there is no target."""
+        if self.target is None or self.figure is None:
+            return ""
+        return "yes" if (self.figure >= self.target) is self.least or self.figure == self.target else "NO"
+
+
+def rates(seconds: int) -> Iterator[Row]:
+    """Yield each rate as a ratio to the raw limit."""
+    with wire.served("raw") as limit:
+
+        def ratio(port: int, call: Call) -> float:
+            figures = []
+            for _ in range(3):
+                before = wire.rate(limit, CALLS["opentool"], seconds=seconds)
+                figures.append(wire.rate(port, call, seconds=seconds) / before)
+            return statistics.median(figures)
+
+        targets = {"opentool": 0.60, "otc": 0.60, "oxp": 0.60, "mcp": 0.50}
+        with wire.served("ours") as port:
+            for name, target in targets.items():
+                yield Row(f"rate, {name}, async add", ratio(port, CALLS[name]), "of raw", target)
+        for style in ("sync", "inline"):
+            with wire.served("ours", env={"BENCH_STYLE": style}) as port:
+                yield Row(f"rate, opentool, {style} add", ratio(port, CALLS["opentool"]), "of raw")
+        with wire.served("ours", env={"BENCH_TOOLS": "100"}) as port:
+            yield Row("rate, GET /tools, 100 tools", ratio(port, CALLS["list"]), "of raw", 0.85)
+        for app, (package, call) in PEERS.items():
+            if importlib.util.find_spec(package):
+                yield attempt(f"peer, {app}", "of raw", lambda app=app, call=call: _peer(app, CALLS[call], ratio))
+
+
+def _peer(app: str, call: Call, ratio: Callable[[int, Call], float]) -> float:
+    with wire.served(app) as port:
+        return ratio(port, call)
+
+
+def costs() -> Iterator[Row]:
+    """Yield the CPU time of one request in process."""
+    yield Row("in process, raw", inprocess.cost_us(apps.raw, CALLS["opentool"]), "us")
+    app = apps.ours()
+    for name, target in {
+        "opentool": 20.0,
+        "otc": 20.0,
+        "oxp": 20.0,
+        "openapi": None,
+        "mcp": 30.0,
+        "list": None,
+    }.items():
+        yield Row(f"in process, {name}", inprocess.cost_us(app, CALLS[name]), "us", target, least=False)
+    few, many = ours_with(10), ours_with(1_000)
+    small, large = (inprocess.cost_us(each, CALLS["opentool"]) for each in (few, many))
+    yield Row("a call among 1,000 tools to one among 10", large / small, "times", 1.2, least=False)
+    yield Row("a server-sent event", event_us(), "us", 10.0, least=False)
+    yield Row("in process, Starlette route", inprocess.cost_us(apps.starlette(), CALLS["opentool"]), "us")
+    if importlib.util.find_spec("fastapi"):
+        yield Row("in process, FastAPI", inprocess.cost_us(apps.fastapi(), CALLS["opentool"]), "us")
+
+
+def ours_with(tools: int) -> object:
+    """Return our application with that many tools."""
+    import toolwire
+
+    return toolwire.asgi(apps.calculator(tools))
+
+
+def event_us() -> float:
+    """Return the microseconds of one streamed event: a call of 1,000 events less one of none, by the number."""
+    import toolwire
+
+    kit = toolwire.Toolkit("Stream")
+
+    @kit.tool
+    async def count(n: int) -> AsyncIterator[int]:
+        """Count."""
+        for number in range(n):
+            yield number
+
+    app = toolwire.asgi(kit)
+    body = b'{"jsonrpc":"2.0","method":"count","params":{"n":%d},"id":"c1"}'
+    many, none = (
+        inprocess.cost_us(app, Call("POST", "/opentool/streamCall", body % n), rounds=3, each=20) for n in (1_000, 0)
+    )
+    return (many - none) / 1_000
+
+
+def clients() -> Iterator[Row]:
+    """Yield the CPU time of one call on the client's side, 32 in flight."""
+    with wire.served("ours") as port:
+        url = f"http://127.0.0.1:{port}"
+        whole, door = client.toolwire_us(url), client.door_us(url)
+        yield Row("client, a call, 32 in flight", whole, "us", 300.0, least=False)
+        yield Row("client, of that the network door", door, "us")
+        yield Row("client, of that our own share above it", whole - door, "us", 60.0, least=False)
+        if importlib.util.find_spec("httpx2"):
+            yield Row("client, peer: a bare httpx2 POST", client.httpx_us(url), "us")
+
+
+def processes() -> Iterator[Row]:
+    """Yield what whole processes cost."""
+    yield Row("import toolwire", process.import_s(), "s", 0.10, least=False)
+    yield Row("toolwire --help", process.help_s(), "s", 0.30, least=False)
+    with wire.served("ours") as port:
+        yield Row("toolwire tools URL", process.tools_s(f"http://127.0.0.1:{port}"), "s", 0.60, least=False)
+    yield Row("idle server with 100 tools", process.idle_mb("ours", {"BENCH_TOOLS": "100"}), "MB", 45.0, least=False)
+    first = process.first_call_s("ours", CALLS["opentool"]) / process.first_call_s("raw", CALLS["opentool"])
+    yield Row("start to first good call, to raw", first, "times", 1.5, least=False)
+    yield Row("packages, core install", process.packages(""), "", 15, least=False)
+    yield Row("packages, with server and command line", process.packages("all"), "", 25, least=False)
+
+
+def attempt(what: str, unit: str, measure: Callable[[], float]) -> Row:
+    """Return the row of a peer, or one without a figure where the peer does not start."""
+    try:
+        return Row(what, measure(), unit)
+    except (RuntimeError, OSError) as error:
+        print(f"{what}: {error}", file=sys.stderr)
+        return Row(what, None, unit)
+
+
+def show(row: Row) -> str:
+    """Return ``row`` as a line of the table."""
+    figure = "not run" if row.figure is None else f"{row.figure:,.3f}" if row.figure < 10 else f"{row.figure:,.1f}"
+    target = "" if row.target is None else f"{'at least' if row.least else 'at most'} {row.target:g}"
+    return f"| {row.what} | {figure} {row.unit} | {target} | {row.met()} |"
+
+
+def main() -> int:
+    """Print the table; with --write, put it into docs/benchmarks.md."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=3, help="of each load (3)")
+    parser.add_argument("--only", choices=["rates", "costs", "clients", "processes"], action="append")
+    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
+    options = parser.parse_args()
+    missing = [tool for tool in ("wrk", "taskset") if shutil.which(tool) is None]
+    if missing or (os.cpu_count() or 1) < 2:
+        print(
+            f"bench: needs two cores and {', '.join(missing) or 'nothing more'} (apt-get install wrk).", file=sys.stderr
+        )
+        return 2
+    parts = {"costs": costs, "clients": clients, "processes": processes, "rates": lambda: rates(options.seconds)}
+    lines = ["| what | figure | target | met |", "|---|---|---|---|"]
+    print("\n".join(lines))
+    for name, part in parts.items():
+        if options.only and name not in options.only:
+            continue
+        for row in part():
+            lines.append(show(row))
+            print(lines[-1], flush=True)
+    if options.write:
+        (ROOT / "docs/benchmarks.md").write_text(page(lines))
+    return 0
+
+
+def page(lines: list[str]) -> str:
+    """Return docs/benchmarks.md."""
+    names = (
+        "toolwire",
+        "uvicorn",
+        "uvloop",
+        "httptools",
+        "pydantic",
+        "orjson",
+        "starlette",
+        "fastapi",
+        "mcp",
+        "fastmcp",
+    )
+    versions = ", ".join(
+        f"{name} {importlib.metadata.version(name)}" for name in names if importlib.util.find_spec(name)
+    )
+    return (
+        "# Benchmarks\n\n"
+        "Made by `make bench`, which anybody can run: two cores, the server on one, wrk on the other, 32 connections.\n"
+        "A rate is a ratio to a raw ASGI application on the same uvicorn, measured in turn with it; a cost in process is\n"
+        "CPU time with no socket. All checks are on. Figures move with the machine; ratios move less.\n\n"
+        f"CPython {platform.python_version()}, {platform.machine()}; {versions}. {datetime.date.today().isoformat()}.\n\n"
+        + "\n".join(lines)
+        + "\n"
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,226 @@
+"""The main job, from end to end: two servers on loopback, and a client that is given nothing but their URLs.
+
+``make demo`` runs it with scripted answers where a person is asked; ``make demo ASK=1`` asks you. It ends with 0 only
+if every step came out as it should.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+from urllib.request import Request, urlopen
+
+from calculator import calculator
+from tasks.app import tasks
+
+import toolwire
+from toolwire import Answer, Problem, Question, Result, SyncRemote, Toolkit, Value, connect, connect_sync
+from toolwire.cli.asking import asker, shown
+from toolwire.cli.explain import survey
+from toolwire.cli.screen import complain, escaped, json_text, styled
+from toolwire.cli.table import print_table
+from toolwire.cli.tools import rows
+from toolwire.protocols import BUILTIN
+from toolwire.testing.loopback import background
+
+TITLES = {codec.name: codec.title for codec in BUILTIN}
+COLUMNS = ("name", "what it does", "arguments", "consent", "cost")
+
+
+class UnexpectedError(Exception):
+    """A step that did not come out as it should; the text says which, and what came instead."""
+
+
+class Person:
+    """Who is asked before a call: the one at the terminal, or a script that allows all but what destroys something."""
+
+    def __init__(self, ask: Callable[[Question], Answer] | None) -> None:
+        self._ask = ask
+        self.said: list[bool] = []
+
+    def __call__(self, question: Question) -> Answer:
+        """Answer ``question``, and remember what was said."""
+        answer = self._scripted(question) if self._ask is None else self._ask(question)
+        self.said.append(answer.allowed)
+        return answer
+
+    def _scripted(self, question: Question) -> Answer:
+        allowed = not question.call.tool.destructive
+        for line in shown(question):
+            print(f"  {line}")
+        answer = styled("y", "green", sys.stdout) if allowed else styled("n", "red", sys.stdout)
+        print(f"  Call it? [y/N] {answer} {_dim('(scripted; `make demo ASK=1` asks you)')}")
+        return Answer(allowed)
+
+
+def main() -> int:
+    """Run the demonstration and return its exit code."""
+    parser = argparse.ArgumentParser(description="Serve the examples, then use them with nothing but their URLs.")
+    parser.add_argument("--ask", action="store_true", help="ask the person at the terminal before a call")
+    ask = parser.parse_args().ask
+    if ask and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        complain("--ask needs a terminal to ask at; without it the answers are scripted.")
+        return 2
+    started = perf_counter()
+    try:
+        with TemporaryDirectory(prefix="toolwire-demo-") as folder:
+            serve_and_use(Path(folder) / "tasks.sqlite3", Person(asker("ask") if ask else None))
+    except (UnexpectedError, toolwire.ToolwireError) as error:
+        complain(str(error))
+        return 1
+    _title("Every step came out as it should")
+    print(f"  It took {perf_counter() - started:.1f} s. Now yours: .venv/bin/toolwire serve examples/calculator.py")
+    return 0
+
+
+def serve_and_use(database: Path, person: Person) -> None:
+    """Serve both examples on free ports, and use them."""
+    kits: tuple[Toolkit, Toolkit] = (calculator, tasks(database))
+    with background(toolwire.asgi(kits[0])) as sums, background(toolwire.asgi(kits[1])) as lists:
+        _title("Two servers on this machine")
+        for kit, url in zip(kits, (sums, lists), strict=True):
+            print(f"  {kit.title:<11} {styled(url, 'green', sys.stdout)}")
+        print(_dim("  From here on there is a client, which is given these two URLs and nothing else."))
+        for url in (sums, lists):
+            look(url)
+        with connect_sync(sums) as remote:
+            show_tools(remote)
+            expect(call(remote, "add", {"a": 17, "b": 25}), Value(42))
+        with connect_sync(lists, approve=person) as remote:
+            show_tools(remote)
+            use_tasks(remote, database, person)
+        asyncio.run(same_on_every_wire(sums))
+
+
+def look(url: str) -> None:
+    """Find out what ``url`` speaks, and say what was chosen and why."""
+    _title(f"What does {url} speak?")
+    found = survey(url, None)
+    for probe in found.probes:
+        mark = styled("yes", "green", sys.stdout) if probe.accepted else _dim("...")
+        path = probe.url.removeprefix(url)
+        print(f"  {mark} {TITLES[probe.protocol]:<22} {escaped(path):<21} {probe.status}  {escaped(probe.meaning)}")
+    if found.peer is None:
+        raise UnexpectedError(f"{url} speaks nothing we know.")
+    spoken = [found.peer.protocol, *(peer.protocol for peer in found.others)]
+    expect(spoken, list(TITLES))
+    chosen = styled(TITLES[found.peer.protocol], "bold", sys.stdout)
+    print(f"  {chosen} is chosen: it was found first, and the order of looking is {', '.join(TITLES)}.")
+
+
+def show_tools(remote: SyncRemote) -> None:
+    """List the tools of a server, with the consent each of them needs."""
+    _title(f"The tools of {escaped(remote.catalog().title)}")
+    print_table(COLUMNS, rows(remote.catalog()), sys.stdout)
+    print()
+
+
+def use_tasks(remote: SyncRemote, database: Path, person: Person) -> None:
+    """Read, write with consent, be refused, and be wrong."""
+    _title("A call that only reads runs at once")
+    expect(call(remote, "list_tasks"), Value([]))
+
+    _title("A call that writes asks first")
+    before = rows_of(database)
+    made = call(remote, "create_task", {"title": "Water the plants", "due": "2027-03-01"})
+    added = (1, "Water the plants", "open", "2027-03-01")
+    read_back(database, [*before, added] if allowed(made, person) else before)
+
+    _title("A call that is refused is not sent")
+    before = rows_of(database)
+    if not before:
+        print("  There is no task to delete, since you did not let one be made.")
+    else:
+        gone = call(remote, "delete_task", {"task_id": 1})
+        read_back(database, [] if allowed(gone, person) else before)
+
+    _title("A wrong argument is named, before anybody is asked")
+    asked, before = len(person.said), rows_of(database)
+    wrong = call(remote, "create_task", {"title": "", "due": "2027-03-01"})
+    expect(isinstance(wrong, Problem) and list(wrong.parameter_errors), ["title"])
+    expect((len(person.said), rows_of(database)), (asked, before))
+
+
+async def same_on_every_wire(url: str) -> None:
+    """Call one tool over each protocol in turn; the answers are the same."""
+    _title("The same tool on every wire")
+    for name, title in TITLES.items():
+        async with connect(url, protocol=name) as remote:
+            result = await remote.call("add", {"a": 17, "b": 25})
+            expect(result, Value(42))
+            print(f"  {title:<27} add(17, 25) = {said(result)}")
+    answer = await asyncio.to_thread(call_by_the_rfc, url)
+    print(f"  {'the RFC, written by hand':<27} POST /call -> {json_text(answer)}")
+    expect((answer["success"], answer["output"]["value"]), (True, 42))
+
+
+def call_by_the_rfc(url: str) -> dict[str, Any]:
+    """Return the answer to a call as the Open Tool Calling RFC writes it, with no part of toolwire in between."""
+    body = {"request": {"tool_id": "Calculator.add@1.0.0", "call_id": "demo-1", "input": {"a": 17, "b": 25}}}
+    request = Request(f"{url}/call", json.dumps(body).encode(), {"content-type": "application/json"})  # noqa: S310
+    with urlopen(request, timeout=5) as response:  # noqa: S310 - a server of our own, on loopback
+        answer: dict[str, Any] = json.load(response)
+    return {name: answer[name] for name in ("call_id", "success", "output")}
+
+
+def call(remote: SyncRemote, name: str, arguments: dict[str, Any] | None = None) -> Result:
+    """Call a tool, and print the call and how it ended."""
+    given = ", ".join(f"{key}={json_text(value)}" for key, value in (arguments or {}).items())
+    print(f"  {styled(f'{name}({given})', 'bold', sys.stdout)}")
+    result = remote.call(name, arguments)
+    print(f"  -> {said(result)}")
+    return result
+
+
+def said(result: Result) -> str:
+    """Return how a call ended, fit to show."""
+    if isinstance(result, Problem):
+        return f"{styled(result.kind, 'yellow', sys.stdout)}: {escaped(result.message)}"
+    return "done" if result.value is None else styled(json_text(result.value), "green", sys.stdout)
+
+
+def allowed(result: Result, person: Person) -> bool:
+    """Return what the person said last; the call must have ended accordingly."""
+    yes = person.said[-1]
+    expect("value" if isinstance(result, Value) else result.kind, "value" if yes else "denied")
+    return yes
+
+
+def read_back(database: Path, expected: list[Any]) -> None:
+    """Show what the database itself says, read without any tool."""
+    found = rows_of(database)
+    print(f"  {_dim('the database says:')} {json_text(found) if found else 'no tasks'}")
+    expect(found, expected)
+
+
+def rows_of(database: Path) -> list[Any]:
+    """Return the rows of the table of tasks."""
+    with closing(sqlite3.connect(database)) as db:
+        return db.execute("SELECT id, title, status, due FROM tasks ORDER BY id").fetchall()
+
+
+def expect(found: object, wanted: object) -> None:
+    """Raise unless ``found`` is ``wanted``."""
+    if found != wanted:
+        raise UnexpectedError(f"This was not expected: {escaped(repr(found))}; it should be {escaped(repr(wanted))}.")
+
+
+def _title(text: str) -> None:
+    print(f"\n{styled(text, 'bold', sys.stdout)}")
+
+
+def _dim(text: str) -> str:
+    return styled(text, "dim", sys.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

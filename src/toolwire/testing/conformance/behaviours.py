@@ -1,0 +1,206 @@
+"""What every protocol does alike, one behaviour each, as sentences about what is not so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from toolwire.core.model import Approval, Call, Json, Kind, Problem, Tool, Value
+
+from .kit import RETRY_AFTER_MS, SECRET, kit
+from .session import Session
+
+Behaviour: TypeAlias = Callable[[Session], Iterator[str]]
+"""Takes a Session with the suite's kit and yields one sentence for each fault."""
+
+TEXTS = ("", "é", "日本語", "😀\u200d👩", "\u2028\u2029", "\x00\x1f\x7f", '"\\/<>&', "a\r\nb\tc", "x" * 100_000)
+NUMBERS = (0, -1, 2**31, 2**53 + 1, 2**63, -(2**64), 10**40, 0.1, -1.5e300)
+NESTED: tuple[Json, ...] = (
+    None,
+    True,
+    False,
+    [],
+    {},
+    [None],
+    {"result": {"error": None}, "value": [], "": ""},
+    [[[[[[1, {"a": [None, {"b": "c"}]}]]]]]],
+    {f"k{number}": [number] * 20 for number in range(200)},
+)
+
+
+def listing(session: Session) -> Iterator[str]:
+    """Every tool arrives with its description, arguments and consent."""
+    ours = {tool.name: tool for tool in kit().catalog().tools}
+    theirs = {name: tool for name, tool in session.peer.catalog.names.items()}  # noqa: C416 - a Mapping to a dict
+    if set(ours) != set(theirs):
+        yield f"the tools are {sorted(theirs)}, not {sorted(ours)}"
+    for name in set(ours) & set(theirs):
+        our, their = ours[name], theirs[name]
+        yield from _differs(f"{name}: the names of the arguments", set(their.parameters), set(our.parameters))
+        yield from _differs(f"{name}: the required arguments", set(their.required), set(our.required))
+        for member in ("approval", "safe", "destructive"):
+            yield from _differs(f"{name}: {member}", getattr(their, member), getattr(our, member))
+        if our.description not in their.description:
+            yield f"{name}: the description {our.description!r} became {their.description!r}"
+
+
+def calling(session: Session) -> Iterator[str]:
+    """A call gives the tool's value, whether it is a coroutine, a thread or a stream."""
+    yield from _gives(session, "add", {"a": 2, "b": 3}, 5)
+    yield from _gives(session, "halve", {"number": 3}, 1.5)
+    yield from _gives(session, "greet", {"name": "Ada"}, {"greeting": "Hello Ada."})
+    yield from _gives(session, "greet", {"name": "Ada", "loud": True}, {"greeting": "Hello Ada!"})
+    yield from _gives(session, "count", {"to": 3}, [1, 2, 3])
+
+
+def nothing(session: Session) -> Iterator[str]:
+    """A tool that returns nothing gives None."""
+    yield from _gives(session, "forget", {}, None)
+
+
+def values(session: Session) -> Iterator[str]:
+    """Whatever JSON data goes in comes out the same: texts, numbers, null, nesting."""
+    for value in (*TEXTS, *NUMBERS, *NESTED):
+        yield from _gives(session, "echo", {"value": value}, value)
+
+
+def failing(session: Session) -> Iterator[str]:
+    """What a tool raises to say why arrives whole, but for what is only for the log."""
+    problem = session.call("refuse", {})
+    if not isinstance(problem, Problem) or problem.kind is not Kind.TOOL_FAILED:
+        yield f"a ToolError became {problem}"
+        return
+    if "The oven is cold." not in problem.message:
+        yield f"the tool's sentence became {problem.message!r}"
+    yield from _secret(session, problem)
+
+
+def retrying(session: Session) -> Iterator[str]:
+    """Whether and when a call may be tried again, and the prompt, arrive where the protocol has a place for them."""
+    problem = session.call("refuse", {})
+    if not isinstance(problem, Problem):
+        yield f"a ToolError became {problem}"
+        return
+    if problem.can_retry:
+        yield from _differs("retry_after_ms", problem.retry_after_ms, RETRY_AFTER_MS)
+    if "Heat the oven first." not in (problem.additional_prompt_content or "Heat the oven first."):
+        yield f"the prompt became {problem.additional_prompt_content!r}"
+
+
+def crashing(session: Session) -> Iterator[str]:
+    """A bug in a tool is a Problem that tells nothing of the inside."""
+    problem = session.call("crash", {})
+    if not isinstance(problem, Problem) or problem.kind not in (Kind.TOOL_FAILED, Kind.INTERNAL):
+        yield f"an exception became {problem}"
+        return
+    yield from _secret(session, problem)
+
+
+def timing_out(session: Session) -> Iterator[str]:
+    """A tool that takes too long is cancelled, and the caller is told."""
+    problem = session.call("dawdle", {})
+    if not isinstance(problem, Problem) or problem.kind not in (Kind.TIMEOUT, Kind.TOOL_FAILED):
+        yield f"a timeout became {problem}"
+    elif "longer than" not in problem.message:
+        yield f"the caller is told {problem.message!r}"
+    if session.app.running:
+        yield "the call is still in flight"
+
+
+def arguments(session: Session) -> Iterator[str]:
+    """Arguments that do not fit are refused by the server too, before the tool runs, and named."""
+    for name, wrong in (("add", {"a": 1}), ("add", {"a": "x", "b": 2}), ("greet", {"name": None})):
+        problem = _sent(session, name, wrong)
+        if not isinstance(problem, Problem) or problem.kind is not Kind.INVALID_ARGUMENTS:
+            yield f"{name}({wrong}) became {problem}"
+    extra = _sent(session, "add", {"a": 1, "b": 2, "sessionId": "s"})
+    if extra != Value(3):
+        yield f"an undeclared argument made of add: {extra}"
+
+
+def unknown(session: Session) -> Iterator[str]:
+    """A tool that is not there is a Problem on both sides, and nothing runs."""
+    before = len(session.exchanges)
+    problem = session.call("no_such_tool", {})
+    if not isinstance(problem, Problem) or problem.kind is not Kind.UNKNOWN_TOOL:
+        yield f"the client says {problem}"
+    if len(session.exchanges) != before:
+        yield "the client asked the server for a tool it knows not to be there"
+    sent = session.send(Call(Tool(name="no_such_tool", toolkit="Bench"), {}, "c1"))
+    if not isinstance(sent, Problem):
+        yield f"the server says {sent}"
+
+
+def consent(session: Session) -> Iterator[str]:
+    """A call that needs consent is denied where nobody can be asked, and nothing goes over the wire."""
+    before = len(session.exchanges)
+    problem = session.call("erase", {"what": "all"})
+    if not isinstance(problem, Problem) or problem.kind is not Kind.DENIED or problem.details.get("denied") is not True:
+        yield f"the call became {problem}"
+    if len(session.exchanges) != before:
+        yield "something was sent"
+    tool = session.peer.catalog.names.get("erase")
+    if tool is not None and tool.approval is not Approval.PER_CALL:
+        yield f"the approval arrived as {tool.approval}"
+
+
+def targets(session: Session) -> Iterator[str]:
+    """The method and URL a person is shown are those of the request that is sent."""
+    for name, given in (("add", {"a": 1, "b": 2}), ("greet", {"name": "é/?#&"}), ("forget", {})):
+        tool = session.peer.catalog.names[name]
+        shown = session.codec.target(session.peer, Call(tool, given, "c1"))
+        _sent(session, name, given)
+        request = session.exchanges[-1].request
+        if f"{request.method} {request.url}".partition("?")[0] != shown.partition("?")[0]:
+            yield f"{name}: shown is {shown}, sent is {request.method} {request.url}"
+
+
+BEHAVIOURS: Mapping[str, Behaviour] = {
+    behaviour.__name__: behaviour
+    for behaviour in (
+        listing,
+        calling,
+        nothing,
+        values,
+        failing,
+        retrying,
+        crashing,
+        timing_out,
+        arguments,
+        unknown,
+        consent,
+        targets,
+    )
+}
+"""Every behaviour by its name."""
+
+
+def _gives(session: Session, name: str, given: Mapping[str, Json], expected: Json) -> Iterator[str]:
+    result = session.call(name, given)
+    if not isinstance(result, Value) or not _same(result.value, expected):
+        yield f"{name}({_short(given)}) gives {_short(result)}, not {_short(expected)}"
+
+
+def _sent(session: Session, name: str, given: Mapping[str, Json]) -> Any:
+    return session.send(Call(session.peer.catalog.names[name], given, "c1"))
+
+
+def _secret(session: Session, problem: Problem) -> Iterator[str]:
+    if SECRET in repr(problem):
+        yield "the client has what is only for the log"
+    if any(SECRET.encode() in exchange.response.body for exchange in session.exchanges):
+        yield "what is only for the log went over the wire"
+
+
+def _differs(what: str, theirs: object, ours: object) -> Iterator[str]:
+    if theirs != ours:
+        yield f"{what}: {theirs!r} arrived for {ours!r}"
+
+
+def _same(one: Json, other: Json) -> bool:
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _short(data: object) -> str:
+    text = repr(data)
+    return text if len(text) <= 200 else f"{text[:200]}... ({len(text)} characters)"

@@ -1,0 +1,112 @@
+"""A client and a server of one codec, joined by the in-memory wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from toolwire.client.drive import Approver, arun, run
+from toolwire.client.remote import Connection, Remote, SyncRemote
+from toolwire.consent import consent_check
+from toolwire.core.codec import Codec, Finding, Flow, Peer
+from toolwire.core.model import Call, Json, Result
+from toolwire.core.toolbox import Toolbox
+from toolwire.define import Toolkit
+from toolwire.server import App, Limits
+from toolwire.server.functions import FunctionBox
+from toolwire.server.guard import Guard, Keys
+from toolwire.testing.wire import HERE, AppDoor, Exchange, SyncAppDoor
+from toolwire.validation import arguments_check
+
+from .kit import kit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A connection over ``codec``, used alike whether it is driven blocking or not.
+
+    ``call`` is what a user does, with every check; ``send`` goes straight to the server. ``finding`` is how the
+    server was found, ``exchanges`` all that went over the wire.
+    """
+
+    codec: Codec
+    app: App
+    peer: Peer
+    finding: Finding
+    exchanges: list[Exchange]
+    call: Callable[[str, Mapping[str, Json]], Result]
+    send: Callable[[Call], Result]
+
+
+@contextmanager
+def session(
+    codec: Codec,
+    target: Toolkit | Toolbox | None = None,
+    *,
+    blocking: bool = False,
+    limits: Limits | None = None,
+    approve: Approver | None = None,
+) -> Generator[Session, None, None]:
+    """Give a Session of ``codec`` with ``target``, or with the suite's own kit.
+
+    Raises:
+        LookupError: the codec's client half does not find its server half.
+    """
+    target = kit() if target is None else target
+    limits = Limits() if limits is None else limits
+    toolbox = FunctionBox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
+    app = App(toolbox, keys=Keys(()), guard=Guard(), limits=limits, codecs=(codec,))
+    with _blocking(codec, app, approve) if blocking else _asynchronous(codec, app, approve) as joined:
+        yield joined
+
+
+@contextmanager
+def _asynchronous(codec: Codec, app: App, approve: Approver | None) -> Generator[Session, None, None]:
+    door = AppDoor(app)
+    with asyncio.Runner() as runner:
+        finding = runner.run(arun(codec.find(HERE), door, None))
+        connection = _connection(codec, finding)
+        remote = Remote(connection, door, approve)
+
+        def driven(flow: Flow[Result]) -> Result:
+            return runner.run(arun(flow, door, approve))
+
+        yield Session(
+            codec=codec,
+            app=app,
+            peer=connection.peer,
+            finding=finding,
+            exchanges=door.exchanges,
+            call=lambda name, arguments: runner.run(remote.call(name, arguments)),
+            send=lambda call: driven(codec.send(connection.peer, call)),
+        )
+
+
+@contextmanager
+def _blocking(codec: Codec, app: App, approve: Approver | None) -> Generator[Session, None, None]:
+    door = SyncAppDoor(app)
+    try:
+        finding = run(codec.find(HERE), door, None)
+        connection = _connection(codec, finding)
+        yield Session(
+            codec=codec,
+            app=app,
+            peer=connection.peer,
+            finding=finding,
+            exchanges=door.exchanges,
+            call=SyncRemote(connection, door, approve).call,
+            send=lambda call: run(codec.send(connection.peer, call), door, approve),
+        )
+    finally:
+        door.close()
+
+
+def _connection(codec: Codec, finding: Finding) -> Connection:
+    peer = finding.peer
+    if peer is None:
+        looks = "; ".join(f"{probe.url}: {probe.meaning}" for probe in finding.probes)
+        raise LookupError(f"the client half of {codec.name} does not find its server half ({looks})")
+    consent = consent_check(site=HERE, target=lambda call: codec.target(peer, call))
+    return Connection(peer=peer, codec=codec, checks=(arguments_check(), consent), probes=finding.probes)

@@ -1,0 +1,159 @@
+"""A wire with no network: requests go straight to an ASGI application of this process.
+
+**Rules**
+- What the application raises is raised to the caller: a test sees it.
+- An exchange is kept once its answer is whole, in order, as both sides saw it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from toolwire.core.http import Request, Response
+
+HERE = "http://127.0.0.1:9627"
+"""Where an application on this wire seems to be."""
+
+App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class Exchange(NamedTuple):
+    """One request and what came back for it."""
+
+    request: Request
+    response: Response
+
+
+class AppDoor:
+    """A Door into an ASGI application; ``exchanges`` is everything that went through it."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.exchanges: list[Exchange] = []
+
+    async def send(self, request: Request) -> Response:
+        """Return the application's answer to ``request``, whole."""
+        async with running(self._app, request) as answer:
+            response = await answer.whole()
+        self.exchanges.append(Exchange(request, response))
+        return response
+
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+class SyncAppDoor:
+    """A SyncDoor into an ASGI application, which runs on an event loop of its own until ``close``."""
+
+    def __init__(self, app: App) -> None:
+        self._door = AppDoor(app)
+        self._runner = asyncio.Runner()
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """Everything that went through this door."""
+        return self._door.exchanges
+
+    def send(self, request: Request) -> Response:
+        """Return the application's answer to ``request``, whole."""
+        return self._runner.run(self._door.send(request))
+
+    def close(self) -> None:
+        """End the event loop."""
+        self._runner.close()
+
+
+class Answering:
+    """An answer that is being given: ``chunks`` as they come, ``whole`` at the end, ``leave`` as a client that goes."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._asked = False
+        self._gone = asyncio.Event()
+        self._messages: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+
+    async def receive(self) -> dict[str, Any]:
+        """Give the application the request's body, and later that the client is gone."""
+        if not self._asked:
+            self._asked = True
+            return {"type": "http.request", "body": self._request.body, "more_body": False}
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Take what the application sends."""
+        await self._messages.put(message)
+
+    def end(self) -> None:
+        """Note that the application has returned."""
+        self._messages.put_nowait(None)
+
+    def leave(self) -> None:
+        """Go away, as a client does that loses patience."""
+        self._gone.set()
+
+    async def chunk(self) -> bytes | None:
+        """Return the next piece of the body, or None after the last."""
+        message = await self._messages.get()
+        if message is None:
+            return None
+        return await self.chunk() if message["type"] == "http.response.start" else message.get("body", b"")
+
+    async def whole(self) -> Response:
+        """Return the whole response.
+
+        Raises:
+            RuntimeError: the application gave none.
+        """
+        start = await self._messages.get()
+        if start is None:
+            raise RuntimeError("the application did not answer")
+        body = b""
+        while (message := await self._messages.get()) is not None:
+            body += message.get("body", b"")
+        return Response(start["status"], tuple((bytes(key), bytes(value)) for key, value in start["headers"]), body)
+
+
+@asynccontextmanager
+async def running(app: App, request: Request) -> AsyncGenerator[Answering, None]:
+    """Give the answer of ``app`` to ``request`` while the application runs; wait for its end at the end.
+
+    Raises:
+        Exception: whatever the application raised.
+    """
+    answer = Answering(request)
+
+    async def serve() -> None:
+        try:
+            await app(scope(request), answer.receive, answer.send)
+        finally:
+            answer.end()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(serve())
+        yield answer
+
+
+def scope(request: Request) -> dict[str, Any]:
+    """Return the ASGI scope of ``request``, as a server on loopback would make it."""
+    url = urlsplit(request.url)
+    names = {name for name, _ in request.headers}
+    host = () if b"host" in names else ((b"host", url.netloc.encode() or b"127.0.0.1:9627"),)
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": url.scheme or "http",
+        "path": unquote(url.path or "/"),
+        "raw_path": (url.path or "/").encode(),
+        "query_string": url.query.encode(),
+        "root_path": "",
+        "headers": [*host, *request.headers],
+        "client": ("127.0.0.1", 50_000),
+        "server": ("127.0.0.1", 9627),
+    }

@@ -1,0 +1,87 @@
+"""At a terminal a person is asked, is shown everything, and only a yes is a yes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire.cli.asking import shown
+from toolwire.core.check import Question
+from toolwire.core.model import Approval, Call, Cost, Tool
+
+ASKED = b"Call it? [y/N] "
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"), [("y", 0), ("YES", 0), ("", 3), ("n", 3), ("yep", 3), ("y y", 3), ("\x04", 3)]
+)
+@pytest.mark.requirement("XL-053")
+def test_only_a_yes_is_a_yes(answer: str, code: int, desk: Path, terminal: Callable[..., Any]) -> None:
+    at = terminal("call", desk, "shred", "pages=1")
+    at.wait_for(ASKED)
+    at.type(answer)
+    assert at.end() == code
+    assert (b"shredded" in at.shown) == (code == 0)
+    assert (b"shred was not allowed." in at.shown) == (code == 3)
+
+
+def test_a_remote_call_is_asked_about_before_it_is_sent(
+    site: str, terminal: Callable[..., Any], toolwire: Callable[..., Any]
+) -> None:
+    at = terminal("call", site, "note", "text=hello", "--protocol", "otc", NO_COLOR="1")
+    at.wait_for(ASKED)
+    assert f"May this be called? {site}\r\n".encode() in at.shown
+    assert f"POST {site}/".encode() in at.shown
+    assert b'text = "hello"' in at.shown
+    assert toolwire("call", site, "noted").out == "[]\n"
+    at.type("y")
+    assert at.end() == 0
+    assert "hello" in toolwire("call", site, "noted").out
+
+
+def test_yes_says_why_it_is_not_enough_and_then_asks(desk: Path, terminal: Callable[..., Any]) -> None:
+    at = terminal("call", desk, "shred", "pages=1", "--yes", NO_COLOR="1")
+    at.wait_for(ASKED)
+    assert b"--yes does not approve this: it destroys something." in at.shown
+    at.type("n")
+    assert at.end() == 3
+
+
+def test_what_needs_no_consent_is_not_asked_about(desk: Path, terminal: Callable[..., Any]) -> None:
+    at = terminal("call", desk, "add", "a=1")
+    assert at.end() == 0
+    assert at.shown == b"2\r\n"
+
+
+@pytest.mark.requirement("XL-049", "D-03", "D-21")
+def test_everything_a_call_would_do_is_shown_in_full() -> None:
+    tool = Tool(
+        name="send",
+        description="Send [bold]mail[/bold]\x1b[2J.\nAnd hide \u202ethis.",
+        destructive=True,
+        cost=Cost.PAID,
+    )
+    call = Call(tool, {"to\u202e": "moc.elpmaxe@", "body": "x" * 100_000 + "\x1bEND", "tags": ["a", None]})
+    question = Question(
+        call, "https://example.com", "POST https://example.com/send", Approval.PER_CALL, reasons=("Why.",)
+    )
+    assert list(shown(question)) == [
+        "May this be called? https://example.com",
+        "  send: Send [bold]mail[/bold]<U+001B>[2J.",
+        "  POST https://example.com/send",
+        "  arguments:",
+        '    to<U+202E> = "moc.elpmaxe@"',
+        f'    body = "{"x" * 100_000}\\u001bEND"',
+        '    tags = ["a", null]',
+        "  destroys something: yes; costs: paid",
+        "  Why.",
+    ]
+
+
+def test_a_call_without_arguments_says_so() -> None:
+    question = Question(Call(Tool(name="go"), {}), "here", "go() in this process", Approval.PER_CALL)
+    assert "  no arguments" in list(shown(question))
+    assert "  destroys something: no; costs: not declared" in list(shown(question))

@@ -1,0 +1,179 @@
+"""``toolwire call``: what it prints, and the exit code of every way to end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire.cli.exits import exit_code
+from toolwire.core.model import Kind, Problem
+from toolwire.protocols import BUILTIN
+
+
+@pytest.fixture(params=["code", "url"])
+def target(request: pytest.FixtureRequest, desk: Path) -> str:
+    """The same tools as code and as a URL."""
+    return str(desk) if request.param == "code" else request.getfixturevalue("site")
+
+
+def test_a_value_is_printed_and_the_code_is_0(target: str, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("call", target, "add", "a=1", "b=2")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "3\n", "")
+
+
+@pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
+def test_the_same_call_goes_over_every_protocol(protocol: str, site: str, toolwire: Callable[..., Any]) -> None:
+    assert toolwire("call", site, "add", "a=20", "b=22", "--protocol", protocol).out == "42\n"
+
+
+def test_a_tool_has_its_id_as_a_name_too(target: str, toolwire: Callable[..., Any]) -> None:
+    assert toolwire("call", target, "Desk.add@1.2.0", "a=1").out == "2\n"
+
+
+def test_options_may_stand_between_the_arguments(desk: Path, toolwire: Callable[..., Any]) -> None:
+    assert json.loads(toolwire("call", desk, "add", "a=1", "--json", "b=2").out) == {"ok": True, "value": 3}
+    assert toolwire("call", desk, "add", "--yes", "a=1", "b=2").out == "3\n"
+
+
+def test_a_text_goes_into_a_pipe_as_it_is(target: str, toolwire: Callable[..., Any]) -> None:
+    assert toolwire("call", target, "say", "text=a\u202e\x1b[31m é\n").out == "a\u202e\x1b[31m é\n"
+    assert toolwire("call", target, "say", "text=a", "tags=1", "tags=2").out == "a12\n"
+
+
+def test_what_is_no_text_is_printed_as_json(target: str, toolwire: Callable[..., Any]) -> None:
+    assert json.loads(toolwire("call", target, "count", "to=3").out) == [0, 1, 2]
+
+
+def test_a_tool_that_returns_nothing_prints_nothing(target: str, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("call", target, "note", "text=hello", "--yes")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+    said = toolwire("call", target, "note", "text=hello", "--yes", "--json").out
+    assert json.loads(said) == {"ok": True, "value": None}
+
+
+def test_progress_of_our_own_code_goes_to_standard_error(desk: Path, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("call", desk, "count", "to=3", "--json")
+    assert outcome.err == "0\n1\n2\n"
+    assert json.loads(outcome.out) == {"ok": True, "value": [0, 1, 2]}
+
+
+def test_a_tool_that_fails_is_exit_code_1(target: str, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("call", target, "fail", "reason=The printer is on fire.")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "toolwire: The printer is on fire.\n" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_json_says_of_a_problem_what_a_program_needs(desk: Path, toolwire: Callable[..., Any]) -> None:
+    data = json.loads(toolwire("call", desk, "fail", "reason=Later.", "--json").out)
+    assert (data["ok"], data["kind"], data["message"]) == (False, "tool_failed", "Later.")
+    assert (data["can_retry"], data["retry_after_ms"]) == (True, 2_500)
+
+
+def test_when_the_same_call_may_work_is_said(desk: Path, toolwire: Callable[..., Any]) -> None:
+    assert "may work in 2.5 seconds" in toolwire("call", desk, "fail", "reason=Later.").err
+
+
+def test_why_our_own_code_failed_is_said_and_where_only_if_asked(desk: Path, toolwire: Callable[..., Any]) -> None:
+    quiet, loud = toolwire("call", desk, "fail"), toolwire("call", desk, "fail", "--debug")
+    assert (quiet.code, loud.code) == (1, 1)
+    assert "ZeroDivisionError" in quiet.err
+    assert "Traceback" not in quiet.err
+    assert "Traceback" in loud.err
+
+
+@pytest.mark.requirement("A-53")
+def test_what_is_for_the_developer_is_not_in_the_json_and_not_sent(
+    desk: Path, site: str, toolwire: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert "ZeroDivision" not in toolwire("call", desk, "fail", "--json").out
+    remote = toolwire("call", site, "fail", "--json")
+    assert remote.code == 1
+    assert "ZeroDivision" not in remote.out
+
+
+def test_a_tool_of_our_own_ends_at_its_time_limit(desk: Path, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("call", desk, "late")
+    assert outcome.code == 1
+    assert outcome.err == "toolwire: late was cancelled: it took longer than 0.05 seconds.\n"
+
+
+def test_an_unknown_tool_is_exit_code_2_and_lists_what_there_is(target: str, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("call", target, "divide", "a=1")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "Desk.add@1.2.0" in outcome.err
+    assert json.loads(toolwire("call", target, "divide", "--json").out)["kind"] == "unknown_tool"
+
+
+@pytest.mark.parametrize("values", [["a=x"], ["b=1"], ["a=1", "c=1"], ["a"], ["--args", "[]"]])
+def test_bad_arguments_are_exit_code_2_and_nothing_runs(
+    target: str, values: list[str], toolwire: Callable[..., Any]
+) -> None:
+    outcome = toolwire("call", target, "add", *values)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("toolwire: ")
+    assert json.loads(toolwire("call", target, "add", *values, "--json").out)["kind"] == "invalid_arguments"
+
+
+@pytest.mark.requirement("XL-053")
+def test_without_a_terminal_what_needs_consent_is_exit_code_3_and_does_not_run(
+    target: str, toolwire: Callable[..., Any]
+) -> None:
+    outcome = toolwire("call", target, "note", "text=secretly")
+    assert (outcome.code, outcome.out) == (3, "")
+    assert outcome.err == (
+        "toolwire: note needs your consent, and there is no terminal to ask at.\ntoolwire: note was not allowed.\n"
+    )
+    assert json.loads(toolwire("call", target, "note", "text=secretly", "--json").out)["kind"] == "denied"
+    assert json.loads(toolwire("call", target, "noted").out) == []
+
+
+@pytest.mark.requirement("XL-045")
+def test_yes_approves_only_what_the_site_lets_be_approved_in_advance(target: str, toolwire: Callable[..., Any]) -> None:
+    allowed = toolwire("call", target, "note", "text=openly", "--yes")
+    destructive = toolwire("call", target, "shred", "pages=1", "--yes")
+    assert (allowed.code, destructive.code) == (0, 3)
+    assert json.loads(toolwire("call", target, "noted").out) == ["openly"]
+    assert "--yes does not approve this: it destroys something." in destructive.err
+    assert "shredded" not in destructive.out
+
+
+@pytest.mark.parametrize(
+    ("declared", "reason"),
+    [
+        ("", "the site does not say that it may be approved in advance"),
+        ("blanket_allowed=True, destructive=True", "it destroys something"),
+        ("blanket_allowed=True, cost='paid'", "it costs something"),
+    ],
+)
+def test_why_yes_is_not_enough_is_said(
+    declared: str, reason: str, write: Callable[..., Path], toolwire: Callable[..., Any]
+) -> None:
+    text = f"from toolwire import Toolkit\nkit = Toolkit('K')\n@kit.tool({declared})\ndef act() -> None: ...\n"
+    outcome = toolwire("call", write("kit.py", text), "act", "--yes")
+    assert outcome.code == 3
+    assert f"toolwire: warning: --yes does not approve this: {reason}.\n" in outcome.err
+
+
+def test_a_server_that_is_not_there_is_exit_code_4(toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("call", "127.0.0.1:1", "add")
+    assert (outcome.code, outcome.out) == (4, "")
+    data = json.loads(toolwire("call", "127.0.0.1:1", "add", "--json").out)
+    assert (data["ok"], data["kind"]) == (False, "unreachable")
+
+
+@pytest.mark.parametrize(
+    ("code", "kinds"),
+    [
+        (2, {Kind.UNKNOWN_TOOL, Kind.INVALID_ARGUMENTS, Kind.MISSING_REQUIREMENTS}),
+        (3, {Kind.DENIED, Kind.UNAUTHORIZED, Kind.FORBIDDEN}),
+        (4, {Kind.UNREACHABLE}),
+    ],
+)
+def test_every_other_problem_is_exit_code_1(code: int, kinds: set[Kind]) -> None:
+    assert {kind for kind in Kind if exit_code(Problem(kind=kind, message="m")) == code} == kinds
+    assert {exit_code(Problem(kind=kind, message="m")) for kind in Kind} == {1, 2, 3, 4}

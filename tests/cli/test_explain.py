@@ -1,0 +1,60 @@
+"""``toolwire explain`` shows every look at a URL, and which protocol won."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire.cli.here import code_of
+from toolwire.cli.targets import File
+from toolwire.protocols import BUILTIN
+from toolwire.server import asgi
+from toolwire.testing.loopback import background
+
+
+@pytest.mark.requirement("XL-005")
+def test_every_look_is_shown_with_what_it_meant_and_who_won(site: str, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("explain", site)
+    table, _, verdict = outcome.out.partition("\n\n")
+    assert outcome.code == 0
+    assert f"{site}/.well-known/llm.json" in table
+    assert {line.split()[0] for line in table.splitlines()[1:]} == {codec.name for codec in BUILTIN}
+    assert verdict.startswith(f"{BUILTIN[0].title} was chosen: 9 tools at {site}")
+    assert all(f"{codec.title} (9 tools)" in verdict for codec in BUILTIN[1:])
+
+
+@pytest.mark.requirement("XL-005")
+def test_json_has_the_looks_the_winner_and_the_others(site: str, toolwire: Callable[..., Any]) -> None:
+    data = json.loads(toolwire("explain", site, "--json").out)
+    assert data["url"] == site
+    assert (data["chosen"]["protocol"], data["chosen"]["tools"]) == (BUILTIN[0].name, 9)
+    assert [peer["protocol"] for peer in data["others"]] == [codec.name for codec in BUILTIN[1:]]
+    assert {tuple(probe) for probe in data["probes"]} == {("protocol", "url", "status", "meaning", "accepted")}
+    assert {probe["protocol"] for probe in data["probes"] if probe["accepted"]} == {codec.name for codec in BUILTIN}
+
+
+def test_a_server_that_is_not_there_is_exit_code_4_with_every_look(toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("explain", "127.0.0.1:1")
+    assert outcome.code == 4
+    assert "http://127.0.0.1:1/.well-known/llm.json" in outcome.out
+    assert outcome.err.startswith("toolwire: http://127.0.0.1:1 could not be reached")
+    data = json.loads(toolwire("explain", "127.0.0.1:1", "--json").out)
+    assert (data["chosen"], data["others"]) == (None, [])
+    assert {probe["status"] for probe in data["probes"]} == {None}
+
+
+def test_a_key_is_used_where_one_is_asked_for(desk: Path, toolwire: Callable[..., Any]) -> None:
+    with background(asgi(code_of(File(desk)), api_keys=["canary-key"])) as url:
+        outcome = toolwire("explain", url, "--key", "canary-key")
+    assert outcome.code == 0
+    assert "canary" not in outcome.out + outcome.err
+
+
+def test_a_file_cannot_be_explained(desk: Path, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("explain", desk)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "explain takes a URL" in outcome.err

@@ -1,0 +1,120 @@
+"""The program as a whole: it starts light, ends with the right code, and is quiet when it is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire import __version__
+from toolwire.protocols import BUILTIN
+
+HEAVY = ["anyio", "asyncio", "jsonschema_rs", "orjson", "pydantic", "pyreqwest", "rich", "uvicorn"]
+
+
+def start(*argv: object, stdout: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
+    words = [str(word) for word in argv]
+    return subprocess.Popen([sys.executable, "-m", "toolwire", *words], stdout=stdout, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["serve", "--help"], ["call", "--help"], ["--version"], []])
+def test_help_loads_nothing_that_is_heavy(argv: list[str]) -> None:
+    code = (
+        "import json, sys\n"
+        "from toolwire.cli import main\n"
+        f"main({argv!r})\n"
+        f"print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60)
+    assert json.loads(done.stdout.splitlines()[-1]) == []
+
+
+def test_help_says_the_commands_the_targets_and_the_exit_codes(toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("--help")
+    assert outcome.code == 0
+    for words in ("serve", "tools", "call", "explain", "file.py:name", "3 denied"):
+        assert words in outcome.out
+
+
+def test_help_names_every_protocol(toolwire: Callable[..., Any]) -> None:
+    text = " ".join(toolwire("tools", "--help").out.split())
+    assert all(codec.name in text for codec in BUILTIN)
+
+
+def test_the_version_is_the_packages(toolwire: Callable[..., Any]) -> None:
+    assert toolwire("--version").out == f"toolwire {__version__}\n"
+
+
+@pytest.mark.parametrize("module", ["toolwire", "toolwire.cli"])
+def test_it_can_be_run_as_a_module(module: str) -> None:
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, f"toolwire {__version__}\n".encode())
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["unknown"],
+        ["--unknown"],
+        ["tools"],
+        ["tools", "a.py", "b.py"],
+        ["tools", "a.py", "--unknown"],
+        ["call", "a.py"],
+        ["call", "a.py", "add", "--unknown", "a=1"],
+        ["serve"],
+        ["serve", "a.py", "--port", "x"],
+        ["serve", "a.py", "--port", "65536"],
+        ["serve", "a.py", "--workers", "0"],
+        ["tools", "localhost:1", "--key", "a", "--key-env", "b"],
+    ],
+)
+def test_a_line_that_cannot_be_read_is_exit_code_2(argv: list[str], toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire(*argv)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "usage: toolwire" in outcome.err
+
+
+def test_ctrl_c_ends_a_call_quietly_with_130(desk: Path) -> None:
+    process = start("call", desk, "wait")
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"begun\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def test_ctrl_c_at_a_question_is_no_yes(desk: Path, terminal: Callable[..., Any]) -> None:
+    at = terminal("call", desk, "shred", "pages=1")
+    at.wait_for(b"[y/N] ")
+    at.interrupt()
+    assert at.end() == 130
+    assert b"shredded" not in at.shown
+    assert b"Traceback" not in at.shown
+
+
+def test_a_reader_that_has_gone_is_no_error(desk: Path) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    process = start("tools", desk, "--json", stdout=theirs)
+    os.close(theirs)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (141, b"")
+
+
+def test_a_terminal_that_lacks_a_character_is_no_error(desk: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "toolwire", "call", str(desk), "say", "text=é"],
+        capture_output=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"\\xe9\n", b"")

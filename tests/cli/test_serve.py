@@ -1,0 +1,235 @@
+"""``toolwire serve``: what it says, what it refuses, and what can be called while it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire import Problem, Value, connect_sync
+from toolwire.cli.exits import UsageError
+from toolwire.cli.serve import read_keys
+from toolwire.cli.serving import SETTINGS, Settings, app_of, app_of_environment, box_of, denied_tools, read_settings
+from toolwire.cli.targets import File, Url
+from toolwire.core.errors import ConnectError, DefinitionError
+from toolwire.protocols import BUILTIN
+from toolwire.server.process import listening
+from toolwire.testing.loopback import background
+
+
+@contextmanager
+def serving(*argv: object, environment: dict[str, str] | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Start ``toolwire serve``; give the process and what it said until it listened."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolwire", "serve", "--port", "0", *map(str, argv)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
+    try:
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            said += line
+            if "Ctrl-C" in line:
+                break
+        yield process, said
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+
+def url_in(said: str) -> str:
+    match = re.search(r"http://\S+", said)
+    assert match is not None
+    return match[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_what_is_served_where_and_on_which_wires_and_stops_quietly(desk: Path, number: int) -> None:
+    with serving(desk) as (process, said):
+        with connect_sync(url_in(said)) as remote:
+            assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert "Desk 1.2.0: add, count, fail, late, note, noted, say, shred and 1 more\n" in said
+    assert all(codec.title in said for codec in BUILTIN)
+    assert "\x1b" not in said
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+@pytest.mark.requirement("D-26")
+def test_workers_share_the_keys_and_no_key_is_shown(desk: Path) -> None:
+    with serving(desk, "--workers", 2, environment={"TOOLWIRE_API_KEYS": "canary-one,canary-two"}) as (process, said):
+        url = url_in(said)
+        with connect_sync(url, api_key="canary-two") as remote:
+            assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
+        with connect_sync(url, api_key="canary-three", protocol="openapi") as remote:
+            refused = remote.call("add", {"a": 1, "b": 2})
+        arguments = [file.read_bytes() for file in Path("/proc").glob("[0-9]*/cmdline") if _is_child(file, process.pid)]
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+    assert isinstance(refused, Problem)
+    assert len(arguments) >= 2
+    assert b"canary" not in b"".join(arguments)
+    assert "canary" not in said + out + err
+    assert "keys   one of 2" in said
+    assert process.returncode == 0
+
+
+def _is_child(cmdline: Path, parent: int) -> bool:
+    try:
+        return f"PPid:\t{parent}\n" in (cmdline.parent / "status").read_text()
+    except OSError:  # it has just ended
+        return False
+
+
+def test_a_port_that_is_taken_is_one_sentence_and_exit_code_2(desk: Path, toolwire: Callable[..., Any]) -> None:
+    with listening("127.0.0.1", 0) as taken:
+        outcome = toolwire("serve", desk, "--port", str(taken.getsockname()[1]))
+    assert outcome.code == 2
+    assert outcome.err.startswith("toolwire: Cannot listen on 127.0.0.1:")
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("host", "warned"), [("192.0.2.1", True), ("127.9.9.9", False), ("::1", False)])
+def test_an_open_door_without_a_key_is_warned_of(
+    host: str, warned: bool, desk: Path, toolwire: Callable[..., Any]
+) -> None:
+    with listening("127.0.0.1", 0) as taken:  # nothing is ever served: the address or the port cannot be had
+        port = str(taken.getsockname()[1])
+        without = toolwire("serve", desk, "--host", host, "--port", port if host != "::1" else "1x")
+        keyed = toolwire("serve", desk, "--host", host, "--port", port if host != "::1" else "1x", "--api-key", "k")
+    assert (without.code, keyed.code) == (2, 2)
+    assert ("Whoever can reach" in without.err) is warned
+    assert "Whoever can reach" not in keyed.err
+
+
+def test_targets_that_cannot_be_served_together_are_refused(
+    write: Callable[..., Path], desk: Path, toolwire: Callable[..., Any]
+) -> None:
+    twin = write("twin.py", desk.read_text(encoding="utf-8"))
+    outcome = toolwire("serve", desk, twin)
+    assert outcome.code == 2
+    assert "cannot be served together" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        (["nowhere.py"], 2, "There is no file nowhere.py."),
+        (["127.0.0.1:1"], 4, "could not be reached"),
+        (["DESK", "--reload", "--workers", "2"], 2, "leave out --workers"),
+        (["DESK", "--api-key", ""], 2, "An API key is empty"),
+        (["DESK", "--api-key", "canary\x00"], 2, "a character in it"),
+        (["DESK", "--api-key-file", "nowhere"], 2, "cannot be read from nowhere"),
+    ],
+)
+def test_what_cannot_be_served_is_said_before_anything_listens(
+    options: list[str], code: int, sentence: str, desk: Path, toolwire: Callable[..., Any]
+) -> None:
+    outcome = toolwire("serve", *[str(desk) if word == "DESK" else word for word in options])
+    assert (outcome.code, outcome.out) == (code, "")
+    assert sentence in outcome.err
+    assert "canary" not in outcome.err
+
+
+def test_reload_needs_a_file_to_watch(site: str, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("serve", site, "--reload")
+    assert outcome.code == 2
+    assert "no target is one" in outcome.err
+
+
+def test_keys_come_from_the_line_a_file_and_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "keys"
+    file.write_text("# ours\none\n\n two \n", encoding="utf-8")
+    monkeypatch.setenv("TOOLWIRE_API_KEYS", "three, one,")
+    assert read_keys(["four"], str(file)) == ("four", "three", "one", "two")
+    assert read_keys([], None) == ("three", "one")
+
+
+@pytest.mark.parametrize(("data", "sentence"), [(b"# none\n", "no key"), (b"\xff", "not UTF-8")])
+def test_a_file_without_a_key_is_refused(tmp_path: Path, data: bytes, sentence: str) -> None:
+    file = tmp_path / "keys"
+    file.write_bytes(data)
+    with pytest.raises(UsageError, match=sentence):
+        read_keys([], str(file))
+
+
+@pytest.mark.requirement("D-26")
+def test_settings_travel_whole_and_show_no_key() -> None:
+    settings = Settings(targets=["a.py"], api_keys=["canary"], hosts=["h"], origins=["https://o"])
+    assert read_settings(settings.write()) == settings
+    assert "canary" not in repr(settings)
+
+
+def test_another_process_makes_the_app_and_its_tools_do_not_see_the_keys(
+    desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SETTINGS, Settings(targets=[str(desk)], api_keys=["canary"]).write())
+    app = app_of_environment()
+    assert "canary" not in str(os.environ)
+    with background(app) as url, connect_sync(url, api_key="canary", protocol="otc") as remote:
+        assert remote.call("add", {"a": 1}) == Value(2)
+    with background(app) as url, pytest.raises(ConnectError):
+        connect_sync(url, protocol="otc").__enter__()
+
+
+@pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
+def test_a_gateway_serves_a_remote_server_and_code_as_one(protocol: str, site: str, write: Callable[..., Path]) -> None:
+    file = write(
+        "more.py",
+        """
+        from toolwire import Toolkit
+        more = Toolkit("More")
+
+        @more.tool(approval="auto", safe=True)
+        def double(a: int) -> int:
+            "Double a number."
+            return 2 * a
+        """,
+    )
+    settings = Settings(targets=[site, str(file)])
+    boxes = [box_of(Url(site)), box_of(File(file))]
+    with background(app_of(settings, boxes)) as url, connect_sync(url, protocol=protocol) as remote:
+        assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
+        assert remote.call("double", {"a": 21}) == Value(42)
+
+
+@pytest.mark.requirement("XL-053")
+def test_a_gateway_denies_what_it_would_have_to_ask_about(site: str, toolwire: Callable[..., Any]) -> None:
+    box = box_of(Url(site))
+    assert denied_tools([box]) == 2
+    with background(app_of(Settings(targets=[site]), [box])) as url:
+        denied = toolwire("call", url, "note", "text=x", "--yes", "--json")
+    assert json.loads(denied.out)["kind"] == "denied"
+    assert denied.code == 3
+    assert toolwire("call", site, "noted").out == "[]\n"
+
+
+def test_what_a_gateway_will_deny_is_said_at_the_start(site: str, toolwire: Callable[..., Any]) -> None:
+    with listening("127.0.0.1", 0) as taken:
+        outcome = toolwire("serve", site, "--port", str(taken.getsockname()[1]))
+    assert "2 tools from elsewhere will be denied" in outcome.err
+
+
+def test_a_host_that_is_allowed_is_answered(desk: Path) -> None:
+    settings = Settings(targets=[str(desk)], hosts=["desk.example"], origins=["https://desk.example"])
+    assert app_of(settings, [box_of(File(desk))]).running == 0
+
+
+def test_a_name_that_two_share_is_a_definition_error(desk: Path) -> None:
+    box = box_of(File(desk))
+    with pytest.raises(DefinitionError):
+        app_of(Settings(targets=[]), [box, box])

@@ -1,0 +1,149 @@
+"""``toolwire tools`` shows what there is: the same for code and for a URL, on whichever protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire.cli.here import code_of
+from toolwire.cli.targets import File
+from toolwire.cli.tools import described, rows
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Approval, Authorization, Cost, RateLimit, Requirements, Tool
+from toolwire.protocols import BUILTIN
+from toolwire.server import asgi
+from toolwire.testing.loopback import background
+
+
+def test_a_table_says_name_purpose_arguments_consent_and_cost(desk: Path, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("tools", desk)
+    lines = [line.split("  ") for line in outcome.out.splitlines()]
+    table = {line[0]: [cell.strip() for cell in line[1:] if cell.strip()] for line in lines}
+    assert outcome.code == 0
+    assert next(iter(table)) == "NAME"
+    assert table["add"] == ["Add two numbers.", "a: integer, b?: integer", "auto"]
+    assert table["note"] == ["Write a note down.", "text: string", "asks"]
+    assert table["shred"] == ["Shred [red]pages[/red].", "pages: array", "asks, destroys", "credits"]
+
+
+def test_a_url_shows_the_same_tools_as_the_code_behind_it(desk: Path, site: str, toolwire: Callable[..., Any]) -> None:
+    assert toolwire("tools", site).out == toolwire("tools", desk).out
+
+
+@pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
+def test_one_protocol_alone_can_be_asked(protocol: str, site: str, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("tools", site, "--protocol", protocol, "--json")
+    assert outcome.code == 0
+    assert {"add", "note", "shred"} <= {tool["name"] for tool in json.loads(outcome.out)}
+
+
+def test_json_has_the_same_members_for_every_tool(desk: Path, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("tools", desk, "--json")
+    tools = {tool["name"]: tool for tool in json.loads(outcome.out)}
+    assert len({tuple(tool) for tool in tools.values()}) == 1
+    shred = tools["shred"]
+    assert (shred["id"], shred["version"]) == ("Desk.shred@1.2.0", "1.2.0")
+    assert (shred["approval"], shred["consent"], shred["destructive"], shred["safe"]) == (
+        "per-call",
+        "per-call",
+        True,
+        False,
+    )
+    assert (shred["cost"], shred["blanket_allowed"]) == ("credits", True)
+    assert shred["input_schema"]["required"] == ["pages"]
+    assert (tools["add"]["approval"], tools["add"]["consent"]) == ("auto", "auto")
+    assert tools["note"]["output_schema"] is None
+    assert tools["count"]["streams"] is True
+
+
+def test_json_says_what_a_tool_requires_and_what_nobody_declared() -> None:
+    tool = Tool(
+        name="t",
+        cost=Cost.PAID,
+        rate_limit=RateLimit(max=3, window="1m"),
+        requirements=Requirements(authorization=(Authorization(id="x", scopes=("a",)),), secrets=("s",), user_id=True),
+    )
+    data = json.loads(json.dumps(described(tool)))
+    assert data["approval"] is None
+    assert data["consent"] == "per-call"
+    assert data["rate_limit"] == {"max": 3, "window": "1m"}
+    assert data["requirements"] == {
+        "authorization": [{"id": "x", "scopes": ["a"]}],
+        "secrets": ["s"],
+        "user_id": True,
+    }
+
+
+def test_each_row_has_a_name_that_can_be_called() -> None:
+    tools = [Tool(name="go", toolkit=kit, version=version) for kit in ("A", "B") for version in ("1.0.0", "2.0.0")]
+    catalog = Catalog(tools=tuple(tools))
+    found = [catalog.find(row[0]) for row in rows(catalog)]
+    assert found == list(catalog.tools)
+
+
+def test_the_types_of_arguments_are_short() -> None:
+    properties = {
+        "a": {"enum": ["x", 1]},
+        "b": {"type": ["string", "null"]},
+        "c": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Deep"}, {"type": "string"}, 7]},
+        "d": {"$ref": "#/$defs/Deep"},
+        "e": {},
+        "f\u202e": {"type": 7},
+    }
+    tool = Tool(name="t", approval=Approval.AUTO, input_schema={"properties": properties, "required": ["a"]})
+    ((_, _, arguments, _, _),) = rows(Catalog(tools=(tool,)))
+    assert arguments == 'a: "x"|1, b?: string|null, c?: string|Deep|any, d?: Deep, e?: any, f<U+202E>?: any'
+
+
+def test_no_tools_are_said_in_a_sentence(write: Callable[..., Path], toolwire: Callable[..., Any]) -> None:
+    file = write("empty.py", "from toolwire import Toolkit\nkit = Toolkit('Empty')\n")
+    assert toolwire("tools", file).out == "Empty has no tools.\n"
+    assert json.loads(toolwire("tools", file, "--json").out) == []
+
+
+def test_a_key_comes_from_the_line_or_the_environment(
+    desk: Path, toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DESK_KEY", "canary-key")
+    with background(asgi(code_of(File(desk)), api_keys=["canary-key"])) as url:
+        assert toolwire("tools", url, "--key", "canary-key").code == 0
+        assert toolwire("tools", url, "--key-env", "DESK_KEY").code == 0
+        refused = toolwire("tools", url, "--key", "canary-wrong", "--protocol", "otc")
+        without = toolwire("tools", url, "--protocol", "otc")
+    assert (refused.code, without.code) == (4, 4)
+    assert "canary" not in refused.out + refused.err
+    assert "wants a key" in without.err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--key-env", "TOOLWIRE_TEST_ABSENT"], "has no variable TOOLWIRE_TEST_ABSENT"),
+        (["--key", "canary\nkey"], "a character in it that keys do not have"),
+        (["--key", " "], "The key is empty"),
+        (["--protocol", "gopher"], "'gopher' is no protocol; there is openapi, opentool, otc, mcp."),
+    ],
+)
+def test_options_that_cannot_be_are_a_usage_error(
+    options: list[str], sentence: str, toolwire: Callable[..., Any]
+) -> None:
+    outcome = toolwire("tools", "http://127.0.0.1:1", *options)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert sentence in outcome.err
+    assert "canary" not in outcome.err
+
+
+def test_options_for_urls_do_not_go_with_code(desk: Path, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("tools", desk, "--protocol", "mcp")
+    assert outcome.code == 2
+    assert "are for URLs" in outcome.err
+
+
+def test_a_server_that_is_not_there_is_exit_code_4(toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("tools", "127.0.0.1:1")
+    assert (outcome.code, outcome.out) == (4, "")
+    assert outcome.err.startswith("toolwire: http://127.0.0.1:1 could not be reached")

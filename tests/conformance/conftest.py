@@ -1,0 +1,39 @@
+"""Each behaviour is tried over every protocol, asynchronous and blocking."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from toolwire.core.codec import Codec
+from toolwire.protocols import BUILTIN
+from toolwire.testing.conformance import Session, session
+
+
+@pytest.fixture(params=BUILTIN, ids=lambda codec: codec.name)
+def codec(request: pytest.FixtureRequest) -> Codec:
+    found: Codec = request.param
+    return found
+
+
+@pytest.fixture(params=[False, True], ids=["async", "sync"])
+def blocking(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def joined(codec: Codec, blocking: bool) -> Iterator[Session]:
+    with session(codec, blocking=blocking) as found:
+        yield found
+
+
+@pytest.fixture
+def join(codec: Codec, blocking: bool) -> Iterator[Callable[..., Session]]:
+    """Join a client and a server with other tools, limits, or somebody to ask."""
+    with ExitStack() as stack:
+
+        def joining(target: Any = None, **options: Any) -> Session:
+            return stack.enter_context(session(codec, target, blocking=blocking, **options))
+
+        yield joining

@@ -1,0 +1,10 @@
+"""The server does not rely on the client's check."""
+
+import pytest
+
+from toolwire.testing.conformance import Session, behaviours
+
+
+@pytest.mark.requirement("OXP-009", "A-49")
+def test_arguments_that_do_not_fit_are_refused_by_the_server(joined: Session) -> None:
+    assert list(behaviours.arguments(joined)) == []

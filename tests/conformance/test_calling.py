@@ -1,0 +1,11 @@
+"""A call gives what the tool gave."""
+
+from toolwire.testing.conformance import Session, behaviours
+
+
+def test_a_call_gives_the_value_of_coroutine_thread_and_stream(joined: Session) -> None:
+    assert list(behaviours.calling(joined)) == []
+
+
+def test_a_tool_that_returns_nothing_gives_none(joined: Session) -> None:
+    assert list(behaviours.nothing(joined)) == []

@@ -1,0 +1,10 @@
+"""Tools arrive as they were declared."""
+
+import pytest
+
+from toolwire.testing.conformance import Session, behaviours
+
+
+@pytest.mark.requirement("OTC-004", "OTC-007")
+def test_every_tool_arrives_with_its_arguments_and_its_consent(joined: Session) -> None:
+    assert list(behaviours.listing(joined)) == []

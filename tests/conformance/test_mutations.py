@@ -1,0 +1,190 @@
+"""Every message that is one edit away from a good one is answered, by both halves."""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire.client.drive import run
+from toolwire.core.codec import Codec, Site
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Call, Problem
+from toolwire.define import Toolkit
+from toolwire.protocols import BUILTIN
+from toolwire.testing.conformance import (
+    BEHAVIOURS,
+    Session,
+    kit,
+    one_edit_away,
+    reading_faults,
+    replying_faults,
+    session,
+)
+from toolwire.testing.wire import HERE, Exchange
+
+Answers = Callable[[Request], Response | Problem]
+VECTORS = Path(__file__).parents[1] / "vectors"
+RECORDED = ("calling", "nothing", "failing", "timing_out", "arguments", "unknown")
+
+
+@cache
+def recording(codec: Codec) -> tuple[Session, int]:
+    """Return a session after every sort of call, and how many of its exchanges found the server."""
+    with session(codec) as joined:
+        found = len(joined.exchanges)
+        for name in RECORDED:
+            assert list(BEHAVIOURS[name](joined)) == []
+    return joined, found
+
+
+def small() -> Toolkit:
+    """Return a toolkit of one tool that says all there is to say."""
+    tools = Toolkit("Desk", version="2.0.0", description="One tool.")
+
+    @tools.tool(approval="per-call", cost="paid", rate_limit=(3, "1m"), hint="Sparingly.", blanket_allowed=True)
+    def find(text: str, limit: int | None = None) -> list[str]:
+        """Find something."""
+        return [text] * (limit or 1)
+
+    return tools
+
+
+def distinct(exchanges: list[Exchange]) -> list[Exchange]:
+    """Return exchanges that differ in more than ids and values: one for each call's path, status and size."""
+    seen: dict[object, Exchange] = {}
+    for each in exchanges:
+        shape = (each.request.method, each.request.url.partition("?")[0], each.response.status, len(each.request.body))
+        seen.setdefault(shape, each)
+    return list(seen.values())
+
+
+def vectors(codec: Codec, half: str) -> Iterator[dict[str, Any]]:
+    for vector in json.loads((VECTORS / f"{codec.name}.json").read_text()):
+        if vector["half"] == half:
+            yield vector
+
+
+def fields(vector: dict[str, Any]) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple((name.lower().encode(), value.encode()) for name, value in vector["headers"].items())
+
+
+def edits(body: bytes) -> Iterator[bytes]:
+    try:
+        data = json.loads(body)
+    except ValueError:
+        return
+    for edit in one_edit_away(data):
+        yield json.dumps(edit.data).encode()
+
+
+def test_one_edit_away_is_each_spot_deleted_and_replaced() -> None:
+    edited = [(edit.spot, edit.done) for edit in one_edit_away({"a": [1]})]
+    assert len(edited) == 17
+    assert edited.count((("a", 0), "deleted")) == 1
+    assert [edit.data for edit in one_edit_away({"a": [1]})][-1] == {"a": [{}]}
+    assert [edit.data for edit in one_edit_away({"a": [1]})][5] == {}
+
+
+@pytest.mark.requirement("R5")
+def test_the_server_half_answers_requests_one_edit_away(codec: Codec) -> None:
+    routes = codec.routes(kit().catalog(), Site())
+    joined, _ = recording(codec)
+    requests = [
+        each.request._replace(url=each.request.url.removeprefix(HERE)) for each in distinct(joined.exchanges)
+    ] + [
+        Request(vector["method"], vector["path"], fields(vector), json.dumps(vector["body"]).encode(), "r1")
+        for vector in vectors(codec, "request")
+    ]
+    tried = 0
+    for request in requests:
+        for body in edits(request.body):
+            tried += 1
+            assert list(reading_faults(routes, request._replace(body=body))) == [], body
+    assert tried > 40
+
+
+@pytest.mark.requirement("R5")
+def test_the_client_half_takes_answers_one_edit_away_while_finding(codec: Codec) -> None:
+    tried = 0
+    for answers, body in edited_listings(codec):
+        tried += 1
+        assert list(replying_faults(codec, HERE, answers)) == [], body
+    assert tried > 100
+
+
+@pytest.mark.requirement("R5")
+def test_what_is_found_one_edit_away_can_be_served_again(codec: Codec) -> None:
+    for answers, body in edited_listings(codec):
+        peer = run(codec.find(HERE), Answering(answers), None).peer
+        if peer is None:
+            continue
+        for other in BUILTIN:
+            assert other.routes(peer.catalog, Site()), body
+
+
+@pytest.mark.requirement("R5")
+def test_the_client_half_takes_answers_one_edit_away_while_calling(codec: Codec) -> None:
+    joined, found = recording(codec)
+    tried = 0
+    for each in distinct(joined.exchanges[found:]):
+        for body in edits(each.response.body):
+            tried += 1
+            assert (
+                list(replying_faults(codec, HERE, always(each.response._replace(body=body)), call_of(joined))) == []
+            ), body
+    assert tried > 50
+
+
+@pytest.mark.requirement("R5")
+def test_the_client_half_takes_vectors_one_edit_away(codec: Codec) -> None:
+    joined, _ = recording(codec)
+    for vector in vectors(codec, "response"):
+        good = Response(vector["status"], fields(vector), json.dumps(vector["body"]).encode())
+        listing = vector["method"] == "GET"
+        for body in edits(good.body):
+            answers = always(good._replace(body=body))
+            assert list(replying_faults(codec, HERE, answers, None if listing else call_of(joined))) == [], body
+
+
+def edited_listings(codec: Codec) -> Iterator[tuple[Answers, bytes]]:
+    """Yield answers to every look at a server, one of them edited, with the edited body."""
+    with session(codec, small()) as joined:
+        exchanges = list(joined.exchanges)
+    answered = {(each.request.method, each.request.url): each.response for each in exchanges}
+    for key, response in answered.items():
+        for body in edits(response.body):
+            yield by_url({**answered, key: response._replace(body=body)}), body
+
+
+class Answering:
+    """A door that answers without a server."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    def send(self, request: Request) -> Response | Problem:
+        return self._answers(request)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def by_url(answered: dict[tuple[str, str], Response]) -> Answers:
+    return lambda request: answered.get((request.method, request.url), Response(404))
+
+
+def always(response: Response) -> Answers:
+    return lambda _: response
+
+
+def call_of(joined: Session) -> tuple[Any, Call]:
+    return joined.peer, Call(joined.peer.catalog.names["add"], {"a": 1, "b": 2}, "c1")
+
+
+def test_every_protocol_has_vectors() -> None:
+    for codec in BUILTIN:
+        assert list(vectors(codec, "request"))
+        assert list(vectors(codec, "response"))

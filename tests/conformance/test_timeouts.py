@@ -1,0 +1,31 @@
+"""The server's own limit on a tool holds on every protocol."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from toolwire import Limits, Toolkit
+from toolwire.core.model import Kind, Problem
+from toolwire.testing.conformance import Session
+
+
+@pytest.mark.requirement("D-34")
+def test_a_tool_without_a_limit_of_its_own_has_the_servers(join: Callable[..., Session]) -> None:
+    kit = Toolkit("Slow")
+    cancelled: list[str] = []
+
+    @kit.tool(approval="auto")
+    async def wait() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append("wait")
+            raise
+        return "never"
+
+    problem = join(kit, limits=Limits(tool_s=0.05)).call("wait", {})
+    assert isinstance(problem, Problem)
+    assert problem.kind in (Kind.TIMEOUT, Kind.TOOL_FAILED)
+    assert "wait was cancelled: it took longer than 0.05 seconds." in problem.message
+    assert cancelled == ["wait"]

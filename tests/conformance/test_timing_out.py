@@ -1,0 +1,7 @@
+"""No call runs for ever."""
+
+from toolwire.testing.conformance import Session, behaviours
+
+
+def test_a_slow_tool_is_cancelled_and_the_caller_is_told(joined: Session) -> None:
+    assert list(behaviours.timing_out(joined)) == []

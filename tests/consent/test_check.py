@@ -1,0 +1,83 @@
+"""Consent as a check: allow, ask, or deny, and what a person is told."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.consent import Preferences, consent_check, denied, effective
+from toolwire.core.check import ALLOW, Ask, Deny, Question, Verdict
+from toolwire.core.model import Approval, Call, Cost, Kind, Tool
+
+SITE = "https://recipes.example"
+
+
+def judge(tool: Tool, preferences: Preferences | None = None) -> Verdict:
+    check = consent_check(
+        site=SITE,
+        target=lambda call: f"POST {SITE}/{call.tool.name}",
+        preferences=preferences or Preferences(),
+    )
+    return check(Call(tool, {"a": 1}))
+
+
+def question(tool: Tool, preferences: Preferences | None = None) -> Question:
+    verdict = judge(tool, preferences)
+    assert isinstance(verdict, Ask)
+    return verdict.question
+
+
+def test_what_reads_and_is_declared_auto_is_allowed() -> None:
+    assert judge(Tool(name="x", safe=True, approval=Approval.AUTO)) is ALLOW
+
+
+@pytest.mark.requirement("XL-049")
+def test_a_question_shows_the_call_the_site_and_the_target() -> None:
+    tool = Tool(name="add", approval=Approval.PER_CALL, blanket_allowed=True)
+    asked = question(tool)
+    assert asked == Question(Call(tool, {"a": 1}), SITE, f"POST {SITE}/add", Approval.PER_CALL, True, ())
+
+
+@pytest.mark.requirement("XL-044", "XL-049")
+@pytest.mark.parametrize(
+    ("tool", "reason"),
+    [
+        (Tool(name="x"), "does not say how much consent"),
+        (Tool(name="x", approval=Approval.PER_CALL, destructive=True), "destroys something"),
+        (Tool(name="x", approval=Approval.PER_CALL, cost=Cost.CREDITS), "this costs: credits"),
+        (Tool(name="x", approval=Approval.AUTO), "would not ask, but this changes something"),
+    ],
+)
+def test_a_question_says_why_it_is_asked(tool: Tool, reason: str) -> None:
+    reasons = question(tool).reasons
+    assert len(reasons) == 1
+    assert reason in reasons[0]
+
+
+def test_what_is_free_is_no_reason() -> None:
+    assert question(Tool(name="x", approval=Approval.PER_CALL, cost=Cost.FREE)).reasons == ()
+
+
+def test_what_the_user_forbids_is_denied_without_asking() -> None:
+    verdict = judge(Tool(name="x", safe=True, approval=Approval.AUTO), Preferences(tools={"x": Approval.DENY}))
+    assert isinstance(verdict, Deny)
+    assert verdict.problem.kind is Kind.DENIED
+    assert verdict.problem.details == {"denied": True}
+
+
+@pytest.mark.requirement("XL-042", "XL-045")
+def test_who_asked_for_more_is_asked_each_time() -> None:
+    tool = Tool(name="x", safe=True, approval=Approval.AUTO, blanket_allowed=True)
+    assert question(tool, Preferences(everything=Approval.PER_CALL)).always_allowed is False
+
+
+@given(st.sampled_from([None, *Approval]), st.booleans(), st.sampled_from(Approval))
+def test_the_verdict_is_the_level(approval: Approval | None, safe: bool, everything: Approval) -> None:
+    tool, preferences = Tool(name="x", approval=approval, safe=safe), Preferences(everything=everything)
+    kinds = {Approval.AUTO: type(ALLOW), Approval.PER_CALL: Ask, Approval.DENY: Deny}
+    assert type(judge(tool, preferences)) is kinds[effective(tool, preferences)]
+
+
+@pytest.mark.requirement("XL-052")
+def test_a_denied_result_is_exactly_that() -> None:
+    assert denied("No.").details == {"denied": True}
+    assert denied("No.", reason="too dear").details == {"denied": True, "reason": "too dear"}

@@ -1,0 +1,125 @@
+"""How much consent a call needs: nobody loosens what another tightened."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.consent import NO_PREFERENCES, Preferences, effective, site_level, strictest
+from toolwire.consent.policy import client_level, may_be_always, user_level
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Approval, Cost, Tool
+
+RANK = {Approval.AUTO: 0, Approval.PER_CALL: 1, Approval.DENY: 2}
+LEVELS = st.sampled_from(Approval)
+TOOLS = st.builds(
+    Tool,
+    name=st.sampled_from(["read", "write"]),
+    approval=st.none() | LEVELS,
+    safe=st.booleans(),
+    destructive=st.booleans(),
+    blanket_allowed=st.booleans(),
+    cost=st.none() | st.sampled_from(Cost),
+)
+PREFERENCES = st.builds(
+    Preferences,
+    everything=LEVELS,
+    writes=LEVELS,
+    tools=st.dictionaries(st.sampled_from(["read", "write", "other"]), LEVELS),
+)
+
+
+@pytest.mark.requirement("XL-040")
+@given(TOOLS, PREFERENCES)
+def test_the_level_is_never_below_any_layer_and_is_one_of_them(tool: Tool, preferences: Preferences) -> None:
+    layers = [site_level(tool), user_level(tool, preferences), client_level(tool)]
+    level = effective(tool, preferences)
+    assert level in layers
+    assert all(RANK[level] >= RANK[layer] for layer in layers)
+
+
+@pytest.mark.requirement("XL-042")
+@given(TOOLS, PREFERENCES)
+def test_a_user_can_tighten_but_not_loosen(tool: Tool, preferences: Preferences) -> None:
+    assert RANK[effective(tool, preferences)] >= RANK[effective(tool)]
+    assert may_be_always(tool) or not may_be_always(tool, preferences)
+
+
+@pytest.mark.requirement("XL-042")
+@given(TOOLS, PREFERENCES, LEVELS)
+def test_a_user_can_raise_a_tool_all_writes_or_everything(
+    tool: Tool, preferences: Preferences, level: Approval
+) -> None:
+    for raised in (Preferences(everything=level), Preferences(tools={tool.name: level})):
+        assert RANK[effective(tool, raised)] >= RANK[level]
+    written = effective(tool, Preferences(writes=level))
+    assert written is effective(tool) if tool.safe else RANK[written] >= RANK[level]
+
+
+def test_a_preference_for_another_tool_changes_nothing() -> None:
+    tool = Tool(name="read", safe=True, approval=Approval.AUTO)
+    assert effective(tool, Preferences(tools={"write": Approval.DENY})) is Approval.AUTO
+
+
+@pytest.mark.requirement("XL-040")
+@given(st.lists(LEVELS))
+def test_the_strictest_is_the_greatest_in_the_order(levels: list[Approval]) -> None:
+    found = strictest(*levels)
+    assert RANK[found] == max((RANK[level] for level in levels), default=0)
+
+
+@pytest.mark.requirement("XL-041")
+@pytest.mark.parametrize(
+    ("declared", "level"), [(None, Approval.PER_CALL), (Approval.AUTO, Approval.AUTO), (Approval.DENY, Approval.DENY)]
+)
+def test_what_nobody_declared_is_per_call(declared: Approval | None, level: Approval) -> None:
+    assert site_level(Tool(name="x", approval=declared)) is level
+
+
+@pytest.mark.requirement("XL-044")
+@given(TOOLS)
+def test_a_call_goes_unasked_only_where_it_reads_and_is_free(tool: Tool) -> None:
+    unasked = effective(tool) is Approval.AUTO
+    harmless = tool.safe and not tool.destructive and tool.cost not in (Cost.CREDITS, Cost.PAID)
+    assert unasked == (harmless and tool.approval is Approval.AUTO)
+
+
+@pytest.mark.requirement("XL-044")
+def test_a_site_cannot_have_something_destroyed_unasked() -> None:
+    assert effective(Tool(name="delete", approval=Approval.AUTO, destructive=True)) is Approval.PER_CALL
+
+
+@pytest.mark.requirement("XL-045", "XL-046")
+@given(TOOLS, PREFERENCES)
+def test_one_yes_covers_later_calls_only_where_the_site_allows_it_and_nobody_asked_for_more(
+    tool: Tool, preferences: Preferences
+) -> None:
+    if may_be_always(tool, preferences):
+        assert tool.blanket_allowed
+        assert user_level(tool, preferences) is Approval.AUTO
+        assert not tool.destructive
+        assert tool.cost not in (Cost.CREDITS, Cost.PAID)
+
+
+@pytest.mark.requirement("XL-045")
+def test_a_favourite_may_always_be_added_and_a_recipe_not_always_be_deleted() -> None:
+    favourite = Tool(name="addFavorite", approval=Approval.PER_CALL, blanket_allowed=True)
+    assert may_be_always(favourite)
+    assert not may_be_always(favourite, Preferences(writes=Approval.PER_CALL))
+    assert not may_be_always(Tool(name="deleteRecipe", approval=Approval.PER_CALL, destructive=True))
+    assert not may_be_always(Tool(name="deleteRecipe", blanket_allowed=True, destructive=True))
+    assert not may_be_always(Tool(name="buy", blanket_allowed=True, cost=Cost.PAID))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"everything": "never"}, {"writes": "AUTO"}, {"tools": {"x": ""}}, {"everything": None}]
+)
+def test_a_preference_that_is_no_level_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(DefinitionError, match="is no approval: write"):
+        Preferences(**wrong)  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_level_may_be_written_as_text() -> None:
+    preferences = Preferences(everything="per-call", tools={"x": "deny"})  # type: ignore[arg-type, dict-item]  # as in settings
+    assert effective(Tool(name="x", safe=True, approval=Approval.AUTO), preferences) is Approval.DENY
+    assert effective(Tool(name="y", safe=True, approval=Approval.AUTO), preferences) is Approval.PER_CALL
+    assert Preferences() == NO_PREFERENCES

@@ -1,0 +1,107 @@
+"""Which tool a reference means, and what a catalog refuses to hold."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.core.catalog import Catalog, identifier, version_key
+from toolwire.core.model import Kind, Problem, Tool
+
+
+def tool(name: str, version: str = "1.0.0", toolkit: str = "Kit") -> Tool:
+    return Tool(name=name, toolkit=toolkit, version=version)
+
+
+def message(found: Tool | Problem) -> str:
+    assert isinstance(found, Problem)
+    assert found.kind is Kind.UNKNOWN_TOOL
+    return found.message
+
+
+@pytest.mark.requirement("A-51", "XL-087")
+def test_tools_stand_by_name_with_versions_ascending_by_number() -> None:
+    catalog = Catalog(tools=(tool("b"), tool("a", "10.0.0"), tool("a", "9.0.0"), tool("z", toolkit="Art")))
+    assert [each.id for each in catalog.tools] == ["Art.z@1.0.0", "Kit.a@9.0.0", "Kit.a@10.0.0", "Kit.b@1.0.0"]
+
+
+@pytest.mark.requirement("OXP-007", "OTC-025", "OTC-006", "A-38")
+@pytest.mark.parametrize(
+    ("reference", "version"),
+    [
+        ("Kit.a", "10.0.0"),
+        ("a", "10.0.0"),
+        ("Kit.a@10.0.0", "10.0.0"),
+        ("Kit.a@9", "9.0.0"),
+        ("a@9", "9.0.0"),
+        ("a@9.0.1", "9.0.1"),
+    ],
+)
+def test_a_version_is_exact_or_a_major_or_the_newest(reference: str, version: str) -> None:
+    found = Catalog(tools=(tool("a", "9.0.0"), tool("a", "10.0.0"), tool("a", "9.0.1"))).find(reference)
+    assert isinstance(found, Tool)
+    assert found.version == version
+
+
+@pytest.mark.requirement("A-38")
+@pytest.mark.parametrize("reference", ["a@8", "a@1.0", "a@v9", "a@-1", "a@", "@9", "a@9.0.0@9.0.0", "A", "a ", ""])
+def test_no_version_is_guessed(reference: str) -> None:
+    assert message(Catalog(tools=(tool("a", "9.0.0"),)).find(reference))
+
+
+def test_a_name_that_two_toolkits_have_needs_its_toolkit() -> None:
+    catalog = Catalog(tools=(tool("a", toolkit="One"), tool("a", toolkit="Two"), tool("b", toolkit="Two")))
+    assert sorted(catalog.names) == ["One_a", "Two_a", "b"]
+    assert "One.a@1.0.0, Two.a@1.0.0" in message(catalog.find("a"))
+    assert catalog.find("Two_a@1") is catalog.find("Two.a")
+
+
+def test_a_dash_in_a_name_may_be_written_as_in_the_id() -> None:
+    catalog = Catalog(tools=(tool("get-it"),))
+    assert catalog.find("Kit.get_it@1.0.0") is catalog.find("Kit.get-it") is catalog.find("get-it")
+
+
+@pytest.mark.requirement("OTC-002")
+def test_two_tools_cannot_share_an_id() -> None:
+    with pytest.raises(ValueError, match=r"Kit\.a_b@1\.0\.0"):
+        Catalog(tools=(tool("a_b"), tool("a-b")))
+
+
+def test_two_tools_cannot_share_a_unique_name() -> None:
+    with pytest.raises(ValueError, match="would be called 'A_x'"):
+        Catalog(tools=(tool("x", toolkit="A"), tool("x", toolkit="B"), tool("A_x", toolkit="C")))
+
+
+def test_an_unknown_tool_is_answered_with_what_there_is() -> None:
+    assert message(Catalog(tools=(tool("a"),)).find("b")).endswith("There is: Kit.a@1.0.0.")
+    assert message(Catalog().find("b")).endswith("There is: no tool at all.")
+    many = message(Catalog(tools=tuple(tool(f"t{number}") for number in range(30))).find("b"))
+    assert many.count("Kit.") == 20
+    assert many.endswith(", ....")
+
+
+def test_a_long_reference_is_not_repeated_whole() -> None:
+    assert len(message(Catalog().find("x" * 100_000))) < 400
+
+
+@given(st.text(max_size=40))
+def test_any_reference_is_answered(reference: str) -> None:
+    found = Catalog(tools=(tool("a"), tool("b", "2.0.0"))).find(reference)
+    assert isinstance(found, Tool) or found.kind is Kind.UNKNOWN_TOOL
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_any_version_can_be_compared(one: str, other: str) -> None:
+    assert (version_key(one) < version_key(other)) in (True, False)
+
+
+def test_a_version_of_thousands_of_digits_is_no_number() -> None:
+    assert version_key("1." + "9" * 5_000) == (1, 0)
+
+
+@pytest.mark.requirement("OXP-006")
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [("Calculator", "Calculator"), ("My own tools!", "My_own_tools"), ("é", "Tools"), ("", "Tools"), ("a-b", "a_b")],
+)
+def test_a_title_becomes_letters_digits_and_underscores(title: str, name: str) -> None:
+    assert identifier(title) == name

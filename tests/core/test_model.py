@@ -1,0 +1,112 @@
+"""The values: what they hold, what they refuse, what they keep to themselves."""
+
+import copy
+import pickle
+
+import pytest
+
+from toolwire.core.errors import ConnectError, DefinitionError, ToolError, ToolwireError
+from toolwire.core.http import STATUS, header
+from toolwire.core.model import Authorization, Kind, Problem, RateLimit, Requirements, Secret, Tool, Value
+
+
+@pytest.mark.requirement("OTC-001", "A-47")
+def test_an_id_is_toolkit_name_and_version_without_dashes() -> None:
+    assert Tool(name="get-it", toolkit="My-Kit", version="1.2.3").id == "My_Kit.get_it@1.2.3"
+
+
+def test_parameters_come_from_the_schema_and_may_be_missing() -> None:
+    schema = {"properties": {"b": {}, "a": {"type": "string"}}, "required": ["a"]}
+    tool = Tool(name="x", input_schema=schema)
+    assert list(tool.parameters) == ["b", "a"]
+    assert tool.required == ("a",)
+    assert dict(Tool(name="x").parameters) == {}
+    assert Tool(name="x", input_schema={"properties": None, "required": None}).required == ()
+
+
+def test_a_schema_that_a_foreign_server_broke_has_the_parameters_it_can_have() -> None:
+    broken = Tool(name="x", input_schema={"properties": {"a": 7, "b": {"type": "string"}}, "required": ["a", 7, None]})
+    assert broken.parameters == {"a": {}, "b": {"type": "string"}}
+    assert broken.required == ("a",)
+    worse = Tool(name="x", input_schema={"properties": 7, "required": "abc"})
+    assert worse.parameters == {}
+    assert worse.required == ()
+
+
+@pytest.mark.requirement("XL-060")
+@pytest.mark.parametrize(
+    ("window", "seconds"), [("100ms", 0.1), ("30s", 30), ("1m", 60), ("2h", 7_200), ("30d", 2_592_000)]
+)
+def test_a_window_is_a_number_with_a_unit(window: str, seconds: float) -> None:
+    assert RateLimit(max=1, window=window).window_s == pytest.approx(seconds)
+
+
+@pytest.mark.requirement("XL-060")
+@pytest.mark.parametrize(
+    ("most", "window"),
+    [(0, "1m"), (-1, "1m"), (1_000_001, "1m"), (True, "1m"), (1.5, "1m"), (1, "99ms"), (1, "31d"), (1, "1 m"), (1, "m"),
+     (1, "0s"), (1, "1w"), (1, "1m\n"), (1, "\u0661m")],
+)  # fmt: skip
+def test_a_rate_limit_out_of_range_cannot_be_made(most: int, window: str) -> None:
+    with pytest.raises(ValueError, match="a rate limit's"):
+        RateLimit(max=most, window=window)
+
+
+@pytest.mark.requirement("OTC-013")
+def test_requirements_are_true_when_a_call_must_bring_something() -> None:
+    assert not Requirements()
+    assert Requirements(secrets=("k",))
+    assert Requirements(user_id=True)
+    assert Requirements(authorization=(Authorization(id="github"),))
+
+
+@pytest.mark.requirement("D-26")
+def test_a_secret_shows_itself_only_where_it_is_revealed() -> None:
+    secret = Secret("hunter2")
+    shown = f"{secret} {secret!r} {[secret]} {secret!s:>20}"
+    assert "hunter2" not in shown
+    assert secret.reveal() == "hunter2"
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(secret)
+    with pytest.raises(TypeError, match="not pickled"):
+        copy.copy(secret)
+
+
+def test_secrets_are_equal_by_their_text() -> None:
+    assert Secret("a") == Secret("a")
+    assert Secret("a") != Secret("b")
+    assert Secret("a") != "a"
+    assert len({Secret("a"), Secret("a"), Secret("b")}) == 2
+
+
+def test_a_result_says_whether_it_is_one() -> None:
+    assert Value(None).ok
+    assert not Problem(kind=Kind.INTERNAL, message="No.").ok
+
+
+@pytest.mark.requirement("OTC-030")
+def test_a_problem_is_not_to_be_tried_again_unless_said() -> None:
+    problem = Problem(kind=Kind.TOOL_FAILED, message="No.")
+    assert problem.can_retry is False
+    assert problem.retry_after_ms is None
+
+
+@pytest.mark.requirement("OTC-040", "OTC-041")
+def test_every_kind_has_a_status_and_what_ran_has_200() -> None:
+    assert set(STATUS) == set(Kind)
+    assert {STATUS[kind] for kind in (Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.INTERNAL)} == {200}
+
+
+def test_a_header_is_its_first_value_or_nothing() -> None:
+    headers = ((b"x", b"1"), (b"x", b"2"), (b"y", b"\xe9"))
+    assert header(headers, b"x") == "1"
+    assert header(headers, b"y") == "\xe9"
+    assert header(headers, b"z") == ""
+
+
+def test_our_exceptions_share_one_name_and_keep_what_they_were_given() -> None:
+    error = ToolError("No.", developer_message="why", can_retry=True, retry_after_ms=5, additional_prompt_content="hm")
+    assert (str(error), error.message, error.developer_message) == ("No.", "No.", "why")
+    assert (error.can_retry, error.retry_after_ms, error.additional_prompt_content) == (True, 5, "hm")
+    assert ConnectError("No.").probes == ()
+    assert all(issubclass(kind, ToolwireError) for kind in (ToolError, ConnectError, DefinitionError))

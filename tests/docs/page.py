@@ -1,0 +1,181 @@
+"""A page of the documentation as somebody who follows it: a folder, the files written so far, the servers started."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pty
+import re
+import runpy
+import select
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from toolwire.cli import main
+
+from .blocks import Block, agrees, read_steps
+
+ROOT = Path(__file__).parents[2]
+WAIT_S = 20.0
+_NOT_RUN = {"git", "cd", "source"}
+_QUESTION = b"[y/N] "
+
+
+class Page:
+    """Runs the blocks of one page, in order. Its ports (96..) stand for free ones."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ports: dict[str, str] = {}
+        self._servers: dict[str, subprocess.Popen[str]] = {}
+        self._code = 0
+        (folder / "examples").symlink_to(ROOT / "examples")
+
+    def run(self, block: Block) -> str:
+        """Run a Python block, or write it down if it has a name and run it from there; return what it printed."""
+        file = self._folder / (block.name or f"block_at_line_{block.line}.py")
+        file.write_text(self._with_ports(block.text), encoding="utf-8")
+        printed = io.StringIO()
+        with self._here({}), contextlib.redirect_stdout(printed):
+            runpy.run_path(str(file), run_name="__main__")
+        return printed.getvalue()
+
+    def follow(self, block: Block) -> None:
+        """Run the commands of a console block, each of which must print what the page shows and end well."""
+        steps = read_steps(block.text)
+        for step, following in zip(steps, [*steps[1:], None], strict=True):
+            shown = self._with_ports(step.shown)
+            printed = self._command(self._with_ports(step.command), shown)
+            if shown.strip():
+                assert agrees(shown, printed), f"$ {step.command}\n{printed}\nwas printed, and the page shows\n{shown}"
+            looked_at = following is not None and following.command == "echo $?"
+            assert self._code == 0 or looked_at, f"$ {step.command}\nended with {self._code}: {printed}"
+
+    def agrees(self, shown: str, printed: str) -> bool:
+        """Return whether ``printed`` is what a page shows."""
+        return agrees(self._with_ports(shown), printed)
+
+    def close(self) -> None:
+        """Stop the servers."""
+        for server in self._servers.values():
+            _stop(server)
+
+    def _command(self, command: str, shown: str) -> str:
+        if command == "echo $?":
+            code, self._code = self._code, 0
+            return str(code)
+        words = shlex.split(command)
+        environment = {}
+        while "=" in words[0]:
+            name, _, environment[name] = words.pop(0).partition("=")
+        match words:
+            case ["toolwire", "serve", *rest]:
+                return self._serve("toolwire", ["serve", *rest], environment)
+            case ["uvicorn", *rest]:
+                return self._serve("uvicorn", rest, environment)
+            case ["toolwire", *rest]:
+                return self._toolwire(rest, environment, shown)
+            case ["make", target, *_]:
+                makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+                assert re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE), f"there is no `make {target}`"
+            case [other, *_]:
+                assert other in _NOT_RUN, f"{other} is not run by this test"
+        return shown
+
+    def _serve(self, program: str, words: list[str], environment: Mapping[str, str]) -> str:
+        if "--port" not in words:
+            words = [*words, "--port", self._port("9627")]
+        port = words[words.index("--port") + 1]
+        if port in self._servers:
+            _stop(self._servers.pop(port))
+        self._servers[port] = server = subprocess.Popen(
+            [sys.executable, "-m", program, *words],
+            cwd=self._folder,
+            env=_environment(environment),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        printed = ""
+        while server.stdout and not re.search(r"Ctrl-C|CTRL\+C", printed):
+            line = server.stdout.readline()
+            assert line, f"{program} ended: {printed}"
+            printed += line
+        return printed
+
+    def _toolwire(self, words: list[str], environment: Mapping[str, str], shown: str) -> str:
+        argv = [sys.executable, "-m", "toolwire", *words]
+        answers = re.findall(re.escape(_QUESTION.decode()) + "(.*)", shown)
+        if answers:
+            self._code, printed = _at_terminal(argv, self._folder, _environment(environment), answers)
+            return printed
+        printed = io.StringIO()
+        with self._here(environment), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            self._code = main(words)  # in this process, which is ten times as fast as one of its own
+        return printed.getvalue()
+
+    @contextlib.contextmanager
+    def _here(self, environment: Mapping[str, str]) -> Iterator[None]:
+        """Make this process one that was started in the page's folder, and undo it."""
+        known, path, before = set(sys.modules), list(sys.path), dict(os.environ)
+        os.environ.update(_environment(environment))
+        sys.path.insert(0, str(self._folder))
+        try:
+            with contextlib.chdir(self._folder):
+                yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+            sys.path[:] = path
+            own = {str(file) for file in self._folder.glob("*.py")}
+            for name in set(sys.modules) - known:
+                if getattr(sys.modules[name], "__file__", None) in own:
+                    del sys.modules[name]
+
+    def _with_ports(self, text: str) -> str:
+        return re.sub(r"(127\.0\.0\.1:|--port )(96\d\d)\b", lambda match: match[1] + self._port(match[2]), text)
+
+    def _port(self, written: str) -> str:
+        if written not in self._ports:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                self._ports[written] = str(free.getsockname()[1])
+        return self._ports[written]
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWIRE_")}
+    return {**kept, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "120", **more}
+
+
+def _stop(server: subprocess.Popen[str]) -> None:
+    server.kill()
+    server.wait(WAIT_S)
+    if server.stdout:
+        server.stdout.close()
+
+
+def _at_terminal(argv: list[str], folder: Path, environment: dict[str, str], answers: list[str]) -> tuple[int, str]:
+    """Run a command at a terminal where a person types ``answers`` when asked; return its code and the screen."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        argv, cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    ) as process:
+        os.close(theirs)
+        screen, until, waiting = b"", time.monotonic() + WAIT_S, list(answers)
+        while time.monotonic() < until and select.select([ours], [], [], WAIT_S)[0]:
+            try:
+                piece = os.read(ours, 65_536)
+            except OSError:  # the way a terminal ends on Linux
+                break
+            screen += piece
+            if waiting and screen.endswith(_QUESTION):
+                os.write(ours, f"{waiting.pop(0)}\n".encode())
+        process.kill() if time.monotonic() >= until else process.wait(WAIT_S)
+    os.close(ours)
+    return process.returncode, screen.decode().replace("\r\n", "\n")

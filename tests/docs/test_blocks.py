@@ -1,0 +1,76 @@
+"""Everything a page shows is run: its Python, its commands, and what they print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .blocks import Step, agrees, read_blocks, read_steps
+from .page import ROOT, Page
+
+_AT_THE_TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+_RECORDS = (ROOT / "docs" / "decisions", ROOT / "docs" / "benchmarks.md")
+PAGES = [
+    *_AT_THE_TOP,
+    *(path for path in sorted((ROOT / "docs").rglob("*.md")) if not any(map(path.is_relative_to, _RECORDS))),
+]
+_LANGUAGES = {"python", "console", "text"}
+
+
+def named(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    page = Page(tmp_path)
+    try:
+        yield page
+    finally:
+        page.close()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_every_block_does_what_the_page_says(path: Path, page: Page) -> None:
+    printed = ""
+    for block in read_blocks(path.read_text(encoding="utf-8")):
+        assert block.language in _LANGUAGES, f"line {block.line}: say what this block is"
+        match block.language, block.name:
+            case "python", _:
+                printed = page.run(block)
+            case "console", _:
+                page.follow(block)
+            case "text", "output":
+                assert page.agrees(block.text, printed), f"line {block.line}: this was printed:\n{printed}"
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_every_link_inside_the_repository_leads_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", path.read_text(encoding="utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_dots_stand_for_anything_and_nothing_else_does() -> None:
+    assert agrees("one\n...\nfour\n", "one\ntwo\nthree\nfour\n")
+    assert agrees("one\n...\n", "one\ntwo")
+    assert agrees("1 of ... tools", "1 of 12 tools\n")
+    assert not agrees("one\nfour", "one\ntwo\nfour")
+    assert not agrees("one", "one.")
+    assert not agrees("a...d", "a\nd")
+
+
+def test_a_console_block_is_its_commands_and_what_they_print() -> None:
+    assert read_steps("$ one\n1\n2\n$ two\n") == [Step(command="one", shown="1\n2\n"), Step(command="two", shown="")]
+    with pytest.raises(AssertionError):
+        read_steps("no command\n")
+
+
+def test_a_block_that_is_not_closed_or_indented_is_refused() -> None:
+    for text in ("```python\n1\n", "- list\n\n  ```python\n  1\n  ```\n"):
+        with pytest.raises(AssertionError):
+            read_blocks(text)

@@ -1,0 +1,162 @@
+"""JSON text: strict, exact, bounded, and never an exception for what came over the wire."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from toolwire.core.http import Request
+from toolwire.core.model import Kind, Problem
+from toolwire.framing import jsontext
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+DATA = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=30)
+LONG = b"1234567890123456789"
+
+
+def refused(text: bytes) -> str:
+    found = jsontext.read(text)
+    assert isinstance(found, Problem)
+    assert found.kind is Kind.MALFORMED
+    return found.message
+
+
+@pytest.mark.requirement("CV-33")
+@given(DATA)
+@example({"a": 2**64, "b": [-(2**200), 10**400, 0.1, "é\u2028\x00😀"]})
+def test_what_is_written_reads_back_exactly(data: Any) -> None:
+    assert jsontext.read(jsontext.write(data)) == data
+
+
+@pytest.mark.requirement("D-16", "R5")
+@given(st.binary(max_size=60) | st.text('[]{}",:0123456789eE+-.\\ udDfnN', max_size=60).map(str.encode))
+@example(b'"\\ud800"')
+@example(b'["\\ud800",' + LONG + b"]")
+@example(b"\xef\xbb\xbf" + LONG)
+def test_any_bytes_are_answered(text: bytes) -> None:
+    found = jsontext.read(text)
+    if isinstance(found, Problem):
+        assert found.kind is Kind.MALFORMED
+        assert found.message.endswith(".")
+    else:
+        assert json.loads(text) == found
+
+
+@pytest.mark.requirement("S-16", "D-16", "R10")
+@pytest.mark.parametrize(
+    "text",
+    [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b'"\xff"', b'"\\ud800"', b'"\\udc00\\ud800"', b"", b" ",
+     b"{,}", b"[1,]", b"{'a':1}", b"01", b"+1", b"1.", b".5", b"0x10", b'"\n"', b"[1] 2", b"\xef\xbb\xbf1", b"nul"],
+)  # fmt: skip
+def test_what_strict_json_is_not_is_refused_with_and_without_long_numbers(text: bytes) -> None:
+    assert "not valid JSON" in refused(text)
+    assert "not valid JSON" in refused(b"[" + LONG + b"," + text + b"]")
+
+
+@pytest.mark.requirement("D-16", "CV-33")
+@pytest.mark.parametrize("sign", [b"", b"-"])
+def test_an_integer_is_exact_up_to_4300_digits(sign: bytes) -> None:
+    assert jsontext.read(sign + b"7" * 4_300) == int(sign + b"7" * 4_300)
+    assert refused(sign + b"7" * 4_301).endswith("a number has more than 4,300 digits.")
+
+
+def test_a_float_next_to_a_long_integer_is_finite() -> None:
+    assert jsontext.read(b"[1e308," + LONG + b"]") == [1e308, int(LONG)]
+    assert "too large" in refused(b"[1e309," + LONG + b"]")
+    found = jsontext.read(LONG + b".5")
+    assert isinstance(found, float)
+    assert math.isfinite(found)
+
+
+@pytest.mark.requirement("XL-012", "R10")
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_200_levels_are_read_and_201_are_not(opening: bytes, closing: bytes) -> None:
+    found: Any = jsontext.read(opening * 200 + b"1" + closing * 200)
+    for _ in range(200):
+        (found,) = found.values() if isinstance(found, dict) else found
+    assert found == 1
+    assert "deeper than 200" in refused(opening * 201 + b"1" + closing * 201)
+
+
+@pytest.mark.requirement("R10")
+@pytest.mark.parametrize("text", [b"[" * 1_000_000, b"[" * 500_000 + b"]" * 500_000, b'{"":' * 200_000 + LONG])
+def test_a_million_levels_are_refused(text: bytes) -> None:
+    assert "deeper than 200" in refused(text)
+
+
+def test_brackets_in_strings_are_not_levels() -> None:
+    text = ["[" * 300, '"{' * 300, "\\" * 301 + "["]
+    assert jsontext.read(json.dumps(text).encode()) == text
+
+
+def test_a_wide_document_is_not_deep() -> None:
+    assert jsontext.read(b"[" + b",".join([b"[{}]"] * 1_000) + b"]") == [[{}]] * 1_000
+
+
+@given(st.integers(0, 230), st.integers(0, 230))
+def test_the_depth_is_that_of_the_deepest_part(one: int, other: int) -> None:
+    text = b'["]",' + b"[" * one + b"]" * one + b"," + b'{"":' * other + b"1" + b"}" * other + b"]"
+    found = jsontext.read(text.replace(b",,", b","))
+    assert isinstance(found, Problem) == (max(one, other) > 199)
+
+
+def test_a_number_that_is_not_json_is_not_written() -> None:
+    with pytest.raises(TypeError, match="object is not JSON data"):
+        jsontext.write({"a": object()})
+
+
+def test_keys_that_are_numbers_are_written_as_texts() -> None:
+    assert jsontext.write({1: 2}) == b'{"1":2}'
+
+
+def request(body: bytes, content_type: str | None) -> Request:
+    headers = () if content_type is None else ((b"content-type", content_type.encode()),)
+    return Request("POST", "/", headers, body)
+
+
+@pytest.mark.requirement("A-29")
+@pytest.mark.parametrize(
+    "media",
+    [
+        "application/json",
+        "Application/JSON; charset=utf-8",
+        "text/json",
+        "application/problem+json",
+        "application/json ",
+    ],
+)
+def test_every_json_type_is_taken(media: str) -> None:
+    assert jsontext.read_object(request(b'{"a":1}', media)) == {"a": 1}
+
+
+@pytest.mark.requirement("A-29")
+@pytest.mark.parametrize("media", [None, "", "text/plain", "application/x-www-form-urlencoded", "image/x+json", "json"])
+def test_every_other_type_is_refused(media: str | None) -> None:
+    found = jsontext.read_object(request(b'{"a":1}', media))
+    assert isinstance(found, Problem)
+    assert found.kind is Kind.UNSUPPORTED_TYPE
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [(b"null", "null"), (b"true", "a boolean"), (b"1.5", "a number"), (b'"x"', "a string"), (b"[]", "an array")],
+)
+def test_what_is_not_an_object_is_refused_by_its_json_name(body: bytes, said: str) -> None:
+    found = jsontext.read_object(request(body, "application/json"))
+    assert isinstance(found, Problem)
+    assert found.message == f"The body must be a JSON object, not {said}."
+
+
+def test_broken_json_is_refused_before_it_is_an_object() -> None:
+    found = jsontext.read_object(request(b"{", "application/json"))
+    assert isinstance(found, Problem)
+    assert found.kind is Kind.MALFORMED
+
+
+def test_a_member_that_is_no_object_is_an_empty_one() -> None:
+    assert jsontext.member({"a": {"b": 1}}, "a") == {"b": 1}
+    assert jsontext.member({"a": [1]}, "a") == jsontext.member({}, "a") == {}
+    assert jsontext.kind_of({}) == "an object"

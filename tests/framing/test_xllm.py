@@ -1,0 +1,98 @@
+"""The x-llm object fails closed, member by member."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.core.model import Approval, Cost, RateLimit, Tool
+from toolwire.framing import xllm
+from toolwire.framing.xllm import DEFAULT_LIMIT, HIDDEN, Policy
+
+ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just([]) | st.just({})
+LIMITS = st.builds(RateLimit, max=st.integers(1, 1_000_000), window=st.sampled_from(["100ms", "30s", "1m", "30d"]))
+TOOLS = st.builds(
+    Tool,
+    name=st.just("x"),
+    approval=st.sampled_from([None, Approval.AUTO, Approval.PER_CALL]),
+    blanket_allowed=st.booleans(),
+    destructive=st.booleans(),
+    idempotent=st.booleans(),
+    rate_limit=st.none() | LIMITS,
+    hint=st.text(),
+    cost=st.none() | st.sampled_from(Cost),
+)
+
+
+@pytest.mark.requirement("XL-031")
+@given(TOOLS)
+def test_what_is_written_is_read_back(tool: Tool) -> None:
+    policy = xllm.read(xllm.write(tool))
+    assert policy.exposed
+    assert policy.members() == {name: getattr(tool, name) for name in policy.members()}
+
+
+def test_a_tool_that_may_not_be_called_asks_at_least() -> None:
+    assert xllm.write(Tool(name="x", approval=Approval.DENY))["approval"] == "per-call"
+
+
+@pytest.mark.requirement("XL-032")
+def test_what_is_missing_has_its_default() -> None:
+    assert xllm.read({}) == Policy()
+    assert Policy() == (True, None, False, False, None, "", None, False)
+
+
+@pytest.mark.requirement("XL-036")
+@pytest.mark.parametrize("data", [False, None, 1, 0, "true", [], 1.5])
+def test_of_what_is_no_object_only_true_exposes(data: Any) -> None:
+    assert xllm.read(data) == HIDDEN
+    assert xllm.read(True) == Policy()
+
+
+@pytest.mark.requirement("XL-035")
+@pytest.mark.parametrize(
+    ("data", "member", "meaning"),
+    [
+        ({"enabled": "yes"}, "exposed", False),
+        ({"enabled": None}, "exposed", False),
+        ({"approval": "sometimes"}, "approval", Approval.PER_CALL),
+        ({"approval": None}, "approval", Approval.PER_CALL),
+        ({"approval": "deny"}, "approval", Approval.PER_CALL),
+        ({"approval": "sometimes", "blanketApprovalAllowed": True}, "blanket_allowed", False),
+        ({"blanketApprovalAllowed": "true"}, "blanket_allowed", False),
+        ({"blanketApprovalAllowed": 1}, "blanket_allowed", False),
+        ({"destructive": "no"}, "destructive", True),
+        ({"destructive": None}, "destructive", True),
+        ({"destructive": 0}, "destructive", True),
+        ({"rateLimit": "often"}, "rate_limit", DEFAULT_LIMIT),
+        ({"rateLimit": {"max": 0, "window": "1m"}}, "rate_limit", DEFAULT_LIMIT),
+        ({"rateLimit": {"max": True, "window": "1m"}}, "rate_limit", DEFAULT_LIMIT),
+        ({"rateLimit": {"max": 5}}, "rate_limit", DEFAULT_LIMIT),
+        ({"rateLimit": 5}, "rate_limit", RateLimit(max=5, window="1m")),
+        ({"costIndicator": "much"}, "cost", Cost.PAID),
+        ({"costIndicator": ["free"]}, "cost", Cost.PAID),
+        ({"costIndicator": None}, "cost", Cost.PAID),
+        ({"hint": 7}, "hint", ""),
+        ({"idempotent": 1}, "idempotent", False),
+    ],
+)
+def test_a_bad_member_has_its_strictest_meaning(data: dict[str, Any], member: str, meaning: Any) -> None:
+    assert getattr(xllm.read(data), member) == meaning
+
+
+@pytest.mark.requirement("XL-035", "XL-037")
+@given(TOOLS, st.sampled_from(["hint", "rateLimit", "costIndicator", "destructive", "enabled", "x-unknown"]), ODD)
+def test_one_bad_member_changes_no_other(tool: Tool, member: str, odd: Any) -> None:
+    names = {"rateLimit": "rate_limit", "costIndicator": "cost", "enabled": "exposed"}
+    good = xllm.write(tool)
+    before, after = xllm.read(good)._asdict(), xllm.read({**good, member: odd})._asdict()
+    changed = names.get(member, member)
+    assert {**before, changed: None} == {**after, changed: None}
+
+
+@pytest.mark.requirement("XL-027")
+@pytest.mark.parametrize("text", ["per-call", "AUTO", None, True, 7, [], {}])
+def test_only_auto_is_auto(text: Any) -> None:
+    assert xllm.read_approval("auto") is Approval.AUTO
+    assert xllm.read_approval(text) is Approval.PER_CALL

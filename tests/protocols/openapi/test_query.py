@@ -1,0 +1,130 @@
+"""A query string read back as arguments."""
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.core.model import Kind, Problem, Schema, Tool
+from toolwire.protocols.openapi.query import Field, Form, fields, read
+
+
+def known(schema: Schema | bool, *, required: bool = False, **members: Any) -> dict[str, Field]:
+    whole = {"type": "object", "properties": {"a": schema}, "required": ["a"] if required else [], **members}
+    return {field.name: field for field in fields(Tool(name="x", safe=True, input_schema=whole))}
+
+
+TEXTS: list[tuple[Schema, str, object]] = [
+    ({"type": "integer"}, "5", 5),
+    ({"type": "integer"}, "-0", 0),
+    ({"type": "integer"}, str(2**70), 2**70),
+    ({"type": "integer"}, "5.0", "5.0"),
+    ({"type": "integer"}, "05", "05"),
+    ({"type": "integer"}, "five", "five"),
+    ({"type": "integer"}, "", ""),
+    ({"type": "integer"}, "1e5", "1e5"),
+    ({"type": "integer"}, "9" * 5000, "9" * 5000),
+    ({"type": "number"}, "5", 5),
+    ({"type": "number"}, "-1.5e3", -1500.0),
+    ({"type": "number"}, "1e999", "1e999"),
+    ({"type": "number"}, "NaN", "NaN"),
+    ({"type": "boolean"}, "true", True),
+    ({"type": "boolean"}, "False", "False"),
+    ({"type": "boolean"}, "1", "1"),
+    ({"type": "string"}, "5", "5"),
+    ({"type": "string"}, "true", "true"),
+    ({"type": "string"}, "null", "null"),
+    ({"type": ["integer", "null"]}, "5", 5),
+    ({"type": ["integer", "null"]}, "null", None),
+    ({"type": ["string", "null"]}, "null", "null"),
+    ({"anyOf": [{"type": "integer"}, {"type": "boolean"}]}, "true", True),
+    ({"enum": [1, 2]}, "1", 1),
+    ({"const": "1"}, "1", "1"),
+]
+
+
+@pytest.mark.parametrize(("schema", "text", "value"), TEXTS)
+def test_a_text_is_read_as_its_schema_says_and_else_left_for_validation(
+    schema: Schema, text: str, value: object
+) -> None:
+    got = read(f"a={quote(text)}", known(schema))
+    assert got == {"a": value}
+    assert type(got["a"]) is type(value)
+
+
+FORMS: list[tuple[Schema | bool, bool, Form]] = [
+    ({"type": "string"}, True, Form.TEXT),
+    ({"type": ["string", "null"]}, False, Form.TEXT),
+    ({"type": ["string", "null"]}, True, Form.JSON),
+    ({"type": ["string", "null"], "default": "x"}, False, Form.JSON),
+    ({"type": ["string", "integer"]}, True, Form.JSON),
+    ({"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}, False, Form.TEXT),
+    ({"$ref": "#/$defs/E"}, True, Form.TEXT),
+    ({"enum": ["1", 1]}, True, Form.JSON),
+    ({"type": "array", "items": {"type": "string"}}, True, Form.REPEATED),
+    ({"type": "array", "items": {"$ref": "#/$defs/E"}}, False, Form.REPEATED),
+    ({"type": "array", "items": {"type": "string"}, "default": ["a"]}, False, Form.JSON),
+    ({"type": "array", "items": {"type": ["string", "null"]}}, True, Form.JSON),
+    ({"type": "array"}, True, Form.JSON),
+    ({"type": "array", "prefixItems": [{"type": "string"}]}, True, Form.JSON),
+    ({"type": "object"}, True, Form.JSON),
+    ({"$ref": "#/$defs/Loop"}, True, Form.JSON),
+    ({"$ref": "#/$defs/Gone"}, True, Form.JSON),
+    ({"$ref": "#/$defs/Round"}, True, Form.JSON),
+    ({}, True, Form.JSON),
+    (True, True, Form.JSON),
+    (False, True, Form.JSON),
+]
+DEFS = {
+    "E": {"enum": ["a", "b"]},
+    "Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}] * 9},
+    "Round": {"$ref": "#/$defs/Round"},
+}
+
+
+@pytest.mark.parametrize(("schema", "required", "form"), FORMS)
+def test_only_what_a_text_says_without_doubt_is_a_plain_text(schema: Schema | bool, required: bool, form: Form) -> None:
+    assert known(schema, required=required, **{"$defs": DEFS})["a"].form is form
+
+
+def test_repeated_keys_are_an_array() -> None:
+    array = known({"type": "array", "items": {"type": "integer"}})
+    assert read("a=1&b=9&a=2&a=x", array) == {"a": [1, 2, "x"]}
+    assert read("", array) == {}
+
+
+def test_an_array_that_has_to_be_there_and_is_not_named_is_empty() -> None:
+    assert read("", known({"type": "array", "items": {"type": "integer"}}, required=True)) == {"a": []}
+
+
+def test_a_scalar_given_twice_is_refused_by_name() -> None:
+    problem = read("a=1&a=2", known({"type": "integer"}))
+    assert isinstance(problem, Problem)
+    assert problem.kind is Kind.INVALID_ARGUMENTS
+    assert problem.parameter_errors == {"a": "is given more than once"}
+
+
+def test_json_that_is_none_is_refused_by_name() -> None:
+    problem = read("a=%7B", known({"type": "object"}))
+    assert isinstance(problem, Problem)
+    assert problem.parameter_errors == {"a": "must be JSON text"}
+
+
+def test_a_plus_is_a_space_and_an_escaped_plus_is_a_plus() -> None:
+    assert read("a=x+y%2Bz%20%C3%A9", known({"type": "string"})) == {"a": "x y+z é"}
+
+
+@pytest.mark.parametrize("query", ["a=%", "a=%4", "a=%zz", "a=%ff", "a=%c3", "%ff=1", "b=%c3%28", "a=%ED%A0%80"])
+def test_a_bad_escape_is_malformed_wherever_it_stands(query: str) -> None:
+    problem = read(query, known({"type": "string"}))
+    assert isinstance(problem, Problem)
+    assert problem.kind is Kind.MALFORMED
+
+
+@given(st.text(max_size=60))
+def test_any_query_is_answered(query: str) -> None:
+    for schema in ({"type": "string"}, {"type": "number"}, {"type": "array", "items": {"type": "boolean"}}, {}):
+        assert isinstance(read(query, known(schema, required=True)), dict | Problem)
+        assert isinstance(read(f"a={query}", known(schema)), dict | Problem)

@@ -1,0 +1,116 @@
+"""Arguments against schemas: every argument that does not fit is named, and nothing is fetched."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.core.check import ALLOW, Deny
+from toolwire.core.model import Call, Kind, Problem, Tool
+from toolwire.validation import arguments_check, compile_schema
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 5},
+        "tags": {"type": "array", "items": {"$ref": "#/$defs/Tag"}},
+    },
+    "required": ["name"],
+    "$defs": {"Tag": {"type": "object", "properties": {"of": {"type": "integer"}}}},
+}
+
+
+def verdict(schema: Any, arguments: dict[str, Any]) -> Problem | None:
+    found = arguments_check()(Call(Tool(name="x", input_schema=schema), arguments))
+    if found is ALLOW:
+        return None
+    assert isinstance(found, Deny)
+    return found.problem
+
+
+def errors(schema: Any, arguments: dict[str, Any]) -> dict[str, str]:
+    problem = verdict(schema, arguments)
+    assert problem is not None
+    assert problem.kind is Kind.INVALID_ARGUMENTS
+    return dict(problem.parameter_errors)
+
+
+@pytest.mark.requirement("OXP-009")
+def test_each_argument_that_does_not_fit_is_named() -> None:
+    found = errors(PERSON, {"tags": [{"of": 1}, {"of": "x"}]})
+    assert found == {"name": "is required", "tags": '[1].of "x" is not of type "integer"'}
+
+
+def test_the_sentence_says_all_of_it() -> None:
+    problem = verdict(PERSON, {})
+    assert problem is not None
+    assert problem.message == "The arguments do not fit: name: is required."
+
+
+def test_an_argument_that_is_missing_further_in_is_not_a_parameter() -> None:
+    schema = {"properties": {"a": {"type": "object", "required": ["b"]}}}
+    assert errors(schema, {"a": {}}) == {"a": '"b" is a required property'}
+
+
+def test_what_concerns_all_arguments_has_no_name() -> None:
+    assert errors({"minProperties": 1}, {}) == {"": "{} has less than 1 property"}
+
+
+@pytest.mark.requirement("A-49")
+def test_undeclared_arguments_are_let_through() -> None:
+    assert verdict(PERSON, {"name": "Ada", "sessionId": "s"}) is None
+
+
+def test_many_errors_and_long_values_are_cut_short() -> None:
+    schema = {"properties": {f"p{number}": {"type": "integer"} for number in range(50)}}
+    found = errors(schema, {f"p{number}": "x" * 10_000 for number in range(50)})
+    assert len(found) == 20
+    assert all(len(text) < 320 for text in found.values())
+
+
+def test_a_schema_is_compiled_once_for_a_tool() -> None:
+    check, tool = arguments_check(), Tool(name="x", input_schema=PERSON)
+    assert check(Call(tool, {"name": "Ada"})) is ALLOW
+    assert check(Call(tool, {"name": "Augusta"})) is not ALLOW
+
+
+@pytest.mark.requirement("D-18")
+@pytest.mark.parametrize("uri", ["http://127.0.0.1:9/schema.json", "file:///etc/hostname", "other.json#/$defs/A"])
+def test_a_reference_that_leaves_the_schema_is_never_followed(uri: str) -> None:
+    with pytest.raises(ValueError, match="this input schema cannot be used"):
+        compile_schema({"$ref": uri})
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "no such type"}, {"$ref": "#/nowhere"}, {"properties": 7}, {"minimum": "x"}]
+)
+def test_a_tool_whose_schema_is_none_cannot_be_called(schema: Any) -> None:
+    problem = verdict(schema, {})
+    assert problem is not None
+    assert problem.kind is Kind.INVALID_ARGUMENTS
+    assert problem.message.startswith("x cannot be called: this input schema cannot be used")
+
+
+@pytest.mark.requirement("D-15")
+@pytest.mark.parametrize(
+    "pattern", [r"^(a+)+$", r"^(a|aa)+$", r"^(a|a)*$", r"^([a-zA-Z]+)*$", r"^(.*a){20}$", r"(?=(a+)+b)^a*$"]
+)
+def test_no_pattern_keeps_the_server_busy(pattern: str) -> None:
+    schema = {"properties": {"a": {"type": "string", "pattern": pattern}}}
+    assert verdict(schema, {"a": "a" * 50_000 + "!"}) is not None
+
+
+@pytest.mark.requirement("CV-33")
+@given(st.integers())
+def test_integers_of_any_size_are_integers(number: int) -> None:
+    schema = {"properties": {"a": {"type": "integer", "minimum": 0}}}
+    assert (verdict(schema, {"a": number}) is None) == (number >= 0)
+
+
+@given(
+    st.dictionaries(st.text(), st.none() | st.booleans() | st.floats(allow_nan=False) | st.text() | st.lists(st.text()))
+)
+def test_any_arguments_get_a_verdict(arguments: dict[str, Any]) -> None:
+    found = verdict(PERSON, arguments)
+    assert found is None or found.kind is Kind.INVALID_ARGUMENTS
