@@ -11,13 +11,14 @@ from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
-from toolwire.consent import NO_PREFERENCES, Preferences, consent_check, denied
+from toolwire.consent import NO_PREFERENCES, Grants, Preferences, consent_check, denied, grant_key
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Answer, Ask, Check, Deny, Known, review
 from toolwire.core.codec import Codec, Flow, Peer, Probe, ask
 from toolwire.core.errors import ConnectError
 from toolwire.core.model import Call, Json, Problem, Result, Secret, Tool
 from toolwire.core.toolbox import Notify, unheard
+from toolwire.stores import MemoryGrants
 from toolwire.validation import arguments_check
 
 from .discover import Discovery, absolute, candidates, discover, origin
@@ -34,6 +35,7 @@ class Connection:
     peer: Peer
     codec: Codec
     checks: tuple[Check, ...]
+    grants: Grants
     probes: tuple[Probe, ...]
 
     def calling(self, call: Call) -> Flow[Result]:
@@ -49,6 +51,8 @@ class Connection:
                 answer = yield from ask(question)
                 if answer.allowed is not True:
                     return _refused(call, answer)
+                if answer.always is True and question.always_allowed:
+                    self.grants.add(grant_key(question.site, call.tool))
         return (yield from self.codec.send(self.peer, call))
 
 
@@ -62,12 +66,14 @@ def open_connection(found: Discovery, preferences: Preferences) -> Connection:
     if peer is None:
         raise ConnectError(nothing_found(found), found.probes)
     (codec,) = candidates(peer.protocol)
+    grants = MemoryGrants()
     consent = consent_check(
         site=origin(peer.url),
         target=lambda call: codec.target(peer, call),
         preferences=preferences,
+        grants=grants,
     )
-    return Connection(peer=peer, codec=codec, checks=(arguments_check(), consent), probes=found.probes)
+    return Connection(peer=peer, codec=codec, checks=(arguments_check(), consent), grants=grants, probes=found.probes)
 
 
 def nothing_found(found: Discovery) -> str:

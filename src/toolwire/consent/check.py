@@ -7,6 +7,7 @@ from collections.abc import Callable
 from toolwire.core.check import ALLOW, Ask, Check, Deny, Question, Verdict
 from toolwire.core.model import Approval, Call, Cost, Kind, Problem, Tool
 
+from .grant import Grants, grant_key
 from .policy import NO_PREFERENCES, Preferences, effective, may_be_always
 
 
@@ -15,10 +16,12 @@ def consent_check(
     site: str,
     target: Callable[[Call], str],
     preferences: Preferences = NO_PREFERENCES,
+    grants: Grants | None = None,
 ) -> Check:
     """Return a check that asks for each call the policy does not let through; nothing is sent before the answer.
 
-    ``site`` is the origin that the person is shown; ``target`` says method and URL of a call. [XL-043, XL-049]
+    ``site`` is the origin that the person is shown; ``target`` says method and URL of a call. ``grants`` holds what
+    the person allowed for good; it counts only while the policy still lets one yes cover later calls. [XL-043, XL-049]
     """
 
     def check(call: Call) -> Verdict:
@@ -29,6 +32,8 @@ def consent_check(
         if level is Approval.DENY:
             return Deny(denied(f"Your preferences do not let {tool.name} be called."))
         always = may_be_always(tool, preferences)
+        if always and grants is not None and grants.holds(grant_key(site, tool)):
+            return ALLOW
         return Ask(Question(call, site, target(call), level, always, _reasons(tool)))
 
     return check

@@ -73,24 +73,22 @@ class Service:
     async def _bounded(self, call: Call, notify: Notify) -> Result:
         limit = call.tool.timeout_s or self._limits.tool_s
         task = self._watch.start(limit)
-        expired = False
         try:
             result = await self._toolbox.run(call, notify)
         except asyncio.CancelledError:
-            expired = self._watch.stop(task)
-            if not expired:
-                raise
-            return _timed_out(call, limit)
+            if self._watch.stop(task):
+                return _timed_out(call, limit)
+            if self.draining:  # the grace of a stop is over: the caller still gets an answer
+                return Problem(kind=Kind.CANCELLED, message=f"{call.tool.name} was cancelled: the server stopped.")
+            raise
         except Exception as error:  # noqa: BLE001 - a Toolbox that raises has a bug; the caller still gets an answer
             _log.exception("running %s failed in call %s", call.tool.id, call.call_id)
-            return Problem(
-                kind=Kind.INTERNAL,
-                message="The server failed; its log has the details.",
-                developer_message=type(error).__name__,
-            )
-        finally:
-            expired = self._watch.stop(task) or expired
-        return _timed_out(call, limit) if expired else result
+            text = "The server failed; its log has the details."
+            result = Problem(kind=Kind.INTERNAL, message=text, developer_message=type(error).__name__)
+        except BaseException:
+            self._watch.stop(task)
+            raise
+        return _timed_out(call, limit) if self._watch.stop(task) else result
 
 
 def _timed_out(call: Call, limit: float) -> Problem:

@@ -16,7 +16,7 @@ class Watch:
     def __init__(self) -> None:
         self._due: dict[asyncio.Task[object], float] = {}
         self._expired: set[asyncio.Task[object]] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._armed = math.inf
         self._loop: asyncio.AbstractEventLoop | None = None
 

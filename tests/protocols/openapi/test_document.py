@@ -167,6 +167,12 @@ def test_a_hint_already_in_a_description_is_not_said_twice() -> None:
     assert item["post"]["summary"] == "D"
 
 
+@pytest.mark.parametrize("odd", [{"$defs": 7}, {"$ref": 7}, {"allOf": [7]}, {"properties": {"a": 7}}])
+def test_a_schema_that_is_none_does_not_break_the_document_of_the_others(odd: dict[str, Any]) -> None:
+    published = write(Tool(name="odd", input_schema={"properties": {"a": {}}}, output_schema=odd), Tool(name="even"))
+    assert sorted(published["paths"]) == ["/api/even", "/api/odd"]
+
+
 def test_a_catalog_without_tools_is_a_valid_document() -> None:
     published = write()
     OpenAPIV31SpecValidator(published).validate()

@@ -391,6 +391,8 @@ def test_a_parameter_that_a_security_scheme_fills_is_no_argument(peer: Read, one
         ([{"url": "https://{host}/"}], None),
         ([{"url": "https://[::1/"}], None),
         ([7, {"url": 7}], None),
+        ([{"url": "/é"}], None),
+        ([{"url": "/é"}, {"url": "/e"}], "https://recipes.test/e/x"),
     ],
 )
 @pytest.mark.parametrize("where", ["operation", "path", "document"])
@@ -662,3 +664,109 @@ def test_the_same_document_gives_the_same_tools_in_any_order(peer: Read, recipes
     turned = {**recipes, "paths": dict(reversed(recipes["paths"].items()))}
     assert peer(turned).catalog == peer(recipes).catalog
     assert peer(turned).memo == peer(recipes).memo
+
+
+@pytest.mark.requirement("XL-012", "D-17")
+def test_references_are_not_followed_without_end(peer: Read) -> None:
+    schemas = {
+        f"S{n}": {"properties": {"next": {"$ref": f"#/components/schemas/S{(n + 1) % 600}"}}} for n in range(600)
+    }
+    paths = {
+        f"/{n}": {"get": {"operationId": f"o{n}", "x-llm": {}, "parameters": [
+            {"name": "q", "in": "query", "schema": {"$ref": f"#/components/schemas/S{n}"}}
+        ]}}
+        for n in range(600)
+    }  # fmt: skip
+    found = peer(document(paths, components={"schemas": schemas}))
+    assert 0 < len(found.catalog.tools) < 600
+    assert len(found.catalog.tools) + len(found.memo.findings) == 600
+    assert "refer to each other too often" in findings(found)
+
+
+@pytest.mark.requirement("XL-082")
+def test_a_name_that_was_made_to_collide_costs_the_later_operation_alone(peer: Read) -> None:
+    paths = {"/a": {"get": {"operationId": "a b", "x-llm": {}}}, "/b": {"get": {"operationId": "a.b", "x-llm": {}}}}
+    stolen = next(iter(peer(document(paths)).catalog.names))
+    paths["/c"] = {"get": {"operationId": stolen, "x-llm": {}}}
+    found = peer(document(paths))
+    assert len(found.catalog.tools) == 2
+    assert f"GET /c: its name {stolen} is taken" in findings(found)
+
+
+@pytest.mark.requirement("CV-17")
+def test_references_into_odd_places_are_followed(peer: Read, one: One) -> None:
+    first = {"name": "a", "in": "query", "schema": {"type": "string"}}
+    parameters = [
+        first,
+        {"name": "b", "in": "query", "schema": {"$ref": "#/paths/~1x/get/parameters/0/schema"}},
+        {"name": "c", "in": "query", "schema": {"properties": {"a": {"$ref": "#/paths/~1x/get/parameters/0/schema"}}}},
+    ]
+    found = tool(peer(one(parameters=parameters)))
+    validate = compile_schema(found.input_schema)
+    assert validate({"b": "x", "c": {"a": "x"}}) is None
+    assert validate({"b": 1}) is not None
+    assert validate({"c": {"a": 1}}) is not None
+
+
+@pytest.mark.requirement("CV-17")
+def test_a_chain_of_references_ends_at_its_schema(peer: Read, one: One) -> None:
+    schemas = {"A": {"$ref": "#/components/schemas/B"}, "B": {"$ref": "#/components/schemas/C"}, "C": {"const": 1}}
+    whole = one(parameters=[{"name": "a", "in": "query", "schema": {"$ref": "#/components/schemas/A"}}])
+    found = tool(peer({**whole, "components": {"schemas": schemas}}))
+    validate = compile_schema(found.input_schema)
+    assert validate({"a": 1}) is None
+    assert validate({"a": 2}) is not None
+
+
+@pytest.mark.requirement("CV-17")
+def test_definitions_with_names_that_look_alike_stay_apart(peer: Read, one: One) -> None:
+    schemas = {"A[B]": {"type": "string"}, "A(B)": {"type": "integer"}}
+    parameters = [
+        {"name": "s", "in": "query", "schema": {"$ref": "#/components/schemas/A[B]"}},
+        {"name": "i", "in": "query", "schema": {"$ref": "#/components/schemas/A(B)"}},
+    ]
+    found = tool(peer({**one(parameters=parameters), "components": {"schemas": schemas}}))
+    validate = compile_schema(found.input_schema)
+    assert validate({"s": "x", "i": 1}) is None
+    assert validate({"s": 1}) is not None
+
+
+def test_a_description_of_a_parameter_is_used_where_its_schema_has_none(peer: Read, one: One) -> None:
+    parameters = [
+        {"name": "a", "in": "query", "description": "Outer.", "schema": {"type": "string"}},
+        {"name": "b", "in": "query", "description": "Outer.", "schema": {"description": "Inner."}},
+        {"name": "c", "in": "query", "description": 7, "schema": True},
+    ]
+    properties = tool(peer(one(parameters=parameters))).parameters
+    assert properties == {
+        "a": {"type": "string", "description": "Outer."},
+        "b": {"description": "Inner."},
+        "c": {},
+    }
+
+
+@pytest.mark.requirement("CV-21")
+def test_a_property_that_is_read_only_in_a_branch_is_hidden(peer: Read, one: One) -> None:
+    branch = {"allOf": [{"$ref": "#/components/schemas/Stamp"}, 7]}
+    inner = {"type": "object", "properties": {"at": {"allOf": [{"readOnly": True}]}, "by": True}, "required": ["by", 7]}
+    schema = {"type": "object", "properties": {"stamp": {"allOf": branch["allOf"][:1]}, "inner": inner}}
+    body = {"required": True, "content": {"application/json": {"schema": schema}}}
+    components = {"schemas": {"Stamp": {"readOnly": True}}}
+    found = peer({**one("/x", "post", requestBody=body), "components": components})
+    assert found.catalog.tools == ()  # 7 is no name of a property: the schema is refused as a whole
+    inner["required"] = ["by"]
+    found = peer({**one("/x", "post", requestBody=body), "components": components})
+    assert list(tool(found).parameters) == ["inner"]
+    assert list(tool(found).parameters["inner"]["properties"]) == ["by"]
+
+
+@pytest.mark.requirement("CV-10")
+@pytest.mark.parametrize("schemes", [7, {"a": 7}, {"a": {"type": "apiKey"}}, {"a": {"type": "http"}}])
+def test_odd_security_schemes_hide_nothing(peer: Read, one: One, schemes: object) -> None:
+    whole = {**one(parameters=[{"name": "q", "in": "query"}]), "components": {"securitySchemes": schemes}}
+    assert list(tool(peer(whole)).parameters) == ["q"]
+
+
+def test_a_call_that_cannot_be_written_is_shown_as_declared(peer: Read, one: One) -> None:
+    found = peer(one("/x/{id}", parameters=[{"name": "id", "in": "path"}]))
+    assert url(found, id="..") == "GET https://recipes.test/x/{id}"

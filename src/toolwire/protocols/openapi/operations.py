@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from toolwire.core.catalog import VERSION, Catalog, identifier
 from toolwire.core.model import Json, Schema, Tool
 from toolwire.framing.xllm import Policy
-from toolwire.validation import compile_schema
 
 from . import inputs
 from .inputs import Inputs
@@ -154,10 +153,6 @@ def _operations(document: dict[str, Any], findings: list[str]) -> Iterator[_Oper
 
 def _tool(source: _Source, one: _Operation, name: str, policy: Policy) -> tuple[Tool, Plan, tuple[str, ...]]:
     taken = inputs.read(source.document, source.requests, one.method, one.item, one.node)
-    try:
-        compile_schema(taken.schema)
-    except ValueError as error:
-        raise Unusable(str(error)) from None
     tool = Tool(
         name=name,
         description=_description(one, policy.hint),

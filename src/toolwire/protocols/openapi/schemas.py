@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
 from toolwire.core.model import Json, Schema
+from toolwire.validation import compile_schema
 
 from .references import Unusable, follow, resolve, tokens
 
@@ -91,7 +92,7 @@ class Schemas:
     def read(self, node: Json) -> tuple[dict[str, Json], set[str]]:
         """Return ``node`` converted, and the names of the definitions it refers to."""
         names: set[str] = set()
-        return self._convert(node, names), names
+        return _checked(self._convert(node, names), names), names
 
     def definitions(self, names: Iterable[str]) -> dict[str, Schema]:
         """Return the ``$defs`` that ``names`` need, with whatever those refer to, by name."""
@@ -126,7 +127,8 @@ class Schemas:
     def _definition(self, name: str) -> tuple[Schema, frozenset[str]]:
         if name not in self._known:
             names: set[str] = set()
-            self._known[name] = self._convert(self._target(self._pointers[name]), names), frozenset(names)
+            schema = self._convert(self._target(self._pointers[name]), names)
+            self._known[name] = _checked(schema, names), frozenset(names)
         return self._known[name]
 
     def _convert(self, node: Json, names: set[str]) -> dict[str, Json]:
@@ -163,12 +165,21 @@ class Schemas:
             raise Unusable("one of its references is not a string")
         if reference not in self._names:
             self._target(reference)
-            name = _sanitised(reference)
-            if name in self._pointers:
-                name = f"{name}_{hashlib.sha256(reference.encode()).hexdigest()[:8]}"
+            name = plain = _sanitised(reference)
+            while name in self._pointers:
+                name = f"{plain}_{hashlib.sha256((name + reference).encode('utf-8', 'replace')).hexdigest()[:8]}"
             self._names[reference] = name
             self._pointers[name] = reference
         return self._names[reference]
+
+
+def _checked(schema: dict[str, Json], names: set[str]) -> dict[str, Json]:
+    """Return ``schema`` if it is one; what it refers to is checked apart, once, and stands for anything here."""
+    try:
+        compile_schema({**schema, "$defs": {name: {} for name in names}})
+    except ValueError as error:
+        raise Unusable(str(error)) from None
+    return schema
 
 
 def _sanitised(reference: str) -> str:

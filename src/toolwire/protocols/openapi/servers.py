@@ -51,13 +51,14 @@ def server(url: str, *declared: Json) -> str:
     elsewhere = ""
     for one in next((one for one in declared if isinstance(one, list) and one), [{"url": "/"}]):
         target = _resolved(url, one) if isinstance(one, dict) else None
-        if target is None:
+        where = origin(target) if target is not None else None
+        if target is None or where is None:
             continue
-        if origin(target) == home and home is not None:
-            path = urlsplit(target).path.rstrip("/")
-            if _PATH.fullmatch(path):
-                return home + path
-        elsewhere = elsewhere or origin(target) or ""
+        path = urlsplit(target).path.rstrip("/")
+        if where != home:
+            elsewhere = elsewhere or where
+        elif _PATH.fullmatch(path):
+            return home + path
     if elsewhere:
         raise Unusable(f"its server is {elsewhere[:200]}, not {home}, where the document came from")
     raise Unusable("none of its server URLs can be read")

@@ -1,0 +1,5 @@
+"""Everything that remembers."""
+
+from .memory import MemoryGrants
+
+__all__ = ["MemoryGrants"]

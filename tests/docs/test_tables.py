@@ -1,0 +1,126 @@
+"""The tables of the reference say what the code says."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+import toolwire
+from toolwire.cli import parser
+from toolwire.client.limits import Limits as ClientLimits
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Pending, Site
+from toolwire.core.http import Request
+from toolwire.core.model import Kind, Problem, Tool
+from toolwire.define.options import Options
+from toolwire.protocols import BUILTIN
+from toolwire.server.deadlines import Deadlines
+from toolwire.server.limits import Limits
+from toolwire.server.table import Table
+
+from .page import ROOT
+
+REFERENCE = ROOT / "docs" / "reference"
+CATALOG = Catalog(title="Kit", tools=(Tool(name="read", toolkit="Kit", safe=True), Tool(name="write", toolkit="Kit")))
+CODECS = {codec.name: codec for codec in BUILTIN}
+BEFORE_A_CALL = {
+    Kind.MALFORMED,
+    Kind.UNSUPPORTED_TYPE,
+    Kind.TOO_LARGE,
+    Kind.TOO_SLOW,
+    Kind.NOT_FOUND,
+    Kind.WRONG_METHOD,
+    Kind.UNAUTHORIZED,
+    Kind.FORBIDDEN,
+    Kind.MISDIRECTED,
+}
+"""Said before any reader has seen the request; every other kind is how a call ended."""
+CALLS: dict[str, tuple[str, Any]] = {
+    "openapi": ("/api/write", {}),
+    "otc": ("/call", {"request": {"tool_id": "Kit.write"}}),
+    "opentool": ("/opentool/call", {"jsonrpc": "2.0", "id": "1", "method": "write"}),
+    "mcp": ("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "write", "arguments": {}}}),
+}
+
+
+def rows(page: str, heading: str = "") -> list[list[str]]:
+    """Return the cells of the table below ``heading`` (else the first), without code marks, as a list for each row."""
+    text = (REFERENCE / page).read_text(encoding="utf-8")
+    table = text[text.index(heading) :].partition("\n|---")[2].partition("\n\n")[0]
+    lines = [line for line in table.split("\n")[1:] if line]
+    return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("heading", "limits"), [("## A server:", Limits()), ("## A server's", Deadlines()), ("## A client", ClientLimits())]
+)
+def test_the_limits_and_their_defaults(heading: str, limits: Any) -> None:
+    written = [(name, float(default.replace(",", ""))) for name, default, *_ in rows("limits.md", heading)]
+    assert written == [(field.name, float(getattr(limits, field.name))) for field in fields(limits)]
+
+
+def test_every_kind_of_problem_on_every_wire() -> None:
+    written = {kind: cells[:4] for kind, *cells in rows("problems.md")}
+    wires = ("openapi", "otc", "opentool", "mcp")
+    assert written == {kind.value: [on_the_wire(wire, kind) for wire in wires] for kind in Kind}
+
+
+def on_the_wire(wire: str, kind: Kind) -> str:
+    codec, problem = CODECS[wire], Problem(kind=kind, message="It is so.")
+    path, body = CALLS[wire]
+    headers = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
+    reading = codec.routes(CATALOG, Site())["POST", path].read(
+        Request("POST", path, headers, json.dumps(body).encode(), "1")
+    )
+    assert isinstance(reading, Pending)
+    answer = codec.refuse(problem) if kind in BEFORE_A_CALL else reading.reply(problem, 0.0)
+    said = json.loads(answer.body)
+    if wire not in ("opentool", "mcp"):
+        return str(answer.status)
+    return f"{answer.status}, {'isError' if 'error' not in said else said['error']['code']}"
+
+
+def test_every_path_and_which_need_no_key() -> None:
+    table = Table(CATALOG, BUILTIN, Site())
+    served = {("GET", "/", "", "no")}
+    for codec in BUILTIN:
+        for (method, path), route in codec.routes(CATALOG, Site()).items():
+            name = re.sub("/(read|write)$", "/NAME", path)
+            served.add((method, name, codec.name, "no" if route.open else "yes"))
+    assert {tuple(cells[:4]) for cells in rows("protocols.md")} == served
+    assert table.entry("GET", "/").open
+
+
+def test_every_public_name() -> None:
+    assert sorted(name for name, _ in rows("python.md")) == sorted(toolwire.__all__)
+
+
+def test_every_option_of_a_tool() -> None:
+    assert [name for name, _ in rows("python.md", "## Options of a tool")] == list(Options.__annotations__)
+
+
+def test_every_command_and_its_options() -> None:
+    written = {command.split()[1]: options.split() for command, _, options in rows("cli.md")}
+    assert written == {name: list(options(command)) for name, command in commands().items()}
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    whole = parser._parser("1")
+    (found,) = [action for action in whole._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(found.choices)
+
+
+def options(command: argparse.ArgumentParser) -> Sequence[str]:
+    strings = [action.option_strings[-1] for action in command._actions if action.option_strings]
+    return [string for string in strings if string not in ("--help", "--debug")]
+
+
+def test_the_exit_codes() -> None:
+    shown = parser._EPILOG.partition("Exit codes: ")[2].partition(".")[0]
+    assert [code for code, _ in rows("cli.md", "## Exit codes")] == re.findall(r"\b\d\b", shown)

@@ -1,0 +1,78 @@
+"""Several toolboxes as one."""
+
+import asyncio
+
+import pytest
+
+from toolwire import DefinitionError, Tool, Toolbox, Toolkit, merged
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Call, Kind, Problem, Result, Value
+from toolwire.core.toolbox import Notify, unheard
+from toolwire.server.functions import FunctionBox
+
+
+class Box:
+    """A toolbox whose catalog can change; it answers with its own name."""
+
+    def __init__(self, name: str, *tools: str) -> None:
+        self.name = name
+        self.now = Catalog(tools=tuple(Tool(name=tool, toolkit=name) for tool in tools))
+
+    def catalog(self) -> Catalog:
+        return self.now
+
+    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+        return Value(f"{self.name} ran {call.tool.name}")
+
+
+def run(toolbox: Toolbox, tool: Tool | Problem) -> Result:
+    assert isinstance(tool, Tool)
+    return asyncio.run(toolbox.run(Call(tool, {})))
+
+
+def test_each_call_runs_where_its_tool_came_from() -> None:
+    both = merged([Box("One", "a", "b"), Box("Two", "a")], title="Both")
+    assert both.catalog().title == "Both"
+    assert run(both, both.catalog().find("One_a")) == Value("One ran a")
+    assert run(both, both.catalog().find("Two_a")) == Value("Two ran a")
+    assert run(both, both.catalog().find("b")) == Value("One ran b")
+
+
+def test_one_toolbox_stays_what_it_is() -> None:
+    box = Box("One", "a")
+    assert merged([box]) is box
+
+
+def test_a_function_of_this_process_merges_with_anything() -> None:
+    kit = Toolkit("Here")
+
+    @kit.tool
+    def hello() -> str:
+        """Say hello."""
+        return "hello"
+
+    both = merged([FunctionBox(kit), Box("There", "a")])
+    assert run(both, both.catalog().find("hello")) == Value("hello")
+
+
+def test_the_catalog_is_the_same_object_until_one_of_them_changes() -> None:
+    one = Box("One", "a")
+    both = merged([one, Box("Two", "b")])
+    before = both.catalog()
+    assert both.catalog() is before
+    one.now = Catalog(tools=(Tool(name="c", toolkit="One"),))
+    assert both.catalog() is not before
+    assert run(both, both.catalog().find("c")) == Value("One ran c")
+
+
+def test_a_tool_that_left_is_not_run() -> None:
+    both = merged([Box("One", "a"), Box("Two", "b")])
+    problem = run(both, Tool(name="gone", toolkit="One"))
+    assert isinstance(problem, Problem)
+    assert problem.kind is Kind.UNKNOWN_TOOL
+
+
+@pytest.mark.requirement("OTC-002")
+def test_two_tools_of_one_id_cannot_be_served_together() -> None:
+    with pytest.raises(DefinitionError, match=r"cannot be served together: two tools have the id 'One\.a@1\.0\.0'"):
+        merged([Box("One", "a"), Box("One", "a")])

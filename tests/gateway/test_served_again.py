@@ -1,0 +1,95 @@
+"""What was found on one protocol is served again on another, for every pair."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from toolwire import Preferences, Toolbox, asgi
+from toolwire.client.discover import discover
+from toolwire.client.drive import arun
+from toolwire.client.remote import Remote, open_connection
+from toolwire.core.codec import Codec
+from toolwire.core.model import Json, Kind, Problem, Result, Value
+from toolwire.protocols import BUILTIN
+from toolwire.server.functions import FunctionBox
+from toolwire.testing.conformance import kit
+from toolwire.testing.wire import HERE, AppDoor
+
+CALLS: tuple[tuple[str, Mapping[str, Json], Json], ...] = (
+    ("add", {"a": 2, "b": 2**53 + 1}, 2**53 + 3),
+    ("greet", {"name": "日本 😀"}, {"greeting": "Hello 日本 😀."}),
+    ("echo", {"value": {"a": [None, 1.5, {}]}}, {"a": [None, 1.5, {}]}),
+    ("echo", {"value": None}, None),
+    ("forget", {}, None),
+    ("count", {"to": 3}, [1, 2, 3]),
+)
+
+
+@pytest.fixture(params=BUILTIN, ids=lambda codec: f"found-on-{codec.name}")
+def inner(request: pytest.FixtureRequest) -> Codec:
+    found: Codec = request.param
+    return found
+
+
+@pytest.fixture(params=BUILTIN, ids=lambda codec: f"served-on-{codec.name}")
+def outer(request: pytest.FixtureRequest) -> Codec:
+    found: Codec = request.param
+    return found
+
+
+async def connected(toolbox: Toolbox, codec: Codec) -> Remote:
+    door = AppDoor(asgi(toolbox))
+    found = await arun(discover(HERE, protocol=codec.name), door, None)
+    return Remote(open_connection(found, Preferences()), door, None)
+
+
+async def gateway(inner: Codec, outer: Codec) -> tuple[Remote, Remote]:
+    near = await connected(FunctionBox(kit()), inner)
+    return near, await connected(near, outer)
+
+
+def test_a_remote_is_a_toolbox_like_any_other(inner: Codec) -> None:
+    remote = asyncio.run(connected(FunctionBox(kit()), inner))
+    assert isinstance(remote, Toolbox)
+    assert remote.protocol == inner.name
+    assert any(probe.accepted for probe in remote.probes)
+
+
+def test_every_tool_is_offered_again_with_its_consent(inner: Codec, outer: Codec) -> None:
+    near, far = asyncio.run(gateway(inner, outer))
+    assert len(far.tools) == len(kit().catalog().tools)
+    for name, tool in near.catalog().names.items():
+        again = far.catalog().names[name]
+        assert (again.approval, again.safe, again.destructive) == (tool.approval, tool.safe, tool.destructive)
+        assert set(again.parameters) == set(tool.parameters)
+
+
+def test_calls_go_through_both_protocols(inner: Codec, outer: Codec) -> None:
+    async def calls() -> list[Result]:
+        _, far = await gateway(inner, outer)
+        return [await far.call(name, arguments) for name, arguments, _ in CALLS]
+
+    assert asyncio.run(calls()) == [Value(expected) for _, _, expected in CALLS]
+
+
+def test_a_failure_keeps_its_sentence_through_both_protocols(inner: Codec, outer: Codec) -> None:
+    async def fail() -> Result:
+        _, far = await gateway(inner, outer)
+        return await far.call("refuse")
+
+    problem = asyncio.run(fail())
+    assert isinstance(problem, Problem)
+    assert problem.kind is Kind.TOOL_FAILED
+    assert "The oven is cold." in problem.message
+
+
+@pytest.mark.requirement("XL-053")
+def test_a_gateway_that_cannot_ask_denies_and_says_so(inner: Codec) -> None:
+    async def erase() -> Result:
+        near = await connected(FunctionBox(kit()), inner)
+        return await near.call("erase", {"what": "all"})
+
+    problem = asyncio.run(erase())
+    assert isinstance(problem, Problem)
+    assert problem.kind is Kind.DENIED

@@ -1,0 +1,407 @@
+"""The application as a client meets it: guard, keys, limits, methods, entity tags, the end."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolwire import Context, Limits, Toolkit, asgi
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Codec, Route
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Approval, Call, Result, Tool, Value
+from toolwire.core.toolbox import Notify, unheard
+from toolwire.server import App
+from toolwire.server.guard import Guard, Keys
+from toolwire.testing.conformance import kit
+from toolwire.testing.wire import HERE
+
+Ask = Callable[..., Response]
+Send = Callable[[App, Request], Response]
+Serve = Callable[..., App]
+Where = tuple[str, str]
+
+
+class Untouched:
+    """A toolbox whose tools must not run."""
+
+    def __init__(self) -> None:
+        self._catalog = kit().catalog()
+
+    def catalog(self) -> Catalog:
+        return self._catalog
+
+    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+        raise AssertionError(f"{call.tool.name} ran")
+
+
+class Odd:
+    """A toolbox that returns what is not JSON data."""
+
+    def __init__(self) -> None:
+        self._catalog = Catalog(tools=(Tool(name="odd", toolkit="Kit", approval=Approval.PER_CALL),))
+
+    def catalog(self) -> Catalog:
+        return self._catalog
+
+    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+        return Value(object())
+
+
+def field(response: Response, name: bytes) -> bytes | None:
+    return dict(response.headers).get(name)
+
+
+# Guard and keys
+
+
+@pytest.mark.requirement("D-24")
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 421),
+        ({"host": "evil.example:9627"}, 421),
+        ({"host": "localhost.evil.example"}, 421),
+        ({"host": ""}, 421),
+        ({"host": "localhost", "origin": "https://evil.example"}, 403),
+        ({"host": "127.0.0.1:9627", "origin": "null"}, 403),
+    ],
+)
+def test_no_route_answers_to_a_foreign_host_or_origin(
+    ask: Ask, route: Where, headers: dict[str, str], status: int
+) -> None:
+    response = ask(asgi(Untouched()), *route, headers)
+    assert response.status == status
+    assert b"Bench" not in response.body
+    assert json.loads(response.body)
+
+
+@pytest.mark.requirement("D-24")
+@pytest.mark.parametrize("route", [("GET", "/nope"), ("GET", "/opentool/nope"), ("PATCH", "/mcp"), ("HEAD", "/tools")])
+def test_nor_does_a_path_or_method_that_is_none(ask: Ask, route: Where) -> None:
+    assert ask(asgi(Untouched()), *route, {"host": "evil.example"}).status == 421
+
+
+@pytest.mark.requirement("D-24")
+def test_every_route_answers_to_loopback_names_and_pages(ask: Ask, served: Serve, route: Where) -> None:
+    headers = {"host": "localhost:9627", "origin": "http://localhost:3000"}
+    assert ask(served(), *route, headers).status not in (403, 421, 500)
+
+
+@pytest.mark.requirement("OTC-035", "S-7")
+def test_with_a_key_only_open_routes_answer_without_it(ask: Ask, served: Serve, route: Where) -> None:
+    app = served(api_keys=["K1"])
+    response = ask(app, *route)
+    opened = route[1] in ("/", "/health", "/uts/health") or route[1].endswith((".json", "/api-catalog"))
+    assert (response.status != 401) == opened
+    if response.status == 401:
+        assert field(response, b"www-authenticate") == b"Bearer"
+        assert json.loads(response.body)["message"]
+    assert ask(app, *route, {"x-api-key": "K2"}).status == response.status
+    assert ask(app, *route, {"authorization": "Bearer K1"}).status != 401
+
+
+def test_a_tool_learns_whose_key_it_was_and_not_the_key(ask: Ask) -> None:
+    tools, seen = Toolkit("Who"), list[str]()
+
+    @tools.tool(approval="auto")
+    async def whoami(context: Context) -> str:
+        """Say who calls."""
+        seen.append(context.principal)
+        return context.principal
+
+    body = json.dumps({"jsonrpc": "2.0", "method": "whoami", "params": {}, "id": 1}).encode()
+    headers = {"content-type": "application/json"}
+    ask(asgi(tools, api_keys=["K1"]), "POST", "/opentool/call", {**headers, "x-api-key": "K1"}, body)
+    ask(asgi(tools), "POST", "/opentool/call", headers, body)
+    otc = json.dumps({"request": {"call_id": "c", "tool_id": "Who.whoami", "input": {}, "context": {"user_id": "u"}}})
+    ask(asgi(tools, api_keys=["K1"]), "POST", "/call", {**headers, "x-api-key": "K1"}, otc.encode())
+    assert seen[0] == seen[2]
+    assert seen[0].startswith("key-")
+    assert seen[1] == "anonymous"
+
+
+# Bodies
+
+
+@pytest.mark.requirement("R10", "D-34")
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(
+    drip: Callable[..., Response], served: Serve, short: Limits, calling: Request
+) -> None:
+    request = calling._replace(headers=(*calling.headers, (b"content-length", b"2001")))
+    response = drip(served(limits=short), request, [])
+    assert response.status == 413
+    assert "2,000 bytes" in json.dumps(json.loads(response.body))
+
+
+@pytest.mark.requirement("R10", "D-34")
+def test_a_body_that_grows_too_large_is_not_read_to_its_end(
+    drip: Callable[..., Response], served: Serve, short: Limits, calling: Request
+) -> None:
+    piece = {"type": "http.request", "body": b"x" * 800, "more_body": True}
+    assert drip(served(limits=short), calling, [piece] * 3).status == 413
+    assert drip(served(limits=short), calling, [{**piece, "body": b"x" * 2_001, "more_body": False}]).status == 413
+
+
+@pytest.mark.requirement("R10")
+def test_a_body_in_pieces_is_one_body(
+    drip: Callable[..., Response], served: Serve, short: Limits, calling: Request
+) -> None:
+    pieces = [calling.body[:10], b"", calling.body[10:]]
+    messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+    response = drip(served(limits=short), calling, [*messages, {"type": "http.request"}])
+    assert response.status == 200
+    assert b"erased all" in response.body
+
+
+@pytest.mark.requirement("R10")
+def test_a_body_that_does_not_come_is_not_waited_for(
+    drip: Callable[..., Response], served: Serve, short: Limits, calling: Request
+) -> None:
+    piece = {"type": "http.request", "body": b"{", "more_body": True}
+    response = drip(served(limits=short), calling, [piece])
+    assert response.status == 408
+    assert "0.05 seconds" in json.dumps(json.loads(response.body))
+
+
+def test_a_body_that_was_cut_off_is_not_a_call(drip: Callable[..., Response], short: Limits, calling: Request) -> None:
+    messages = [{"type": "http.request", "body": calling.body, "more_body": True}, {"type": "http.disconnect"}]
+    assert drip(asgi(Untouched(), limits=short), calling, messages).status == 400
+
+
+@pytest.mark.requirement("A-29")
+def test_a_body_of_another_type_is_refused(send: Send, calling: Request) -> None:
+    others = tuple(pair for pair in calling.headers if pair[0] != b"content-type")
+    request = calling._replace(headers=(*others, (b"content-type", b"text/plain")))
+    response = send(asgi(Untouched()), request)
+    assert response.status == 415
+    assert json.loads(response.body)
+
+
+@pytest.mark.requirement("R10", "S-16", "D-16")
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"\xff", b'{"a":NaN}', b"[" * 10_000, b'{"a":1e999}', b'{"a":"\\ud800"}', b"1" * 10_000, b"null"],
+)
+def test_a_hostile_body_is_answered_with_400_in_json(send: Send, calling: Request, body: bytes) -> None:
+    response = send(asgi(Untouched()), calling._replace(body=body))
+    assert response.status in (400, 422)
+    assert json.loads(response.body)
+    assert b"Traceback" not in response.body
+
+
+# Paths and methods
+
+
+def test_a_path_that_is_none_is_404_in_json(ask: Ask, served: Serve) -> None:
+    for path in ("/nope", "/opentool/nope", "/tools/nope", "/mcp/nope", "/uts", "//", "/%2e%2e/etc/passwd"):
+        response = ask(served(), "GET", path)
+        assert response.status == 404
+        assert json.loads(response.body)
+
+
+def test_a_method_that_is_none_is_405_and_names_those_there_are(ask: Ask, served: Serve, route: Where) -> None:
+    response = ask(served(), "DELETE", route[1])
+    assert response.status == 405
+    assert route[0] in str(field(response, b"allow"))
+
+
+def test_head_is_get_without_the_body(ask: Ask, served: Serve, route: Where) -> None:
+    if route[0] != "GET":
+        return
+    app = served()
+    get, head = ask(app, "GET", route[1]), ask(app, "HEAD", route[1])
+    assert (head.status, head.headers, head.body) == (get.status, get.headers, b"")
+    assert field(head, b"content-length") == str(len(get.body)).encode()
+
+
+@pytest.mark.requirement("XL-018", "XL-087")
+@pytest.mark.parametrize(
+    "path", ["/", "/openapi.json", "/.well-known/llm.json", "/opentool/load", "/tools", "/uts/tools"]
+)
+def test_a_list_that_the_client_has_is_not_sent_again(ask: Ask, served: Serve, path: str) -> None:
+    app = served()
+    etag = field(ask(app, "GET", path), b"etag")
+    assert etag
+    for known in (etag.decode(), f'"other", W/{etag.decode()}', "*"):
+        again = ask(app, "GET", path, {"if-none-match": known})
+        assert (again.status, again.body, field(again, b"etag")) == (304, b"", etag)
+        assert field(again, b"content-length") is None
+    assert ask(app, "GET", path, {"if-none-match": '"other"'}).status == 200
+    assert field(ask(served(), "GET", path), b"etag") == etag
+
+
+def test_what_has_no_entity_tag_is_always_sent(ask: Ask, served: Serve) -> None:
+    assert ask(served(), "GET", "/health", {"if-none-match": "*"}).status == 200
+    assert ask(served(), "GET", "/nope", {"if-none-match": "*"}).status == 404
+
+
+def test_the_page_of_what_is_here_needs_nothing_from_elsewhere(ask: Ask, served: Serve) -> None:
+    response = ask(served(), "GET", "/")
+    text = response.body.decode()
+    assert "<h1>Bench" in text
+    assert "erase" in text
+    assert "destroys something" in text
+    assert "<script" not in text
+    assert "http://" not in text
+    assert "https://" not in text
+    assert b"default-src 'none'" in (field(response, b"content-security-policy") or b"")
+
+
+def test_what_an_author_writes_is_text_on_the_page(ask: Ask) -> None:
+    tools = Toolkit("<script>alert(1)</script>", description="<b>bold</b>")
+
+    @tools.tool(description="<img src=x>\nsecond line")
+    def x() -> None:
+        """Do nothing."""
+
+    text = ask(asgi(tools), "GET", "/").body.decode()
+    assert "<script>" not in text
+    assert "<b>" not in text
+    assert "<img" not in text
+    assert "second line" not in text
+
+
+def test_an_application_can_be_mounted_below_a_path(drip: Callable[..., Response], served: Serve) -> None:
+    app = served()
+
+    async def mounted(scope: Any, receive: Any, send: Any) -> None:
+        await app({**scope, "root_path": "/tools-of-ours"}, receive, send)
+
+    for path, status in (("/tools-of-ours/health", 200), ("/tools-of-ours", 200), ("/health", 200)):
+        assert drip(mounted, Request("GET", HERE + path), []).status == status
+
+
+def test_a_tool_that_is_added_while_it_is_served_is_served(ask: Ask) -> None:
+    tools = Toolkit("Growing")
+    app = asgi(tools)
+    assert b"late" not in ask(app, "GET", "/tools").body
+
+    @tools.tool
+    def late() -> None:
+        """Come late."""
+
+    assert b"late" in ask(app, "GET", "/tools").body
+
+
+# How much is taken on
+
+
+@pytest.mark.requirement("R1", "A-41")
+def test_a_call_above_the_limit_is_told_to_come_back(send: Send, calling: Request) -> None:
+    response = send(asgi(Untouched(), limits=Limits(running=0)), calling)
+    assert response.status == 503
+    assert field(response, b"retry-after") == b"1"
+    assert "busy" in json.dumps(json.loads(response.body))
+
+
+@pytest.mark.requirement("R15")
+def test_while_draining_nothing_is_taken(ask: Ask, route: Where) -> None:
+    app = asgi(Untouched())
+    app.drain()
+    response = ask(app, *route)
+    assert response.status == 503
+    assert json.loads(response.body)
+
+
+@pytest.mark.requirement("R15", "A-41")
+def test_while_draining_a_call_is_told_when_to_come_back(send: Send, calling: Request) -> None:
+    app = asgi(Untouched())
+    app.drain()
+    response = send(app, calling)
+    assert (response.status, field(response, b"retry-after")) == (503, b"5")
+
+
+@pytest.mark.requirement("R15")
+def test_a_call_that_runs_when_draining_begins_ends_in_its_own_time(calling: Request) -> None:
+    tools, go = Toolkit("Bench", version="2.1.0"), asyncio.Event()
+
+    @tools.tool(approval="per-call", destructive=True)
+    async def erase(what: str) -> str:
+        """Wait, then erase."""
+        await go.wait()
+        return f"erased {what}"
+
+    async def stop() -> Response:
+        from toolwire.testing.wire import AppDoor
+
+        app = asgi(tools)
+        running = asyncio.create_task(AppDoor(app).send(calling))
+        while not app.running:
+            await asyncio.sleep(0)
+        app.drain()
+        go.set()
+        return await running
+
+    response = asyncio.run(stop())
+    assert response.status == 200
+    assert b"erased all" in response.body
+
+
+# Bugs
+
+
+def test_a_reader_that_raises_is_answered_and_logged(ask: Ask, codec: Codec, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(request: Request) -> Response:
+        raise LookupError("inside")
+
+    from dataclasses import replace
+
+    wrong = replace(codec, routes=lambda catalog, site: {("POST", "/broken"): Route(broken)})
+    app = App(Untouched(), keys=Keys(()), guard=Guard(), limits=Limits(), codecs=(wrong,))
+    with caplog.at_level(logging.ERROR, "toolwire"):
+        response = ask(app, "POST", "/broken?key=secret")
+    assert b"inside" not in response.body
+    assert "The server failed" in json.dumps(json.loads(response.body))
+    assert "reading POST /broken failed" in caplog.text
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/opentool/call", {"jsonrpc": "2.0", "method": "odd", "params": {}, "id": 1}),
+        ("/opentool/streamCall", {"jsonrpc": "2.0", "method": "odd", "params": {}, "id": 1}),
+        ("/call", {"request": {"tool_id": "Kit.odd", "input": {}}}),
+        ("/tools/call", {"request": {"tool_id": "Kit.odd", "input": {}}}),
+        ("/mcp", {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "odd", "arguments": {}}, "id": 1}),
+    ],
+)
+def test_a_value_that_is_not_json_is_the_toolboxs_bug(
+    ask: Ask, path: str, body: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR, "toolwire"):
+        response = ask(asgi(Odd()), "POST", path, {"content-type": "application/json"}, json.dumps(body).encode())
+    assert response.status == 200
+    assert b"cannot be written as JSON" in response.body
+    assert "the result of Kit.odd@1.0.0" in caplog.text
+
+
+# What is not HTTP
+
+
+def exchanged(scope_type: str, *messages: str) -> list[str]:
+    sent: list[str] = []
+    waiting = [{"type": message} for message in messages]
+
+    async def receive() -> Any:
+        return waiting.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    asyncio.run(asgi(Untouched())({"type": scope_type}, receive, send))
+    return sent
+
+
+def test_the_application_starts_and_stops_with_its_server() -> None:
+    sent = exchanged("lifespan", "lifespan.startup", "lifespan.shutdown")
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+def test_a_websocket_is_closed_and_anything_else_ignored() -> None:
+    assert exchanged("websocket", "websocket.connect") == ["websocket.close"]
+    assert exchanged("something else") == []

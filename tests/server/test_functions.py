@@ -1,0 +1,205 @@
+"""Functions as a toolbox: where each kind runs, and what becomes of what it gives or raises."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncGenerator, Generator
+
+import pytest
+
+from toolwire import Context, ToolError, Toolkit
+from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.server.functions import MAX_ITEMS, FunctionBox
+
+KIT = Toolkit("Kinds")
+HERE = threading.get_ident
+
+
+@KIT.tool
+async def on_the_loop() -> int:
+    """Run on the event loop."""
+    return HERE()
+
+
+@KIT.tool
+def in_a_thread() -> int:
+    """Run in a thread."""
+    return HERE()
+
+
+@KIT.tool(inline=True)
+def inline() -> int:
+    """Run on the event loop, too."""
+    return HERE()
+
+
+@KIT.tool
+async def count(to: int) -> AsyncGenerator[int, None]:
+    """Count."""
+    for number in range(to):
+        yield number
+
+
+@KIT.tool
+def count_in_a_thread(to: int) -> Generator[int, None, None]:
+    """Count in a thread."""
+    yield from range(to)
+
+
+@KIT.tool
+def fail() -> str:
+    """Say why it cannot."""
+    raise ToolError("No milk.", developer_message="fridge 7", can_retry=True, retry_after_ms=5)
+
+
+@KIT.tool
+async def crash() -> str:
+    """Have a bug."""
+    raise LookupError("inside")
+
+
+@KIT.tool
+async def infinite() -> float:
+    """Return what JSON cannot say."""
+    return float("inf")
+
+
+@KIT.tool
+async def some_infinite() -> AsyncGenerator[float, None]:
+    """Send what JSON cannot say."""
+    yield 1.0
+    yield float("inf")
+
+
+@KIT.tool
+def some_infinite_in_a_thread() -> Generator[float, None, None]:
+    """Send what JSON cannot say, from a thread."""
+    yield float("inf")
+
+
+@KIT.tool
+async def whose(context: Context) -> str:
+    """Say who calls."""
+    return context.principal
+
+
+@KIT.tool
+async def double(number: int) -> int:
+    """Double a number."""
+    return number * 2
+
+
+def run(name: str, arguments: dict[str, Json] | None = None, heard: list[Json] | None = None) -> Result:
+    box = FunctionBox(KIT)
+    tool = box.catalog().find(name)
+    assert isinstance(tool, Tool)
+
+    async def notify(progress: Progress) -> None:
+        if heard is not None:
+            heard.append(progress.value)
+
+    return asyncio.run(box.run(Call(tool, arguments or {}, "c9", Context(principal="ada")), notify))
+
+
+def problem(result: Result) -> Problem:
+    assert isinstance(result, Problem)
+    return result
+
+
+def test_coroutines_and_inline_functions_run_on_the_event_loop_and_others_in_threads() -> None:
+    assert run("on_the_loop") == run("inline") == Value(HERE())
+    assert run("in_a_thread") != Value(HERE())
+
+
+@pytest.mark.parametrize("name", ["count", "count_in_a_thread"])
+def test_the_items_of_a_generator_are_progress_and_the_list_of_them_the_result(name: str) -> None:
+    heard: list[Json] = []
+    assert run(name, {"to": 3}, heard) == Value([0, 1, 2])
+    assert heard == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["count", "count_in_a_thread"])
+def test_a_generator_without_end_is_stopped(name: str) -> None:
+    found = problem(run(name, {"to": MAX_ITEMS + 1}))
+    assert (found.kind, found.message) == (Kind.TOOL_FAILED, f"{name} sent more than 10,000 items.")
+
+
+@pytest.mark.requirement("OTC-028", "OTC-029", "OTC-030", "OTC-032")
+def test_a_tool_error_is_what_it_says() -> None:
+    found = problem(run("fail"))
+    assert (found.kind, found.message, found.developer_message) == (Kind.TOOL_FAILED, "No milk.", "fridge 7")
+    assert (found.can_retry, found.retry_after_ms) == (True, 5)
+
+
+def test_any_other_exception_is_logged_with_the_call_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR, "toolwire"):
+        found = problem(run("crash"))
+    assert (found.kind, found.message) == (Kind.TOOL_FAILED, "crash failed; the server's log has the details.")
+    assert found.developer_message == "LookupError: inside"
+    assert "tool Kinds.crash@1.0.0 failed in call c9" in caplog.text
+
+
+@pytest.mark.requirement("S-16")
+@pytest.mark.parametrize("name", ["infinite", "some_infinite", "some_infinite_in_a_thread"])
+def test_what_json_cannot_say_is_a_failure_of_the_tool(name: str) -> None:
+    assert problem(run(name)).kind is Kind.TOOL_FAILED
+
+
+def test_a_tool_can_ask_for_what_came_with_the_call() -> None:
+    assert run("whose") == Value("ada")
+
+
+@pytest.mark.requirement("S-15")
+def test_arguments_that_cannot_be_converted_are_named() -> None:
+    found = problem(run("double", {"number": "many"}))
+    assert found.kind is Kind.INVALID_ARGUMENTS
+    assert list(found.parameter_errors) == ["number"]
+
+
+def test_a_tool_is_known_by_its_id_where_it_is_not_the_same_object() -> None:
+    box = FunctionBox(KIT)
+    result = asyncio.run(box.run(Call(Tool(name="double", toolkit="Kinds"), {"number": 2})))
+    assert result == Value(4)
+
+
+def test_a_tool_of_another_toolkit_is_unknown() -> None:
+    found = problem(asyncio.run(FunctionBox(KIT).run(Call(Tool(name="double", toolkit="Other"), {}))))
+    assert found.kind is Kind.UNKNOWN_TOOL
+
+
+def test_a_tool_that_is_added_later_can_be_called() -> None:
+    kit = Toolkit("Growing")
+    box = FunctionBox(kit)
+    before = box.catalog()
+    assert box.catalog() is before
+
+    @kit.tool
+    async def late() -> str:
+        """Come late."""
+        return "here"
+
+    (tool,) = box.catalog().tools
+    assert asyncio.run(box.run(Call(tool, {}))) == Value("here")
+
+
+def test_no_more_threads_run_than_there_may_be() -> None:
+    kit = Toolkit("Threads")
+    both = threading.Barrier(2)
+
+    @kit.tool
+    def meet() -> bool:
+        """Meet another call."""
+        try:
+            both.wait(timeout=0.05)
+        except threading.BrokenBarrierError:
+            return False
+        return True
+
+    (tool,) = kit.catalog().tools
+
+    async def twice(threads: int) -> list[Result]:
+        both.reset()
+        box = FunctionBox(kit, threads=threads)
+        return list(await asyncio.gather(box.run(Call(tool, {})), box.run(Call(tool, {}))))
+
+    assert asyncio.run(twice(1)) == [Value(False)] * 2

@@ -1,0 +1,161 @@
+"""One call, from what was read to how it ended."""
+
+import asyncio
+import logging
+
+import pytest
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, Known, Question, Verdict
+from toolwire.core.model import Approval, Call, Kind, Problem, Result, Tool, Value
+from toolwire.core.toolbox import Notify, unheard
+from toolwire.server.limits import Limits
+from toolwire.server.service import Service
+from toolwire.server.watch import Watch
+
+TOOL = Tool(name="x", toolkit="Kit")
+CALL = Call(TOOL, {}, "c1")
+NO = Problem(kind=Kind.FORBIDDEN, message="No.")
+
+
+class Box:
+    """A toolbox that does what its tool's name says."""
+
+    def __init__(self) -> None:
+        self.ran = 0
+        self.started = asyncio.Event()
+
+    def catalog(self) -> Catalog:
+        return Catalog(tools=(TOOL,))
+
+    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+        self.ran += 1
+        self.started.set()
+        match call.tool.name:
+            case "crash":
+                raise LookupError("inside")
+            case "wait":
+                await asyncio.Event().wait()
+            case "stubborn":
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    return Value("too late")
+        return Value(1)
+
+
+def serving(box: Box, *checks: Check, limits: Limits | None = None) -> Service:
+    return Service(box, checks=checks, limits=limits or Limits(), watch=Watch())
+
+
+def run(call: Call, *checks: Check, limits: Limits | None = None) -> tuple[Result, int]:
+    async def once() -> tuple[Result, int]:
+        box = Box()
+        service = serving(box, *checks, limits=limits)
+        result, duration = await service.run(call)
+        assert duration >= 0
+        assert service.running == 0
+        return result, box.ran
+
+    return asyncio.run(once())
+
+
+def says(verdict: Verdict) -> Check:
+    return lambda _: verdict
+
+
+QUESTION = Question(CALL, "", "", Approval.PER_CALL)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "result", "ran"),
+    [
+        ([], Value(1), 1),
+        ([ALLOW, Allow(), ALLOW], Value(1), 1),
+        ([ALLOW, Deny(NO)], NO, 0),
+        ([Allow(), Deny(NO), Known(Value(2))], NO, 0),
+        ([Known(Value(2)), Deny(NO)], Value(2), 0),
+    ],
+)
+def test_the_first_check_that_does_not_allow_decides(verdicts: list[Verdict], result: Result, ran: int) -> None:
+    assert run(CALL, *[says(verdict) for verdict in verdicts]) == (result, ran)
+
+
+@pytest.mark.requirement("XL-053")
+def test_a_question_is_a_denial_where_nobody_can_be_asked() -> None:
+    result, ran = run(CALL, says(Ask(QUESTION)))
+    assert isinstance(result, Problem)
+    assert (result.kind, result.details, ran) == (Kind.DENIED, {"denied": True}, 0)
+
+
+def test_a_toolbox_that_raises_is_a_problem_outside_and_a_record_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR, "toolwire"):
+        result, _ = run(Call(Tool(name="crash", toolkit="Kit"), {}, "c7"))
+    assert isinstance(result, Problem)
+    assert result.kind is Kind.INTERNAL
+    assert "inside" not in repr(result)
+    assert "Kit.crash@1.0.0 failed in call c7" in caplog.text
+    assert "LookupError: inside" in caplog.text
+
+
+@pytest.mark.requirement("D-34")
+@pytest.mark.parametrize("name", ["wait", "stubborn"])
+def test_a_call_is_cancelled_at_the_limit_of_the_server(name: str) -> None:
+    result, _ = run(Call(Tool(name=name), {}), limits=Limits(tool_s=0.05))
+    assert isinstance(result, Problem)
+    assert result.kind is Kind.TIMEOUT
+    assert result.message == f"{name} was cancelled: it took longer than 0.05 seconds."
+
+
+@pytest.mark.requirement("D-34")
+def test_a_tools_own_limit_comes_first() -> None:
+    result, _ = run(Call(Tool(name="wait", timeout_s=0.02), {}))
+    assert isinstance(result, Problem)
+    assert "longer than 0.02 seconds" in result.message
+
+
+def test_a_cancellation_from_elsewhere_is_passed_on() -> None:
+    async def leave() -> int:
+        box = Box()
+        service = serving(box)
+        task = asyncio.create_task(service.run(Call(Tool(name="wait"), {})))
+        await box.started.wait()
+        assert service.running == 1
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return service.running
+
+    assert asyncio.run(leave()) == 0
+
+
+@pytest.mark.requirement("R1", "A-41")
+def test_a_call_above_the_number_in_flight_does_not_run() -> None:
+    async def crowd() -> tuple[Result, int]:
+        box = Box()
+        service = serving(box, limits=Limits(running=1))
+        first = asyncio.create_task(service.run(Call(Tool(name="wait"), {})))
+        await box.started.wait()
+        result, _ = await service.run(CALL)
+        first.cancel()
+        await asyncio.wait([first])
+        assert service.refusal() is None
+        return result, box.ran
+
+    result, ran = asyncio.run(crowd())
+    assert isinstance(result, Problem)
+    assert (result.kind, result.can_retry, result.retry_after_ms, ran) == (Kind.OVERLOADED, True, 1_000, 1)
+
+
+@pytest.mark.requirement("R15")
+def test_a_call_that_comes_while_draining_does_not_run() -> None:
+    async def late() -> tuple[Result, int]:
+        box = Box()
+        service = serving(box)
+        service.draining = True
+        result, _ = await service.run(CALL)
+        return result, box.ran
+
+    result, ran = asyncio.run(late())
+    assert isinstance(result, Problem)
+    assert (result.kind, result.can_retry, ran) == (Kind.OVERLOADED, True, 0)

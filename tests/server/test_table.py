@@ -1,0 +1,72 @@
+"""Every path in one table, and what is said where there is none."""
+
+import json
+
+import pytest
+
+from toolwire.core.codec import Codec, Site
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Kind, Problem
+from toolwire.protocols import BUILTIN
+from toolwire.server.table import Entry, Table, plain
+from toolwire.testing.conformance import kit
+
+TABLE = Table(kit().catalog(), BUILTIN, Site())
+
+
+def answer(method: str, path: str) -> Response:
+    entry = TABLE.entry(method, path)
+    assert isinstance(entry, Entry)
+    response = entry.read(Request(method, path))
+    assert isinstance(response, Response)
+    return response
+
+
+def test_no_two_protocols_want_the_same_path() -> None:
+    catalog = kit().catalog()
+    wanted = [route for codec in BUILTIN for route in codec.routes(catalog, Site())]
+    assert len(wanted) == len(set(wanted))
+
+
+def test_an_unknown_path_is_refused_in_the_words_of_the_protocol_it_lies_under() -> None:
+    nothing = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / says what is here.")
+    by_name = {codec.name: codec for codec in BUILTIN}
+    assert answer("GET", "/opentool/nope") == by_name["opentool"].refuse(nothing)
+    assert answer("POST", "/tools/nope") == by_name["otc"].refuse(nothing)
+    assert answer("GET", "/mcp/nope") == by_name["mcp"].refuse(nothing)
+    assert answer("GET", "/nope") == plain(nothing)
+    assert answer("GET", "nope") == plain(nothing)
+
+
+def test_a_wrong_method_names_the_right_ones(codec: Codec) -> None:
+    for method, path in codec.routes(kit().catalog(), Site()):
+        response = answer("PATCH", path)
+        assert response.status == 405
+        assert method in dict(response.headers)[b"allow"].decode().split(", ")
+        assert json.loads(response.body)
+
+
+def test_get_allows_head_and_post_does_not() -> None:
+    assert dict(answer("POST", "/health").headers)[b"allow"] == b"GET, HEAD"
+    assert dict(answer("HEAD", "/mcp").headers)[b"allow"] == b"POST"
+    assert TABLE.entry("HEAD", "/health") is TABLE.entry("GET", "/health")
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_protocol_can_refuse_for_every_reason(codec: Codec, kind: Kind) -> None:
+    problem = Problem(kind=kind, message="No.", developer_message="inside", retry_after_ms=1_500)
+    response = codec.refuse(problem)
+    assert response.status >= 400 or kind.value in (
+        "tool_failed",
+        "timeout",
+        "cancelled",
+        "unreachable",
+        "bad_answer",
+        "internal",
+    )
+    assert "No." in json.dumps(json.loads(response.body))
+    assert b"inside" not in response.body
+    if kind is Kind.OVERLOADED:
+        assert (response.status, dict(response.headers)[b"retry-after"]) == (503, b"2")
+    if kind is Kind.UNAUTHORIZED:
+        assert (response.status, dict(response.headers)[b"www-authenticate"]) == (401, b"Bearer")
