@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.cli.asking import shown
+from toolwire.cli.asking import asker, shown
 from toolwire.core.check import Question
 from toolwire.core.model import Approval, Call, Cost, Tool
 
@@ -50,13 +50,22 @@ def test_yes_says_why_it_is_not_enough_and_then_asks(desk: Path, terminal: Calla
     assert at.end() == 3
 
 
+def test_what_was_typed_before_the_question_is_no_answer(desk: Path, terminal: Callable[..., Any]) -> None:
+    at = terminal("call", desk, "shred", "pages=1")
+    at.type("y")
+    at.wait_for(ASKED)
+    at.type("")
+    assert at.end() == 3
+    assert b"shredded" not in at.shown
+
+
 def test_what_needs_no_consent_is_not_asked_about(desk: Path, terminal: Callable[..., Any]) -> None:
     at = terminal("call", desk, "add", "a=1")
     assert at.end() == 0
     assert at.shown == b"2\r\n"
 
 
-@pytest.mark.requirement("XL-049", "D-03", "D-21")
+@pytest.mark.requirement("XL-049", "D-21")
 def test_everything_a_call_would_do_is_shown_in_full() -> None:
     tool = Tool(
         name="send",
@@ -79,6 +88,13 @@ def test_everything_a_call_would_do_is_shown_in_full() -> None:
         "  destroys something: yes; costs: paid",
         "  Why.",
     ]
+
+
+def test_yes_is_not_enough_where_consent_was_tightened(capfd: pytest.CaptureFixture[str]) -> None:
+    tool = Tool(name="go", approval=Approval.AUTO, blanket_allowed=True)
+    question = Question(Call(tool, {}), "here", "go()", Approval.PER_CALL, always_allowed=False)
+    assert asker("yes")(question).allowed is False
+    assert "you asked for consent to each call" in capfd.readouterr().err
 
 
 def test_a_call_without_arguments_says_so() -> None:

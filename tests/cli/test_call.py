@@ -78,6 +78,19 @@ def test_when_the_same_call_may_work_is_said(desk: Path, toolwire: Callable[...,
     assert "may work in 2.5 seconds" in toolwire("call", desk, "fail", "reason=Later.").err
 
 
+def test_that_the_same_call_may_work_later_is_said(write: Callable[..., Path], toolwire: Callable[..., Any]) -> None:
+    text = """
+        from toolwire import ToolError, Toolkit
+        kit = Toolkit("K")
+
+        @kit.tool(approval="auto", safe=True)
+        def act() -> None:
+            raise ToolError("Not now.", can_retry=True)
+        """
+    outcome = toolwire("call", write("kit.py", text), "act")
+    assert outcome.err == "toolwire: Not now.\ntoolwire: The same call may work later.\n"
+
+
 def test_why_our_own_code_failed_is_said_and_where_only_if_asked(desk: Path, toolwire: Callable[..., Any]) -> None:
     quiet, loud = toolwire("call", desk, "fail"), toolwire("call", desk, "fail", "--debug")
     assert (quiet.code, loud.code) == (1, 1)
@@ -86,7 +99,6 @@ def test_why_our_own_code_failed_is_said_and_where_only_if_asked(desk: Path, too
     assert "Traceback" in loud.err
 
 
-@pytest.mark.requirement("A-53")
 def test_what_is_for_the_developer_is_not_in_the_json_and_not_sent(
     desk: Path, site: str, toolwire: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -132,7 +144,6 @@ def test_without_a_terminal_what_needs_consent_is_exit_code_3_and_does_not_run(
     assert json.loads(toolwire("call", target, "noted").out) == []
 
 
-@pytest.mark.requirement("XL-045")
 def test_yes_approves_only_what_the_site_lets_be_approved_in_advance(target: str, toolwire: Callable[..., Any]) -> None:
     allowed = toolwire("call", target, "note", "text=openly", "--yes")
     destructive = toolwire("call", target, "shred", "pages=1", "--yes")

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from toolwire.cli.here import code_of
 from toolwire.cli.targets import File
 from toolwire.protocols import BUILTIN
@@ -16,7 +14,6 @@ from toolwire.server import asgi
 from toolwire.testing.loopback import background
 
 
-@pytest.mark.requirement("XL-005")
 def test_every_look_is_shown_with_what_it_meant_and_who_won(site: str, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("explain", site)
     table, _, verdict = outcome.out.partition("\n\n")
@@ -27,7 +24,6 @@ def test_every_look_is_shown_with_what_it_meant_and_who_won(site: str, toolwire:
     assert all(f"{codec.title} (9 tools)" in verdict for codec in BUILTIN[1:])
 
 
-@pytest.mark.requirement("XL-005")
 def test_json_has_the_looks_the_winner_and_the_others(site: str, toolwire: Callable[..., Any]) -> None:
     data = json.loads(toolwire("explain", site, "--json").out)
     assert data["url"] == site

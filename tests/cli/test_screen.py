@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ JSON = st.recursive(
 TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
 
 
-@pytest.mark.requirement("D-03")
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -46,7 +46,6 @@ def test_what_could_move_hide_or_recolour_text_is_named(text: str, shown: str) -
     assert escaped(text) == shown
 
 
-@pytest.mark.requirement("D-01")
 def test_a_sentence_in_tag_characters_is_seen() -> None:
     assert escaped(f"Hello{TAGS}") == "Hello<U+E006F><U+E0062><U+E0065><U+E0079>"
 
@@ -78,7 +77,17 @@ def test_a_table_in_a_pipe_is_aligned_text() -> None:
     assert stream.getvalue() == "NAME    WHAT\na       [bold]b\nlonger\n"
 
 
-@pytest.mark.requirement("D-03")
+def test_a_terminal_without_rich_has_the_plain_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    stream = Terminal()
+    print_table(("name",), [("a",)], stream)
+    assert stream.getvalue() == "NAME\na\n"
+
+
 def test_no_escape_of_a_tool_reaches_the_terminal(
     write: Callable[..., object], terminal: Callable[..., object]
 ) -> None:

@@ -33,7 +33,6 @@ from toolwire.cli.targets import File, Module, Target, Url, read_target
         ("module:kit.part", Module("module", "kit.part")),
     ],
 )
-@pytest.mark.requirement("XL-006")
 def test_a_target_is_read_as_it_is_meant(text: str, target: Target) -> None:
     assert read_target(text) == target
 
@@ -45,7 +44,6 @@ def test_what_is_no_target_is_refused_with_the_four_forms(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["https://me:hunter2@example.com/", "me:hunter2@example.com", "https://hunter2@x.org"])
-@pytest.mark.requirement("D-26")
 def test_a_password_in_a_url_is_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         read_target(text)

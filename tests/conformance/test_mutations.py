@@ -23,7 +23,7 @@ from toolwire.testing.conformance import (
     replying_faults,
     session,
 )
-from toolwire.testing.wire import HERE, Exchange
+from toolwire.testing.wire import HERE, CannedDoor, Exchange
 
 Answers = Callable[[Request], Response | Problem]
 VECTORS = Path(__file__).parents[1] / "vectors"
@@ -118,7 +118,7 @@ def test_the_client_half_takes_answers_one_edit_away_while_finding(codec: Codec)
 @pytest.mark.requirement("R5")
 def test_what_is_found_one_edit_away_can_be_served_again(codec: Codec) -> None:
     for answers, body in edited_listings(codec):
-        peer = run(codec.find(HERE), Answering(answers), None).peer
+        peer = run(codec.find(HERE), CannedDoor(answers)).peer
         if peer is None:
             continue
         for other in BUILTIN:
@@ -157,19 +157,6 @@ def edited_listings(codec: Codec) -> Iterator[tuple[Answers, bytes]]:
     for key, response in answered.items():
         for body in edits(response.body):
             yield by_url({**answered, key: response._replace(body=body)}), body
-
-
-class Answering:
-    """A door that answers without a server."""
-
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
-
-    def send(self, request: Request) -> Response | Problem:
-        return self._answers(request)
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def by_url(answered: dict[tuple[str, str], Response]) -> Answers:

@@ -87,14 +87,13 @@ def on_the_wire(wire: str, kind: Kind) -> str:
 
 
 def test_every_path_and_which_need_no_key() -> None:
-    table = Table(CATALOG, BUILTIN, Site())
     served = {("GET", "/", "", "no")}
     for codec in BUILTIN:
         for (method, path), route in codec.routes(CATALOG, Site()).items():
             name = re.sub("/(read|write)$", "/NAME", path)
             served.add((method, name, codec.name, "no" if route.open else "yes"))
     assert {tuple(cells[:4]) for cells in rows("protocols.md")} == served
-    assert table.entry("GET", "/").open
+    assert Table(CATALOG, BUILTIN, Site()).entry("GET", "/").open
 
 
 def test_every_public_name() -> None:
@@ -124,3 +123,10 @@ def options(command: argparse.ArgumentParser) -> Sequence[str]:
 def test_the_exit_codes() -> None:
     shown = parser._EPILOG.partition("Exit codes: ")[2].partition(".")[0]
     assert [code for code, _ in rows("cli.md", "## Exit codes")] == re.findall(r"\b\d\b", shown)
+
+
+def test_the_files_that_check_something_are_where_the_security_model_says() -> None:
+    places = [row[1] for heading in ("## A server", "## A client") for row in rows("security.md", heading)]
+    files = [place for place in places if "/" in place]
+    assert len(files) > 15
+    assert [file for file in files if not (ROOT / "src" / "toolwire" / file).is_file()] == []

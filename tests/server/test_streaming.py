@@ -12,6 +12,7 @@ from toolwire.framing.sse import Decoder
 from toolwire.server import App
 from toolwire.testing.wire import HERE, running
 
+Send = Callable[[App, Request], Response]
 JSON = ((b"content-type", b"application/json"),)
 
 
@@ -48,16 +49,14 @@ def tools(record: list[str]) -> Toolkit:
 
 
 @pytest.mark.requirement("A-28")
-def test_progress_comes_between_the_opening_and_the_closing(
-    send: Callable[[App, Request], Response], tools: Toolkit
-) -> None:
+def test_progress_comes_between_the_opening_and_the_closing(send: Send, tools: Toolkit) -> None:
     response = send(asgi(tools), request("drops", most=3))
     assert response.status == 200
     assert dict(response.headers)[b"content-type"] == b"text/event-stream"
     assert events(response.body) == ["start", "data", "data", "data", "done"]
 
 
-def test_a_stream_without_progress_has_both_ends(send: Callable[[App, Request], Response], tools: Toolkit) -> None:
+def test_a_stream_without_progress_has_both_ends(send: Send, tools: Toolkit) -> None:
     assert events(send(asgi(tools), request("drops", most=0)).body) == ["start", "done"]
 
 
@@ -67,15 +66,14 @@ def test_progress_is_sent_while_the_tool_runs_and_the_tool_ends_when_the_client_
     async def leave() -> tuple[bytes, int]:
         app = asgi(tools)
         async with asyncio.timeout(10), running(app, request("drops", most=1)) as answer:
+            assert (await answer.begun()).status == 200
             received = b""
             while b'"result"' not in received:
                 received += await answer.chunk() or b""
             assert record == []
             assert app.running == 1
             answer.leave()
-            rest = b""
-            while (piece := await answer.chunk()) is not None:
-                rest += piece
+            rest = await answer.rest()
         return rest, app.running
 
     assert asyncio.run(leave()) == (b"", 0)
@@ -83,9 +81,7 @@ def test_progress_is_sent_while_the_tool_runs_and_the_tool_ends_when_the_client_
 
 
 @pytest.mark.requirement("D-34")
-def test_a_stream_that_takes_too_long_ends_with_the_reason(
-    send: Callable[[App, Request], Response], tools: Toolkit, record: list[str]
-) -> None:
+def test_a_stream_that_takes_too_long_ends_with_the_reason(send: Send, tools: Toolkit, record: list[str]) -> None:
     response = send(asgi(tools, limits=Limits(tool_s=0.05)), request("drops", most=1))
     assert events(response.body) == ["start", "data", "error"]
     assert b"longer than 0.05 seconds" in response.body
@@ -93,15 +89,13 @@ def test_a_stream_that_takes_too_long_ends_with_the_reason(
 
 
 @pytest.mark.requirement("R1")
-def test_a_stream_above_the_limit_does_not_begin(send: Callable[[App, Request], Response], tools: Toolkit) -> None:
+def test_a_stream_above_the_limit_does_not_begin(send: Send, tools: Toolkit) -> None:
     response = send(asgi(tools, limits=Limits(running=0)), request("drops", most=0))
     assert response.status == 503
     assert dict(response.headers)[b"retry-after"] == b"1"
 
 
-def test_arguments_that_do_not_fit_are_said_before_anything_is_streamed(
-    send: Callable[[App, Request], Response], tools: Toolkit
-) -> None:
+def test_arguments_that_do_not_fit_are_said_before_anything_is_streamed(send: Send, tools: Toolkit) -> None:
     response = send(asgi(tools), request("drops", most="many"))
     assert events(response.body) == ["error"]
     assert b"most" in response.body

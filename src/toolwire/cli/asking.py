@@ -9,6 +9,7 @@ Rules:
 from __future__ import annotations
 
 import sys
+import termios
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
@@ -55,6 +56,7 @@ def shown(question: Question) -> Iterator[str]:
 def _answered(question: Question) -> bool:
     for line in shown(question):
         print(line, file=sys.stderr)
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before the question is no answer to it
     print(_bold("Call it? [y/N] "), end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):

@@ -40,10 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    # A command's file imports all it needs, so that --help imports nothing of it.
-    command = import_module(f".{arguments.command}", __package__)
     try:
-        code: int = command.run(arguments)
+        # A command's file imports all it needs, so that --help imports nothing of it.
+        code: int = import_module(f".{arguments.command}", __package__).run(arguments)
     except ToolwireError as error:
         if arguments.debug:
             sys.stderr.write(escaped_lines("".join(format_exception(error.__cause__ or error))))

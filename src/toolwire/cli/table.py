@@ -35,6 +35,12 @@ def _drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO
         table.add_column(Text(column.upper()), overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))  # Text, so that nothing in it is read as markup
-    colours = "auto" if coloured(stream) else None  # None is plain: rich's own no_color still writes bold
-    Console(file=stream, color_system=colours, markup=False, emoji=False, highlight=False).print(table)
+    console = Console(
+        file=stream,
+        color_system="auto" if coloured(stream) else None,  # rich's own no_color would still write bold
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+    console.print(table)
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
-from .drive import Door, SyncDoor
+from .drive import Door, Hear, SyncDoor, SyncHear
 
 _WANTS_CREDENTIALS = (401, 403)
 
@@ -21,6 +21,10 @@ class Discreet:
         """Return what came back for ``request``."""
         answer = await self._unsigned.send(request)
         return await self._signed.send(request) if _refused(answer) else answer
+
+    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
+        """Return what came back for ``request``; looking at a URL never streams, so it is signed at once."""
+        return await self._signed.listen(request, hear)
 
     async def aclose(self) -> None:
         """Close both doors."""
@@ -39,6 +43,10 @@ class SyncDiscreet:
         """Return what came back for ``request``."""
         answer = self._unsigned.send(request)
         return self._signed.send(request) if _refused(answer) else answer
+
+    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
+        """Return what came back for ``request``; looking at a URL never streams, so it is signed at once."""
+        return self._signed.listen(request, hear)
 
     def close(self) -> None:
         """Close both doors."""

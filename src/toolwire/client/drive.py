@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias, TypeVar
 
 from toolwire.core.check import Answer, Question
-from toolwire.core.codec import Flow
+from toolwire.core.codec import Flow, Listen
 from toolwire.core.http import Request, Response
-from toolwire.core.model import Problem
+from toolwire.core.model import Kind, Problem, Progress
+from toolwire.core.toolbox import Notify, unheard
 
 T = TypeVar("T")
 
@@ -20,11 +21,22 @@ UNASKED = Answer(allowed=False)
 """The answer where there is no way to ask: no. [XL-053]"""
 
 
+Hear: TypeAlias = Callable[[bytes], Awaitable[Problem | None]]
+"""Takes each piece of a stream; awaiting it is the back-pressure. A Problem ends the exchange."""
+
+SyncHear: TypeAlias = Callable[[bytes], Problem | None]
+SyncNotify: TypeAlias = Callable[[Progress], None]
+
+
 class Door(Protocol):
     """The network, asynchronous."""
 
     async def send(self, request: Request) -> Response | Problem:
         """Return what came back, or the Problem of not reaching the server."""
+        ...
+
+    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
+        """Return what came back; a stream of events is given to ``hear`` piece by piece instead of kept."""
         ...
 
     async def aclose(self) -> None:
@@ -39,18 +51,27 @@ class SyncDoor(Protocol):
         """Return what came back, or the Problem of not reaching the server."""
         ...
 
+    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
+        """Return what came back; a stream of events is given to ``hear`` piece by piece instead of kept."""
+        ...
+
     def close(self) -> None:
         """Close every connection."""
         ...
 
 
-async def arun(flow: Flow[T], door: Door, approve: Approver | None) -> T:
-    """Return the value of ``flow``: its requests go through ``door``, its questions to ``approve``."""
+async def arun(flow: Flow[T], door: Door, approve: Approver | None = None, notify: Notify = unheard) -> T:
+    """Return the value of ``flow``: requests go through ``door``, questions to ``approve``, progress to ``notify``."""
     said: Response | Problem | Answer | None = None
     try:
         while True:
             asked = flow.send(said)
-            said = await door.send(asked) if isinstance(asked, Request) else await _aask(asked, approve)
+            if isinstance(asked, Request):
+                said = await door.send(asked)
+            elif isinstance(asked, Listen):
+                said = await _alisten(asked, door, notify)
+            else:
+                said = await _aask(asked, approve)
     except StopIteration as stop:
         value: T = stop.value
         return value
@@ -58,18 +79,55 @@ async def arun(flow: Flow[T], door: Door, approve: Approver | None) -> T:
         flow.close()
 
 
-def run(flow: Flow[T], door: SyncDoor, approve: Approver | None) -> T:
-    """Return the value of ``flow``, blocking. ``approve`` must be a plain function here."""
+def run(flow: Flow[T], door: SyncDoor, approve: Approver | None = None, notify: SyncNotify | None = None) -> T:
+    """Return the value of ``flow``, blocking. ``approve`` and ``notify`` must be plain functions here."""
     said: Response | Problem | Answer | None = None
     try:
         while True:
             asked = flow.send(said)
-            said = door.send(asked) if isinstance(asked, Request) else _ask(asked, approve)
+            if isinstance(asked, Request):
+                said = door.send(asked)
+            elif isinstance(asked, Listen):
+                said = _listen(asked, door, notify)
+            else:
+                said = _ask(asked, approve)
     except StopIteration as stop:
         value: T = stop.value
         return value
     finally:
         flow.close()
+
+
+async def _alisten(asked: Listen, door: Door, notify: Notify) -> Response | Problem:
+    async def hear(piece: bytes) -> Problem | None:
+        heard = _heard(asked, piece)
+        if isinstance(heard, Problem):
+            return heard
+        for progress in heard:
+            await notify(progress)
+        return None
+
+    return await door.listen(asked.request, hear)
+
+
+def _listen(asked: Listen, door: SyncDoor, notify: SyncNotify | None) -> Response | Problem:
+    def hear(piece: bytes) -> Problem | None:
+        heard = _heard(asked, piece)
+        if isinstance(heard, Problem):
+            return heard
+        if notify is not None:
+            for progress in heard:
+                notify(progress)
+        return None
+
+    return door.listen(asked.request, hear)
+
+
+def _heard(asked: Listen, piece: bytes) -> list[Progress] | Problem:
+    try:
+        return list(asked.hear(piece))
+    except ValueError as error:
+        return Problem(kind=Kind.BAD_ANSWER, message=f"The server sent a stream that cannot be read: {error}.")
 
 
 async def _aask(question: Question, approve: Approver | None) -> Answer:

@@ -122,7 +122,7 @@ class Exchange:
             if within_s <= 0:
                 return too_slow(target.origin, sent=False)
             answer = yield Hop(target, address, request.method, fields, secrets, request.body, within_s)
-            if isinstance(answer, Response) or answer.details["sent"]:
+            if isinstance(answer, Response) or answer.details.get("sent", True):
                 self._prefer(target.origin, address)
                 return answer
         self._pins.pop(target.origin, None)

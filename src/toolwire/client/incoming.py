@@ -18,12 +18,29 @@ from .limits import Limits
 
 
 class Incoming:
-    """Collects a response: ``begin`` once, ``take`` for each piece, then ``whole``; the first Problem ends it."""
+    """Collects a response: ``begin`` once, ``take`` for each piece, then ``whole``; the first Problem ends it.
 
-    __slots__ = ("_gunzip", "_headers", "_limits", "_origin", "_pieces", "_size", "_status", "_wire")
+    ``streams`` is true, once it has begun, where somebody listens and a stream of events comes: ``taken`` then gives
+    what has come since the last time, and nothing is kept.
+    """
 
-    def __init__(self, origin: str, limits: Limits) -> None:
+    __slots__ = (
+        "_gunzip",
+        "_headers",
+        "_limits",
+        "_most",
+        "_origin",
+        "_pieces",
+        "_size",
+        "_status",
+        "_wire",
+        "streams",
+    )
+
+    def __init__(self, origin: str, limits: Limits, *, heard: bool = False) -> None:
         self._origin, self._limits = origin, limits
+        self._most = limits.response_bytes
+        self.streams = heard
         self._status = 0
         self._headers: Headers = ()
         self._pieces: list[bytes] = []
@@ -41,19 +58,28 @@ class Incoming:
         elif codings:
             return bad_answer(f"{self._origin} sent its answer in an encoding that was not asked for.", "encoding")
         self._status = status
+        media = next((value for name, value in fields if name == "content-type"), "")
+        self.streams = self.streams and status == 200 and media.lower().startswith("text/event-stream")
+        self._most = self._limits.stream_bytes if self.streams else self._limits.response_bytes
         self._headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in fields)
         return None
 
     def take(self, piece: bytes) -> Problem | None:
         """Take the next piece of the body as it came over the wire. [D-13]"""
         self._wire += len(piece)
-        if self._wire > self._limits.response_bytes:
+        if self._wire > self._most:
             return self._too_large()
         if self._gunzip is not None:
             return self._inflate(self._gunzip, piece)
         self._size += len(piece)
         self._pieces.append(piece)
         return None
+
+    def taken(self) -> bytes:
+        """Return what has come since the last time, and forget it."""
+        piece = b"".join(self._pieces)
+        self._pieces.clear()
+        return piece
 
     def whole(self) -> Response | Problem:
         """Return the response, now that the body has ended."""
@@ -70,7 +96,7 @@ class Incoming:
                 if self._is_bomb(gunzip):
                     text = f"{self._origin} sent an answer that grows beyond measure when it is decompressed."
                     return bad_answer(text, "too_large")
-                if self._size > self._limits.response_bytes:
+                if self._size > self._most:
                     return self._too_large()
                 self._pieces.append(step)
         except ValueError:
@@ -81,7 +107,7 @@ class Incoming:
         return self._size > self._limits.ratio_after_bytes and self._size > self._limits.ratio * gunzip.read_bytes
 
     def _too_large(self) -> Problem:
-        text = f"{self._origin} sent more than the {self._limits.response_bytes} bytes that are taken."
+        text = f"{self._origin} sent more than the {self._most} bytes that are taken."
         return bad_answer(text, "too_large")
 
     def _not_gzip(self) -> Problem:

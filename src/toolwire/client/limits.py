@@ -12,7 +12,8 @@ class Limits:
     """The bounds of one exchange. Seconds end in ``_s``, sizes in ``_bytes``. [XL-012, D-13, D-14]
 
     ``connect_s`` is for each address tried, ``total_s`` for everything from the lookup of the name to the last byte.
-    ``response_bytes`` counts the body after decompression. A body may not grow to more than ``ratio`` times what
+    ``response_bytes`` counts the body after decompression. A stream that is heard while it arrives has ``stream_s``
+    and ``stream_bytes`` in their place. A body may not grow to more than ``ratio`` times what
     came over the wire once it is larger than ``ratio_after_bytes``. ``redirects`` is the number of hops followed.
     Checked addresses are used for ``pin_s``, then the name is looked up and checked again.
     """
@@ -20,6 +21,8 @@ class Limits:
     connect_s: float = 5.0
     total_s: float = 30.0
     response_bytes: int = 16 * MIB
+    stream_s: float = 600.0
+    stream_bytes: int = 256 * MIB
     header_bytes: int = 64 * 1024
     ratio: int = 100
     ratio_after_bytes: int = MIB

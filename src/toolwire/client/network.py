@@ -21,7 +21,8 @@ from pyreqwest.request import RequestBuilder, SyncRequestBuilder
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
-from .exchange import Credentials, Exchange, Hop, Lookup
+from .drive import Hear, SyncHear
+from .exchange import Credentials, Exchange, Hop, Lookup, Steps
 from .failures import failure, too_slow, unreachable
 from .incoming import Incoming
 from .limits import Limits
@@ -65,7 +66,13 @@ class Network:
 
         ``total_s`` takes the place of the limit of that name. [D-05, D-06, D-08, D-11, D-13, D-14]
         """
-        steps = self._exchange.steps(request, total_s)
+        return await self._drive(self._exchange.steps(request, total_s), None)
+
+    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
+        """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
+        return await self._drive(self._exchange.steps(request, self._exchange.limits.stream_s), hear)
+
+    async def _drive(self, steps: Steps[Response | Problem], hear: Hear | None) -> Response | Problem:
         came: object = None
         while True:
             try:
@@ -73,7 +80,7 @@ class Network:
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
-            came = await (self._hop(step) if isinstance(step, Hop) else self._look_up(step))
+            came = await (self._hop(step, hear) if isinstance(step, Hop) else self._look_up(step))
 
     async def aclose(self) -> None:
         """Close all connections. A later ``send`` opens new ones."""
@@ -87,8 +94,8 @@ class Network:
         except (OSError, UnicodeError) as error:
             return _not_found(step.origin, error)
 
-    async def _hop(self, hop: Hop) -> Response | Problem:
-        incoming = Incoming(hop.target.origin, self._exchange.limits)
+    async def _hop(self, hop: Hop, hear: Hear | None) -> Response | Problem:
+        incoming = Incoming(hop.target.origin, self._exchange.limits, heard=hear is not None)
         try:
             request = _filled(self._client(hop).request(hop.method, hop.target.url), hop)
             async with request.build_streamed() as answer:
@@ -98,6 +105,8 @@ class Network:
                     if piece is None:
                         return incoming.whole()
                     problem = incoming.take(bytes(piece))
+                    if problem is None and hear is not None and incoming.streams:
+                        problem = await hear(incoming.taken())
                 return problem
         except DetailedPyreqwestError as error:
             return failure(error, hop.target.origin)
@@ -131,7 +140,13 @@ class SyncNetwork:
 
         ``total_s`` takes the place of the limit of that name. [D-05, D-06, D-08, D-11, D-13, D-14]
         """
-        steps = self._exchange.steps(request, total_s)
+        return self._drive(self._exchange.steps(request, total_s), None)
+
+    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
+        """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
+        return self._drive(self._exchange.steps(request, self._exchange.limits.stream_s), hear)
+
+    def _drive(self, steps: Steps[Response | Problem], hear: SyncHear | None) -> Response | Problem:
         came: object = None
         while True:
             try:
@@ -139,7 +154,7 @@ class SyncNetwork:
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
-            came = self._hop(step) if isinstance(step, Hop) else self._look_up(step)
+            came = self._hop(step, hear) if isinstance(step, Hop) else self._look_up(step)
 
     def close(self) -> None:
         """Close all connections. A later ``send`` opens new ones."""
@@ -152,8 +167,8 @@ class SyncNetwork:
         except (OSError, UnicodeError) as error:
             return _not_found(step.origin, error)
 
-    def _hop(self, hop: Hop) -> Response | Problem:
-        incoming = Incoming(hop.target.origin, self._exchange.limits)
+    def _hop(self, hop: Hop, hear: SyncHear | None) -> Response | Problem:
+        incoming = Incoming(hop.target.origin, self._exchange.limits, heard=hear is not None)
         try:
             request = _filled(self._client(hop).request(hop.method, hop.target.url), hop)
             with request.build_streamed() as answer:
@@ -163,6 +178,8 @@ class SyncNetwork:
                     if piece is None:
                         return incoming.whole()
                     problem = incoming.take(bytes(piece))
+                    if problem is None and hear is not None and incoming.streams:
+                        problem = hear(incoming.taken())
                 return problem
         except DetailedPyreqwestError as error:
             return failure(error, hop.target.origin)

@@ -23,9 +23,11 @@ from toolwire.validation import arguments_check
 
 from .discover import Discovery, absolute, candidates, discover, origin
 from .discreet import Discreet, SyncDiscreet
-from .drive import UNASKED, Approver, Door, SyncDoor, arun, run
+from .drive import UNASKED, Approver, Door, SyncDoor, SyncNotify, arun, run
 from .exchange import Credentials
+from .limits import Limits
 from .network import Network, SyncNetwork
+from .targets import read_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,16 +115,19 @@ class Remote:
         """Return the server's catalog as it was when the connection was made."""
         return self._connection.peer.catalog
 
-    async def call(self, name: str, arguments: Mapping[str, Json] | None = None) -> Result:
-        """Call the tool ``name`` (or its id, with or without a version); return its Value or a Problem."""
+    async def call(self, name: str, arguments: Mapping[str, Json] | None = None, *, notify: Notify = unheard) -> Result:
+        """Call the tool ``name`` (or its id, with or without a version); return its Value or a Problem.
+
+        ``notify`` is a coroutine function that is given each Progress of a tool that streams, in order.
+        """
         tool = self.catalog().find(name)
         if isinstance(tool, Problem):
             return tool
-        return await self.run(Call(tool, dict(arguments or {}), str(uuid4())))
+        return await self.run(Call(tool, dict(arguments or {}), str(uuid4())), notify)
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:  # noqa: ARG002 - no codec sends progress yet
-        """Run ``call`` on the server; see ``Toolbox.run``. Progress is not passed on: the result holds all of it."""
-        return await arun(self._connection.calling(call), self._door, self._approve)
+    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+        """Run ``call`` on the server; see ``Toolbox.run``."""
+        return await arun(self._connection.calling(call), self._door, self._approve, notify)
 
 
 class SyncRemote:
@@ -152,13 +157,18 @@ class SyncRemote:
         """Return the server's catalog as it was when the connection was made."""
         return self._connection.peer.catalog
 
-    def call(self, name: str, arguments: Mapping[str, Json] | None = None) -> Result:
-        """Call the tool ``name`` (or its id, with or without a version); return its Value or a Problem."""
+    def call(
+        self, name: str, arguments: Mapping[str, Json] | None = None, *, notify: SyncNotify | None = None
+    ) -> Result:
+        """Call the tool ``name`` (or its id, with or without a version); return its Value or a Problem.
+
+        ``notify`` is a function that is given each Progress of a tool that streams, in order.
+        """
         tool = self.catalog().find(name)
         if isinstance(tool, Problem):
             return tool
         call = Call(tool, dict(arguments or {}), str(uuid4()))
-        return run(self._connection.calling(call), self._door, self._approve)
+        return run(self._connection.calling(call), self._door, self._approve, notify)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,13 +181,15 @@ class Options:
     protocol: str | None = None
     preferences: Preferences = NO_PREFERENCES
     allow_private: Sequence[str] = ()
+    timeout_s: float = 100.0
 
     def credentials(self) -> Credentials:
         """Return the key as header fields for the URL's own origin, and for no other. [D-08]"""
-        if self.api_key is None:
+        url = read_url(absolute(self.url))
+        if self.api_key is None or isinstance(url, Problem):  # discovery says what is wrong with the URL
             return {}
         key = self.api_key.reveal() if isinstance(self.api_key, Secret) else self.api_key
-        return {origin(absolute(self.url)): (("authorization", Secret(f"Bearer {key}")),)}
+        return {url.origin_ascii: (("authorization", Secret(f"Bearer {key}")),)}
 
 
 class Connecting:
@@ -190,7 +202,11 @@ class Connecting:
     async def __aenter__(self) -> Remote:
         options = self._options
         unsigned = Network(allow_private=options.allow_private)
-        self._door = Network(credentials=options.credentials(), allow_private=options.allow_private)
+        self._door = Network(
+            limits=Limits(total_s=options.timeout_s),
+            credentials=options.credentials(),
+            allow_private=options.allow_private,
+        )
         try:
             discreet = Discreet(unsigned, self._door)
             found = await arun(discover(options.url, protocol=options.protocol), discreet, None)
@@ -216,7 +232,11 @@ class SyncConnecting:
     def __enter__(self) -> SyncRemote:
         options = self._options
         unsigned = SyncNetwork(allow_private=options.allow_private)
-        self._door = SyncNetwork(credentials=options.credentials(), allow_private=options.allow_private)
+        self._door = SyncNetwork(
+            limits=Limits(total_s=options.timeout_s),
+            credentials=options.credentials(),
+            allow_private=options.allow_private,
+        )
         try:
             discreet = SyncDiscreet(unsigned, self._door)
             found = run(discover(options.url, protocol=options.protocol), discreet, None)
@@ -242,13 +262,14 @@ def connect(
     protocol: str | None = None,
     preferences: Preferences = NO_PREFERENCES,
     allow_private: Sequence[str] = (),
+    timeout_s: float = 100.0,
 ) -> Connecting:
     """Return an asynchronous context manager that finds out what ``url`` speaks and gives its tools.
 
     ``approve`` is asked before each call that needs consent; without it such a call is denied and nothing is
     sent. ``api_key`` goes to the origin of ``url`` and nowhere else. ``protocol`` skips finding out.
     ``preferences`` can ask for more consent than the site does, never for less. ``allow_private`` lists origins
-    in private networks that may be reached. [XL-042, XL-053, XL-089]
+    in private networks that may be reached. ``timeout_s`` is how long one call may take. [XL-042, XL-053, XL-089]
 
     Raises:
         ConnectError: on entering, when the server cannot be reached or speaks no protocol of ours.
@@ -262,6 +283,7 @@ def connect(
         protocol=protocol,
         preferences=preferences,
         allow_private=allow_private,
+        timeout_s=timeout_s,
     )
     return Connecting(options)
 
@@ -274,6 +296,7 @@ def connect_sync(
     protocol: str | None = None,
     preferences: Preferences = NO_PREFERENCES,
     allow_private: Sequence[str] = (),
+    timeout_s: float = 100.0,
 ) -> SyncConnecting:
     """Return a context manager like ``connect``, blocking; ``approve`` must then be a plain function."""
     candidates(protocol)
@@ -284,6 +307,7 @@ def connect_sync(
         protocol=protocol,
         preferences=preferences,
         allow_private=allow_private,
+        timeout_s=timeout_s,
     )
     return SyncConnecting(options)
 
@@ -293,5 +317,5 @@ def _refused(call: Call, answer: Answer) -> Problem:
     if answer is UNASKED:
         return denied(f"{name} needs consent and there is no way to ask: connect with approve=... to be asked.")
     if answer.reason:
-        return denied(f"{name} was not allowed: {answer.reason}", reason=answer.reason)
-    return denied(f"{name} was not allowed.")
+        return denied(f"{name} was not called: {answer.reason.rstrip('.')}.", reason=answer.reason)
+    return denied(f"{name} was not called: it was not allowed.")

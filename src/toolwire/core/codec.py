@@ -9,7 +9,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -64,13 +64,30 @@ class Site:
     keys: bool = False
 
 
-Flow: TypeAlias = Generator[Request | Question, Any, T]
-"""Yield a Request, be sent a Response or a Problem; yield a Question, be sent an Answer; return the value."""
+class Listen(NamedTuple):
+    """A request whose answer is heard while it arrives, if it is a stream of events.
+
+    ``hear`` is given each piece of the body, in order and cut anywhere, and says what progress it completes; its
+    ValueError ends the exchange. An answer that is no stream is not heard but returned whole.
+    """
+
+    request: Request
+    hear: Callable[[bytes], Iterable[Progress]]
+
+
+Flow: TypeAlias = Generator[Request | Listen | Question, Any, T]
+"""Yield a Request or Listen, be sent a Response or a Problem; yield a Question, be sent an Answer; return the value."""
 
 
 def fetch(request: Request) -> Flow[Response | Problem]:
     """Return what came back for ``request``: the response, or the Problem of not reaching the server."""
     response: Response | Problem = yield request
+    return response
+
+
+def listen(request: Request, hear: Callable[[bytes], Iterable[Progress]]) -> Flow[Response | Problem]:
+    """Return what came back for ``request`` once it ended; a stream was given to ``hear``, and its body is empty."""
+    response: Response | Problem = yield Listen(request, hear)
     return response
 
 

@@ -28,7 +28,8 @@ class Decoder:
     """
 
     def __init__(self) -> None:
-        self._pending = b""
+        self._pending: list[bytes] = []  # pieces of a line, joined once: chunks may be of one byte
+        self._waiting = 0
         self._name = ""
         self._data: list[str] = []
         self._size = 0
@@ -41,14 +42,17 @@ class Decoder:
         if self._after_cr:
             chunk = chunk.removeprefix(b"\n")
         self._after_cr = chunk.endswith(b"\r")
-        text = self._pending + chunk
-        lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        self._pending = lines.pop()
+        *lines, rest = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        if lines:
+            lines[0] = b"".join((*self._pending, lines[0]))
+            self._pending, self._waiting = [], 0
+        self._pending.append(rest)
+        self._waiting += len(rest)
         for line in lines:
             event = self._line(line)
             if event is not None:
                 yield event
-        if self._size + len(self._pending) > MAX_EVENT:
+        if self._size + self._waiting > MAX_EVENT:
             raise ValueError(f"an event is larger than {MAX_EVENT} bytes")
 
     def _line(self, line: bytes) -> Event | None:

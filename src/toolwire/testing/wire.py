@@ -13,7 +13,9 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from toolwire.core.http import Request, Response
+from toolwire.client.drive import Hear, SyncHear
+from toolwire.core.http import Request, Response, header
+from toolwire.core.model import Problem
 
 HERE = "http://127.0.0.1:9627"
 """Where an application on this wire seems to be."""
@@ -42,6 +44,24 @@ class AppDoor:
         self.exchanges.append(Exchange(request, response))
         return response
 
+    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
+        """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
+        async with running(self._app, request) as answer:
+            begun = await answer.begun()
+            if not is_stream(begun):
+                response = begun._replace(body=await answer.rest())
+                self.exchanges.append(Exchange(request, response))
+                return response
+            heard: list[bytes] = []
+            while (piece := await answer.chunk()) is not None:
+                heard.append(piece)
+                problem = await hear(piece)
+                if problem is not None:
+                    answer.leave()
+                    return problem
+        self.exchanges.append(Exchange(request, begun._replace(body=b"".join(heard))))
+        return begun
+
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
 
@@ -62,9 +82,53 @@ class SyncAppDoor:
         """Return the application's answer to ``request``, whole."""
         return self._runner.run(self._door.send(request))
 
+    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
+        """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
+
+        async def hearing(piece: bytes) -> Problem | None:
+            return hear(piece)
+
+        return self._runner.run(self._door.listen(request, hearing))
+
     def close(self) -> None:
         """End the event loop."""
         self._runner.close()
+
+
+class CannedDoor:
+    """A SyncDoor with no server: ``answers`` says what comes back for each request, at most ``most`` times."""
+
+    def __init__(self, answers: Callable[[Request], Response | Problem], *, most: int = 100) -> None:
+        self._answers = answers
+        self._most = most
+        self.sent: list[Request] = []
+
+    def send(self, request: Request) -> Response | Problem:
+        """Return the answer to ``request``.
+
+        Raises:
+            RuntimeError: there were too many requests.
+        """
+        self.sent.append(request)
+        if len(self.sent) > self._most:
+            raise RuntimeError(f"more than {self._most} requests")
+        return self._answers(request)
+
+    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
+        """Return the answer to ``request``; a stream of events is given to ``hear`` in two pieces."""
+        answer = self.send(request)
+        if isinstance(answer, Problem) or not is_stream(answer):
+            return answer
+        half = len(answer.body) // 2
+        return hear(answer.body[:half]) or hear(answer.body[half:]) or answer._replace(body=b"")
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+def is_stream(response: Response) -> bool:
+    """Return whether ``response`` is a stream of events."""
+    return response.status == 200 and header(response.headers, b"content-type").startswith("text/event-stream")
 
 
 class Answering:
@@ -99,12 +163,10 @@ class Answering:
     async def chunk(self) -> bytes | None:
         """Return the next piece of the body, or None after the last."""
         message = await self._messages.get()
-        if message is None:
-            return None
-        return await self.chunk() if message["type"] == "http.response.start" else message.get("body", b"")
+        return None if message is None else message.get("body", b"")
 
-    async def whole(self) -> Response:
-        """Return the whole response.
+    async def begun(self) -> Response:
+        """Return the response as it begins, without its body.
 
         Raises:
             RuntimeError: the application gave none.
@@ -112,10 +174,19 @@ class Answering:
         start = await self._messages.get()
         if start is None:
             raise RuntimeError("the application did not answer")
+        return Response(start["status"], tuple((bytes(key), bytes(value)) for key, value in start["headers"]))
+
+    async def rest(self) -> bytes:
+        """Return what is left of the body."""
         body = b""
-        while (message := await self._messages.get()) is not None:
-            body += message.get("body", b"")
-        return Response(start["status"], tuple((bytes(key), bytes(value)) for key, value in start["headers"]), body)
+        while (piece := await self.chunk()) is not None:
+            body += piece
+        return body
+
+    async def whole(self) -> Response:
+        """Return the whole response."""
+        begun = await self.begun()
+        return begun._replace(body=await self.rest())
 
 
 @asynccontextmanager

@@ -47,8 +47,7 @@ def server(url: str, *declared: Json) -> str:
     Raises:
         Unusable: every one of them is on another origin, or none can be read.
     """
-    home = origin(url)
-    elsewhere = ""
+    home, elsewhere = origin(url) or "", ""
     for one in next((one for one in declared if isinstance(one, list) and one), [{"url": "/"}]):
         target = _resolved(url, one) if isinstance(one, dict) else None
         where = origin(target) if target is not None else None
@@ -57,7 +56,7 @@ def server(url: str, *declared: Json) -> str:
         path = urlsplit(target).path.rstrip("/")
         if where != home:
             elsewhere = elsewhere or where
-        elif _PATH.fullmatch(path):
+        elif _PATH.fullmatch(path) is not None:
             return home + path
     if elsewhere:
         raise Unusable(f"its server is {elsewhere[:200]}, not {home}, where the document came from")

@@ -11,16 +11,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
+from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch, listen
 from toolwire.core.http import JSON, Request, Response, header
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
 from toolwire.framing import jsontext
 
 from . import document, failure, quirks, result
 from .document import Document
+from .heard import Heard
 
 _ACCEPT = ((b"accept", b"application/json"),)
 _POST = (*JSON, *_ACCEPT)
+_STREAM = (*JSON, (b"accept", b"text/event-stream, application/json"))
+_NO_STREAM = (404, 405, 501)
 _NO_DOCUMENT = Document(Catalog(), {}, ())
 _OWN_PATHS = ("version", "load", "call", "streamCall")
 _STATUS_KINDS = {
@@ -62,7 +65,10 @@ def find(url: str) -> Flow[Finding]:
 
 
 def send(peer: Peer, call: Call) -> Flow[Result]:
-    """Return what came of ``call``, sent once. [C-1]"""
+    """Return what came of ``call``, sent once; a tool that streams is heard while it runs. [C-1, A-11]
+
+    A server that has no ``/streamCall`` has run nothing, and is asked for the whole result instead.
+    """
     name = call.tool.name
     body = {
         "jsonrpc": "2.0",
@@ -70,15 +76,23 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
         "params": dict(call.arguments),
         "id": call.call_id or "1",
     }
-    response = yield from fetch(Request("POST", f"{peer.url}/call", _POST, jsontext.write(body)))
+    text = jsontext.write(body)
+    if call.tool.streams:
+        heard = Heard(call)
+        response = yield from listen(Request("POST", f"{peer.url}/streamCall", _STREAM, text), heard.hear)
+        if isinstance(response, Problem):
+            return response if heard.ended is None else heard.ended
+        if response.status not in _NO_STREAM:
+            return _answer(response, call) if response.body else heard.result(response)
+    response = yield from fetch(Request("POST", f"{peer.url}/call", _POST, text))
     if isinstance(response, Problem):
         return response
     return _answer(response, call)
 
 
-def target(peer: Peer, call: Call) -> str:  # noqa: ARG001  a codec's shape; every function has one path
+def target(peer: Peer, call: Call) -> str:
     """Return the method and URL of ``call``, to show before it is sent."""
-    return f"POST {peer.url}/call"
+    return f"POST {peer.url}/{'streamCall' if call.tool.streams else 'call'}"
 
 
 def endpoint(url: str) -> str:

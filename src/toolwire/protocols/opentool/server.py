@@ -124,9 +124,9 @@ def _stream(function: _Function, call: Call, id_: Id) -> Streaming:
     def closing(outcome: Result, _duration_ms: float) -> bytes:
         if isinstance(outcome, Problem):
             return _error_frame(outcome, id_)
-        said = result.write(outcome.value, function.shape, name)
         if tool.streams:
-            return _frame("done", {"done": function.name} | ({"result": said} if said else {}))
+            return _frame("done", {"done": function.name})
+        said = result.write(outcome.value, function.shape, name)
         return _frame("data", {"jsonrpc": "2.0", "result": said, "id": id_}) + _frame("done", {"done": function.name})
 
     opening = _frame("start", {"start": function.name})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from toolwire.core.model import Json
 
@@ -45,7 +45,7 @@ def _edited(data: Json, spot: Spot, value: Json, *, delete: bool) -> Json:
     if not spot:
         return value
     first, *rest = spot
-    copy = dict(data) if isinstance(data, dict) else list(data)
+    copy: Any = dict(data) if isinstance(data, dict) else list(data)
     if delete and not rest:
         del copy[first]
     else:

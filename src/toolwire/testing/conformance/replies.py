@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from toolwire.core.codec import Codec, Finding, Flow, Peer, Pending, Routes, Streaming
+from toolwire.client.drive import run
+from toolwire.core.codec import Codec, Finding, Peer, Pending, Routes, Streaming
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Value
+from toolwire.testing.wire import CannedDoor
 
 _ENDS: tuple[Result, ...] = (Value(None), Value({"a": [1]}), Problem(kind=Kind.TOOL_FAILED, message="No."))
-_MOST_REQUESTS = 50
 
 Answers: TypeAlias = Callable[[Request], Response | Problem]
 
@@ -33,9 +34,9 @@ def replying_faults(codec: Codec, url: str, answers: Answers, call: tuple[Peer, 
     """
     try:
         if call is not None:
-            yield from _no_result(_driven(codec.send(*call), answers))
+            yield from _no_result(run(codec.send(*call), CannedDoor(answers)))
             return
-        finding = _driven(codec.find(url), answers)
+        finding = run(codec.find(url), CannedDoor(answers))
         if not isinstance(finding, Finding):
             yield f"finding gave {finding!r}"
         elif finding.peer is not None:
@@ -72,7 +73,7 @@ def _unusable(codec: Codec, peer: Peer, answers: Answers) -> Iterator[str]:
         call = Call(tool, {name: _example(schema) for name, schema in tool.parameters.items()}, "c1")
         if not isinstance(codec.target(peer, call), str):
             yield f"the target of {tool.name} is no text"
-        yield from _no_result(_driven(codec.send(peer, call), answers))
+        yield from _no_result(run(codec.send(peer, call), CannedDoor(answers)))
 
 
 def _no_result(result: object) -> Iterator[str]:
@@ -85,16 +86,3 @@ def _no_result(result: object) -> Iterator[str]:
 def _example(schema: Json) -> Json:
     kind = schema.get("type") if isinstance(schema, dict) else None
     return {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}.get(kind, "x") if kind else "x"
-
-
-def _driven(flow: Flow[Any], answers: Answers) -> Any:
-    said: Response | Problem | None = None
-    for _ in range(_MOST_REQUESTS):
-        try:
-            asked = flow.send(said)
-        except StopIteration as stop:
-            return stop.value
-        if not isinstance(asked, Request):
-            raise TypeError(f"asked {asked!r} where only requests go")
-        said = answers(asked)
-    raise RuntimeError(f"more than {_MOST_REQUESTS} requests")

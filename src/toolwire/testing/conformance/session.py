@@ -17,6 +17,7 @@ from toolwire.define import Toolkit
 from toolwire.server import App, Limits
 from toolwire.server.functions import FunctionBox
 from toolwire.server.guard import Guard, Keys
+from toolwire.stores import MemoryGrants
 from toolwire.testing.wire import HERE, AppDoor, Exchange, SyncAppDoor
 from toolwire.validation import arguments_check
 
@@ -108,5 +109,7 @@ def _connection(codec: Codec, finding: Finding) -> Connection:
     if peer is None:
         looks = "; ".join(f"{probe.url}: {probe.meaning}" for probe in finding.probes)
         raise LookupError(f"the client half of {codec.name} does not find its server half ({looks})")
-    consent = consent_check(site=HERE, target=lambda call: codec.target(peer, call))
-    return Connection(peer=peer, codec=codec, checks=(arguments_check(), consent), probes=finding.probes)
+    grants = MemoryGrants()
+    consent = consent_check(site=HERE, target=lambda call: codec.target(peer, call), grants=grants)
+    checks = (arguments_check(), consent)
+    return Connection(peer=peer, codec=codec, checks=checks, grants=grants, probes=finding.probes)

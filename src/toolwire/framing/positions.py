@@ -1,0 +1,194 @@
+"""Where things stand in a JSON text: lines and columns for JSON Pointers, for names that repeat, for what is no JSON.
+
+Rules:
+- Lines and columns begin at 1; a column counts characters. Only ``\\n`` ends a line.
+- Every look is one pass over the text without recursion, and builds no pointer but those asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from toolwire.core.model import Problem
+
+from . import jsontext
+
+Step: TypeAlias = str | int
+"""The name of a member, or the place of an item."""
+
+_TOKEN = re.compile(r'[\[\]{},]|"(?:[^"\\]++|\\.)*+"|[^\s\[\]{},:"]++', re.DOTALL)  # possessive: linear on any text
+_LINE_END = re.compile("\n")
+
+
+class Spot(NamedTuple):
+    """A place in a text."""
+
+    line: int
+    column: int
+
+
+class Place(NamedTuple):
+    """Where a value stands, and the name it stands under; an item and the whole have no name."""
+
+    value: Spot
+    name: Spot | None = None
+
+
+class Repeat(NamedTuple):
+    """A member whose name its object has already: its JSON Pointer, the spot of this name and of the first one."""
+
+    pointer: str
+    spot: Spot
+    first: Spot
+
+
+class NotJson(NamedTuple):
+    """Where a text stops being JSON, and what is wrong there."""
+
+    spot: Spot
+    reason: str
+
+
+class _Node(NamedTuple):
+    depth: int
+    step: Step
+    name_at: int | None
+    value_at: int
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """The pointers that are looked for, as a tree: what is asked for here, and what is further down."""
+
+    pointers: list[str] = field(default_factory=list)
+    below: dict[str, _Wanted] = field(default_factory=dict)
+
+
+def pointer(steps: Iterable[Step]) -> str:
+    """Return the JSON Pointer that takes ``steps``."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+
+
+def locate(text: str, pointers: Iterable[str]) -> dict[str, Place]:
+    """Return where each of ``pointers`` stands in ``text``, which is JSON; one that is not there is left out.
+
+    Where names repeat, the last counts, as it does for a parser.
+    """
+    root = _Wanted()
+    for one in pointers:
+        wanted = root
+        for part in one.split("/")[1:]:
+            wanted = wanted.below.setdefault(part.replace("~1", "/").replace("~0", "~"), _Wanted())
+        wanted.pointers.append(one)
+    starts = _line_starts(text)
+    found: dict[str, Place] = {}
+    branch: list[_Wanted | None] = []
+    for depth, step, name_at, value_at in _nodes(text):
+        del branch[depth:]
+        above = branch[-1] if branch else None
+        here = root if depth == 0 else above.below.get(str(step)) if above else None
+        branch.append(here)
+        if here is not None and here.pointers:
+            name = None if name_at is None else _spot(starts, name_at)
+            found |= dict.fromkeys(here.pointers, Place(_spot(starts, value_at), name))
+    return found
+
+
+def repeats(text: str) -> bool:
+    """Return whether any object in ``text``, which is JSON, has two members of one name; quicker than ``repeated``."""
+    lengths: list[int] = []
+
+    def count(pairs: list[tuple[str, object]]) -> None:
+        lengths.append(len(pairs) - len({name for name, _ in pairs}))
+
+    json.loads(text, object_pairs_hook=count, parse_float=len, parse_int=len)
+    return any(lengths)
+
+
+def repeated(text: str, limit: int = 100) -> list[Repeat]:
+    """Return the members of ``text``, which is JSON, whose name its object has already, at most ``limit``. [D-16]"""
+    starts = _line_starts(text)
+    found: list[Repeat] = []
+    path: list[Step] = []
+    names: list[dict[Step, int]] = []
+    for depth, step, name_at, _ in _nodes(text):
+        del path[max(depth - 1, 0) :]
+        del names[depth:]
+        if depth:
+            path.append(step)
+        names.append({})
+        if name_at is None:
+            continue
+        first = names[depth - 1].setdefault(step, name_at)
+        if first != name_at:
+            found.append(Repeat(pointer(path), _spot(starts, name_at), _spot(starts, first)))
+            if len(found) == limit:
+                break
+    return found
+
+
+def broken(text: bytes) -> NotJson:
+    """Return where and why ``text`` is no JSON, given that ``jsontext.read`` refuses it."""
+    try:
+        characters = text.decode()
+    except UnicodeDecodeError as error:
+        good = text[: error.start].decode()
+        return NotJson(_spot(_line_starts(good), len(good)), "it is not UTF-8 from here on")
+    try:
+        json.loads(characters)
+    except json.JSONDecodeError as error:
+        return NotJson(Spot(error.lineno, error.colno), error.msg)
+    except (ValueError, RecursionError):
+        pass  # a number too long, or too many levels: found below
+    return _refused(characters)
+
+
+def _refused(text: str) -> NotJson:
+    """Return the first token that is refused although it is where a token may be."""
+    starts = _line_starts(text)
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        said = token[0]
+        depth += (said in ("[", "{")) - (said in ("]", "}"))
+        if depth > jsontext.MAX_DEPTH:
+            return NotJson(_spot(starts, token.start()), f"it is nested deeper than {jsontext.MAX_DEPTH} levels")
+        if said[0] not in "[]{}," and isinstance(jsontext.read(said.encode("utf-8", "replace")), Problem):
+            shown = said if len(said) <= 40 else said[:40] + "..."
+            return NotJson(_spot(starts, token.start()), f"{shown} is not allowed")
+    return NotJson(Spot(1, 1), "it cannot be read")
+
+
+def _nodes(text: str) -> Iterator[_Node]:
+    """Yield every value of ``text`` in its order, each with how deep it stands and the step that leads to it."""
+    places: list[int | None] = []  # for each open array the place of the item to come; None for an object
+    name: tuple[str, int] | None = None
+    for token in _TOKEN.finditer(text):
+        said, start = token[0], token.start()
+        place = places[-1] if places else None
+        if said == ",":
+            if place is not None:
+                places[-1] = place + 1
+        elif said in ("]", "}"):
+            places.pop()
+        elif places and place is None and name is None:
+            name = (json.loads(said) if "\\" in said else said[1:-1], start)
+        else:
+            step: Step = name[0] if name else "" if place is None else place
+            yield _Node(len(places), step, name[1] if name else None, start)
+            name = None
+            if said in ("[", "{"):
+                places.append(0 if said == "[" else None)
+
+
+def _line_starts(text: str) -> list[int]:
+    return [0, *(end.end() for end in _LINE_END.finditer(text))]
+
+
+def _spot(starts: Sequence[int], offset: int) -> Spot:
+    line = bisect_right(starts, offset)
+    return Spot(line, offset - starts[line - 1] + 1)

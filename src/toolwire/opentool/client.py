@@ -1,0 +1,144 @@
+"""The OpenTool client under the names of its SDKs, asynchronous and blocking, from one text of conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from toolwire.client.discover import absolute, origin
+from toolwire.client.drive import arun, run
+from toolwire.client.exchange import Credentials
+from toolwire.client.limits import Limits
+from toolwire.client.network import Network, SyncNetwork
+from toolwire.core.model import Secret
+from toolwire.protocols.opentool import quirks
+from toolwire.protocols.opentool.client import endpoint
+from toolwire.protocols.opentool.objects import OpenTool
+from toolwire.protocols.opentool.quirks import Quirk
+
+from .conversation import ask_version, call_function, load_document
+from .messages import FunctionCall, ToolReturn, Version
+
+HOST = "127.0.0.1"
+PORT = 9627
+_LIMITS = Limits()
+
+
+class OpenToolClient:
+    """A client of the OpenTool server at ``base_url``, given with or without ``/opentool``; see its three methods.
+
+    Instead of a URL, ``host`` and ``port`` may be given; with neither, it is the server of this machine on port 9627.
+    ``api_key`` goes to that origin alone. ``allow_private`` lists origins in private networks that may be reached.
+    ``mended`` are the quirks of real servers that are undone: leave a row out to see what it hides. [A-22, C-8]
+
+    Use it in ``async with``, or end with ``aclose()``.
+
+    Raises:
+        ValueError: both a URL and a host are given, or the key is none that a header can carry.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        host: str | None = None,
+        port: int | None = None,
+        api_key: str | Secret | None = None,
+        allow_private: Sequence[str] = (),
+        limits: Limits = _LIMITS,
+        mended: Sequence[Quirk] = quirks.ANSWER,
+    ) -> None:
+        self.base_url = _base(base_url, host, port)
+        self._mended = mended
+        self._door = Network(credentials=_signed(self.base_url, api_key), allow_private=allow_private, limits=limits)
+
+    async def version(self) -> Version:
+        """Return the version of the server. [OTRPC-015]"""
+        return await arun(ask_version(self.base_url), self._door, None)
+
+    async def call(self, function_call: FunctionCall) -> ToolReturn:
+        """Return what the function gave. It is called at most once. [OTRPC-016]
+
+        Raises:
+            OpenToolServerCallException: the call failed; the message says why.
+            OpenToolException: there is no answer to read; which of the five says what is wrong.
+        """
+        return await arun(call_function(self.base_url, function_call, self._mended), self._door, None)
+
+    async def load(self) -> OpenTool | None:
+        """Return the document of the server, or None where it has none: it can still be called by name. [OTRPC-017]"""
+        return await arun(load_document(self.base_url), self._door, None)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._door.aclose()
+
+    async def __aenter__(self) -> OpenToolClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class SyncOpenToolClient:
+    """What OpenToolClient is, blocking. Use it in ``with``, or end with ``close()``."""
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        host: str | None = None,
+        port: int | None = None,
+        api_key: str | Secret | None = None,
+        allow_private: Sequence[str] = (),
+        limits: Limits = _LIMITS,
+        mended: Sequence[Quirk] = quirks.ANSWER,
+    ) -> None:
+        self.base_url = _base(base_url, host, port)
+        self._mended = mended
+        credentials = _signed(self.base_url, api_key)
+        self._door = SyncNetwork(credentials=credentials, allow_private=allow_private, limits=limits)
+
+    def version(self) -> Version:
+        """Return the version of the server. [OTRPC-015]"""
+        return run(ask_version(self.base_url), self._door, None)
+
+    def call(self, function_call: FunctionCall) -> ToolReturn:
+        """Return what the function gave; see ``OpenToolClient.call``. [OTRPC-016]"""
+        return run(call_function(self.base_url, function_call, self._mended), self._door, None)
+
+    def load(self) -> OpenTool | None:
+        """Return the document of the server, or None where it has none: it can still be called by name. [OTRPC-017]"""
+        return run(load_document(self.base_url), self._door, None)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._door.close()
+
+    def __enter__(self) -> SyncOpenToolClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _base(base_url: str | None, host: str | None, port: int | None) -> str:
+    if base_url is not None:
+        if host is not None or port is not None:
+            raise ValueError("give either a base_url or host and port, not both")
+        return endpoint(absolute(base_url))
+    name = HOST if host is None else host
+    name = f"[{name}]" if ":" in name and not name.startswith("[") else name
+    return endpoint(absolute(f"{name}:{PORT if port is None else port}"))
+
+
+def _signed(base: str, api_key: str | Secret | None) -> Credentials:
+    """Return the key as the header of the origin of ``base``, and of no other. [C-1, A-25]"""
+    if api_key is None:
+        return {}
+    key = api_key.reveal() if isinstance(api_key, Secret) else api_key
+    return {origin(base): (("authorization", Secret(f"Bearer {key}")),)}

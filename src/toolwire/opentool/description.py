@@ -1,0 +1,94 @@
+"""What a tool offers, from a document that stands beside it or that it loads itself."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Json, Problem
+from toolwire.framing import jsontext
+from toolwire.protocols.opentool import document, quirks
+from toolwire.protocols.opentool.objects import OpenTool
+
+_log = logging.getLogger("toolwire")
+
+Given: TypeAlias = OpenTool | Mapping[str, Json] | Path | str
+"""A document: the object, its JSON data, or the path of its file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """A catalog, the wire name of each function whose own is another, and the document they were read from."""
+
+    catalog: Catalog
+    methods: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, Json] | None = None
+
+
+def describe(given: Given | None, *, version: str = "1.0.0", title: str = "Tools") -> Description:
+    """Return what the document ``given`` describes; ``version`` and ``title`` are those of a tool without one.
+
+    Raises:
+        DefinitionError: the document cannot be read, or is none; the sentence says why.
+    """
+    if given is None:
+        return Description(catalog=Catalog(title=title, version=version))
+    data = quirks.mend(_data(given), quirks.DOCUMENT)
+    read = document.read(data)
+    if isinstance(read, Problem):
+        raise DefinitionError(read.message)
+    for note in read.notes:
+        _log.warning("the document %r: %s", read.catalog.title, note)
+    return Description(catalog=read.catalog, methods=read.methods, data=data)
+
+
+def loaded(tool: Any) -> Given | None:
+    """Return what the ``load`` of ``tool`` gives, None where it has none; a coroutine is run to its end.
+
+    Raises:
+        DefinitionError: it fails; the sentence says how.
+    """
+    load = getattr(tool, "load", None)
+    if load is None:
+        return None
+    try:
+        said = load()
+        found: Given | None = _finished(said) if inspect.isawaitable(said) else said
+    except Exception as error:
+        text = f"load() of {type(tool).__name__} failed: {type(error).__name__}: {error}"
+        raise DefinitionError(text.rstrip(".") + ".") from error
+    return found
+
+
+def _finished(said: Awaitable[Any]) -> Any:
+    """Return what ``said`` comes to, in a loop of its own: a tool may be made inside a running one."""
+
+    async def finish() -> Any:
+        return await said
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, finish()).result()
+
+
+def _data(given: Given) -> Json:
+    if isinstance(given, OpenTool):
+        return given.to_json()
+    if isinstance(given, Mapping):
+        return dict(given)
+    if not isinstance(given, str | Path):
+        raise DefinitionError(f"A document is an OpenTool, its JSON data or a path, not {type(given).__name__}.")
+    try:
+        data = jsontext.read(Path(given).read_bytes())
+    except OSError as error:
+        raise DefinitionError(f"The document {given} cannot be read: {error.strerror}.") from error
+    if isinstance(data, Problem):
+        raise DefinitionError(f"The document {given} cannot be read: {data.message}")
+    return data

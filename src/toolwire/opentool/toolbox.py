@@ -1,0 +1,165 @@
+"""A Toolbox made of one object: its ``call`` runs, its document is the catalog.
+
+Rules:
+- What a tool raises reaches the caller only where it says so by one of the three exceptions for tools.
+- A tool without a document is called by any name: that is the one tool ANY, whose arguments are a name and its
+  arguments, so that no caller can make the server remember names. [OTRPC-014, OTRPC-021]
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing
+from typing import Any, Final
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.errors import ToolError
+from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.toolbox import Notify, unheard
+from toolwire.protocols.opentool import result
+from toolwire.server.functions import MAX_ITEMS, failure
+
+from .description import Description
+from .exceptions import (
+    FunctionNotSupportedException,
+    InvalidArgumentsException,
+    OpenToolException,
+    ToolBreakException,
+)
+
+_log = logging.getLogger("toolwire")
+
+ANY: Final = Tool(name="call", output_schema={"type": "object"})
+"""What is called where there is no document. It is in no catalog."""
+
+_SAID: Final[Mapping[type[OpenToolException], Kind]] = {
+    FunctionNotSupportedException: Kind.UNKNOWN_TOOL,
+    InvalidArgumentsException: Kind.INVALID_ARGUMENTS,
+    ToolBreakException: Kind.TOOL_FAILED,
+}
+
+
+class ObjectBox:
+    """Runs the functions of one object with ``call(name, arguments)``, sync (in threads) or async. [OTRPC-020]
+
+    ``begin`` and ``end`` are its ``init`` and ``dispose``; the first call begins what nobody began.
+    """
+
+    def __init__(self, tool: Any, description: Description, *, threads: int = 40) -> None:
+        self._tool = tool
+        self._description = description
+        self._stream: Callable[..., Any] | None = getattr(tool, "stream_call", None)
+        self._threads = threads
+        self._limiter: anyio.CapacityLimiter | None = None
+        self._beginning: anyio.Lock | None = None
+        self._begun = False
+
+    @property
+    def document(self) -> Mapping[str, Json] | None:
+        """The object's own document as it was given; None where it has none."""
+        return self._description.data
+
+    def catalog(self) -> Catalog:
+        """Return what the document offers; nothing where there is none."""
+        return self._description.catalog
+
+    async def begin(self) -> None:
+        """Run the object's ``init`` once."""
+        if self._begun:
+            return
+        if self._beginning is None:
+            self._beginning = anyio.Lock()
+        async with self._beginning:
+            if not self._begun:
+                await self._hook("init")
+                self._begun = True
+
+    async def end(self) -> None:
+        """Run the object's ``dispose`` if it was begun."""
+        if self._begun:
+            self._begun = False
+            await self._hook("dispose")
+
+    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+        """Run ``call`` on the object; what it raises becomes a Problem. Where nobody listens, nothing is streamed."""
+        tool = call.tool
+        name, arguments = self._asked(call)
+        try:
+            await self.begin()
+            if self._stream is not None and tool.streams and notify is not unheard:
+                return await self._streamed(name, arguments, notify)
+            said = await self._called(self._tool.call, name, arguments)
+        except ToolError as error:
+            return failure(error)
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises must not reach the caller
+            return _problem(error, name, call)
+        said = dict(said) if isinstance(said, Mapping) else said
+        return Value(result.read(said, result.shape(tool.output_schema)))
+
+    def _asked(self, call: Call) -> tuple[str, dict[str, Json]]:
+        """Return the function's own name and the arguments it declares. [A-49]"""
+        tool, arguments = call.tool, call.arguments
+        if tool is ANY:
+            return arguments["name"], arguments["arguments"]
+        name = self._description.methods.get(tool.name, tool.name)
+        if tool.input_schema.get("additionalProperties"):
+            return name, dict(arguments)
+        declared = tool.parameters
+        return name, {one: value for one, value in arguments.items() if one in declared}
+
+    async def _called(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        if inspect.iscoroutinefunction(method):
+            return await method(*arguments)
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(self._threads)
+        said = await anyio.to_thread.run_sync(method, *arguments, abandon_on_cancel=True, limiter=self._limiter)
+        return await said if inspect.isawaitable(said) else said
+
+    async def _streamed(self, name: str, arguments: dict[str, Json], notify: Notify) -> Result:
+        assert self._stream is not None
+        pieces = self._stream(name, arguments)
+        if inspect.isawaitable(pieces):
+            pieces = await pieces
+        kept: list[Json] = []
+        async with aclosing(_async(pieces)) as items:
+            async for item in items:
+                if len(kept) == MAX_ITEMS:
+                    return Problem(kind=Kind.TOOL_FAILED, message=f"{name} sent more than {MAX_ITEMS:,} pieces.")
+                progress = item if isinstance(item, Progress) else Progress(item)
+                kept.append(progress.value)
+                await notify(progress)
+        return Value(kept)
+
+    async def _hook(self, name: str) -> None:
+        hook = getattr(self._tool, name, None)
+        if hook is not None:
+            await self._called(hook)
+
+
+async def _async(pieces: AsyncIterator[Any] | Iterator[Any]) -> AsyncIterator[Any]:
+    """Yield what ``pieces`` yields; a plain generator runs in a thread, one step at a time."""
+    if isinstance(pieces, AsyncIterator):
+        async for piece in pieces:
+            yield piece
+        return
+    done = object()
+    while (piece := await anyio.to_thread.run_sync(next, pieces, done)) is not done:
+        yield piece
+
+
+def _problem(error: Exception, name: str, call: Call) -> Problem:
+    kind = _SAID.get(type(error))
+    if kind is not None and isinstance(error, OpenToolException):
+        return Problem(kind=kind, message=error.message)
+    _log.error("function %s failed in call %s", name, call.call_id, exc_info=error)
+    return Problem(
+        kind=Kind.TOOL_FAILED,
+        message=f"{name} failed; the server's log has the details.",
+        developer_message=f"{type(error).__name__}: {error}",
+    )

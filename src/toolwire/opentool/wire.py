@@ -1,0 +1,97 @@
+"""The OpenTool wire of one object: CODEC, but for what an SDK promises the author of a Tool.
+
+- ``/load`` answers the tool's own document, and ``{}`` where it has none. [OTRPC-013, OTRPC-014]
+- ``/call`` answers what ``call`` returned, under the names it gave.
+- Without a document any function may be called. [OTRPC-021]
+- ``/stop`` is there for whoever has the admin key, if there is one. [S-17, A-28]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from hashlib import sha256
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Codec, Reading, Route, Routes, Site
+from toolwire.core.http import JSON, Request, Response
+from toolwire.core.model import Json, Problem
+from toolwire.framing import jsontext
+from toolwire.protocols.opentool import CODEC, document
+from toolwire.server.guard import Keys
+
+from .toolbox import ANY, ObjectBox
+
+_CALL = ("POST", "/opentool/call")
+_STREAM = ("POST", "/opentool/streamCall")
+_AS_IT_IS = {"type": "object"}
+
+
+def codec(box: ObjectBox) -> Codec:
+    """Return the OpenTool codec for ``box``."""
+
+    def routes(catalog: Catalog, site: Site) -> Routes:
+        own = CODEC.routes(catalog, site)
+        if box.document is None:
+            any_name = CODEC.routes(Catalog(tools=(ANY,)), site)
+            return {**own, _CALL: _by_any_name(any_name[_CALL]), _STREAM: _by_any_name(any_name[_STREAM])}
+        plain = tuple(replace(tool, output_schema=_AS_IT_IS) for tool in catalog.tools)
+        called = CODEC.routes(replace(catalog, tools=plain), site)
+        load = _fixed(_own_document(box.document, catalog))
+        return {
+            **own,
+            _CALL: called[_CALL],
+            _STREAM: called[_STREAM],
+            ("GET", "/opentool/load"): Route(lambda _: load),
+        }
+
+    return replace(CODEC, routes=routes)
+
+
+def stoppable(codec: Codec, admin_key: str, stop: Callable[[], None]) -> Codec:
+    """Return ``codec`` with ``/opentool/stop``, which calls ``stop`` for whoever sends ``admin_key``."""
+    admins = Keys((admin_key,))
+
+    def read(request: Request) -> Response:
+        refusal = admins.principal(dict(request.headers))
+        if isinstance(refusal, Problem):
+            return codec.refuse(refusal)
+        stop()
+        return Response(200, JSON, jsontext.write({"status": "stopped"}))
+
+    def routes(catalog: Catalog, site: Site) -> Routes:
+        return {**codec.routes(catalog, site), ("POST", "/opentool/stop"): Route(read, open=True)}
+
+    return replace(codec, routes=routes)
+
+
+def _by_any_name(route: Route) -> Route:
+    """Return a route that takes a call of any function as a call of ANY, which is given its name."""
+
+    def read(request: Request) -> Reading:
+        data = jsontext.read(request.body)
+        return route.read(request if not isinstance(data, dict) else request._replace(body=_of_any(data, request)))
+
+    return Route(read)
+
+
+def _of_any(data: dict[str, Json], request: Request) -> bytes:
+    method, params = data.get("method"), data.get("params")
+    if not isinstance(method, str) or not method:
+        return request.body
+    if params is None or isinstance(params, dict):
+        params = {"name": method, "arguments": params or {}}
+    return jsontext.write({**data, "method": ANY.name, "params": params})
+
+
+def _own_document(own: Mapping[str, Json], catalog: Catalog) -> Json:
+    """Return the document with its schemas written out in place, and all else as it was. [A-01, S-2]"""
+    written = document.write(catalog)
+    rest = {name: value for name, value in own.items() if name != "schemas"}
+    return {**rest, "functions": written.get("functions", [])}
+
+
+def _fixed(data: Json) -> Response:
+    body = jsontext.write(data)
+    etag = f'"{sha256(body).hexdigest()[:32]}"'.encode()
+    return Response(200, (*JSON, (b"etag", etag)), body)

@@ -1,0 +1,73 @@
+"""A stream of ``/streamCall`` heard event by event: progress while it runs, a result when it has ended. [A-28]
+
+Rules:
+- ``done`` ends a call well, ``error`` ends it badly; a stream that ends with neither was cut off.
+- ``start`` says nothing new; every other event is progress, whatever its name. [A-11]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from toolwire.core.http import Response
+from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Value
+from toolwire.framing import jsontext, sse
+
+from . import failure, quirks
+
+MOST_EVENTS = 100_000
+
+
+class Heard:
+    """Hears one call. ``ended`` is how it ended, None as long as the stream has not said."""
+
+    def __init__(self, call: Call) -> None:
+        self._name = call.tool.output_name
+        self._events = sse.Decoder()
+        self._values: list[Json] = []
+        self.ended: Result | None = None
+
+    def hear(self, piece: bytes) -> Iterator[Progress]:
+        """Yield the progress that ``piece`` completes.
+
+        Raises:
+            ValueError: an event is not JSON, or too large, or there are more than 100,000.
+        """
+        for event in self._events.feed(piece):
+            data = jsontext.read(event.data.encode())
+            if isinstance(data, Problem):
+                raise ValueError(f"an event is not JSON ({data.message})")
+            if self.ended is not None:
+                return
+            yield from self._event(event.name, data)
+
+    def result(self, response: Response) -> Result:
+        """Return how the call ended, now that the stream has."""
+        if self.ended is not None:
+            return self.ended
+        text = (
+            f"The stream ended after {len(self._values)} events, before the call was done: what came of it is unknown."
+        )
+        return Problem(kind=Kind.BAD_ANSWER, message=text, details={"status": response.status})
+
+    def _event(self, name: str, data: Json) -> Iterator[Progress]:
+        match name, quirks.mend(data, quirks.ANSWER):
+            case "start", _:
+                return
+            case "done", _:
+                self.ended = Value(self._values)
+            case "error", {"error": dict(error)} | dict(error):
+                self.ended = failure.read(error)
+            case "error", _:
+                self.ended = failure.read({})
+            case _, mended:
+                yield Progress(self._kept(mended), name)
+
+    def _kept(self, data: Json) -> Json:
+        if len(self._values) == MOST_EVENTS:
+            raise ValueError(f"there are more than {MOST_EVENTS:,} events")
+        said = data["result"] if isinstance(data, dict) and "result" in data else data
+        if isinstance(said, dict) and list(said) == [self._name]:
+            said = said[self._name]
+        self._values.append(said)
+        return self._values[-1]

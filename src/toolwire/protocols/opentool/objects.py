@@ -1,0 +1,235 @@
+"""The objects of an OpenTool document, typed, with the names of the specification and its SDKs; read and written.
+
+Rules:
+- What the specification does not know is kept: in ``extra``, and written after what it knows. [A-03]
+- A document without faults comes back from ``read`` and ``write`` with the same members and values; functions,
+  parameters, properties, values and named schemas keep their order. [OT-029]
+- None is a member that the document does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from toolwire.core.model import Json, Kind, Problem
+from toolwire.framing import jsontext, positions
+
+from .mending import mend
+from .relations import lacks_server, members
+from .report import steps
+from .rules import examine
+from .shapes import SHAPES, Form, Member, shape_of
+
+LATEST: Final = "1.1.0"
+
+_Extra: TypeAlias = Mapping[str, Json]
+
+
+class Nothing(Enum):
+    """The type of NOTHING."""
+
+    NOTHING = "nothing"
+
+
+NOTHING: Final = Nothing.NOTHING
+"""What a function returns that says ``"return": null``: nothing. A function that does not say has None. [A-06]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """The format of a value, or with ``reference`` (``#/schemas/NAME``) a schema the document has a name for.
+
+    ``properties`` belong to each object and ``items`` to each array; ``required`` names properties. ``enum`` holds
+    values of the ``type``. [OT-022..027, A-01]
+    """
+
+    type: str | None = None
+    description: str | None = None
+    properties: Mapping[str, Schema] | None = None
+    items: Schema | None = None
+    enum: tuple[Json, ...] | None = None
+    required: tuple[str, ...] | None = None
+    reference: str | None = None
+    extra: _Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Return:
+    """What a function gives back, or one event of its stream. [OT-019..021]"""
+
+    name: str
+    description: str | None = None
+    schema: Schema
+    extra: _Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One thing a function takes. [OT-015..018]"""
+
+    name: str
+    description: str | None = None
+    schema: Schema
+    required: bool
+    extra: _Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """What can be called. ``stream`` is a return for each event, as the 2.0 SDKs have it. [OT-011..014, A-11]"""
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...] = ()
+    return_: Return | Nothing | None = None
+    stream: Mapping[str, Return] | None = None
+    extra: _Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """Where the tool can be called; never where we call it without being told. [OT-009, A-08]"""
+
+    url: str
+    description: str | None = None
+    extra: _Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Info:
+    """What the document is about. ``version`` is the document's own. [OT-006..008]"""
+
+    title: str
+    description: str | None = None
+    version: str
+    extra: _Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTool:
+    """A document. ``opentool`` is the version of the specification; 1.0.0 knows no ``server``. [OT-001..005, A-05]"""
+
+    opentool: str = LATEST
+    info: Info
+    server: Server | None = None
+    functions: tuple[Function, ...]
+    schemas: Mapping[str, Schema] | None = None
+    extra: _Extra = field(default_factory=dict)
+
+
+Object: TypeAlias = OpenTool | Info | Server | Function | Parameter | Return | Schema
+
+_CLASSES: Final[Mapping[str, type[Object]]] = MappingProxyType(
+    {
+        "document": OpenTool,
+        "info": Info,
+        "server": Server,
+        "function": Function,
+        "parameter": Parameter,
+        "return": Return,
+        "schema": Schema,
+        "reference": Schema,
+    }
+)
+_SHAPE_OF: Final = MappingProxyType({made: name for name, made in _CLASSES.items() if name != "reference"})
+_ATTRIBUTES: Final = MappingProxyType({"return": "return_", "$ref": "reference"})
+"""What a member is called in Python, where it cannot be called by its own name."""
+
+
+def read(data: Json) -> OpenTool | Problem:
+    """Return the document that ``data`` is, of any version, or a Problem that names one of its errors. [OT-031]
+
+    What real implementations leave out or set to null is mended first; see ``mending``. What is wrong between objects,
+    like two functions of one name, is no Problem here: the validator finds it. [C-4]
+    """
+    mended = mend(data)
+    errors = [one for one in examine(mended).found if one.is_structural]
+    if errors:
+        where = positions.pointer(steps(errors[0].path))[:200] or "the top"
+        more = f" Errors in all: {len(errors)}." if len(errors) > 1 else ""
+        text = f"This is no correct OpenTool document, at {where}: {errors[0].message}{more}"
+        return Problem(kind=Kind.BAD_ANSWER, message=text)
+    document: OpenTool = _read("document", mended)
+    return document
+
+
+def read_text(text: str | bytes) -> OpenTool | Problem:
+    """Return the document in a JSON text, or a Problem: it is no JSON, or no document. [OT-029]"""
+    data = jsontext.read(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+    return data if isinstance(data, Problem) else read(data)
+
+
+def write(document: OpenTool, version: str | None = None) -> dict[str, Json]:
+    """Return ``document`` as data, of another version of the specification if one is given. [OT-031]
+
+    What is written has ``properties`` on each object and ``items`` on each array, whatever the objects say. [A-04]
+
+    Raises:
+        ValueError: the version knows no ``server`` and the document has one. It is never dropped unasked. [OT-003]
+    """
+    if version is not None:
+        document = replace(document, opentool=version)
+    if document.server is not None and lacks_server(document.opentool):
+        raise ValueError(f"version {document.opentool} knows no server: take it out with replace(..., server=None)")
+    return _write(document)
+
+
+def write_text(document: OpenTool, version: str | None = None) -> bytes:
+    """Return ``document`` as compact JSON in UTF-8. Raises what ``write`` raises. [OT-029]"""
+    return jsontext.write(write(document, version))
+
+
+def _read(name: str, data: Mapping[str, Json]) -> Any:
+    shape = shape_of(name, data)
+    known = {member.name: member for member in members(shape, data)}
+    said = {
+        _ATTRIBUTES.get(name, name): _read_member(member, data[name]) for name, member in known.items() if name in data
+    }
+    extra = {name: value for name, value in data.items() if name not in known}
+    return _CLASSES[shape](**said, extra=extra)
+
+
+def _read_member(member: Member, value: Json) -> Any:
+    match member.form:
+        case Form.ONE | Form.ONE_OR_NULL:
+            return NOTHING if value is None else _read(member.shape, value)
+        case Form.LIST:
+            return tuple(_read(member.shape, item) for item in value)
+        case Form.MAP:
+            return {name: _read(member.shape, item) for name, item in value.items()}
+        case Form.VALUES | Form.NAMES:
+            return tuple(value)
+        case _:
+            return value
+
+
+def _write(one: Object) -> dict[str, Json]:
+    shape = "reference" if isinstance(one, Schema) and one.reference is not None else _SHAPE_OF[type(one)]
+    data: dict[str, Json] = {}
+    for member in SHAPES[shape].values():
+        value = getattr(one, _ATTRIBUTES.get(member.name, member.name))
+        if value is not None:
+            data[member.name] = _write_member(member, value)
+    if data.get("type") == "object":
+        data.setdefault("properties", {})
+    elif data.get("type") == "array":
+        data.setdefault("items", {"type": "object", "properties": {}})
+    return data | {name: value for name, value in one.extra.items() if name not in data}
+
+
+def _write_member(member: Member, value: Any) -> Json:
+    match member.form:
+        case Form.ONE | Form.ONE_OR_NULL:
+            return None if value is NOTHING else _write(value)
+        case Form.LIST:
+            return [_write(item) for item in value]
+        case Form.MAP:
+            return {name: _write(item) for name, item in value.items()}
+        case Form.VALUES | Form.NAMES:
+            return list(value)
+        case _:
+            return value

@@ -1,0 +1,128 @@
+"""The rules of an OpenTool document that a table of members cannot say: what a text may hold, what goes together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from toolwire.core.catalog import NAME
+from toolwire.core.model import Json
+from toolwire.framing import jsontext
+
+from .narrow import TYPES, listing
+from .report import Path, Report, quoted
+from .shapes import SHAPES, Member
+
+_Rule: TypeAlias = Callable[[Mapping[str, Json], Path, Report], None]
+
+_KNOWN_MAJOR: Final = re.compile(r"1(\..*)?", re.DOTALL)
+_NO_SERVER: Final = re.compile(r"1\.0(\..*)?", re.DOTALL)
+
+
+def examine(shape: str, data: Mapping[str, Json], path: Path, report: Report) -> None:
+    """Note what is wrong between the members of one object of ``shape``."""
+    rule = _RULES.get(shape)
+    if rule is not None:
+        rule(data, path, report)
+
+
+def members(shape: str, data: Mapping[str, Json]) -> Collection[Member]:
+    """Return the members that an object of ``shape`` has; ``server`` is not one in 1.0.0. [OT-003]"""
+    whole = SHAPES[shape].values()
+    if shape == "document" and lacks_server(data.get("opentool")):
+        return [member for member in whole if member.name != "server"]
+    return whole
+
+
+def lacks_server(version: Json) -> bool:
+    """Return whether this version of the specification knows no ``server``. [OT-003]"""
+    return isinstance(version, str) and _NO_SERVER.fullmatch(version) is not None
+
+
+def _document(data: Mapping[str, Json], path: Path, report: Report) -> None:
+    version = data.get("opentool")
+    if isinstance(version, str) and _KNOWN_MAJOR.fullmatch(version) is None:
+        text = f"{quoted(version)} is no version of the specification that is known: 1.1.0 or 1.0.0 are."
+        report.warning((path, "opentool"), "A-05", text)
+    if "server" in data and lacks_server(version):
+        text = f'Version {version} of the specification knows no "server": let "opentool" be "1.1.0".'
+        report.warning((path, "server"), "OT-003", text)
+    _unique("functions", data, path, report)
+
+
+def _function(data: Mapping[str, Json], path: Path, report: Report) -> None:
+    name = data.get("name")
+    if isinstance(name, str) and NAME.fullmatch(name) is None:
+        text = f"{quoted(name)} is no name of a function: it must be 1 to 64 of a-z A-Z 0-9 - _."
+        report.error((path, "name"), "OT-011", text)
+    if data.get("description") == "":
+        text = "The description is empty: say what the function does, for people and models to choose it by."
+        report.warning((path, "description"), "OT-012", text)
+    _unique("parameters", data, path, report)
+
+
+def _parameter(data: Mapping[str, Json], path: Path, report: Report) -> None:
+    if data.get("name") == "":
+        report.error((path, "name"), "OT-015", "The name is empty; it must be a string that is not empty.")
+
+
+def _schema(data: Mapping[str, Json], path: Path, report: Report) -> None:
+    type_ = data.get("type")
+    if isinstance(type_, str) and type_ not in TYPES:
+        text = f"{quoted(type_)} is no type: it must be one of boolean, integer, number, string, array, object."
+        report.error((path, "type"), "OT-022", text)
+    elif type_ == "object" and "properties" not in data:
+        report.error(path, "OT-024", '"properties" is missing: an object has them, if only as {}.')
+    elif type_ == "array" and "items" not in data:
+        report.error(path, "OT-025", '"items" is missing: an array needs the schema of what it holds.')
+    _values(data, path, report)
+    properties = data.get("properties")
+    for place, name in enumerate(listing(data, "required")):
+        if isinstance(name, str) and isinstance(properties, dict) and name not in properties:
+            text = f"{quoted(name)} is required and not among the properties."
+            report.warning(((path, "required"), place), "OT-027", text)
+
+
+def _values(data: Mapping[str, Json], path: Path, report: Report) -> None:
+    type_ = data.get("type")
+    if data.get("enum") == []:
+        report.warning((path, "enum"), "OT-026", "The list of values is empty: nothing fits.")
+    for place, value in enumerate(listing(data, "enum")):
+        if isinstance(type_, str) and type_ in TYPES and not _is_of(value, type_):
+            text = f'This is {jsontext.kind_of(value)}; the type says "{type_}".'
+            report.error(((path, "enum"), place), "A-02", text)
+
+
+def _is_of(value: Json, type_: str) -> bool:
+    match value:
+        case bool():
+            return type_ == "boolean"
+        case int():
+            return type_ in ("integer", "number")
+        case float():
+            return type_ == "number" or (type_ == "integer" and value.is_integer())
+        case str():
+            return type_ == "string"
+        case list():
+            return type_ == "array"
+        case _:
+            return type_ == "object" and value is not None
+
+
+def _unique(list_name: str, data: Mapping[str, Json], path: Path, report: Report) -> None:
+    """Note each item of a list whose name an earlier one has. [A-07]"""
+    seen: set[str] = set()
+    for place, item in enumerate(listing(data, list_name)):
+        name = item.get("name") if isinstance(item, dict) else None
+        if isinstance(name, str) and name in seen:
+            text = f"The name {quoted(name)} is there already: each of the {list_name} needs its own."
+            report.clash((((path, list_name), place), "name"), "A-07", text)
+        elif isinstance(name, str):
+            seen.add(name)
+
+
+_RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
+    {"document": _document, "function": _function, "parameter": _parameter, "schema": _schema}
+)

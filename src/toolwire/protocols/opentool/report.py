@@ -1,0 +1,83 @@
+"""What a look at an OpenTool document finds: faults and references, and the way to each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from toolwire.framing.positions import Step
+
+Path: TypeAlias = "tuple[Path, Step] | None"
+"""The way to a value: the way to what holds it, and one step more. Linked, so that going down copies nothing."""
+
+Severity: TypeAlias = Literal["error", "warning"]
+
+MAX_FOUND: Final = 1_000
+
+
+class Found(NamedTuple):
+    """One fault: where, how bad, which rule, and what is wrong and expected.
+
+    A structural one can be seen by looking at one object alone, and so by a JSON Schema.
+    """
+
+    path: Path
+    severity: Severity
+    rule: str
+    message: str
+    is_structural: bool
+
+
+class Reference(NamedTuple):
+    """A ``$ref`` to the named schema ``target``, and the named schema it is part of, if any.
+
+    ``is_whole`` says that this named schema is nothing but the reference.
+    """
+
+    path: Path
+    target: str
+    owner: str | None
+    is_whole: bool
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found so far. Faults after the first 1,000 are dropped."""
+
+    found: list[Found] = field(default_factory=list)
+    references: list[Reference] = field(default_factory=list)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more faults would be dropped."""
+        return len(self.found) >= MAX_FOUND
+
+    def error(self, path: Path, rule: str, message: str) -> None:
+        """Add what an object must not be."""
+        self._add(Found(path, "error", rule, message, is_structural=True))
+
+    def clash(self, path: Path, rule: str, message: str) -> None:
+        """Add what must not be, given what stands elsewhere in the document."""
+        self._add(Found(path, "error", rule, message, is_structural=False))
+
+    def warning(self, path: Path, rule: str, message: str) -> None:
+        """Add what a document may have and better had not."""
+        self._add(Found(path, "warning", rule, message, is_structural=False))
+
+    def _add(self, found: Found) -> None:
+        if not self.is_full:
+            self.found.append(found)
+
+
+def steps(path: Path) -> list[Step]:
+    """Return the steps of ``path``, from the whole document on."""
+    taken: list[Step] = []
+    while path is not None:
+        path, step = path
+        taken.append(step)
+    return taken[::-1]
+
+
+def quoted(text: str) -> str:
+    """Return ``text`` in quotes for a sentence, cut where it is long."""
+    return repr(text if len(text) <= 60 else text[:60] + "...")

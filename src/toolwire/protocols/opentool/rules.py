@@ -1,0 +1,90 @@
+"""What is wrong with an OpenTool document, as data: one walk along the tables of its shapes.
+
+Rules:
+- A walk is a list of work, not recursion, and looks at each value once: no document makes it deep or long.
+- Whatever one object can break is also in the published JSON Schema: both refuse the same documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from toolwire.core.model import Json
+from toolwire.framing import jsontext
+from toolwire.framing.positions import Step
+
+from . import relations
+from .references import faults, read
+from .report import Path, Report
+from .shapes import Form, Member, shape_of
+
+_MAX_DEPTH: Final = jsontext.MAX_DEPTH
+
+
+class _Task(NamedTuple):
+    """An object to look at; ``owner`` is the named schema that it is, or is part of."""
+
+    shape: str
+    data: Mapping[str, Json]
+    path: Path
+    depth: int
+    owner: str | None = None
+
+
+def examine(data: Json) -> Report:
+    """Return all that is wrong with ``data`` as an OpenTool document, up to 1,000 faults. [OT-001..027]"""
+    report = Report()
+    if not isinstance(data, dict):
+        report.error(None, "OT-001", f"This is {jsontext.kind_of(data)}; an OpenTool document is an object.")
+        return report
+    tasks = [_Task("document", data, None, 1)]
+    while tasks and not report.is_full:
+        tasks += _look(tasks.pop(), report)
+    faults(report, jsontext.member(data, "schemas"))
+    return report
+
+
+def _look(task: _Task, report: Report) -> Iterator[_Task]:
+    """Note what is wrong with one object; yield the objects in it."""
+    if task.depth > _MAX_DEPTH:
+        report.error(task.path, "D-16", f"This is nested deeper than {_MAX_DEPTH} levels.")
+        return
+    shape = shape_of(task.shape, task.data)
+    relations.examine(shape, task.data, task.path, report)
+    for member in relations.members(shape, task.data):
+        if member.name in task.data:
+            yield from _look_at(member, task, report)
+        elif member.is_needed:
+            report.error(task.path, member.rule, f'"{member.name}" is missing: it must be {member.what}.')
+    if shape == "reference" and isinstance(task.data["$ref"], str):
+        read(task.data["$ref"], (task.path, "$ref"), task.owner, report)
+
+
+def _look_at(member: Member, task: _Task, report: Report) -> Iterator[_Task]:
+    value = task.data[member.name]
+    path: Path = (task.path, member.name)
+    match member.form, value:
+        case (Form.TEXT, str()) | (Form.FLAG, bool()) | (Form.VALUES, list()) | (Form.ONE_OR_NULL, None):
+            return
+        case ((Form.ONE | Form.ONE_OR_NULL), dict()):
+            yield _Task(member.shape, value, path, task.depth + 1, task.owner)
+        case ((Form.LIST | Form.NAMES), list()):
+            yield from _look_into(member, enumerate(value), path, task, report)
+        case Form.MAP, dict():
+            yield from _look_into(member, value.items(), path, task, report)
+        case _:
+            report.error(path, member.rule, f'"{member.name}" is {jsontext.kind_of(value)}; it must be {member.what}.')
+
+
+def _look_into(
+    member: Member, parts: Iterable[tuple[Step, Json]], path: Path, task: _Task, report: Report
+) -> Iterator[_Task]:
+    due = str if member.form is Form.NAMES else dict
+    for step, value in parts:
+        if not isinstance(value, due):
+            text = f'This is {jsontext.kind_of(value)}; "{member.name}" must be {member.what}.'
+            report.error((path, step), member.rule, text)
+        elif isinstance(value, dict):
+            owner = str(step) if member.name == "schemas" else task.owner
+            yield _Task(member.shape, value, (path, step), task.depth + 2, owner)

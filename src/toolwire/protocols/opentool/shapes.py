@@ -1,0 +1,109 @@
+"""The objects of an OpenTool document as tables: their members, what each must be, and which rule says so.
+
+Rules:
+- The validator, the reader of objects and the mending of foreign documents all walk these tables. A rule of the
+  specification about one member is one row here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
+
+from toolwire.core.model import Json
+
+
+class Form(Enum):
+    """What a member's value must be."""
+
+    TEXT = "a string"
+    FLAG = "a boolean"
+    ONE = "an object"
+    ONE_OR_NULL = "an object or null"
+    LIST = "an array of objects"
+    MAP = "an object with objects in it"
+    VALUES = "an array"
+    NAMES = "an array of strings"
+
+
+class Member(NamedTuple):
+    """One member. ``shape`` is that of the objects in it; ``mended`` stands in where a foreign document lacks it."""
+
+    name: str
+    rule: str
+    form: Form
+    what: str
+    shape: str = ""
+    is_needed: bool = False
+    mended: Json = None
+
+
+Shape: TypeAlias = Mapping[str, Member]
+
+NULL_NAMES: Final = frozenset({"return"})
+"""The members whose null says something: no return value. [A-06]"""
+
+
+def _shape(*members: Member) -> Shape:
+    return MappingProxyType({member.name: member for member in members})
+
+
+SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
+    {
+        "document": _shape(
+            Member("opentool", "OT-001", Form.TEXT, 'the version of the specification, like "1.1.0"', is_needed=True),
+            Member("info", "OT-002", Form.ONE, 'an object with "title" and "version"', "info", is_needed=True),
+            Member("server", "OT-003", Form.ONE, 'an object with "url"', "server"),
+            Member("functions", "OT-004", Form.LIST, "an array of functions", "function", is_needed=True),
+            Member("schemas", "OT-005", Form.MAP, "an object with a schema under each name", "schema"),
+        ),
+        "info": _shape(
+            Member("title", "OT-006", Form.TEXT, "the title of the document, a string", is_needed=True),
+            Member("description", "OT-007", Form.TEXT, "a string"),
+            Member("version", "OT-008", Form.TEXT, "the document's own version, a string", is_needed=True),
+        ),
+        "server": _shape(
+            Member("url", "OT-009", Form.TEXT, "the URL of the server, a string", is_needed=True),
+            Member("description", "OT-010", Form.TEXT, "a string"),
+        ),
+        "function": _shape(
+            Member("name", "OT-011", Form.TEXT, "1 to 64 of a-z A-Z 0-9 - _", is_needed=True),
+            Member("description", "OT-012", Form.TEXT, "what it does, a string", is_needed=True, mended=""),
+            Member("parameters", "OT-013", Form.LIST, "an array of parameters", "parameter", is_needed=True, mended=[]),
+            Member("return", "OT-014", Form.ONE_OR_NULL, "an object, or null for no return value", "return"),
+            Member("stream", "A-11", Form.MAP, "an object with a return under each event", "return"),
+        ),
+        "parameter": _shape(
+            Member("name", "OT-015", Form.TEXT, "a string that is not empty", is_needed=True),
+            Member("description", "OT-016", Form.TEXT, "a string"),
+            Member("schema", "OT-017", Form.ONE, "a schema", "schema", is_needed=True),
+            Member("required", "OT-018", Form.FLAG, "true or false", is_needed=True, mended=False),
+        ),
+        "return": _shape(
+            Member("name", "OT-019", Form.TEXT, "a string", is_needed=True),
+            Member("description", "OT-020", Form.TEXT, "a string"),
+            Member("schema", "OT-021", Form.ONE, "a schema", "schema", is_needed=True),
+        ),
+        "schema": _shape(
+            Member(
+                "type", "OT-022", Form.TEXT, "one of boolean, integer, number, string, array, object", is_needed=True
+            ),
+            Member("description", "OT-023", Form.TEXT, "a string"),
+            Member("properties", "OT-024", Form.MAP, "an object with a schema under each name", "schema"),
+            Member("items", "OT-025", Form.ONE, "a schema", "schema"),
+            Member("enum", "OT-026", Form.VALUES, "an array of the values there are"),
+            Member("required", "OT-027", Form.NAMES, "an array of names, each a string"),
+        ),
+        "reference": _shape(
+            Member("$ref", "A-01", Form.TEXT, '"#/schemas/NAME"', is_needed=True),
+            Member("description", "OT-023", Form.TEXT, "a string"),
+        ),
+    }
+)
+
+
+def shape_of(name: str, data: Mapping[str, Json]) -> str:
+    """Return the name of the shape of ``data`` where one called ``name`` is due: a schema may be a reference. [A-01]"""
+    return "reference" if name == "schema" and "$ref" in data else name

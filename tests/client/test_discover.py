@@ -1,0 +1,118 @@
+"""From a pasted text to what a server speaks."""
+
+from typing import Any
+
+import pytest
+
+from toolwire.client.discover import Discovery, absolute, candidates, discover, origin
+from toolwire.client.drive import run
+from toolwire.core.http import Response
+from toolwire.core.model import Kind, Problem
+from toolwire.protocols import BUILTIN
+from toolwire.server import asgi
+from toolwire.testing.conformance import kit
+from toolwire.testing.wire import HERE, CannedDoor, SyncAppDoor
+
+
+def look(door: Any, url: str = HERE, **options: Any) -> Discovery:
+    return run(discover(url, **options), door, None)
+
+
+@pytest.mark.requirement("XL-006")
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("recipes.app", "https://recipes.app"),
+        (" recipes.app/tools \n", "https://recipes.app/tools"),
+        ("recipes.app:8443", "https://recipes.app:8443"),
+        ("localhost", "http://localhost"),
+        ("LocalHost:9627", "http://LocalHost:9627"),
+        ("127.0.0.1:9627/mcp", "http://127.0.0.1:9627/mcp"),
+        ("[::1]:9627", "http://[::1]:9627"),
+        ("localhost.evil.example", "https://localhost.evil.example"),
+        ("127.0.0.1.evil.example", "https://127.0.0.1.evil.example"),
+        ("http://recipes.app", "http://recipes.app"),
+        ("ftp://recipes.app", "ftp://recipes.app"),
+        ("", "https://"),
+    ],
+)
+def test_a_text_without_a_scheme_means_https_and_http_on_this_machine(text: str, url: str) -> None:
+    assert absolute(text) == url
+
+
+@pytest.mark.parametrize(
+    ("url", "site"),
+    [
+        ("https://a.example/x?y#z", "https://a.example"),
+        ("https://user:secret@a.example:8443/x", "https://a.example:8443"),
+        ("http://[::1]:9627/", "http://[::1]:9627"),
+    ],
+)
+def test_a_site_is_shown_by_scheme_host_and_port(url: str, site: str) -> None:
+    assert origin(url) == site
+
+
+@pytest.mark.requirement("XL-001", "XL-005")
+def test_the_first_protocol_that_is_found_wins_and_the_rest_is_not_asked() -> None:
+    door = SyncAppDoor(asgi(kit()))
+    found = look(door)
+    door.close()
+    assert found.peer is not None
+    assert found.peer.protocol == BUILTIN[0].name
+    assert found.others == ()
+    assert found.probes[0].url == f"{HERE}/.well-known/llm.json"
+    assert found.probes[-1].accepted
+
+
+def test_a_survey_goes_on_to_the_other_protocols() -> None:
+    door = SyncAppDoor(asgi(kit()))
+    found = look(door, survey=True)
+    door.close()
+    assert found.peer is not None
+    assert [found.peer.protocol, *(peer.protocol for peer in found.others)] == [codec.name for codec in BUILTIN]
+
+
+@pytest.mark.parametrize("name", [codec.name for codec in BUILTIN])
+def test_one_protocol_can_be_asked_for(name: str) -> None:
+    door = SyncAppDoor(asgi(kit()))
+    found = look(door, protocol=name)
+    door.close()
+    assert found.peer is not None
+    assert found.peer.protocol == name
+    assert {probe.protocol for probe in found.probes} == {name}
+
+
+@pytest.mark.requirement("XL-005", "C-8", "XL-014")
+def test_every_look_is_recorded_and_no_url_is_fetched_twice() -> None:
+    door = CannedDoor(lambda _: Response(404))
+    found = look(door)
+    assert found.peer is None
+    assert {probe.protocol for probe in found.probes} == {codec.name for codec in BUILTIN}
+    gets = [request.url for request in door.sent if request.method == "GET"]
+    assert len(gets) == len(set(gets))
+    first_post = next((at for at, request in enumerate(door.sent) if request.method != "GET"), len(door.sent))
+    assert all(request.method != "GET" for request in door.sent[first_post:])
+    assert not any(name in (b"authorization", b"cookie") for request in door.sent for name, _ in request.headers)
+
+
+@pytest.mark.requirement("XL-005")
+@pytest.mark.parametrize("answer", [Response(500), Problem(kind=Kind.UNREACHABLE, message="No.")])
+def test_a_server_that_fails_does_not_stop_the_looking(answer: Response | Problem) -> None:
+    found = look(CannedDoor(lambda _: answer))
+    assert {probe.protocol for probe in found.probes} == {codec.name for codec in BUILTIN}
+    assert not any(probe.accepted for probe in found.probes)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "https://", "https://[", "http://[::1", "https://a b/", "\x00", "https://" + "x" * 40_000]
+)
+def test_no_url_is_an_exception(url: str) -> None:
+    refused = Problem(kind=Kind.MALFORMED, message="This is no URL.")
+    found = look(CannedDoor(lambda _: refused), url)
+    assert found.peer is None
+
+
+def test_there_is_no_other_protocol() -> None:
+    assert candidates(None) == BUILTIN
+    with pytest.raises(ValueError, match="'gopher' is no protocol; there is openapi, opentool, otc, mcp"):
+        candidates("gopher")

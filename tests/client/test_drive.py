@@ -1,0 +1,192 @@
+"""The two drivers do the same with the same conversation."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolwire.client.drive import UNASKED, Hear, SyncHear, arun, run
+from toolwire.core.check import Answer, Question
+from toolwire.core.codec import Flow, Listen, ask, fetch
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Approval, Call, Kind, Problem, Progress, Tool
+
+QUESTION = Question(Call(Tool(name="x"), {}), "https://a.example", "POST https://a.example/x", Approval.PER_CALL)
+GONE = Problem(kind=Kind.UNREACHABLE, message="Nobody is there.")
+
+Drive = Callable[..., Any]
+
+
+class Here:
+    """A door, both kinds in one record of what was sent."""
+
+    def __init__(self, answer: Response | Problem = GONE) -> None:
+        self.answer = answer
+        self.sent: list[Request] = []
+        self.pieces: list[bytes] = []
+
+
+class Door:
+    def __init__(self, here: Here) -> None:
+        self._here = here
+
+    async def send(self, request: Request) -> Response | Problem:
+        self._here.sent.append(request)
+        return self._here.answer
+
+    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
+        self._here.sent.append(request)
+        for piece in self._here.pieces:
+            problem = await hear(piece)
+            if problem is not None:
+                return problem
+        return self._here.answer
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
+class SyncDoor:
+    def __init__(self, here: Here) -> None:
+        self._here = here
+
+    def send(self, request: Request) -> Response | Problem:
+        self._here.sent.append(request)
+        return self._here.answer
+
+    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
+        self._here.sent.append(request)
+        for piece in self._here.pieces:
+            problem = hear(piece)
+            if problem is not None:
+                return problem
+        return self._here.answer
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture(params=["async", "sync"])
+def drive(request: pytest.FixtureRequest) -> Drive:
+    def blocking(flow: Flow[Any], here: Here, approve: Any = None, heard: list[Progress] | None = None) -> Any:
+        return run(flow, SyncDoor(here), approve, None if heard is None else heard.append)
+
+    def asynchronous(flow: Flow[Any], here: Here, approve: Any = None, heard: list[Progress] | None = None) -> Any:
+        async def notify(progress: Progress) -> None:
+            if heard is not None:
+                heard.append(progress)
+
+        return asyncio.run(arun(flow, Door(here), approve, notify))
+
+    return blocking if request.param == "sync" else asynchronous
+
+
+def asked() -> Flow[Answer]:
+    return (yield from ask(QUESTION))
+
+
+def test_requests_go_through_the_door_and_the_value_comes_back(drive: Drive) -> None:
+    here = Here(Response(204))
+    requests = [Request("GET", f"https://a.example/{number}") for number in range(3)]
+
+    def flow() -> Flow[list[Any]]:
+        answers = []
+        for request in requests:
+            answers.append((yield from fetch(request)))  # noqa: PERF401 - a yield cannot stand in a comprehension
+        return answers
+
+    assert drive(flow(), here) == [Response(204)] * 3
+    assert here.sent == requests
+
+
+def test_a_server_that_is_not_reached_is_a_value(drive: Drive) -> None:
+    assert drive(fetch(Request("GET", "https://a.example")), Here()) is GONE
+
+
+def listening() -> Flow[Any]:
+    def hear(piece: bytes) -> list[Progress]:
+        if not piece:
+            raise ValueError("an empty piece")
+        return [Progress(piece.decode())] * 2
+
+    return (yield Listen(Request("POST", "https://a.example/x"), hear))
+
+
+def test_what_a_stream_says_is_progress_in_order(drive: Drive) -> None:
+    here, heard = Here(Response(200)), list[Progress]()
+    here.pieces = [b"one", b"two"]
+    assert drive(listening(), here, None, heard) == Response(200)
+    assert [progress.value for progress in heard] == ["one", "one", "two", "two"]
+    assert drive(listening(), here) == Response(200)
+
+
+def test_a_stream_that_cannot_be_read_ends_the_exchange(drive: Drive) -> None:
+    here, heard = Here(Response(200)), list[Progress]()
+    here.pieces = [b"one", b"", b"two"]
+    problem = drive(listening(), here, None, heard)
+    assert problem.kind is Kind.BAD_ANSWER
+    assert "cannot be read: an empty piece." in problem.message
+    assert len(heard) == 2
+
+
+@pytest.mark.requirement("XL-053")
+def test_without_a_way_to_ask_the_answer_is_no(drive: Drive) -> None:
+    answer = drive(asked(), Here())
+    assert answer is UNASKED
+    assert answer.allowed is False
+
+
+@pytest.mark.parametrize(
+    ("said", "allowed"),
+    [(True, True), (False, False), (None, False), (1, False), ("yes", False), ([True], False)],
+)
+def test_only_true_itself_is_a_yes(drive: Drive, said: Any, allowed: bool) -> None:
+    assert drive(asked(), Here(), lambda _: said) == Answer(allowed=allowed)
+
+
+def test_an_answer_is_passed_on_as_it_is(drive: Drive) -> None:
+    answer = Answer(allowed=False, reason="too dear")
+    heard: list[Question] = []
+
+    def approve(question: Question) -> Answer:
+        heard.append(question)
+        return answer
+
+    assert drive(asked(), Here(), approve) is answer
+    assert heard == [QUESTION]
+
+
+def test_an_asynchronous_person_can_be_asked_asynchronously_only() -> None:
+    async def approve(question: Question) -> bool:
+        return True
+
+    assert asyncio.run(arun(asked(), Door(Here()), approve)) == Answer(allowed=True)
+    with pytest.raises(TypeError, match="plain function"):
+        run(asked(), SyncDoor(Here()), approve)
+
+
+def test_an_awaitable_that_is_no_coroutine_is_no_answer_to_a_blocking_connection() -> None:
+    class Later:
+        def __await__(self) -> Any:
+            yield
+
+    with pytest.raises(TypeError, match="plain function"):
+        run(asked(), SyncDoor(Here()), lambda _: Later())  # type: ignore[arg-type, return-value]  # that is the point
+
+
+def test_a_conversation_is_closed_when_the_person_or_the_door_raises(drive: Drive) -> None:
+    ended: list[str] = []
+
+    def flow() -> Flow[Answer]:
+        try:
+            return (yield from ask(QUESTION))
+        finally:
+            ended.append("closed")
+
+    def approve(question: Question) -> bool:
+        raise LookupError("nobody home")
+
+    with pytest.raises(LookupError, match="nobody home"):
+        drive(flow(), Here(), approve)
+    assert ended == ["closed"]

@@ -1,0 +1,282 @@
+"""A server somebody else runs: connect, look at its tools, call them with consent."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from toolwire import (
+    Answer,
+    App,
+    Approval,
+    ConnectError,
+    Kind,
+    Preferences,
+    Problem,
+    Question,
+    Secret,
+    Toolkit,
+    Value,
+    asgi,
+    connect,
+    connect_sync,
+)
+from toolwire.client.discover import Discovery
+from toolwire.client.remote import Options, nothing_found, open_connection
+from toolwire.core.check import Known
+from toolwire.core.codec import Probe
+from toolwire.core.model import Call, Json, Result
+from toolwire.protocols import BUILTIN
+from toolwire.testing.loopback import background
+
+KEY = "correct horse battery staple"
+Visit = Callable[..., Result]
+
+
+class Served:
+    """An application that counts its calls and the keys that it was shown."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.posts = 0
+        self.keys: list[tuple[str, bool]] = []
+
+    @property
+    def running(self) -> int:
+        return self._app.running
+
+    def drain(self) -> None:
+        self._app.drain()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            self.posts += scope["method"] == "POST"
+            self.keys.append((scope["path"], b"authorization" in dict(scope["headers"])))
+        await self._app(scope, receive, send)
+
+
+def desk() -> Toolkit:
+    tools = Toolkit("Desk")
+
+    @tools.tool(approval="auto")
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    @tools.tool(approval="per-call", blanket_allowed=True)
+    async def note(text: str) -> str:
+        """Write something down."""
+        return text
+
+    @tools.tool(approval="per-call", destructive=True, blanket_allowed=True)
+    async def burn(text: str) -> str:
+        """Destroy something."""
+        return text
+
+    return tools
+
+
+@pytest.fixture(scope="module")
+def app() -> Served:
+    return Served(asgi(desk()))
+
+
+@pytest.fixture(scope="module")
+def url(app: Served) -> Iterator[str]:
+    with background(app) as base:
+        yield base
+
+
+@pytest.fixture(scope="module")
+def locked() -> Served:
+    return Served(asgi(desk(), api_keys=[KEY]))
+
+
+@pytest.fixture(scope="module")
+def locked_url(locked: Served) -> Iterator[str]:
+    with background(locked) as base:
+        yield base
+
+
+@pytest.fixture(params=["async", "sync"])
+def visit(request: pytest.FixtureRequest) -> Visit:
+    """Connect, make the calls in order, and return the last result."""
+
+    def blocking(url: str, *calls: tuple[str, Mapping[str, Json] | None], **options: Any) -> Any:
+        with connect_sync(url, **options) as remote:
+            assert remote.catalog().tools == remote.tools
+            assert remote.protocol in [codec.name for codec in BUILTIN]
+            assert remote.probes[-1].accepted
+            results = [remote.call(*call) for call in calls]
+        return results[-1]
+
+    async def visited(url: str, *calls: tuple[str, Mapping[str, Json] | None], **options: Any) -> Any:
+        async with connect(url, **options) as remote:
+            assert remote.catalog().tools == remote.tools
+            assert remote.protocol in [codec.name for codec in BUILTIN]
+            assert remote.probes[-1].accepted
+            results = [await remote.call(*call) for call in calls]
+        return results[-1]
+
+    def asynchronous(url: str, *calls: tuple[str, Mapping[str, Json] | None], **options: Any) -> Any:
+        return asyncio.run(visited(url, *calls, **options))
+
+    return blocking if request.param == "sync" else asynchronous
+
+
+@pytest.mark.requirement("XL-089")
+@pytest.mark.parametrize("protocol", [None, *(codec.name for codec in BUILTIN)])
+def test_one_url_gives_tools_that_can_be_called(visit: Visit, url: str, protocol: str | None) -> None:
+    assert visit(url, ("add", {"a": 1, "b": 2}), protocol=protocol) == Value(3)
+
+
+def test_a_tool_is_called_by_its_name_or_its_id(visit: Visit, url: str) -> None:
+    names = ("Desk.add", "Desk.add@1.0.0", "add@1") if visit(url, ("add", {"a": 0, "b": 0})) == Value(0) else ()
+    for name in names:
+        found = visit(url, (name, {"a": 1, "b": 2}), protocol="otc")
+        assert found == Value(3)
+
+
+@pytest.mark.requirement("XL-043", "XL-053")
+def test_without_a_way_to_ask_nothing_is_sent(visit: Visit, url: str, app: Served) -> None:
+    before = app.posts
+    problem = visit(url, ("note", {"text": "x"}))
+    assert isinstance(problem, Problem)
+    assert (problem.kind, problem.details["denied"]) == (Kind.DENIED, True)
+    assert "there is no way to ask" in problem.message
+    assert app.posts == before
+
+
+@pytest.mark.requirement("XL-052", "XL-043")
+def test_a_no_is_a_result_with_the_persons_reason(visit: Visit, url: str, app: Served) -> None:
+    before = app.posts
+    problem = visit(url, ("note", {"text": "x"}), approve=lambda _: Answer(allowed=False, reason="not today"))
+    assert isinstance(problem, Problem)
+    assert problem.message == "note was not called: not today."
+    assert problem.details == {"denied": True, "reason": "not today"}
+    plain = visit(url, ("note", {"text": "x"}), approve=lambda _: False)
+    assert isinstance(plain, Problem)
+    assert plain.details == {"denied": True}
+    assert app.posts == before
+
+
+def test_a_yes_is_asked_for_each_call(visit: Visit, url: str) -> None:
+    asked: list[Question] = []
+
+    def approve(question: Question) -> bool:
+        asked.append(question)
+        return True
+
+    assert visit(url, ("note", {"text": "a"}), ("note", {"text": "b"}), approve=approve) == Value("b")
+    assert [question.call.arguments for question in asked] == [{"text": "a"}, {"text": "b"}]
+    assert all(question.site == url.rstrip("/") for question in asked)
+
+
+@pytest.mark.requirement("XL-045")
+def test_always_covers_later_calls_where_the_site_allows_it(visit: Visit, url: str) -> None:
+    asked: list[str] = []
+
+    def approve(question: Question) -> Answer:
+        asked.append(question.call.tool.name)
+        return Answer(allowed=True, always=True)
+
+    calls = [("note", {"text": "a"}), ("note", {"text": "b"}), ("burn", {"text": "a"}), ("burn", {"text": "b"})]
+    assert visit(url, *calls, approve=approve) == Value("b")
+    assert asked == ["note", "burn", "burn"]
+
+
+@pytest.mark.requirement("XL-042")
+def test_a_preference_tightens(visit: Visit, url: str) -> None:
+    strict = Preferences(tools={"add": Approval.DENY})
+    problem = visit(url, ("add", {"a": 1, "b": 2}), preferences=strict, approve=lambda _: True)
+    assert isinstance(problem, Problem)
+    assert problem.kind is Kind.DENIED
+
+
+def test_what_cannot_be_called_is_said_without_the_server(visit: Visit, url: str, app: Served) -> None:
+    before = app.posts
+    unknown = visit(url, ("nothing", None))
+    wrong = visit(url, ("note", {"text": 7}), approve=lambda _: True)
+    assert isinstance(unknown, Problem)
+    assert isinstance(wrong, Problem)
+    assert (unknown.kind, wrong.kind) == (Kind.UNKNOWN_TOOL, Kind.INVALID_ARGUMENTS)
+    assert list(wrong.parameter_errors) == ["text"]
+    assert app.posts == before
+
+
+# Keys
+
+
+@pytest.mark.requirement("D-08", "XL-014", "C-8")
+@pytest.mark.parametrize("key", [KEY, Secret(KEY)])
+def test_a_key_opens_what_is_locked_and_goes_out_only_when_it_is_asked_for(
+    visit: Visit, locked_url: str, locked: Served, key: str | Secret
+) -> None:
+    locked.keys.clear()
+    assert visit(locked_url, ("add", {"a": 1, "b": 2}), api_key=key, protocol="opentool") == Value(3)
+    first = locked.keys[0][0]
+    assert [shown for path, shown in locked.keys if path == first][:2] == [False, True]
+
+
+def test_without_the_key_it_is_said_that_one_is_wanted(visit: Visit, locked_url: str) -> None:
+    with pytest.raises(ConnectError, match="wants a key before it shows its tools") as failed:
+        visit(locked_url, ("add", None), protocol="opentool")
+    assert any(probe.status == 401 for probe in failed.value.probes)
+
+
+def test_a_host_is_the_same_however_it_is_written(visit: Visit, locked_url: str) -> None:
+    shouted = locked_url.replace("http://127.0.0.1", "HTTP://LOCALHOST")
+    assert visit(shouted, ("add", {"a": 1, "b": 2}), api_key=KEY, protocol="opentool") == Value(3)
+
+
+def test_a_key_is_not_shown() -> None:
+    options = Options(url="https://a.example", api_key=Secret(KEY))
+    assert KEY not in repr(options)
+    assert KEY not in repr(options.credentials())
+    assert Options(url="https://a.example").credentials() == {}
+
+
+# What goes wrong
+
+
+def test_a_server_that_is_not_there_is_said(visit: Visit) -> None:
+    with pytest.raises(ConnectError, match=r"http://127\.0\.0\.1:9 could not be reached"):
+        visit("127.0.0.1:9", ("add", None))
+
+
+@pytest.mark.parametrize("bad", ["https://[", "https://", "", "ftp://a.example", "https://user:pw@a.example"])
+@pytest.mark.parametrize("key", [None, KEY])
+def test_a_url_that_is_none_is_said(visit: Visit, bad: str, key: str | None) -> None:
+    with pytest.raises(ConnectError):
+        visit(bad, ("add", None), api_key=key)
+
+
+def test_a_server_that_speaks_nothing_we_know_is_said() -> None:
+    probes = (Probe("otc", "https://a.example/tools", 404, "not there"),)
+    assert "speaks none of our protocols" in nothing_found(Discovery(url="https://a.example", peer=None, probes=probes))
+    with pytest.raises(ConnectError, match="speaks none") as failed:
+        open_connection(Discovery(url="https://a.example", peer=None, probes=probes), Preferences())
+    assert failed.value.probes == probes
+
+
+def test_an_unknown_protocol_is_said_before_connecting(url: str) -> None:
+    for connecting in (connect, connect_sync):
+        with pytest.raises(ValueError, match="'gopher' is no protocol"):
+            connecting(url, protocol="gopher")
+
+
+def test_leaving_what_was_never_entered_does_nothing(url: str) -> None:
+    connect_sync(url).__exit__(None, None, None)
+    asyncio.run(connect(url).__aexit__())
+
+
+def test_a_check_that_knows_the_result_ends_the_call(url: str) -> None:
+    with connect_sync(url) as remote:
+        connection = remote._connection
+
+    known = replace(connection, checks=(lambda _: Known(Value("before")),))
+    with pytest.raises(StopIteration) as stop:
+        next(known.calling(Call(connection.peer.catalog.names["add"], {})))
+    assert stop.value.value == Value("before")

@@ -1,0 +1,90 @@
+"""What a client makes of a stream, however its bytes are cut."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.core.http import Response
+from toolwire.core.model import Call, Json, Kind, Problem, Progress, Tool, Value
+from toolwire.protocols.opentool.heard import Heard
+
+ENDED = Response(200)
+
+
+def frame(name: str, data: Json) -> bytes:
+    return f"event:{name}\ndata:{json.dumps(data)}\n\n".encode()
+
+
+def heard(*pieces: bytes) -> tuple[list[Progress], Value | Problem]:
+    ear = Heard(Call(Tool(name="each", streams=True), {}))
+    progress = [one for piece in pieces for one in ear.hear(piece)]
+    return progress, ear.result(ENDED)
+
+
+def data(result: Json) -> bytes:
+    return frame("data", {"jsonrpc": "2.0", "result": result, "id": "c1"})
+
+
+@pytest.mark.requirement("A-28", "A-11")
+def test_the_stream_of_the_dart_sdk_is_progress_and_a_result() -> None:
+    progress, result = heard(
+        frame("start", {"start": "each"}), data({"text": "é"}), data({"text": "b"}), frame("done", {"done": "each"})
+    )
+    assert progress == [Progress({"text": "é"}), Progress({"text": "b"})]
+    assert result == Value([{"text": "é"}, {"text": "b"}])
+
+
+def test_a_piece_under_the_name_of_the_return_is_the_piece() -> None:
+    assert heard(data({"result": 1}), data({"result": None}), frame("done", {}))[1] == Value([1, None])
+
+
+def test_an_event_of_any_other_name_is_progress_of_that_name() -> None:
+    assert heard(frame("token", {"text": "a"}), frame("done", {}))[0] == [Progress({"text": "a"}, "token")]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"jsonrpc": "2.0", "result": {}, "error": {"code": 500, "message": "out of paper"}, "id": "c1"},
+        {"code": 500, "message": "out of paper", "id": "c1"},
+    ],
+)
+def test_an_error_frame_ends_the_call_in_either_form(said: Json) -> None:
+    progress, result = heard(data(1), frame("error", said), data(2))
+    assert [one.value for one in progress] == [1]
+    assert isinstance(result, Problem)
+    assert result.message == "out of paper"
+
+
+def test_an_error_frame_that_says_nothing_is_still_an_error() -> None:
+    assert isinstance(heard(frame("error", 7))[1], Problem)
+
+
+def test_a_stream_that_is_cut_off_is_a_problem_that_says_so() -> None:
+    result = heard(data(1), data(2)[:-3])[1]
+    assert isinstance(result, Problem)
+    assert result.kind is Kind.BAD_ANSWER
+    assert "after 1 events" in result.message
+
+
+def test_an_event_that_is_not_json_cannot_be_heard() -> None:
+    with pytest.raises(ValueError, match="not JSON"):
+        heard(b"event:data\ndata:{nope\n\n")
+
+
+def test_events_without_end_are_given_up() -> None:
+    many = data(0) * 100_001
+    with pytest.raises(ValueError, match="more than 100,000"):
+        heard(many)
+
+
+@given(st.lists(st.integers() | st.text() | st.none(), max_size=8), st.data())
+def test_any_cutting_of_the_stream_gives_the_same_events(values: list[Json], draw: st.DataObject) -> None:
+    whole = b"".join(data({"result": value}) for value in values) + frame("done", {"done": "each"})
+    cuts = sorted(draw.draw(st.lists(st.integers(0, len(whole)), max_size=10)))
+    pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    progress, result = heard(*pieces)
+    assert [one.value for one in progress] == values
+    assert result == Value(values)

@@ -1,0 +1,213 @@
+"""Consent: a person can say no, and then nothing is sent; nobody there means no."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+import toolwire
+from toolwire import Answer, Kind, Preferences, Problem, Question, Toolkit, Value, connect, connect_sync
+from toolwire.protocols import BUILTIN
+from toolwire.testing.loopback import background
+
+PROTOCOLS = [codec.name for codec in BUILTIN]
+
+
+class Garden:
+    """A toolkit with something to lose, and every request that its server was sent."""
+
+    def __init__(self) -> None:
+        self.planted: list[str] = []
+        self.requests: list[str] = []
+        toolkit = Toolkit("Garden")
+
+        @toolkit.tool(approval="auto", safe=True)
+        def look() -> list[str]:
+            """Say what grows."""
+            return self.planted
+
+        @toolkit.tool(approval="per-call", blanket_allowed=True)
+        def plant(name: str, count: int = 1) -> int:
+            """Plant something."""
+            self.planted += [name] * count
+            return len(self.planted)
+
+        @toolkit.tool(approval="auto", safe=False)
+        def water(litres: int) -> None:
+            """Water everything."""
+
+        @toolkit.tool(destructive=True)
+        def mow() -> None:
+            """Cut everything down."""
+            self.planted.clear()
+
+        self._app = toolwire.asgi(toolkit)
+
+    @property
+    def running(self) -> int:
+        return self._app.running
+
+    def drain(self) -> None:
+        self._app.drain()
+
+    def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+        if scope["type"] == "http":
+            self.requests.append(scope["path"])
+        return self._app(scope, receive, send)
+
+
+class Person:
+    """Says what it was told to say, and keeps every question."""
+
+    def __init__(self, says: Answer | bool) -> None:
+        self.says = says
+        self.asked: list[Question] = []
+
+    def __call__(self, question: Question) -> Answer | bool:
+        self.asked.append(question)
+        return self.says
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[Garden, str]]:
+    garden = Garden()
+    with background(garden) as url:
+        yield garden, url
+
+
+@pytest.fixture
+def garden(served: tuple[Garden, str]) -> Garden:
+    garden, _ = served
+    garden.planted.clear()
+    garden.requests.clear()
+    return garden
+
+
+@pytest.fixture
+def site(served: tuple[Garden, str], garden: Garden) -> str:
+    return served[1]
+
+
+@pytest.mark.requirement("XL-043", "XL-052")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_user_can_say_no_and_nothing_is_sent(site: str, garden: Garden, protocol: str) -> None:
+    person = Person(Answer(False, reason="it is winter"))
+    with connect_sync(site, protocol=protocol, approve=person) as remote:
+        sent = len(garden.requests)
+        result = remote.call("plant", {"name": "rose"})
+        assert isinstance(result, Problem)
+        assert (result.kind, result.details) == (Kind.DENIED, {"denied": True, "reason": "it is winter"})
+        assert "it is winter" in result.message
+        assert len(garden.requests) == sent
+    assert (garden.planted, len(person.asked)) == ([], 1)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_yes_is_for_one_call(site: str, garden: Garden, protocol: str) -> None:
+    person = Person(True)
+    with connect_sync(site, protocol=protocol, approve=person) as remote:
+        assert remote.call("plant", {"name": "rose"}) == Value(1)
+        assert remote.call("plant", {"name": "oak", "count": 2}) == Value(3)
+    assert garden.planted == ["rose", "oak", "oak"]
+    assert len(person.asked) == 2
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_only_reads_runs_without_a_question(site: str, protocol: str) -> None:
+    person = Person(False)
+    with connect_sync(site, protocol=protocol, approve=person) as remote:
+        assert remote.call("look") == Value([])
+    assert person.asked == []
+
+
+@pytest.mark.requirement("XL-049", "D-21")
+def test_the_question_shows_where_it_goes_and_every_argument(site: str) -> None:
+    person = Person(False)
+    long = "x" * 10_000
+    with connect_sync(site, approve=person) as remote:
+        remote.call("plant", {"name": long, "count": 7})
+    (question,) = person.asked
+    assert question.site == site
+    assert question.target == f"POST {site}/api/plant"
+    assert question.call.arguments == {"name": long, "count": 7}
+
+
+@pytest.mark.requirement("XL-053")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_nobody_to_ask_means_no(site: str, garden: Garden, protocol: str) -> None:
+    with connect_sync(site, protocol=protocol) as remote:
+        sent = len(garden.requests)
+        result = remote.call("plant", {"name": "rose"})
+        assert isinstance(result, Problem)
+        assert (result.kind, result.details) == (Kind.DENIED, {"denied": True})
+        assert len(garden.requests) == sent
+
+
+@pytest.mark.parametrize("said", [None, 1, "yes", "True", object()])
+def test_only_true_or_an_answer_is_a_yes(site: str, garden: Garden, said: Any) -> None:
+    with connect_sync(site, approve=Person(said)) as remote:
+        assert not remote.call("plant", {"name": "rose"}).ok
+    assert garden.planted == []
+
+
+@pytest.mark.requirement("XL-040", "XL-044")
+def test_a_site_cannot_talk_the_client_out_of_asking(site: str) -> None:
+    person = Person(False)
+    with connect_sync(site, approve=person) as remote:
+        assert not remote.call("water", {"litres": 10}).ok
+        assert not remote.call("mow").ok
+    said = [question.reasons for question in person.asked]
+    assert said[0] == ("The site would not ask, but this changes something.",)
+    assert "The site says that this destroys something." in said[1]
+
+
+@pytest.mark.requirement("XL-040")
+def test_a_user_can_tighten_but_not_loosen(site: str, garden: Garden) -> None:
+    person = Person(False)
+    wishes = Preferences(tools={"look": toolwire.Approval.PER_CALL, "plant": toolwire.Approval.AUTO})
+    with connect_sync(site, approve=person, preferences=wishes) as remote:
+        assert not remote.call("look").ok
+        assert not remote.call("plant", {"name": "rose"}).ok
+    assert [question.call.tool.name for question in person.asked] == ["look", "plant"]
+    never = Preferences(everything=toolwire.Approval.DENY)
+    with connect_sync(site, approve=Person(True), preferences=never) as remote:
+        sent = len(garden.requests)
+        assert not remote.call("look").ok
+        assert len(garden.requests) == sent
+
+
+@pytest.mark.requirement("XL-045", "XL-046")
+def test_one_yes_covers_later_calls_only_where_the_site_says_so(site: str) -> None:
+    person = Person(Answer(True, always=True))
+    with connect_sync(site, approve=person) as remote:
+        for name, arguments in (("plant", {"name": "rose"}), ("plant", {"name": "oak"}), ("mow", {}), ("mow", {})):
+            assert remote.call(name, arguments).ok
+    asked = [(question.call.tool.name, question.always_allowed) for question in person.asked]
+    assert asked == [("plant", True), ("mow", False), ("mow", False)]
+
+
+@pytest.mark.requirement("XL-045")
+def test_whoever_asks_for_more_consent_is_asked_each_time(site: str) -> None:
+    person = Person(Answer(True, always=True))
+    wishes = Preferences(tools={"plant": toolwire.Approval.PER_CALL})
+    with connect_sync(site, approve=person, preferences=wishes) as remote:
+        assert [remote.call("plant", {"name": "rose"}).ok for _ in range(2)] == [True, True]
+    assert [question.always_allowed for question in person.asked] == [False, False]
+
+
+def test_a_coroutine_can_ask(site: str, garden: Garden) -> None:
+    async def approve(question: Question) -> bool:
+        await anyio.lowlevel.checkpoint()
+        return question.call.arguments["name"] == "rose"
+
+    async def use() -> None:
+        async with connect(site, approve=approve) as remote:
+            assert (await remote.call("plant", {"name": "rose"})).ok
+            assert not (await remote.call("plant", {"name": "nettle"})).ok
+
+    anyio.run(use)
+    assert garden.planted == ["rose"]

@@ -1,0 +1,96 @@
+"""A server with keys: who has one may call, and finding out what it speaks gives no key away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import toolwire
+from toolwire import ConnectError, Kind, Problem, Secret, Toolkit, Value, connect_sync
+from toolwire.testing.loopback import background
+
+KEY = "correct-horse"
+
+
+class Safe:
+    """An app that keeps the credentials of every request."""
+
+    def __init__(self, **options: Any) -> None:
+        self.runs = 0
+        self.given: list[tuple[str, bytes | None]] = []
+        toolkit = Toolkit("Safe")
+
+        @toolkit.tool(approval="auto")
+        def open_it() -> str:
+            """Open the safe."""
+            self.runs += 1
+            return "gold"
+
+        self._app = toolwire.asgi(toolkit, **options)
+        self.drain = self._app.drain
+
+    @property
+    def running(self) -> int:
+        return self._app.running
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            self.given.append((scope["path"], dict(scope["headers"]).get(b"authorization")))
+        await self._app(scope, receive, send)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[Safe, str]]:
+    safe = Safe(api_keys=(KEY, "another"))
+    with background(safe) as url:
+        yield safe, url
+
+
+@pytest.fixture
+def safe(served: tuple[Safe, str]) -> Safe:
+    served[0].runs = 0
+    served[0].given.clear()
+    return served[0]
+
+
+@pytest.fixture
+def site(served: tuple[Safe, str], safe: Safe) -> str:
+    return served[1]
+
+
+@pytest.mark.requirement("OTC-042", "A-30")
+@pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
+@pytest.mark.parametrize("key", [KEY, "another", Secret(KEY)])
+def test_whoever_has_a_key_may_call(site: str, protocol: str, key: Any) -> None:
+    with connect_sync(site, protocol=protocol, api_key=key) as remote:
+        assert remote.call("open_it") == Value("gold")
+
+
+@pytest.mark.requirement("OTC-042", "A-40")
+def test_whoever_has_none_or_a_wrong_one_may_not(site: str, safe: Safe) -> None:
+    for key in (None, "wrong"):
+        with connect_sync(site, api_key=key) as remote:
+            result = remote.call("open_it")
+            assert isinstance(result, Problem)
+            assert result.kind is Kind.UNAUTHORIZED
+        for protocol in ("opentool", "otc", "mcp"):
+            with pytest.raises(ConnectError, match="key"), connect_sync(site, protocol=protocol, api_key=key):
+                pass
+    assert safe.runs == 0
+
+
+@pytest.mark.requirement("XL-014")
+def test_looking_sends_no_key_unless_it_is_asked_for(site: str, safe: Safe) -> None:
+    with connect_sync(site, api_key=KEY) as remote:
+        assert {given for _, given in safe.given} == {None}
+        remote.call("open_it")
+    assert safe.given[-1] == ("/api/open_it", f"Bearer {KEY}".encode())
+
+
+def test_a_key_never_shows_itself(site: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ConnectError) as error, connect_sync(site, protocol="otc", api_key="wrong-horse"):
+        pass
+    for text in (str(error.value), repr(error.value.probes), caplog.text, repr(Secret(KEY)), f"{Secret(KEY)}"):
+        assert "horse" not in text

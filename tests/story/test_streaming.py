@@ -1,0 +1,99 @@
+"""A generator is a tool that streams: piece by piece where the wire can, as one list everywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from threading import Event
+from urllib.request import Request, urlopen
+
+import anyio
+import pytest
+
+import toolwire
+from toolwire import Progress, Toolkit, Value, connect, connect_sync
+from toolwire.protocols import BUILTIN
+from toolwire.testing.loopback import background
+
+WAIT_S = 10
+
+
+class Kitchen:
+    """A toolkit whose second dish is not made before ``eaten`` is set."""
+
+    def __init__(self) -> None:
+        self.eaten = Event()
+        self.closed = Event()
+        self.toolkit = Toolkit("Kitchen")
+
+        @self.toolkit.tool(approval="auto")
+        def courses() -> Iterator[str]:
+            """Serve dinner."""
+            try:
+                yield "soup"
+                assert self.eaten.wait(WAIT_S)
+                yield "cake"
+            finally:
+                self.closed.set()
+
+        @self.toolkit.tool(approval="auto")
+        async def count(to: int) -> AsyncIterator[int]:
+            """Count."""
+            for number in range(to):
+                yield number
+
+
+@pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
+def test_everywhere_a_stream_can_be_had_as_a_list(serve: Callable[..., str], protocol: str) -> None:
+    kitchen = Kitchen()
+    kitchen.eaten.set()
+    with connect_sync(serve(kitchen.toolkit), protocol=protocol) as remote:
+        assert remote.call("count", {"to": 3}) == Value([0, 1, 2])
+        assert remote.call("count", {"to": 0}) == Value([])
+        assert remote.call("courses") == Value(["soup", "cake"])
+
+
+def test_a_piece_is_sent_when_it_is_made_and_not_at_the_end(serve: Callable[..., str]) -> None:
+    kitchen = Kitchen()
+    body = json.dumps({"jsonrpc": "2.0", "id": "1", "method": "courses", "params": {}}).encode()
+    request = Request(f"{serve(kitchen.toolkit)}/opentool/streamCall", body, {"content-type": "application/json"})
+    with urlopen(request, timeout=WAIT_S) as events:
+        lines = (line.decode().strip() for line in events)
+        assert next(line for line in lines if "soup" in line)  # the cake waits until this was read
+        kitchen.eaten.set()
+        assert next(line for line in lines if "cake" in line)
+        rest = list(lines)
+    assert "event:done" in rest
+    assert kitchen.closed.wait(WAIT_S)
+
+
+def test_our_client_hears_each_piece_while_the_tool_runs(serve: Callable[..., str]) -> None:
+    kitchen = Kitchen()
+    heard: list[str] = []
+
+    def eat(progress: Progress) -> None:
+        heard.append(progress.value)
+        kitchen.eaten.set()  # the cake waits until the soup was heard
+
+    with connect_sync(serve(kitchen.toolkit), protocol="opentool") as remote:
+        assert remote.call("courses", notify=eat) == Value(["soup", "cake"])
+    assert heard == ["soup", "cake"]
+
+
+def test_a_gateway_passes_the_pieces_on_as_they_come(serve: Callable[..., str]) -> None:
+    kitchen = Kitchen()
+    far = serve(kitchen.toolkit)
+    heard: list[str] = []
+
+    async def eat(progress: Progress) -> None:
+        heard.append(progress.value)
+        kitchen.eaten.set()
+
+    async def use() -> None:
+        async with connect(far, protocol="opentool") as remote:
+            with background(toolwire.asgi(remote)) as gateway:
+                async with connect(gateway, protocol="opentool") as near:
+                    assert await near.call("courses", notify=eat) == Value(["soup", "cake"])
+
+    anyio.run(use)
+    assert heard == ["soup", "cake"]

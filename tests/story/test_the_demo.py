@@ -1,0 +1,60 @@
+"""``make demo``: the main job from end to end, as somebody who has just cloned the repository sees it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "examples" / "demo.py"
+
+
+def run(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(DEMO), *options],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "FORCE_COLOR": "1"},
+    )
+
+
+@pytest.fixture(scope="module")
+def demo() -> subprocess.CompletedProcess[str]:
+    return run()
+
+
+def test_every_step_comes_out_as_it_should(demo: subprocess.CompletedProcess[str]) -> None:
+    assert (demo.returncode, demo.stderr) == (0, "")
+    assert "Every step came out as it should" in demo.stdout
+
+
+def test_it_shows_the_whole_job(demo: subprocess.CompletedProcess[str]) -> None:
+    for told in (
+        "OpenAPI + x-llm is chosen: it was found first",
+        "OXP 1.0: 5 tools",
+        "create_task",
+        "May this be called?",
+        'the database says: [[1, "Water the plants", "open", "2027-03-01"]]',
+        "denied: delete_task was not called",
+        "invalid_arguments: The arguments do not fit: title:",
+        "Model Context Protocol      add(17, 25) = 42",
+        'POST /call -> {"call_id": "demo-1", "success": true, "output": {"value": 42}}',
+    ):
+        assert told in demo.stdout
+
+
+def test_there_is_no_colour_in_a_pipe(demo: subprocess.CompletedProcess[str]) -> None:
+    assert "\x1b" not in demo.stdout
+
+
+def test_asking_needs_somebody_to_ask() -> None:
+    asked = run("--ask")
+    assert (asked.returncode, asked.stdout) == (2, "")
+    assert "terminal" in asked.stderr

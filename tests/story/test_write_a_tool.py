@@ -1,0 +1,95 @@
+"""A tool is a typed function: its schema, its description and its policy come from what is written there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field
+
+from toolwire import Approval, DefinitionError, Toolkit
+
+
+@dataclass
+class Room:
+    number: int
+    beds: Literal["one", "two"]
+
+
+def hotel() -> Toolkit:
+    toolkit = Toolkit("Hotel", version="2.0.0", description="Rooms for a night.")
+
+    @toolkit.tool(approval="auto")
+    def free_rooms(day: date, beds: Literal["one", "two"] = "one") -> list[Room]:
+        """Say which rooms are free.
+
+        Args:
+            day: The first night.
+            beds: How many beds.
+        """
+        return [Room(number=12, beds=beds)]
+
+    @toolkit.tool(approval="per-call", destructive=True, cost="paid")
+    async def cancel(number: Annotated[int, Field(ge=1)]) -> None:
+        """Cancel a room."""
+
+    return toolkit
+
+
+def tool(name: str) -> Any:
+    return hotel().catalog().find(name)
+
+
+@pytest.mark.requirement("OTC-001", "OTC-011")
+def test_types_become_the_schema_and_the_docstring_the_description() -> None:
+    free = tool("free_rooms")
+    assert (free.id, free.description) == ("Hotel.free_rooms@2.0.0", "Say which rooms are free.")
+    assert free.parameters["day"] == {"type": "string", "format": "date", "description": "The first night."}
+    assert free.parameters["beds"]["enum"] == ["one", "two"]
+    assert free.parameters["beds"]["default"] == "one"
+    assert free.required == ("day",)
+    assert free.output_schema["type"] == "array"
+
+
+def test_the_policy_is_written_above_the_function() -> None:
+    assert (tool("free_rooms").approval, tool("free_rooms").safe) == (Approval.AUTO, True)
+    assert (tool("cancel").approval, tool("cancel").destructive) == (Approval.PER_CALL, True)
+    assert tool("cancel").output_schema is None
+
+
+def test_a_decorated_function_stays_what_it_was() -> None:
+    toolkit = Toolkit("Kit")
+
+    @toolkit.tool
+    def double(number: int) -> int:
+        """Double a number."""
+        return 2 * number
+
+    assert double(21) == 42
+
+
+@pytest.mark.requirement("OTC-002", "OTC-003")
+def test_what_cannot_be_a_tool_is_refused_in_a_sentence_that_names_it() -> None:
+    toolkit = Toolkit("Kit")
+
+    def greet(*names: str) -> str:
+        return " ".join(names)
+
+    def connect(socket: Ellipsis) -> None:  # type: ignore[valid-type]  # that is the point
+        pass
+
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    with pytest.raises(DefinitionError, match=r"greet\(\).*names"):
+        toolkit.add(greet)
+    with pytest.raises(DefinitionError, match=r"connect\(\).*socket"):
+        toolkit.add(connect)
+    with pytest.raises(DefinitionError, match="not a name"):
+        toolkit.add(add, name="not a name")
+    toolkit.add(add)
+    with pytest.raises(DefinitionError, match=r"Kit\.add@1\.0\.0"):
+        toolkit.add(add)
+    assert [function.tool.name for function in toolkit.functions] == ["add"]
