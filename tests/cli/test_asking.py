@@ -25,7 +25,7 @@ def test_only_a_yes_is_a_yes(answer: str, code: int, desk: Path, terminal: Calla
     at.type(answer)
     assert at.end() == code
     assert (b"shredded" in at.shown) == (code == 0)
-    assert (b"shred was not allowed." in at.shown) == (code == 3)
+    assert (b"shred was not called: it was not allowed." in at.shown) == (code == 3)
 
 
 def test_a_remote_call_is_asked_about_before_it_is_sent(

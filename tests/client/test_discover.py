@@ -83,9 +83,10 @@ def test_one_protocol_can_be_asked_for(name: str) -> None:
 
 
 @pytest.mark.requirement("XL-005", "C-8", "XL-014")
-def test_every_look_is_recorded_and_no_url_is_fetched_twice() -> None:
+@pytest.mark.parametrize("path", ["", "/", "/tools", "/mcp", "/opentool/version", "/somewhere/else"])
+def test_every_look_is_recorded_and_no_url_is_fetched_twice(path: str) -> None:
     door = CannedDoor(lambda _: Response(404))
-    found = look(door)
+    found = look(door, HERE + path)
     assert found.peer is None
     assert {probe.protocol for probe in found.probes} == {codec.name for codec in BUILTIN}
     gets = [request.url for request in door.sent if request.method == "GET"]

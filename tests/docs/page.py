@@ -13,6 +13,7 @@ import shlex
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -102,11 +103,14 @@ class Page:
             stderr=subprocess.STDOUT,
             text=True,
         )
+        overdue = threading.Timer(WAIT_S, server.kill)
+        overdue.start()
         printed = ""
         while server.stdout and not re.search(r"Ctrl-C|CTRL\+C", printed):
             line = server.stdout.readline()
             assert line, f"{program} ended: {printed}"
             printed += line
+        overdue.cancel()
         return printed
 
     def _toolwire(self, words: list[str], environment: Mapping[str, str], shown: str) -> str:

@@ -10,7 +10,7 @@ from toolwire.client.discover import discover
 from toolwire.client.drive import arun
 from toolwire.client.remote import Remote, open_connection
 from toolwire.core.codec import Codec
-from toolwire.core.model import Json, Kind, Problem, Result, Value
+from toolwire.core.model import Json, Kind, Problem, Progress, Result, Value
 from toolwire.protocols import BUILTIN
 from toolwire.server.functions import FunctionBox
 from toolwire.testing.conformance import kit
@@ -71,6 +71,21 @@ def test_calls_go_through_both_protocols(inner: Codec, outer: Codec) -> None:
         return [await far.call(name, arguments) for name, arguments, _ in CALLS]
 
     assert asyncio.run(calls()) == [Value(expected) for _, _, expected in CALLS]
+
+
+def test_progress_goes_through_where_both_protocols_can_say_it(inner: Codec, outer: Codec) -> None:
+    heard: list[Json] = []
+
+    async def notify(progress: Progress) -> None:
+        heard.append(progress.value)
+
+    async def count() -> Result:
+        _, far = await gateway(inner, outer)
+        return await far.call("count", {"to": 3}, notify=notify)
+
+    assert asyncio.run(count()) == Value([1, 2, 3])
+    if inner.name == outer.name == "opentool":
+        assert heard == [1, 2, 3]
 
 
 def test_a_failure_keeps_its_sentence_through_both_protocols(inner: Codec, outer: Codec) -> None:

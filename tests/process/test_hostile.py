@@ -202,7 +202,7 @@ def test_a_deadline_that_is_over_at_once_is_no_failure(start: Start, limits: dic
         async def ask(protocol: str) -> None:
             for tool, arguments in (("add", {"a": 1, "b": 2}), ("wait", {"seconds": 0.01})):
                 async with dial(server) as peer:
-                    assert (await peer.ask(CALLS[protocol](tool, arguments))).status < 500
+                    assert (await peer.ask(CALLS[protocol](tool, arguments))).status in (200, 408, 504)
 
         await asyncio.gather(*(ask(protocol) for protocol in CALLS for _ in range(20)))
         assert server.errors == ""

@@ -159,3 +159,38 @@ def test_a_call_that_comes_while_draining_does_not_run() -> None:
     result, ran = asyncio.run(late())
     assert isinstance(result, Problem)
     assert (result.kind, result.can_retry, ran) == (Kind.OVERLOADED, True, 0)
+
+
+@pytest.mark.requirement("R15")
+def test_a_call_that_is_cancelled_while_draining_still_has_an_answer() -> None:
+    async def stop() -> Result:
+        box = Box()
+        service = serving(box)
+        task = asyncio.create_task(service.run(Call(Tool(name="wait"), {})))
+        await box.started.wait()
+        service.draining = True
+        task.cancel()
+        result, _ = await task
+        return result
+
+    result = asyncio.run(stop())
+    assert isinstance(result, Problem)
+    assert (result.kind, result.message) == (Kind.CANCELLED, "wait was cancelled: the server stopped.")
+
+
+def test_what_is_no_exception_is_passed_on_and_leaves_no_deadline() -> None:
+    class Leaving:
+        def catalog(self) -> Catalog:
+            return Catalog()
+
+        async def run(self, call: Call, notify: Notify = unheard) -> Result:
+            raise GeneratorExit
+
+    async def leave() -> int:
+        service = Service(Leaving(), checks=(), limits=Limits(tool_s=0.01), watch=Watch())
+        with pytest.raises(GeneratorExit):
+            await service.run(CALL)
+        await asyncio.sleep(0.03)
+        return service.running
+
+    assert asyncio.run(leave()) == 0

@@ -99,3 +99,10 @@ def test_arguments_that_do_not_fit_are_said_before_anything_is_streamed(send: Se
     response = send(asgi(tools), request("drops", most="many"))
     assert events(response.body) == ["error"]
     assert b"most" in response.body
+
+
+def test_only_a_client_that_goes_ends_a_stream(drip: Callable[..., Response], tools: Toolkit) -> None:
+    body = {"type": "http.request", "body": request("drops", most=2).body}
+    more = {"type": "http.request", "body": b""}
+    response = drip(asgi(tools), request("drops", most=2), [body, more])
+    assert events(response.body) == ["start", "data", "data", "done"]

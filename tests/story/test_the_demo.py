@@ -38,7 +38,7 @@ def test_every_step_comes_out_as_it_should(demo: subprocess.CompletedProcess[str
 def test_it_shows_the_whole_job(demo: subprocess.CompletedProcess[str]) -> None:
     for told in (
         "OpenAPI + x-llm is chosen: it was found first",
-        "OXP 1.0: 5 tools",
+        "OXP 1.0; tools: 5",
         "create_task",
         "May this be called?",
         'the database says: [[1, "Water the plants", "open", "2027-03-01"]]',

@@ -60,7 +60,7 @@ class Here:
             case Ask(question):
                 answer = self._ask(question)
                 if answer.allowed is not True:
-                    return denied(f"{call.tool.name} was not allowed.")
+                    return denied(f"{call.tool.name} was not called: it was not allowed.")
             case _:
                 assert_never(verdict)
         result = anyio.run(self._within_its_time, call)

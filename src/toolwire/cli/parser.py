@@ -61,6 +61,7 @@ def _parser(version: str) -> Parser:
     _add_tools(_command(add, "tools", "show what tools there are"))
     _add_call(_command(add, "call", "call a tool, with your consent"))
     _add_explain(_command(add, "explain", "show how it was found out what a URL speaks"))
+    _add_check(_command(add, "check", "show everything that is wrong with documents"))
     return parser
 
 
@@ -118,6 +119,18 @@ def _add_explain(parser: Parser) -> None:
     parser.add_argument("target", metavar="URL", help="what to look at; looking changes nothing there")
     parser.add_argument("--json", action="store_true", help="print what was found as JSON")
     _add_keys(parser)
+
+
+def _add_check(parser: Parser) -> None:
+    parser.set_defaults(more="files")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a document, JSON")
+    parser.add_argument(
+        "--kind",
+        choices=["opentool", "otc", "openapi", "llm"],
+        help="what the documents are (else each says it); opentool can be checked",
+    )
+    parser.add_argument("--strict", action="store_true", help="warnings fail too")
+    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
 
 
 def _add_remote(parser: Parser) -> None:

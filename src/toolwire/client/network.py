@@ -98,6 +98,8 @@ class Network:
         incoming = Incoming(hop.target.origin, self._exchange.limits, heard=hear is not None)
         try:
             request = _filled(self._client(hop).request(hop.method, hop.target.url), hop)
+            if hear is not None:
+                request = request.streamed_read_buffer_limit(0)  # or pieces are held back to fill a buffer
             async with request.build_streamed() as answer:
                 problem = incoming.begin(answer.status, _fields(answer.headers))
                 while problem is None:
@@ -171,6 +173,8 @@ class SyncNetwork:
         incoming = Incoming(hop.target.origin, self._exchange.limits, heard=hear is not None)
         try:
             request = _filled(self._client(hop).request(hop.method, hop.target.url), hop)
+            if hear is not None:
+                request = request.streamed_read_buffer_limit(0)  # or pieces are held back to fill a buffer
             with request.build_streamed() as answer:
                 problem = incoming.begin(answer.status, _fields(answer.headers))
                 while problem is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, assert_never
 from uuid import uuid4
 
 from toolwire.consent import NO_PREFERENCES, Grants, Preferences, consent_check, denied, grant_key
@@ -19,7 +19,7 @@ from toolwire.core.errors import ConnectError
 from toolwire.core.model import Call, Json, Problem, Result, Secret, Tool
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.stores import MemoryGrants
-from toolwire.validation import arguments_check
+from toolwire.validation import arguments_check, data_check
 
 from .discover import Discovery, absolute, candidates, discover, origin
 from .discreet import Discreet, SyncDiscreet
@@ -42,7 +42,7 @@ class Connection:
 
     def calling(self, call: Call) -> Flow[Result]:
         """Return the result of ``call``: checks first, then the person if they must be asked, then the server."""
-        match review(call, self.checks):
+        match verdict := review(call, self.checks):
             case Allow():
                 pass
             case Deny(problem):
@@ -55,6 +55,8 @@ class Connection:
                     return _refused(call, answer)
                 if answer.always is True and question.always_allowed:
                     self.grants.add(grant_key(question.site, call.tool))
+            case _:
+                assert_never(verdict)
         return (yield from self.codec.send(self.peer, call))
 
 
@@ -75,14 +77,15 @@ def open_connection(found: Discovery, preferences: Preferences) -> Connection:
         preferences=preferences,
         grants=grants,
     )
-    return Connection(peer=peer, codec=codec, checks=(arguments_check(), consent), grants=grants, probes=found.probes)
+    checks = (data_check, arguments_check(), consent)
+    return Connection(peer=peer, codec=codec, checks=checks, grants=grants, probes=found.probes)
 
 
 def nothing_found(found: Discovery) -> str:
     """Return one sentence that says why nothing was found, and how to see more."""
     reached = [probe for probe in found.probes if probe.status is not None]
     if not reached and found.probes:
-        return f"{found.url} could not be reached: {found.probes[0].meaning.rstrip('.')}."
+        return f"{found.url} could not be reached. {found.probes[0].meaning}"
     if any(probe.status in (401, 403) for probe in reached):
         return f"{found.url} wants a key before it shows its tools: give one with api_key=... or --key."
     return f"{found.url} speaks none of our protocols; `toolwire explain {found.url}` shows every look that was taken."

@@ -15,7 +15,7 @@ from toolwire.core.codec import Flow, fetch
 from toolwire.core.http import JSON, Request, Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
-from toolwire.protocols.opentool import failure, quirks
+from toolwire.protocols.opentool import failure, objects, quirks
 from toolwire.protocols.opentool.objects import OpenTool
 from toolwire.protocols.opentool.quirks import Quirk
 
@@ -68,10 +68,10 @@ def load_document(base: str) -> Flow[OpenTool | None]:
         return None
     if not isinstance(data, dict) or not _is_good(response):
         raise _no_answer(response, data, "a document")
-    try:
-        return OpenTool.from_json(data)
-    except ValueError as error:
-        raise OpenToolServerCallException(f"The server's document cannot be read: {error}") from error
+    document = objects.read(data)
+    if isinstance(document, Problem):
+        raise OpenToolServerCallException(f"The server's document cannot be read. {document.message}", document)
+    return document
 
 
 def _exchange(request: Request, missing: Sequence[int] = ()) -> Flow[Response]:

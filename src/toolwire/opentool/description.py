@@ -15,7 +15,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
-from toolwire.protocols.opentool import document, quirks
+from toolwire.protocols.opentool import document, objects, quirks
 from toolwire.protocols.opentool.objects import OpenTool
 
 _log = logging.getLogger("toolwire")
@@ -80,7 +80,7 @@ def _finished(said: Awaitable[Any]) -> Any:
 
 def _data(given: Given) -> Json:
     if isinstance(given, OpenTool):
-        return given.to_json()
+        return objects.write(given)
     if isinstance(given, Mapping):
         return dict(given)
     if not isinstance(given, str | Path):

@@ -83,5 +83,5 @@ def _member(json: Mapping[str, Json], name: str, kind: type[T]) -> T:
     value = json.get(name)
     if not isinstance(value, kind):
         expected = "an object" if kind is dict else "a string"
-        raise ValueError(f"{name!r} must be {expected}, not {kind_of(value)}")  # noqa: TRY004 - one kind of error
+        raise ValueError(f"{name!r} must be {expected}, not {kind_of(value)}")
     return value

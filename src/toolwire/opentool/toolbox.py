@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import aclosing, closing
+from typing import Any, Final, TypeAlias
 
 import anyio
-import anyio.from_thread
 import anyio.to_thread
 
 from toolwire.core.catalog import Catalog
@@ -34,6 +33,8 @@ from .exceptions import (
 )
 
 _log = logging.getLogger("toolwire")
+
+_Pieces: TypeAlias = AsyncGenerator[Any, None] | Generator[Any, None, None]
 
 ANY: Final = Tool(name="call", output_schema={"type": "object"})
 """What is called where there is no document. It is in no catalog."""
@@ -93,7 +94,7 @@ class ObjectBox:
         try:
             await self.begin()
             if self._stream is not None and tool.streams and notify is not unheard:
-                return await self._streamed(name, arguments, notify)
+                return await _streamed(name, await self._called(self._stream, name, arguments), notify)
             said = await self._called(self._tool.call, name, arguments)
         except ToolError as error:
             return failure(error)
@@ -121,42 +122,42 @@ class ObjectBox:
         said = await anyio.to_thread.run_sync(method, *arguments, abandon_on_cancel=True, limiter=self._limiter)
         return await said if inspect.isawaitable(said) else said
 
-    async def _streamed(self, name: str, arguments: dict[str, Json], notify: Notify) -> Result:
-        assert self._stream is not None
-        pieces = self._stream(name, arguments)
-        if inspect.isawaitable(pieces):
-            pieces = await pieces
-        kept: list[Json] = []
-        async with aclosing(_async(pieces)) as items:
-            async for item in items:
-                if len(kept) == MAX_ITEMS:
-                    return Problem(kind=Kind.TOOL_FAILED, message=f"{name} sent more than {MAX_ITEMS:,} pieces.")
-                progress = item if isinstance(item, Progress) else Progress(item)
-                kept.append(progress.value)
-                await notify(progress)
-        return Value(kept)
-
     async def _hook(self, name: str) -> None:
         hook = getattr(self._tool, name, None)
         if hook is not None:
             await self._called(hook)
 
 
-async def _async(pieces: AsyncIterator[Any] | Iterator[Any]) -> AsyncIterator[Any]:
-    """Yield what ``pieces`` yields; a plain generator runs in a thread, one step at a time."""
-    if isinstance(pieces, AsyncIterator):
-        async for piece in pieces:
-            yield piece
+async def _streamed(name: str, pieces: _Pieces, notify: Notify) -> Result:
+    kept: list[Json] = []
+    async with aclosing(_one_by_one(pieces)) as items:
+        async for item in items:
+            if len(kept) == MAX_ITEMS:
+                return Problem(kind=Kind.TOOL_FAILED, message=f"{name} sent more than {MAX_ITEMS:,} pieces.")
+            progress = item if isinstance(item, Progress) else Progress(item)
+            kept.append(progress.value)
+            await notify(progress)
+    return Value(kept)
+
+
+async def _one_by_one(pieces: _Pieces) -> AsyncGenerator[Any, None]:
+    """Yield what ``pieces`` yields, and close it; a plain generator runs in a thread, one step at a time."""
+    if isinstance(pieces, AsyncGenerator):
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield piece
         return
     done = object()
-    while (piece := await anyio.to_thread.run_sync(next, pieces, done)) is not done:
-        yield piece
+    with closing(pieces):
+        while (piece := await anyio.to_thread.run_sync(next, pieces, done)) is not done:
+            yield piece
 
 
 def _problem(error: Exception, name: str, call: Call) -> Problem:
-    kind = _SAID.get(type(error))
-    if kind is not None and isinstance(error, OpenToolException):
-        return Problem(kind=kind, message=error.message)
+    if isinstance(error, OpenToolException):
+        for raised, kind in _SAID.items():
+            if isinstance(error, raised):
+                return Problem(kind=kind, message=error.message)
     _log.error("function %s failed in call %s", name, call.call_id, exc_info=error)
     return Problem(
         kind=Kind.TOOL_FAILED,

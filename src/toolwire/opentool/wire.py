@@ -20,26 +20,26 @@ from toolwire.framing import jsontext
 from toolwire.protocols.opentool import CODEC, document
 from toolwire.server.guard import Keys
 
-from .toolbox import ANY, ObjectBox
+from .toolbox import ANY
 
 _CALL = ("POST", "/opentool/call")
 _STREAM = ("POST", "/opentool/streamCall")
 _AS_IT_IS = {"type": "object"}
 
 
-def codec(box: ObjectBox) -> Codec:
-    """Return the OpenTool codec for ``box``."""
+def codec(own: Mapping[str, Json] | None) -> Codec:
+    """Return the OpenTool codec for a toolbox whose own document is ``own``, None for a tool without any."""
 
     def routes(catalog: Catalog, site: Site) -> Routes:
-        own = CODEC.routes(catalog, site)
-        if box.document is None:
+        usual = CODEC.routes(catalog, site)
+        if own is None:
             any_name = CODEC.routes(Catalog(tools=(ANY,)), site)
-            return {**own, _CALL: _by_any_name(any_name[_CALL]), _STREAM: _by_any_name(any_name[_STREAM])}
+            return {**usual, _CALL: _by_any_name(any_name[_CALL]), _STREAM: _by_any_name(any_name[_STREAM])}
         plain = tuple(replace(tool, output_schema=_AS_IT_IS) for tool in catalog.tools)
         called = CODEC.routes(replace(catalog, tools=plain), site)
-        load = _fixed(_own_document(box.document, catalog))
+        load = _fixed(_own_document(own, catalog))
         return {
-            **own,
+            **usual,
             _CALL: called[_CALL],
             _STREAM: called[_STREAM],
             ("GET", "/opentool/load"): Route(lambda _: load),
@@ -85,10 +85,15 @@ def _of_any(data: dict[str, Json], request: Request) -> bytes:
 
 
 def _own_document(own: Mapping[str, Json], catalog: Catalog) -> Json:
-    """Return the document with its schemas written out in place, and all else as it was. [A-01, S-2]"""
-    written = document.write(catalog)
+    """Return the document with its schemas written out in place, and all else as it was, in its order. [A-01, S-2]"""
+    written = {function["name"]: function for function in document.write(catalog).get("functions", ())}
+    functions = [
+        {**function, **written.pop(name)}
+        for function in own["functions"]
+        if isinstance(function, dict) and isinstance(name := function.get("name"), str) and name in written
+    ]
     rest = {name: value for name, value in own.items() if name != "schemas"}
-    return {**rest, "functions": written.get("functions", [])}
+    return {**rest, "functions": [*functions, *written.values()]}
 
 
 def _fixed(data: Json) -> Response:

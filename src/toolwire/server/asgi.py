@@ -44,7 +44,8 @@ def asgi(
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol at once.
 
-    With ``api_keys``, calls and tool lists need one of them. ``hosts`` are the Host names it answers to besides
+    With ``api_keys``, calls and lists need one of them; ``/``, ``/health``, ``llm.json`` and the OpenAPI document stay
+    open, as discovery asks for them without credentials. ``hosts`` are the Host names it answers to besides
     the loopback ones, ``origins`` the web origins whose pages may call it.
     """
     limits = limits if limits is not None else Limits()

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from time import perf_counter
+from typing import assert_never
 
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, Known, Verdict
 from toolwire.core.model import Call, Kind, Problem, Result
@@ -112,3 +113,5 @@ def _stopped(verdict: Verdict) -> Result | None:
                 message=f"{question.call.tool.name} needs a person's consent, and this server has no way to ask.",
                 details={"denied": True},
             )
+        case _:
+            assert_never(verdict)

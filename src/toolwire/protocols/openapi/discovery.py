@@ -103,7 +103,7 @@ def _at(home: str, url: str) -> str:
 
 def _sight(look: _Look, answer: Response | Problem, home: str) -> _Sight:
     if isinstance(answer, Problem):
-        return _Sight(f"was not reached: {answer.message}")
+        return _Sight(answer.message)
     if not 200 <= answer.status < 300:
         return _Sight(_STATUS_MEANS.get(answer.status, f"answers with status {answer.status}"))
     limit = _LLM_JSON_BYTES if look.sort is _Sort.LLM_JSON else _DOCUMENT_BYTES
@@ -145,7 +145,7 @@ def _document(look: _Look, document: dict[str, Any]) -> _Sight:
     site = read_site(document).name
     peer = Peer(protocol=NAME, url=look.url, catalog=offer.catalog, site=site, memo=offer.memo)
     left_out = f", {len(offer.memo.findings)} findings" if offer.memo.findings else ""
-    return _Sight(f"is an OpenAPI document with x-llm: {len(offer.catalog.tools)} tools{left_out}", peer)
+    return _Sight(f"is an OpenAPI document with x-llm; tools: {len(offer.catalog.tools)}{left_out}", peer)
 
 
 def _not_json(answer: Response, url: str) -> str:

@@ -120,6 +120,25 @@ class OpenTool:
     schemas: Mapping[str, Schema] | None = None
     extra: _Extra = field(default_factory=dict)
 
+    @classmethod
+    def from_json(cls, json: Json) -> OpenTool:
+        """Return the document that ``json`` is; see ``read``.
+
+        Raises:
+            ValueError: it is none; the text says why.
+        """
+        document = read(json)
+        if isinstance(document, Problem):
+            raise ValueError(document.message)
+        return document
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the document as data. Raises what ``write`` raises."""
+        return write(self)
+
+    fromJson = from_json  # noqa: N815 - the specification's spelling
+    toJson = to_json  # noqa: N815 - the specification's spelling
+
 
 Object: TypeAlias = OpenTool | Info | Server | Function | Parameter | Return | Schema
 

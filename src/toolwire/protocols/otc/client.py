@@ -44,7 +44,7 @@ def find(url: str) -> Flow[Finding]:
     if isinstance(listing, Problem):
         return _not_found(address, 200, listing.message)
     memo = Memo(dialect=listing.dialect, ids=listing.ids)
-    meaning = f"{listing.dialect.title}: {len(listing.catalog.tools)} tools"
+    meaning = f"{listing.dialect.title}; tools: {len(listing.catalog.tools)}"
     probe = Probe("otc", address, 200, meaning, accepted=True)
     return Finding(Peer(protocol="otc", url=base, catalog=listing.catalog, memo=memo), (probe,))
 

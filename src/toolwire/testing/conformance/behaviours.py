@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -51,6 +52,14 @@ def calling(session: Session) -> Iterator[str]:
     yield from _gives(session, "greet", {"name": "Ada"}, {"greeting": "Hello Ada."})
     yield from _gives(session, "greet", {"name": "Ada", "loud": True}, {"greeting": "Hello Ada!"})
     yield from _gives(session, "count", {"to": 3}, [1, 2, 3])
+
+
+def streaming(session: Session) -> Iterator[str]:
+    """What a tool sends while it runs arrives in order, or not at all where a protocol cannot say it."""
+    result, heard = session.listen("count", {"to": 3})
+    yield from _differs("the result of a stream", result, Value([1, 2, 3]))
+    if heard and heard != [1, 2, 3]:
+        yield f"heard was {heard}"
 
 
 def nothing(session: Session) -> Iterator[str]:
@@ -118,6 +127,17 @@ def arguments(session: Session) -> Iterator[str]:
         yield f"an undeclared argument made of add: {extra}"
 
 
+def not_data(session: Session) -> Iterator[str]:
+    """Arguments that JSON cannot say are refused before anything is sent."""
+    before = len(session.exchanges)
+    for value in (math.nan, -math.inf, "\ud800", {"\udfff": 1}, {1, 2}, b"bytes", object(), [[object()]]):
+        problem = session.call("echo", {"value": value})
+        if not isinstance(problem, Problem) or problem.kind is not Kind.INVALID_ARGUMENTS:
+            yield f"echo({value!r}) became {problem}"
+    if len(session.exchanges) != before:
+        yield "something was sent"
+
+
 def unknown(session: Session) -> Iterator[str]:
     """A tool that is not there is a Problem on both sides, and nothing runs."""
     before = len(session.exchanges)
@@ -160,6 +180,7 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
     for behaviour in (
         listing,
         calling,
+        streaming,
         nothing,
         values,
         failing,
@@ -167,6 +188,7 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
         crashing,
         timing_out,
         arguments,
+        not_data,
         unknown,
         consent,
         targets,

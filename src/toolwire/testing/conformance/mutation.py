@@ -39,6 +39,8 @@ def _spots(data: Json, spot: Spot) -> Iterator[Spot]:
         case list():
             for number, value in enumerate(data):
                 yield from _spots(value, (*spot, number))
+        case _:
+            pass
 
 
 def _edited(data: Json, spot: Spot, value: Json, *, delete: bool) -> Json:

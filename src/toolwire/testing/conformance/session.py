@@ -11,7 +11,7 @@ from toolwire.client.drive import Approver, arun, run
 from toolwire.client.remote import Connection, Remote, SyncRemote
 from toolwire.consent import consent_check
 from toolwire.core.codec import Codec, Finding, Flow, Peer
-from toolwire.core.model import Call, Json, Result
+from toolwire.core.model import Call, Json, Progress, Result
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.server import App, Limits
@@ -19,7 +19,7 @@ from toolwire.server.functions import FunctionBox
 from toolwire.server.guard import Guard, Keys
 from toolwire.stores import MemoryGrants
 from toolwire.testing.wire import HERE, AppDoor, Exchange, SyncAppDoor
-from toolwire.validation import arguments_check
+from toolwire.validation import arguments_check, data_check
 
 from .kit import kit
 
@@ -28,7 +28,8 @@ from .kit import kit
 class Session:
     """A connection over ``codec``, used alike whether it is driven blocking or not.
 
-    ``call`` is what a user does, with every check; ``send`` goes straight to the server. ``finding`` is how the
+    ``call`` is what a user does, with every check; ``listen`` gives what came while it ran, too; ``send`` goes
+    straight to the server. ``finding`` is how the
     server was found, ``exchanges`` all that went over the wire.
     """
 
@@ -38,6 +39,7 @@ class Session:
     finding: Finding
     exchanges: list[Exchange]
     call: Callable[[str, Mapping[str, Json]], Result]
+    listen: Callable[[str, Mapping[str, Json]], tuple[Result, list[Json]]]
     send: Callable[[Call], Result]
 
 
@@ -74,12 +76,21 @@ def _asynchronous(codec: Codec, app: App, approve: Approver | None) -> Generator
         def driven(flow: Flow[Result]) -> Result:
             return runner.run(arun(flow, door, approve))
 
+        async def listened(name: str, arguments: Mapping[str, Json]) -> tuple[Result, list[Json]]:
+            heard: list[Json] = []
+
+            async def notify(progress: Progress) -> None:
+                heard.append(progress.value)
+
+            return await remote.call(name, arguments, notify=notify), heard
+
         yield Session(
             codec=codec,
             app=app,
             peer=connection.peer,
             finding=finding,
             exchanges=door.exchanges,
+            listen=lambda name, arguments: runner.run(listened(name, arguments)),
             call=lambda name, arguments: runner.run(remote.call(name, arguments)),
             send=lambda call: driven(codec.send(connection.peer, call)),
         )
@@ -91,13 +102,21 @@ def _blocking(codec: Codec, app: App, approve: Approver | None) -> Generator[Ses
     try:
         finding = run(codec.find(HERE), door, None)
         connection = _connection(codec, finding)
+        remote = SyncRemote(connection, door, approve)
+
+        def listened(name: str, arguments: Mapping[str, Json]) -> tuple[Result, list[Json]]:
+            heard: list[Progress] = []
+            result = remote.call(name, arguments, notify=heard.append)
+            return result, [progress.value for progress in heard]
+
         yield Session(
             codec=codec,
             app=app,
             peer=connection.peer,
             finding=finding,
             exchanges=door.exchanges,
-            call=SyncRemote(connection, door, approve).call,
+            listen=listened,
+            call=remote.call,
             send=lambda call: run(codec.send(connection.peer, call), door, approve),
         )
     finally:
@@ -111,5 +130,5 @@ def _connection(codec: Codec, finding: Finding) -> Connection:
         raise LookupError(f"the client half of {codec.name} does not find its server half ({looks})")
     grants = MemoryGrants()
     consent = consent_check(site=HERE, target=lambda call: codec.target(peer, call), grants=grants)
-    checks = (arguments_check(), consent)
+    checks = (data_check, arguments_check(), consent)
     return Connection(peer=peer, codec=codec, checks=checks, grants=grants, probes=finding.probes)

@@ -1,0 +1,84 @@
+"""OpenTool for Python: the client, the server, the tool and the document, under the names of the other SDKs.
+
+What serves is loaded when it is first used, so that a client needs nothing of a server.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from toolwire.protocols.opentool.objects import (
+    NOTHING,
+    Function,
+    Info,
+    OpenTool,
+    Parameter,
+    Return,
+    Schema,
+    Server,
+)
+
+from .agreement import check_against
+from .client import OpenToolClient, SyncOpenToolClient
+from .exceptions import (
+    ErrorNullException,
+    FunctionNotSupportedException,
+    InvalidArgumentsException,
+    OpenToolException,
+    OpenToolServerCallException,
+    OpenToolServerNoAccessException,
+    OpenToolServerUnauthorizedException,
+    ResponseNullException,
+    ToolBreakException,
+)
+from .loader import OpenToolJsonLoader
+from .messages import FunctionCall, ToolReturn, Version
+from .tool import Tool
+
+if TYPE_CHECKING:
+    from .command import main
+    from .server import OpenToolServer
+    from .serving import served
+
+_HOME = {"OpenToolServer": "server", "main": "command", "served": "serving"}
+
+__all__ = [
+    "NOTHING",
+    "ErrorNullException",
+    "Function",
+    "FunctionCall",
+    "FunctionNotSupportedException",
+    "Info",
+    "InvalidArgumentsException",
+    "OpenTool",
+    "OpenToolClient",
+    "OpenToolException",
+    "OpenToolJsonLoader",
+    "OpenToolServer",
+    "OpenToolServerCallException",
+    "OpenToolServerNoAccessException",
+    "OpenToolServerUnauthorizedException",
+    "Parameter",
+    "ResponseNullException",
+    "Return",
+    "Schema",
+    "Server",
+    "SyncOpenToolClient",
+    "Tool",
+    "ToolBreakException",
+    "ToolReturn",
+    "Version",
+    "check_against",
+    "main",
+    "served",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'toolwire.opentool' has no attribute {name!r}")
+    value = getattr(import_module(f"toolwire.opentool.{home}"), name)
+    globals()[name] = value
+    return value

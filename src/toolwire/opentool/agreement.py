@@ -1,0 +1,118 @@
+"""Whether a document and the code it describes fit each other: every difference, each as one sentence.
+
+What can be checked depends on the code. A class with a method for each function is checked whole, both ways; one
+with ``call`` alone hides its functions in it, and only that ``call`` can be called is checked.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Schema, Tool
+from toolwire.define import Function, Toolkit
+from toolwire.protocols.opentool import schema
+
+from .description import Given, describe
+
+OWN = frozenset({"call", "load", "init", "dispose", "stream_call"})
+"""The methods of a Tool that are no functions of it."""
+
+
+def check_against(tool: object, document: Given) -> tuple[str, ...]:
+    """Return every way in which ``document`` and the object ``tool`` do not fit; empty where they do.
+
+    Raises:
+        DefinitionError: the document itself cannot be read.
+    """
+    description = describe(document)
+    call = getattr(tool, "call", None)
+    if callable(call):
+        return tuple(_call_faults(call, type(tool).__name__))
+    names = {one.name: description.methods.get(one.name, one.name) for one in description.catalog.tools}
+    return tuple(_method_faults(tool, description.catalog, names))
+
+
+def has_call(tool: object) -> bool:
+    """Return whether ``tool`` has a ``call`` of its own, rather than a method for each function."""
+    return callable(getattr(tool, "call", None))
+
+
+def methods_of(tool: object) -> Mapping[str, Callable[..., Any]]:
+    """Return the public methods of ``tool`` by name, without those every Tool has."""
+    found = {
+        name: getattr(tool, name)
+        for name, member in inspect.getmembers_static(type(tool))
+        if not name.startswith("_") and name not in OWN and _is_method(member)
+    }
+    return {name: method for name, method in found.items() if callable(method)}
+
+
+def spelled(name: str) -> str:
+    """Return the method that stands for the function ``name``: dashes are underscores in Python."""
+    return name.replace("-", "_").replace(".", "_")
+
+
+def _is_method(member: object) -> bool:
+    return inspect.isfunction(member) or isinstance(member, staticmethod | classmethod)
+
+
+def _call_faults(call: Callable[..., Any], owner: str) -> Iterator[str]:
+    try:
+        inspect.signature(call).bind("name", {})
+    except TypeError:
+        yield f"call() of {owner} must take a name and its arguments, as in call(self, name, arguments)."
+
+
+def _method_faults(tool: object, catalog: Catalog, names: Mapping[str, str]) -> Iterator[str]:
+    owner, methods = type(tool).__name__, methods_of(tool)
+    wanted = {spelled(names[one.name]): one for one in catalog.tools}
+    for name, one in wanted.items():
+        if name not in methods:
+            yield f"The document has the function {names[one.name]!r}, and {owner} has no method {name}()."
+            continue
+        try:
+            function = Toolkit(owner).add(methods[name])
+        except DefinitionError as error:
+            yield str(error)
+            continue
+        yield from _parameter_faults(f"{owner}.{name}()", one, function)
+    for name in _strangers(methods, wanted):
+        text = "write it into the document, or begin its name with an underscore"
+        yield f"{owner} has the method {name}(), and the document has no function {name!r}: {text}."
+
+
+def _strangers(methods: Iterable[str], wanted: Iterable[str]) -> list[str]:
+    return sorted(set(methods) - set(wanted))
+
+
+def _parameter_faults(where: str, described: Tool, function: Function) -> Iterator[str]:
+    tool = function.tool
+    for name, described_schema in described.parameters.items():
+        if name not in tool.parameters:
+            yield f"{where} has no parameter {name!r}, and the document has."
+        elif text := _type_fault(described_schema, tool.parameters[name], described, tool):
+            yield f"{where}: the parameter {name!r} is {text}."
+    for name in tool.parameters:
+        if name not in described.parameters and name in tool.required:
+            yield f"{where} needs the parameter {name!r}, and the document has none."
+        elif name in tool.required and name not in described.required:
+            yield f"{where} needs the parameter {name!r}, which the document lets callers leave out: give it a default."
+
+
+def _type_fault(described: Schema, taken: Schema, document: Tool, code: Tool) -> str:
+    """Return how two types differ, as far as OpenTool's six types say; a type that says nothing fits any."""
+    if not _says(described) or not _says(taken):
+        return ""
+    one = schema.write(described, document.input_schema)["type"]
+    other = schema.write(taken, code.input_schema)["type"]
+    if one == other or (one, other) == ("integer", "number"):
+        return ""
+    return f"of the type {one} in the document, and {other} in the code"
+
+
+def _says(one: Schema) -> bool:
+    return bool({"type", "$ref", "anyOf", "enum", "const"} & set(one))

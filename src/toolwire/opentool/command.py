@@ -1,0 +1,152 @@
+"""A tool as a command of its own: ``main(MyTool)`` reads its options from the command line and serves it."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from ipaddress import ip_address
+from typing import Any, NoReturn
+
+from toolwire.core.errors import DefinitionError, ToolwireError
+from toolwire.server.process import HOST, PORT
+
+from .description import Given
+from .keys import ADMIN_KEY, API_KEYS, read_keys
+from .options import Option, read_options
+from .server import OpenToolServer
+from .serving import served
+
+OK = 0
+FAILED = 1
+USAGE = 2
+
+
+def main(
+    tool: Callable[..., Any],
+    argv: Sequence[str] | None = None,
+    *,
+    document: Given | None = None,
+    version: str | None = None,
+) -> int:
+    """Serve ``tool``, a class (or a function that makes one), as the command line says; return the exit code.
+
+    Each parameter of its ``__init__`` is an option: ``db_path`` is ``--db-path``. One without a default is required;
+    where there is such a one and nothing is given at all, the help is printed. ``document`` describes a tool that
+    has no ``load``; ``version`` is that of a tool without any.
+
+    Raises:
+        DefinitionError: a parameter of the tool cannot be an option.
+        SystemExit: the command line asks for help or the version, or cannot be read.
+    """
+    argv = sys.argv[1:] if argv is None else argv
+    options = read_options(tool)
+    parser = _parser(tool, options, document, version)
+    if not argv and any(option.is_required for option in options):
+        parser.print_help()
+        return USAGE
+    given = parser.parse_args(argv)
+    try:
+        made = tool(**{option.name: getattr(given, option.name) for option in options if option.name in given})
+        _serve(made, given, document, version)
+    except ToolwireError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return FAILED
+    return OK
+
+
+def _serve(tool: Any, given: argparse.Namespace, document: Given | None, version: str | None) -> None:
+    keys = read_keys(given.apiKeys, given.apiKeysFile)
+    admin = read_keys((), given.adminKeyFile, variable=ADMIN_KEY)
+    if len(admin) > 1:
+        raise DefinitionError("There is more than one admin key: give one.")
+    server = OpenToolServer(
+        tool,
+        host=given.toolHost,
+        port=given.toolPort,
+        version=version or "1.0.0",
+        document=document,
+        api_keys=keys,
+        admin_key=admin[0] if admin else None,
+    )
+    if not keys and not _is_loopback(given.toolHost):
+        text = f"Whoever can reach {given.toolHost} can call this tool: ask for a key with --apiKeysFile or {API_KEYS}."
+        sys.stderr.write(f"warning: {text}\n")
+    server.run(_announce)
+
+
+def _announce(url: str) -> None:
+    sys.stdout.write(f"{url}/opentool\nCtrl-C stops it.\n")
+    sys.stdout.flush()
+
+
+def _parser(
+    tool: Callable[..., Any], options: Sequence[Option], document: Given | None, version: str | None
+) -> argparse.ArgumentParser:
+    said = (inspect.getdoc(tool) or "").partition("\n\n")[0]
+    parser = argparse.ArgumentParser(description=said, allow_abbrev=False)
+    parser.add_argument(
+        "-v",
+        "--version",
+        action=_Version,
+        nargs=0,
+        const=lambda: _version(tool, document, version),
+        help="print the version of this tool",
+    )
+    parser.add_argument("--toolHost", default=HOST, metavar="HOST", help=f"where to listen (default: {HOST})")
+    parser.add_argument(
+        "-t", "--toolPort", type=_port, default=PORT, metavar="PORT", help=f"0 takes a free one (default: {PORT})"
+    )
+    parser.add_argument(
+        "-k", "--apiKeys", action="append", default=[], metavar="KEY",
+        help=f"a key that calls need one of; again for more. Better where nobody can see it: {API_KEYS} or a file",
+    )  # fmt: skip
+    parser.add_argument("--apiKeysFile", metavar="FILE", help="a file with one key a line")
+    parser.add_argument(
+        "--adminKeyFile", metavar="FILE", help=f"whoever has its key (or {ADMIN_KEY}) may POST to /opentool/stop"
+    )
+    own = parser.add_argument_group("options of this tool") if options else parser
+    for option in options:
+        try:
+            own.add_argument(*option.flags, dest=option.name, **option.settings)
+        except argparse.ArgumentError as error:
+            name = option.name
+            raise DefinitionError(f"The parameter {name!r} would be an option there is already: rename it.") from error
+    return parser
+
+
+class _Version(argparse.Action):
+    """Prints the version, which is only found out when it is asked for."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,  # noqa: ARG002 - argparse's shape
+        values: Any,  # noqa: ARG002 - argparse's shape
+        option_string: Any = None,  # noqa: ARG002 - argparse's shape
+    ) -> NoReturn:
+        find: Callable[[], str] = self.const
+        parser.exit(message=f"{parser.prog} {find()}\n")
+
+
+def _version(tool: Callable[..., Any], document: Given | None, version: str | None) -> str:
+    """Return the version given, else that of the document, else what a tool without any has."""
+    try:
+        return version or served(tool, document).catalog().version
+    except ToolwireError:
+        return "1.0.0"
+
+
+def _port(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else -1
+    if not 0 <= number <= 65_535:
+        raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
+    return number
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

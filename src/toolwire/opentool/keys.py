@@ -1,0 +1,44 @@
+"""API keys of a server: from options, the environment or a file. No message here ever has a key in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from toolwire.core.errors import DefinitionError
+
+API_KEYS = "TOOLWIRE_API_KEYS"
+ADMIN_KEY = "TOOLWIRE_ADMIN_KEY"
+
+
+def read_keys(
+    given: Iterable[str] = (),
+    file: Path | str | None = None,
+    environment: Mapping[str, str] = os.environ,
+    variable: str = API_KEYS,
+) -> tuple[str, ...]:
+    """Return the keys of the options, of ``variable`` (commas between them) and of the file (one a line), each once.
+
+    Raises:
+        DefinitionError: the file cannot be read or has no key, or a key is none that a header can carry.
+    """
+    keys = [*given, *(key for key in environment.get(variable, "").split(",") if key.strip())]
+    if file is not None:
+        keys += _keys_in(Path(file))
+    keys = [key.strip() for key in keys]
+    if not all(key and key.isascii() and key.isprintable() for key in keys):
+        raise DefinitionError("An API key is empty, or has a character in it that keys do not have.")
+    return tuple(dict.fromkeys(keys))
+
+
+def _keys_in(file: Path) -> Sequence[str]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise DefinitionError(f"The keys cannot be read from {file}: {why}.") from error
+    keys = [line for line in lines if line.strip() and not line.startswith("#")]
+    if not keys:
+        raise DefinitionError(f"There is no key in {file}: write one a line.")
+    return keys

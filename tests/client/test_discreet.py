@@ -1,0 +1,97 @@
+"""Looking at a URL without saying who looks."""
+
+import asyncio
+
+import pytest
+
+from toolwire.client.discreet import Discreet, SyncDiscreet
+from toolwire.client.drive import Hear, SyncHear
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Kind, Problem
+
+LOOK = Request("GET", "https://a.example/tools")
+
+
+class Door:
+    """A door of both kinds that remembers what it did."""
+
+    def __init__(self, name: str, answer: Response | Problem, record: list[str]) -> None:
+        self._name = name
+        self._answer = answer
+        self._record = record
+
+    async def send(self, request: Request) -> Response | Problem:
+        self._record.append(f"{self._name} sent")
+        return self._answer
+
+    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
+        self._record.append(f"{self._name} listened")
+        return self._answer
+
+    async def aclose(self) -> None:
+        self._record.append(f"{self._name} closed")
+
+
+class SyncDoor:
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    def send(self, request: Request) -> Response | Problem:
+        return asyncio.run(self._door.send(request))
+
+    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
+        async def unheard(piece: bytes) -> None:
+            return None
+
+        return asyncio.run(self._door.listen(request, unheard))
+
+    def close(self) -> None:
+        asyncio.run(self._door.aclose())
+
+
+@pytest.mark.requirement("XL-014", "C-8", "D-08")
+@pytest.mark.parametrize("blocking", [False, True])
+@pytest.mark.parametrize(
+    ("answer", "signs"),
+    [
+        (Response(200), False),
+        (Response(404), False),
+        (Response(500), False),
+        (Problem(kind=Kind.UNREACHABLE, message="No."), False),
+        (Response(401), True),
+        (Response(403), True),
+    ],
+)
+def test_credentials_go_out_only_where_they_are_asked_for(
+    blocking: bool, answer: Response | Problem, signs: bool
+) -> None:
+    record: list[str] = []
+    unsigned, signed = Door("unsigned", answer, record), Door("signed", Response(202), record)
+    if blocking:
+        found = SyncDiscreet(SyncDoor(unsigned), SyncDoor(signed)).send(LOOK)
+    else:
+        found = asyncio.run(Discreet(unsigned, signed).send(LOOK))
+    assert record == (["unsigned sent", "signed sent"] if signs else ["unsigned sent"])
+    assert found == (Response(202) if signs else answer)
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_a_call_is_signed_and_both_doors_are_closed(blocking: bool) -> None:
+    record: list[str] = []
+    unsigned, signed = Door("unsigned", Response(200), record), Door("signed", Response(202), record)
+    if blocking:
+        quiet = SyncDiscreet(SyncDoor(unsigned), SyncDoor(signed))
+        assert quiet.listen(LOOK, lambda _: None) == Response(202)
+        quiet.close()
+    else:
+
+        async def visit() -> None:
+            async def unheard(piece: bytes) -> None:
+                return None
+
+            discreet = Discreet(unsigned, signed)
+            assert await discreet.listen(LOOK, unheard) == Response(202)
+            await discreet.aclose()
+
+        asyncio.run(visit())
+    assert record == ["signed listened", "unsigned closed", "signed closed"]

@@ -1,0 +1,15 @@
+"""What a tool sends while it runs."""
+
+import pytest
+
+from toolwire.testing.conformance import Session, behaviours
+
+
+def test_progress_arrives_in_order_and_the_result_holds_all_of_it(joined: Session) -> None:
+    assert list(behaviours.streaming(joined)) == []
+
+
+@pytest.mark.requirement("A-28")
+def test_opentool_says_progress_while_the_tool_runs(joined: Session) -> None:
+    heard = joined.listen("count", {"to": 3})[1]
+    assert heard == ([1, 2, 3] if joined.codec.name == "opentool" else [])

@@ -1,0 +1,135 @@
+"""Where things stand in a JSON text: pointers, names that repeat, and where a text stops being JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.core.model import Problem
+from toolwire.framing import jsontext
+from toolwire.framing.positions import Place, Spot, Step, broken, locate, pointer, repeated, repeats
+
+DATA = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def every(data: Any, steps: tuple[Step, ...] = ()) -> Iterator[tuple[tuple[Step, ...], Any]]:
+    yield steps, data
+    if isinstance(data, dict):
+        for name, value in data.items():
+            yield from every(value, (*steps, name))
+    elif isinstance(data, list):
+        for place, value in enumerate(data):
+            yield from every(value, (*steps, place))
+
+
+def test_a_value_and_its_name_have_each_a_line_and_a_column() -> None:
+    text = '{\n  "ü📚": [1,\n   {"b": "x"}]}'
+    assert locate(text, ["", "/ü📚", "/ü📚/0", "/ü📚/1/b"]) == {
+        "": Place(Spot(1, 1)),
+        "/ü📚": Place(Spot(2, 9), Spot(2, 3)),
+        "/ü📚/0": Place(Spot(2, 10)),
+        "/ü📚/1/b": Place(Spot(3, 10), Spot(3, 5)),
+    }
+
+
+def test_a_pointer_that_leads_nowhere_is_left_out() -> None:
+    assert locate('{"a": [1]}', ["/b", "/a/1", "/a/0/x", "/a/-"]) == {}
+
+
+def test_names_with_slashes_tildes_and_escapes_are_found() -> None:
+    text = r'{"a/b": {"~": 1, "\u0041\"{": 2}}'
+    assert set(locate(text, ["/a~1b/~0", '/a~1b/A"{'])) == {"/a~1b/~0", '/a~1b/A"{'}
+
+
+def test_an_item_is_not_taken_for_a_member_of_that_name() -> None:
+    assert locate('[{"0": 1}]', ["/0", "/0/0"]) == {"/0": Place(Spot(1, 2)), "/0/0": Place(Spot(1, 8), Spot(1, 3))}
+
+
+@given(data=DATA, indent=st.sampled_from([None, 1]), is_ascii=st.booleans())
+def test_every_value_is_found_where_it_stands(data: Any, indent: int | None, is_ascii: bool) -> None:
+    text = json.dumps(data, indent=indent, ensure_ascii=is_ascii)
+    lines = text.split("\n")
+    values = {pointer(steps): value for steps, value in every(data)}
+    places = locate(text, values)
+    assert set(places) == set(values)
+    for one, value in values.items():
+        line, column = places[one].value
+        rest = "\n".join([lines[line - 1][column - 1 :], *lines[line:]])
+        assert json.JSONDecoder().raw_decode(rest)[0] == value
+
+
+def test_where_names_repeat_the_last_counts() -> None:
+    assert locate('{"a": 1,\n"a": 2}', ["/a"]) == {"/a": Place(Spot(2, 6), Spot(2, 1))}
+
+
+@pytest.mark.requirement("D-16")
+def test_names_that_repeat_are_found_at_every_depth() -> None:
+    text = '{"a": [{"b": 1,\n "b": {"c": 1, "\\u0063": 2}}],\n"a": 3}'
+    assert repeats(text)
+    assert [(one.pointer, one.spot, one.first) for one in repeated(text)] == [
+        ("/a/0/b", Spot(2, 2), Spot(1, 9)),
+        ("/a/0/b/c", Spot(2, 16), Spot(2, 8)),
+        ("/a", Spot(3, 1), Spot(1, 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ['[{"a": 1}, {"a": 1}]', '{"a": {"a": {"a": "a"}}, "b": "b"}', "[]", '"a"', "1" * 4_000]
+)
+def test_names_of_different_objects_do_not_repeat(text: str) -> None:
+    assert not repeats(text)
+    assert repeated(text) == []
+
+
+def test_of_many_repeats_the_first_are_said() -> None:
+    text = "{" + ",".join(['"a": 1'] * 1_000) + "}"
+    assert len(repeated(text)) == 100
+    assert len(repeated(text, limit=7)) == 7
+
+
+@given(data=DATA)
+def test_what_a_parser_made_repeats_no_name(data: Any) -> None:
+    text = json.dumps(data)
+    assert not repeats(text)
+    assert repeated(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "spot", "reason"),
+    [
+        (b"", Spot(1, 1), "Expecting value"),
+        (b'{"a": 1,\n "b" 2}', Spot(2, 6), "Expecting ':' delimiter"),
+        (b"[1, 2", Spot(1, 6), "Expecting ',' delimiter"),
+        (b'["a",\n "\xff"]', Spot(2, 3), "it is not UTF-8 from here on"),
+        ('["é",\n NaN]'.encode(), Spot(2, 2), "NaN is not allowed"),
+        ('{"é": -Infinity}'.encode(), Spot(1, 7), "-Infinity is not allowed"),
+        (b"[1, 1e999]", Spot(1, 5), "1e999 is not allowed"),
+        (b'{"a": "\\ud800"}', Spot(1, 7), '"\\ud800" is not allowed'),
+        (b"[" * 201 + b"]" * 201, Spot(1, 201), "it is nested deeper than 200 levels"),
+        (b"[" * 100_000, Spot(1, 201), "it is nested deeper than 200 levels"),
+        (b"[\n" + b"9" * 4_301 + b"]", Spot(2, 1), "9" * 40 + "... is not allowed"),
+    ],
+)
+@pytest.mark.requirement("D-16")
+def test_where_and_why_a_text_is_no_json(text: bytes, spot: Spot, reason: str) -> None:
+    assert isinstance(jsontext.read(text), Problem)
+    assert broken(text) == (spot, reason)
+
+
+@given(text=st.binary(max_size=60) | st.text(alphabet='[]{}",:\\u0d8\n 1eNa', max_size=60).map(str.encode))
+def test_any_text_is_json_or_has_a_spot_where_it_is_not(text: bytes) -> None:
+    if isinstance(jsontext.read(text), Problem):
+        line, column = broken(text).spot
+        assert 1 <= line <= text.count(b"\n") + 1
+        assert 1 <= column <= len(text) + 1
+    else:
+        assert "" in locate(text.decode(), [""])

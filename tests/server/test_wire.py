@@ -1,0 +1,51 @@
+"""One ASGI exchange: a request that is given up while its body comes."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from toolwire.server.limits import Limits
+from toolwire.server.watch import Watch
+from toolwire.server.wire import Wire
+
+
+def test_a_request_that_is_given_up_is_not_a_slow_one() -> None:
+    async def give_up() -> None:
+        asked = asyncio.Event()
+
+        async def receive() -> Any:
+            asked.set()
+            await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            raise AssertionError(message)
+
+        wire = Wire({"type": "http", "path": "/", "method": "POST"}, receive, send)
+        task = asyncio.create_task(wire.body({}, Limits(), Watch()))
+        await asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(give_up())
+
+
+@pytest.mark.parametrize(
+    ("scope", "path"),
+    [
+        ({"path": "/a"}, "/a"),
+        ({"path": "/a", "root_path": ""}, "/a"),
+        ({"path": "/root/a", "root_path": "/root"}, "/a"),
+        ({"path": "/root", "root_path": "/root"}, "/"),
+        ({"path": "/a", "root_path": "/root"}, "/a"),
+    ],
+)
+def test_a_path_is_that_below_the_mount(scope: dict[str, Any], path: str) -> None:
+    async def unused() -> Any:
+        return None
+
+    async def sent(message: Any) -> None:
+        return None
+
+    assert Wire(scope, unused, sent).path() == path

@@ -1,0 +1,204 @@
+"""The suite finds faults where there are some."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from toolwire import Toolkit
+from toolwire.core.codec import Codec, Finding, Pending, Route, Streaming
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
+from toolwire.protocols import BUILTIN
+from toolwire.testing.conformance import BEHAVIOURS, Session, kit, reading_faults, replying_faults, session
+from toolwire.testing.conformance.kit import SECRET
+from toolwire.testing.wire import HERE
+
+GOOD = BUILTIN[1]
+LEAK = Problem(kind=Kind.TOOL_FAILED, message=f"The oven is cold. {SECRET}", can_retry=True, retry_after_ms=1)
+ODD = Problem(kind=Kind.BAD_ANSWER, message="No.", additional_prompt_content="Nothing.")
+
+
+def always(result: Result) -> Codec:
+    def send(peer: Any, call: Call) -> Any:
+        return result
+        yield
+
+    return replace(GOOD, send=send)
+
+
+def faults(codec: Codec, name: str) -> list[str]:
+    with session(codec) as joined:
+        return list(BEHAVIOURS[name](joined))
+
+
+@pytest.mark.parametrize("name", sorted(BEHAVIOURS.keys() - {"listing", "consent", "nothing", "retrying", "not_data"}))
+@pytest.mark.parametrize("result", [Value("wrong"), ODD])
+def test_a_codec_that_gives_the_wrong_result_does_not_conform(name: str, result: Result) -> None:
+    if (name, result) != ("unknown", ODD):
+        assert faults(always(result), name)
+
+
+@pytest.mark.parametrize("name", ["failing", "crashing"])
+def test_a_codec_that_tells_secrets_does_not_conform(name: str) -> None:
+    assert "the client has what is only for the log" in faults(always(LEAK), name)
+
+
+def test_a_codec_that_changes_what_is_said_of_retrying_does_not_conform() -> None:
+    assert faults(always(LEAK), "retrying") == ["retry_after_ms: 1 arrived for 1500"]
+    assert faults(always(ODD), "retrying") == ["the prompt became 'Nothing.'"]
+    assert faults(always(Value(1)), "retrying")
+
+
+def test_a_tool_that_returns_nothing_gives_nothing_else() -> None:
+    assert faults(always(Value({})), "nothing") == ["forget({}) gives Value(value={}), not None"]
+
+
+def altered(change: Callable[[Tool], Tool | None]) -> Callable[[Session], Session]:
+    def alter(joined: Session) -> Session:
+        tools = tuple(tool for each in joined.peer.catalog.tools if (tool := change(each)) is not None)
+        return replace(joined, peer=replace(joined.peer, catalog=replace(joined.peer.catalog, tools=tools)))
+
+    return alter
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tool: None if tool.name == "add" else tool,
+        lambda tool: replace(tool, approval=None),
+        lambda tool: replace(tool, description="Other."),
+        lambda tool: replace(tool, input_schema={}),
+        lambda tool: replace(tool, destructive=not tool.destructive),
+    ],
+)
+def test_a_list_that_is_changed_on_the_way_does_not_conform(change: Callable[[Tool], Tool | None]) -> None:
+    with session(GOOD) as joined:
+        assert list(BEHAVIOURS["listing"](altered(change)(joined)))
+
+
+def test_a_codec_that_sends_before_it_asks_does_not_conform() -> None:
+    with session(GOOD) as joined:
+
+        def hasty(name: str, arguments: Any) -> Result:
+            return joined.send(Call(joined.peer.catalog.names[name], arguments))
+
+        found = list(BEHAVIOURS["consent"](replace(joined, call=hasty)))
+    assert found[1:] == ["something was sent"]
+    with session(GOOD) as joined:
+        eager = altered(lambda tool: replace(tool, approval=None))(joined)
+        assert list(BEHAVIOURS["consent"](eager)) == ["the approval arrived as None"]
+
+
+def test_a_client_that_sends_what_is_no_data_does_not_conform() -> None:
+    with session(GOOD) as joined:
+
+        def hasty(name: str, arguments: Any) -> Result:
+            return joined.send(Call(joined.peer.catalog.names["forget"], {}))
+
+        assert "something was sent" in list(BEHAVIOURS["not_data"](replace(joined, call=hasty)))
+
+
+def test_a_client_that_asks_for_what_is_not_there_does_not_conform() -> None:
+    with session(GOOD) as joined:
+
+        def asking(name: str, arguments: Any) -> Result:
+            return joined.send(Call(Tool(name=name, toolkit="Bench"), arguments))
+
+        assert len(list(BEHAVIOURS["unknown"](replace(joined, call=asking)))) >= 1
+
+
+def test_halves_that_do_not_find_each_other_cannot_be_joined() -> None:
+    with (
+        pytest.raises(LookupError, match="does not find its server half"),
+        session(replace(GOOD, find=BUILTIN[2].find)),
+    ):
+        pass
+
+
+# One message
+
+
+def route(read: Callable[[Request], Any]) -> Any:
+    return {("POST", "/x"): Route(read)}
+
+
+def raising(*_: Any) -> Any:
+    raise LookupError("inside")
+
+
+CALL = Call(Tool(name="x"), {})
+POST = Request("POST", "/x?y")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        raising,
+        lambda _: None,
+        lambda _: Response(0),
+        lambda _: Response(200, (), b"Traceback (most recent call last)"),
+        lambda _: Pending(CALL, raising),
+        lambda _: Pending(CALL, lambda *_: "no response"),  # type: ignore[arg-type, return-value]  # that is the fault
+        lambda _: Streaming(CALL, (), b"", lambda _: "", lambda *_: b"", lambda _: Response(503)),  # type: ignore[arg-type, return-value]  # likewise
+    ],
+)
+def test_a_reader_that_does_not_answer_is_a_fault(read: Callable[[Request], Any]) -> None:
+    assert list(reading_faults(route(read), POST))
+
+
+def test_a_reader_that_answers_is_none() -> None:
+    stream = Streaming(CALL, (), b"", lambda _: b"", lambda *_: b"", lambda _: Response(503))
+    assert list(reading_faults(route(lambda _: stream), POST)) == []
+    assert list(reading_faults({}, POST)) == []
+
+
+def flow(value: Any) -> Callable[..., Any]:
+    def finding(*_: Any) -> Any:
+        return value
+        yield
+
+    return finding
+
+
+def endless(*_: Any) -> Any:
+    while True:
+        yield Request("GET", HERE)
+
+
+def found(codec: Codec) -> Finding:
+    with session(codec, kit()) as joined:
+        return joined.finding
+
+
+def test_a_client_half_that_does_not_answer_is_a_fault() -> None:
+    known = found(GOOD)
+    assert known.peer is not None
+    nothing = lambda _: Response(404)  # noqa: E731 - as short as what it does
+    whole = replace(GOOD, find=flow(known), send=flow(Value(1)))
+    assert list(replying_faults(whole, HERE, nothing)) == []
+    wrong = [
+        replace(whole, find=raising),
+        replace(whole, find=flow(None)),
+        replace(whole, find=endless),
+        replace(whole, target=lambda *_: 7),  # type: ignore[arg-type, return-value]  # that is the fault
+        replace(whole, send=flow(None)),
+        replace(whole, send=flow(Problem(kind=Kind.INTERNAL, message=7))),  # type: ignore[arg-type]  # likewise
+    ]
+    for codec in wrong:
+        assert list(replying_faults(codec, HERE, nothing))
+    assert list(replying_faults(replace(whole, send=raising), HERE, nothing, (known.peer, CALL)))
+
+
+def test_a_toolkit_of_ones_own_can_be_tried() -> None:
+    tools = Toolkit("Own")
+
+    @tools.tool(approval="auto")
+    def one() -> int:
+        """Return one."""
+        return 1
+
+    with session(GOOD, tools) as joined:
+        assert joined.call("one", {}) == Value(1)
+        assert list(BEHAVIOURS["listing"](joined))

@@ -1,0 +1,88 @@
+"""The wire with no network."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from toolwire import asgi
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Kind, Problem
+from toolwire.testing.conformance import kit
+from toolwire.testing.wire import HERE, AppDoor, CannedDoor, SyncAppDoor, scope
+
+STREAM = Request(
+    "POST",
+    f"{HERE}/opentool/streamCall",
+    ((b"content-type", b"application/json"),),
+    b'{"jsonrpc":"2.0","method":"count","params":{"to":3},"id":1}',
+)
+STOP = Problem(kind=Kind.BAD_ANSWER, message="Enough.")
+
+
+def test_both_doors_give_the_applications_answer_and_keep_it() -> None:
+    request = Request("GET", f"{HERE}/health")
+    door, sync_door = AppDoor(asgi(kit())), SyncAppDoor(asgi(kit()))
+    response = asyncio.run(door.send(request))
+    assert response.status == 200
+    assert sync_door.send(request) == response
+    sync_door.close()
+    assert door.exchanges == sync_door.exchanges == [(request, response)]
+    asyncio.run(door.aclose())
+
+
+def test_a_stream_is_heard_while_it_comes_and_its_body_not_given_again() -> None:
+    door = SyncAppDoor(asgi(kit()))
+    pieces: list[bytes] = []
+    response = door.listen(STREAM, pieces.append)
+    assert isinstance(response, Response)
+    assert (response.status, response.body) == (200, b"")
+    assert len(pieces) > 3
+    assert door.exchanges[0].response.body == b"".join(pieces)
+    assert door.listen(STREAM, lambda _: STOP) is STOP
+    door.close()
+
+
+def test_what_is_no_stream_is_not_heard() -> None:
+    door = SyncAppDoor(asgi(kit()))
+    response = door.listen(Request("GET", f"{HERE}/health"), lambda _: STOP)
+    assert isinstance(response, Response)
+    assert response.body
+    door.close()
+
+
+def test_what_an_application_raises_is_raised() -> None:
+    async def broken(scope: Any, receive: Any, send: Any) -> None:
+        raise LookupError("inside")
+
+    async def silent(scope: Any, receive: Any, send: Any) -> None:
+        """Answer nothing."""
+
+    for app, kind in ((broken, LookupError), (silent, RuntimeError)):
+        with pytest.raises(ExceptionGroup) as raised:
+            asyncio.run(AppDoor(app).send(Request("GET", HERE)))
+        assert raised.group_contains(kind)
+
+
+def test_a_scope_is_that_of_a_server_on_loopback() -> None:
+    made = scope(Request("GET", f"{HERE}/caf%C3%A9?a=%20", ((b"x", b"1"),)))
+    assert (made["path"], made["raw_path"], made["query_string"]) == ("/café", b"/caf%C3%A9", b"a=%20")
+    assert made["headers"] == [(b"host", b"127.0.0.1:9627"), (b"x", b"1")]
+    assert scope(Request("GET", HERE, ((b"host", b"other"),)))["headers"] == [(b"host", b"other")]
+
+
+def test_canned_answers_come_to_an_end() -> None:
+    door = CannedDoor(lambda _: STOP, most=2)
+    assert door.send(STREAM) is door.listen(STREAM, lambda _: None) is STOP
+    assert door.sent == [STREAM, STREAM]
+    with pytest.raises(RuntimeError, match="more than 2 requests"):
+        door.send(STREAM)
+    door.close()
+
+
+def test_a_canned_stream_is_heard_in_pieces() -> None:
+    stream = Response(200, ((b"content-type", b"text/event-stream"),), b"event:a\ndata:b\n\n")
+    pieces: list[bytes] = []
+    assert CannedDoor(lambda _: stream).listen(STREAM, pieces.append) == stream._replace(body=b"")
+    assert b"".join(pieces) == stream.body
+    assert CannedDoor(lambda _: stream).listen(STREAM, lambda _: STOP) is STOP
