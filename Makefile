@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCH := .cache/bench
 
 .PHONY: demo test check format lint types rings coverage requirements bench clean
 .DEFAULT_GOAL := test
@@ -43,8 +44,13 @@ coverage: $(READY)       ## the tests with line and branch coverage
 requirements: $(READY)   ## covered / total of each family of requirements
 	@$(BIN)/python spec/ledger.py
 
-bench: $(READY)          ## the speed table, peers and limit in one run
-	@$(BIN)/python bench/run.py
+$(BENCH)/.ready: pyproject.toml bench/requirements.txt
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/pip install --quiet --disable-pip-version-check --editable '.[all]' --requirement bench/requirements.txt
+	@touch $@
+
+bench: $(BENCH)/.ready   ## the speed table, peers and limit in one run (needs wrk and two cores)
+	@$(BENCH)/bin/python bench/run.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .coverage*

@@ -32,11 +32,11 @@ def calculator(tools: int = 1, style: str = "async") -> Any:
         return a + b
 
     if style == "async":
-        kit.add(add, name="add")
+        kit.add(add, name="add", approval="auto")
     else:
-        kit.add(add_sync, name="add", inline=style == "inline")
+        kit.add(add_sync, name="add", approval="auto", inline=style == "inline")
     for number in range(1, tools):
-        kit.add(add, name=f"add_{number}")
+        kit.add(add, name=f"add_{number}", approval="auto")
     return kit
 
 

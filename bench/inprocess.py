@@ -22,6 +22,7 @@ def scope_of(call: Call) -> dict[str, Any]:
     """Return the ASGI scope uvicorn would make for ``call``."""
     headers = [(b"host", b"127.0.0.1:9627"), (b"user-agent", b"bench"), (b"accept", b"*/*")]
     headers += [(name.encode(), value.encode()) for name, value in call.headers]
+    path, _, query = call.path.partition("?")
     if call.body:
         headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(call.body))]
     return {
@@ -33,9 +34,9 @@ def scope_of(call: Call) -> dict[str, Any]:
         "scheme": "http",
         "method": call.method,
         "root_path": "",
-        "path": call.path,
-        "raw_path": call.path.encode(),
-        "query_string": b"",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
         "headers": headers,
     }
 
@@ -70,6 +71,7 @@ async def _measure(app: Any, call: Call, rounds: int, each: int) -> float:
     status, body = await once(app, call)
     if status != 200:
         raise RuntimeError(f"{call.path} answered {status}: {body[:200]!r}")
+
     async def send(_: dict[str, Any]) -> None:
         return None
 

@@ -22,7 +22,7 @@ CALLS = {
     "opentool": Call("POST", "/opentool/call", b'{"jsonrpc":"2.0","method":"add","params":{"a":1,"b":2},"id":"c1"}'),
     "otc": Call("POST", "/call", _OTC),
     "oxp": Call("POST", "/tools/call", _OTC),
-    "openapi": Call("POST", "/api/add", b'{"a":1,"b":2}'),
+    "openapi": Call("GET", "/api/add?a=1&b=2"),
     "mcp": Call(
         "POST",
         "/mcp",

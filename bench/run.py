@@ -23,8 +23,8 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from bench import apps, client, inprocess, process, wire  # noqa: E402 - the path first
+from bench import instructions as counted  # noqa: E402 - the path first
 from bench.requests import CALLS, Call  # noqa: E402 - the path first
-
 
 PEERS = {
     "starlette": ("starlette", "opentool"),
@@ -34,6 +34,8 @@ PEERS = {
     "fastmcp": ("fastmcp", "mcp"),
 }
 """Each peer's factory in bench.apps, with the package it needs and the call it is given."""
+
+_SECONDS = 3
 
 
 class Row(NamedTuple):
@@ -52,15 +54,15 @@ class Row(NamedTuple):
         return "yes" if (self.figure >= self.target) is self.least or self.figure == self.target else "NO"
 
 
-def rates(seconds: int) -> Iterator[Row]:
+def rates() -> Iterator[Row]:
     """Yield each rate as a ratio to the raw limit."""
     with wire.served("raw") as limit:
 
         def ratio(port: int, call: Call) -> float:
             figures = []
             for _ in range(3):
-                before = wire.rate(limit, CALLS["opentool"], seconds=seconds)
-                figures.append(wire.rate(port, call, seconds=seconds) / before)
+                before = wire.rate(limit, CALLS["opentool"], seconds=_SECONDS)
+                figures.append(wire.rate(port, call, seconds=_SECONDS) / before)
             return statistics.median(figures)
 
         targets = {"opentool": 0.60, "otc": 0.60, "oxp": 0.60, "mcp": 0.50}
@@ -131,6 +133,12 @@ def event_us() -> float:
     return (many - none) / 1_000
 
 
+def instructions() -> Iterator[Row]:
+    """Yield the thousands of instructions of one request in process, which do not move with the machine's load."""
+    for name in ("raw", "starlette", "opentool", "otc", "oxp", "mcp", "list"):
+        yield Row(f"instructions, {name}", counted.per_call(name) / 1_000, "thousand")
+
+
 def clients() -> Iterator[Row]:
     """Yield the CPU time of one call on the client's side, 32 in flight."""
     with wire.served("ours") as port:
@@ -156,6 +164,15 @@ def processes() -> Iterator[Row]:
     yield Row("packages, with server and command line", process.packages("all"), "", 25, least=False)
 
 
+PARTS = {
+    "costs": costs,
+    "clients": clients,
+    "processes": processes,
+    "instructions": instructions,
+    "rates": rates,
+}
+
+
 def attempt(what: str, unit: str, measure: Callable[[], float]) -> Row:
     """Return the row of a peer, or one without a figure where the peer does not start."""
     try:
@@ -175,8 +192,7 @@ def show(row: Row) -> str:
 def main() -> int:
     """Print the table; with --write, put it into docs/benchmarks.md."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=int, default=3, help="of each load (3)")
-    parser.add_argument("--only", choices=["rates", "costs", "clients", "processes"], action="append")
+    parser.add_argument("--only", choices=list(PARTS), action="append")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     options = parser.parse_args()
     missing = [tool for tool in ("wrk", "taskset") if shutil.which(tool) is None]
@@ -185,11 +201,13 @@ def main() -> int:
             f"bench: needs two cores and {', '.join(missing) or 'nothing more'} (apt-get install wrk).", file=sys.stderr
         )
         return 2
-    parts = {"costs": costs, "clients": clients, "processes": processes, "rates": lambda: rates(options.seconds)}
     lines = ["| what | figure | target | met |", "|---|---|---|---|"]
     print("\n".join(lines))
-    for name, part in parts.items():
+    for name, part in PARTS.items():
         if options.only and name not in options.only:
+            continue
+        if name == "instructions" and shutil.which("valgrind") is None:
+            print("bench: no valgrind here, so no instruction counts (apt-get install valgrind).", file=sys.stderr)
             continue
         for row in part():
             lines.append(show(row))
@@ -219,11 +237,10 @@ def page(lines: list[str]) -> str:
     return (
         "# Benchmarks\n\n"
         "Made by `make bench`, which anybody can run: two cores, the server on one, wrk on the other, 32 connections.\n"
-        "A rate is a ratio to a raw ASGI application on the same uvicorn, measured in turn with it; a cost in process is\n"
-        "CPU time with no socket. All checks are on. Figures move with the machine; ratios move less.\n\n"
-        f"CPython {platform.python_version()}, {platform.machine()}; {versions}. {datetime.date.today().isoformat()}.\n\n"
-        + "\n".join(lines)
-        + "\n"
+        "A rate is a ratio to a raw ASGI application on the same uvicorn, measured in turn with it; a cost in\n"
+        "process is CPU time with no socket. All checks are on. Figures move with the machine; ratios move less.\n\n"
+        f"CPython {platform.python_version()} on {platform.machine()}, {datetime.date.today().isoformat()}:\n"
+        f"{versions}.\n\n" + "\n".join(lines) + "\n"
     )
 
 

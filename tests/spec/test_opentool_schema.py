@@ -32,11 +32,12 @@ BETWEEN_OBJECTS = {
 SAMPLES = [json.loads(file.read_bytes()) for file in VALID if file.stem in ("full", "full_1_0_0", "stream")]
 ODD = st.sampled_from(
     json.loads(r"""[
-        null, true, false, 0, 1, 1.0, 1.5, -7, "", "a", "a\n", "é", "2", "1.0.0", "string", "integer", "array", "object",
-        "null", "#/schemas/Book", "#/schemas/Book\n", "#/schemas/", "#/schemas/A/b", "file:///etc/passwd",
+        null, true, false, 0, 1, 1.0, 1.5, -7, "", "a", "a\n", "é", "2", "1.0.0", "string", "integer", "array",
+        "object", "null", "#/schemas/Book", "#/schemas/Book\n", "#/schemas/", "#/schemas/A/b", "file:///etc/passwd",
         [], {}, [null], [1], ["a"], [[]], [{}], {"type": "string"}, {"type": "array"}, {"type": "object"},
-        {"type": "object", "properties": {}}, {"$ref": "#/schemas/Book"}, {"$ref": null}, {"$ref": "#/schemas/A", "type": 1},
-        {"name": "a"}, {"name": "a", "schema": {"type": "string"}}, {"name": "a", "schema": {"$ref": 1}, "required": true}
+        {"type": "object", "properties": {}}, {"$ref": "#/schemas/Book"}, {"$ref": null},
+        {"$ref": "#/schemas/A", "type": 1}, {"name": "a"}, {"name": "a", "schema": {"type": "string"}},
+        {"name": "a", "schema": {"$ref": 1}, "required": true}
     ]""")
 ).map(deepcopy)
 NAMES = st.sampled_from(sorted({name for shape in SHAPES.values() for name in shape} | {"x-other"}))

@@ -12,6 +12,7 @@ from .exits import USAGE
 HOST: Final = "127.0.0.1"
 PORT: Final = 9627
 _TARGET: Final = "URL | file.py | file.py:name | package.module:name"
+_CONVERTED: Final = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
 _EPILOG: Final = f"""\
 TARGET is {_TARGET}.
 Exit codes: 0 ok, 1 the tool failed, 2 usage, 3 denied, 4 not reachable or no protocol found.
@@ -62,6 +63,7 @@ def _parser(version: str) -> Parser:
     _add_call(_command(add, "call", "call a tool, with your consent"))
     _add_explain(_command(add, "explain", "show how it was found out what a URL speaks"))
     _add_check(_command(add, "check", "show everything that is wrong with documents"))
+    _add_convert(_command(add, "convert", "write the tools of a document, a URL or code as another document"))
     return parser
 
 
@@ -131,6 +133,18 @@ def _add_check(parser: Parser) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="warnings fail too")
     parser.add_argument("--json", action="store_true", help="print what was found as JSON")
+
+
+def _add_convert(parser: Parser) -> None:
+    parser.add_argument("source", metavar="SOURCE", help=f"a document, - for standard input, or {_TARGET}")
+    parser.add_argument("--to", required=True, choices=_CONVERTED, metavar="KIND", help=", ".join(_CONVERTED))
+    parser.add_argument(
+        "--kind", choices=(*_CONVERTED, "universal"), metavar="KIND", help="what the source is, where its shape misleads"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the document there, not to standard output")
+    parser.add_argument("--strict", action="store_true", help="write no document, and end with 1, if anything is lost")
+    parser.add_argument("--losses", metavar="FILE", help="write what is lost there too, as JSON")
+    _add_remote(parser)
 
 
 def _add_remote(parser: Parser) -> None:

@@ -35,6 +35,9 @@ CODES: dict[Kind, int] = {
 
 FAILED = 500
 
+_VERSIONS = ("2.0", "2.0.0")
+_ID_TYPES = (str, int, float)  # exactly these: a boolean is an int to isinstance
+
 
 class Message(NamedTuple):
     """A request or notification. ``params`` is as sent; ``id`` is None where there was none or it was null."""
@@ -50,13 +53,13 @@ def read(data: dict[str, Json]) -> Message | Problem:
 
     ``jsonrpc`` may be "2.0", "2.0.0" or missing, as real implementations send it. [S-4, A-18]
     """
-    if data.get("jsonrpc", "2.0") not in ("2.0", "2.0.0"):
+    if data.get("jsonrpc", "2.0") not in _VERSIONS:
         return _invalid('"jsonrpc" must be "2.0"')
     method = data.get("method")
     if not isinstance(method, str) or not method:
         return _invalid('"method" must be the name of what to call, as a string')
     id_ = data.get("id")
-    if id_ is not None and (isinstance(id_, bool) or not isinstance(id_, str | int | float)):
+    if id_ is not None and type(id_) not in _ID_TYPES:
         return _invalid(f'"id" must be a string or a number, not {kind_of(id_)}')
     return Message(method, data.get("params"), id_, "id" in data)
 
@@ -64,7 +67,7 @@ def read(data: dict[str, Json]) -> Message | Problem:
 def id_of(data: Json) -> str | int | float | None:
     """Return the id to answer a broken message with: its own where that is legal, else None."""
     id_ = data.get("id") if isinstance(data, dict) else None
-    return id_ if isinstance(id_, str | int | float) and not isinstance(id_, bool) else None
+    return id_ if type(id_) in _ID_TYPES else None
 
 
 def _invalid(what: str) -> Problem:

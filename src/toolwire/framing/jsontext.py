@@ -50,7 +50,7 @@ def read_object(request: Request) -> dict[str, Json] | Problem:
         text = f"Send the body as application/json, not {media or 'without a content type'}."
         return Problem(kind=Kind.UNSUPPORTED_TYPE, message=text)
     data = read(request.body)
-    if isinstance(data, dict | Problem):
+    if isinstance(data, dict) or isinstance(data, Problem):  # noqa: SIM101 - a third of the cost of a union
         return data
     return Problem(kind=Kind.MALFORMED, message=f"The body must be a JSON object, not {kind_of(data)}.")
 

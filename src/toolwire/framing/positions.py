@@ -21,7 +21,7 @@ from . import jsontext
 Step: TypeAlias = str | int
 """The name of a member, or the place of an item."""
 
-_TOKEN = re.compile(r'[\[\]{},]|"(?:[^"\\]++|\\.)*+"|[^\s\[\]{},:"]++', re.DOTALL)  # possessive: linear on any text
+_TOKEN = re.compile(r'[\[\]{}]|"(?:[^"\\]++|\\.)*+"|[^\s\[\]{},:"]++', re.DOTALL)  # possessive: linear on any text
 _LINE_END = re.compile("\n")
 
 
@@ -157,7 +157,7 @@ def _refused(text: str) -> NotJson:
         depth += (said in ("[", "{")) - (said in ("]", "}"))
         if depth > jsontext.MAX_DEPTH:
             return NotJson(_spot(starts, token.start()), f"it is nested deeper than {jsontext.MAX_DEPTH} levels")
-        if said[0] not in "[]{}," and isinstance(jsontext.read(said.encode("utf-8", "replace")), Problem):
+        if said[0] not in "[]{}" and isinstance(jsontext.read(said.encode("utf-8", "replace")), Problem):
             shown = said if len(said) <= 40 else said[:40] + "..."
             return NotJson(_spot(starts, token.start()), f"{shown} is not allowed")
     return NotJson(Spot(1, 1), "it cannot be read")
@@ -166,23 +166,27 @@ def _refused(text: str) -> NotJson:
 def _nodes(text: str) -> Iterator[_Node]:
     """Yield every value of ``text`` in its order, each with how deep it stands and the step that leads to it."""
     places: list[int | None] = []  # for each open array the place of the item to come; None for an object
-    name: tuple[str, int] | None = None
+    name: str | None = None
+    name_at = 0
     for token in _TOKEN.finditer(text):
         said, start = token[0], token.start()
         place = places[-1] if places else None
-        if said == ",":
-            if place is not None:
-                places[-1] = place + 1
-        elif said in ("]", "}"):
+        if said in ("]", "}"):
             places.pop()
-        elif places and place is None and name is None:
-            name = (json.loads(said) if "\\" in said else said[1:-1], start)
-        else:
-            step: Step = name[0] if name else "" if place is None else place
-            yield _Node(len(places), step, name[1] if name else None, start)
+            continue
+        if name is not None:
+            yield _Node(len(places), name, name_at, start)
             name = None
-            if said in ("[", "{"):
-                places.append(0 if said == "[" else None)
+        elif place is not None:
+            yield _Node(len(places), place, None, start)
+            places[-1] = place + 1
+        elif places:
+            name, name_at = (json.loads(said) if "\\" in said else said[1:-1]), start
+            continue
+        else:
+            yield _Node(0, "", None, start)
+        if said in ("[", "{"):
+            places.append(0 if said == "[" else None)
 
 
 def _line_starts(text: str) -> list[int]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, Toolbox, unheard
+
+_log = logging.getLogger("toolwire")
 
 
 def merged(toolboxes: Sequence[Toolbox], *, title: str = "Tools") -> Toolbox:
@@ -35,6 +38,10 @@ class _Merged:
             try:
                 self._catalog = Catalog(title=self._title, tools=tools)
             except ValueError as error:
+                if self._seen:  # tools added later clash: what was offered goes on being offered
+                    _log.error("the merged catalog is not renewed: %s", error)
+                    self._seen = catalogs
+                    return self._catalog
                 raise DefinitionError(f"These cannot be served together: {error}.") from error
             pairs = zip(self._toolboxes, catalogs, strict=True)
             self._owners = {tool.id: toolbox for toolbox, catalog in pairs for tool in catalog.tools}

@@ -127,7 +127,8 @@ class _Version(argparse.Action):
         option_string: Any = None,  # noqa: ARG002 - argparse's shape
     ) -> NoReturn:
         find: Callable[[], str] = self.const
-        parser.exit(message=f"{parser.prog} {find()}\n")
+        sys.stdout.write(f"{parser.prog} {find()}\n")
+        parser.exit()
 
 
 def _version(tool: Callable[..., Any], document: Given | None, version: str | None) -> str:

@@ -31,10 +31,10 @@ class Option:
 
 
 def read_options(tool: Callable[..., Any]) -> tuple[Option, ...]:
-    """Return an option for each parameter with which ``tool`` is made.
+    """Return an option for each parameter with which ``tool`` is made and that a text can be read as.
 
     Raises:
-        DefinitionError: a parameter has no name to give it by, or a type that no text can be read as.
+        DefinitionError: a parameter that must be given has no name to give it by, or a type that no text is.
     """
     maker = tool.__init__ if isinstance(tool, type) else tool  # type: ignore[misc]  # a class that is made, not subclassed
     try:
@@ -46,9 +46,11 @@ def read_options(tool: Callable[..., Any]) -> tuple[Option, ...]:
     for parameter in inspect.signature(tool).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise DefinitionError(f"The parameter {parameter.name!r} can only be given by its place: take out the '/'.")
-        options.append(_option(parameter, types_.get(parameter.name, str), texts.get(parameter.name, "")))
+        settings = _settings(types_.get(parameter.name, str), parameter.name)
+        if settings is not None and parameter.kind is not parameter.POSITIONAL_ONLY:
+            options.append(_option(parameter, settings, texts.get(parameter.name, "")))
+        elif parameter.default is parameter.empty:
+            raise DefinitionError(_unreadable(parameter))
     return tuple(options)
 
 
@@ -56,10 +58,9 @@ def _texts(described: object) -> dict[str, str]:
     return dict(read_docstring(inspect.getdoc(described) or "").parameters)
 
 
-def _option(parameter: inspect.Parameter, annotation: Any, text: str) -> Option:
+def _option(parameter: inspect.Parameter, settings: dict[str, Any], text: str) -> Option:
     name, default = parameter.name, parameter.default
     is_required = default is parameter.empty
-    settings = _settings(annotation, name)
     if is_required:
         settings["required"] = True
     else:
@@ -73,12 +74,12 @@ def _option(parameter: inspect.Parameter, annotation: Any, text: str) -> Option:
     )
 
 
-def _settings(annotation: Any, name: str) -> dict[str, Any]:
-    """Return how argparse reads a text as ``annotation``."""
+def _settings(annotation: Any, name: str) -> dict[str, Any] | None:
+    """Return how argparse reads a text as ``annotation``, None where no text is one."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         some = [argument for argument in arguments if argument is not type(None)]
-        return _settings(some[0], name) if len(some) == 1 else _unreadable(annotation, name)
+        return _settings(some[0], name) if len(some) == 1 else None
     if origin in (list, tuple, Sequence) and arguments and arguments[0] in _PLAIN:
         return {"action": "append", "type": arguments[0], "metavar": name.upper()}
     if origin is Literal and all(isinstance(value, str) for value in arguments):
@@ -86,17 +87,18 @@ def _settings(annotation: Any, name: str) -> dict[str, Any]:
     return _of_class(annotation, name)
 
 
-def _of_class(annotation: Any, name: str) -> dict[str, Any]:
+def _of_class(annotation: Any, name: str) -> dict[str, Any] | None:
     if annotation is bool:
         return {"action": argparse.BooleanOptionalAction}
     if annotation in _PLAIN:
         return {"type": annotation, "metavar": name.upper()}
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return {"type": annotation, "choices": tuple(annotation)}
-    return _unreadable(annotation, name)
+    return None
 
 
-def _unreadable(annotation: Any, name: str) -> typing.NoReturn:
-    shown = getattr(annotation, "__name__", str(annotation))
-    text = "use str, int, float, bool, Path, a Literal of texts, an Enum or a list of these"
-    raise DefinitionError(f"The parameter {name!r} of the type {shown} cannot be given on a command line: {text}.")
+def _unreadable(parameter: inspect.Parameter) -> str:
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        return f"The parameter {parameter.name!r} can only be given by its place: take out the '/'."
+    text = "use str, int, float, bool, Path, a Literal of texts, an Enum or a list of these, or give it a default"
+    return f"The parameter {parameter.name!r} cannot be given on a command line, for its type: {text}."

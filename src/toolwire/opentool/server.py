@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from uvicorn import Server
 
 from toolwire.core.errors import ToolwireError
-from toolwire.server import Limits
+from toolwire.server import App, Limits
 from toolwire.server.deadlines import DEADLINES, Deadlines
 from toolwire.server.process import HOST, PORT, Serving, listening, url
 
@@ -23,6 +26,8 @@ from .serving import app_of, served
 from .toolbox import ObjectBox
 
 _STOP_S = 10.0
+_LOOK_S = 0.02
+_log = logging.getLogger("toolwire")
 
 
 class OpenToolServer:
@@ -50,16 +55,19 @@ class OpenToolServer:
         deadlines: Deadlines = DEADLINES,
     ) -> None:
         self._box = served(tool, document, version=version)
-        self._app = app_of(
+        self._app_anew = partial(
+            app_of,
             self._box,
-            api_keys=api_keys,
+            api_keys=tuple(api_keys),
             admin_key=admin_key,
-            stop=self._ask_to_stop,
+            stop=self._asked_to_stop,
             limits=limits,
         )
         self._host, self._port, self._deadlines = host, port, deadlines
+        self._app: App | None = None
         self._server: Server | None = None
         self._thread: threading.Thread | None = None
+        self._ready = threading.Event()
         self._failure: BaseException | None = None
         self.url = ""
 
@@ -70,6 +78,7 @@ class OpenToolServer:
 
         Raises:
             DefinitionError: nothing can listen at this host and port.
+            ToolwireError: the tool's ``init`` failed.
         """
         listener = self._listen()
         announce(self.url)
@@ -77,21 +86,26 @@ class OpenToolServer:
             self._serve(listener)
 
     def start(self) -> OpenToolServer:
-        """Serve in a thread of its own from now on, and return this server; its ``url`` takes calls at once.
+        """Serve in a thread of its own from now on, and return this server as soon as its tool has begun.
 
         Raises:
             DefinitionError: nothing can listen at this host and port.
+            ToolwireError: it runs already, or the tool's ``init`` failed.
         """
         if self._thread is not None:
             raise ToolwireError("This server has been started already.")
         listener = self._listen()
         self._failure = None
+        self._ready.clear()
         self._thread = threading.Thread(target=self._serve_aside, args=(listener,), name="opentool", daemon=True)
         self._thread.start()
+        self._ready.wait()
+        if self._failure is not None:
+            self.stop()
         return self
 
     def stop(self) -> None:
-        """Stop what ``start`` started, and wait until it is gone.
+        """Stop what ``start`` started, and wait until it is gone; running calls finish first.
 
         Raises:
             ToolwireError: the server had failed, or a call would not stop.
@@ -99,16 +113,18 @@ class OpenToolServer:
         thread = self._thread
         if thread is None:
             return
-        self._ask_to_stop()
-        thread.join(self._deadlines.grace_s + _STOP_S)
+        self._wind_down()
+        thread.join(_STOP_S)
         self._thread = None
         if thread.is_alive():
             raise ToolwireError("The server did not stop: a call is still running.")
+        if isinstance(self._failure, ToolwireError):
+            raise self._failure
         if self._failure is not None:
             raise ToolwireError("The server failed.") from self._failure
 
     def __enter__(self) -> OpenToolServer:
-        return self.start()
+        return self if self._thread is not None else self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -118,6 +134,7 @@ class OpenToolServer:
     def _listen(self) -> socket.socket:
         listener = listening(self._host, self._port)
         self.url = url(self._host, listener)
+        self._app = self._app_anew()  # one that was told to stop takes no more calls
         self._server = Server(Serving(self._app, deadlines=self._deadlines))
         return listener
 
@@ -128,6 +145,7 @@ class OpenToolServer:
             self._failure = failure
         finally:
             listener.close()  # whoever still calls is refused rather than kept waiting
+            self._ready.set()
 
     def _serve(self, listener: socket.socket) -> None:
         """Begin the tool, serve, and end the tool, all in one event loop."""
@@ -136,6 +154,7 @@ class OpenToolServer:
             return
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
             runner.run(self._begin())
+            self._ready.set()
             try:
                 with contextlib.suppress(KeyboardInterrupt):  # the way uvicorn leaves after a signal
                     runner.run(server.serve(sockets=[listener]))
@@ -144,17 +163,32 @@ class OpenToolServer:
 
     async def _begin(self) -> None:
         if isinstance(self._box, ObjectBox):
-            await self._box.begin()
+            try:
+                await self._box.begin()
+            except Exception as error:
+                raise ToolwireError(f"The tool's init() failed: {type(error).__name__}: {error}") from error
 
     async def _end(self) -> None:
         if isinstance(self._box, ObjectBox):
-            await self._box.end()
+            try:
+                await self._box.end()
+            except Exception:  # noqa: BLE001 - the server is gone; nobody is left to tell
+                _log.exception("the tool's dispose() failed")
 
-    def _ask_to_stop(self) -> None:
-        """End gracefully: what a signal does where the server has the main thread, and the same without one."""
-        if self._thread is None:
+    def _asked_to_stop(self) -> None:
+        """Stop as a signal would; called in the thread that serves, which must go on meanwhile."""
+        if threading.current_thread() is threading.main_thread():
             signal.raise_signal(signal.SIGTERM)
+        else:
+            threading.Thread(target=self._wind_down, name="opentool-stop", daemon=True).start()
+
+    def _wind_down(self) -> None:
+        """Take no new calls, wait for those that run, up to the grace, and let the server go."""
+        app, server = self._app, self._server
+        if app is None or server is None:
             return
-        self._app.drain()
-        if self._server is not None:
-            self._server.should_exit = True
+        app.drain()
+        until = time.monotonic() + self._deadlines.grace_s
+        while app.running and time.monotonic() < until:
+            time.sleep(_LOOK_S)
+        server.should_exit = True

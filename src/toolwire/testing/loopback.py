@@ -34,10 +34,11 @@ def background(app: Served, *, deadlines: Deadlines = DEADLINES) -> Generator[st
             listener.close()  # whoever still calls is refused rather than kept waiting
 
     with listening(HOST, 0) as listener:
+        base = url(HOST, listener)
         thread = threading.Thread(target=run, name="toolwire-loopback", daemon=True)
         thread.start()
         try:
-            yield url(HOST, listener)
+            yield base
         finally:
             server.should_exit = True
             thread.join(_STOP_S)

@@ -20,6 +20,7 @@ Validator: TypeAlias = Callable[[Mapping[str, Json]], Problem | None]
 """Says what is wrong with the arguments of a call, or None."""
 
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=1_000)  # each step back may read the whole text again
+_KEPT = 20_000
 _SHOWN_ERRORS = 20
 _SHOWN_CHARACTERS = 300
 
@@ -54,6 +55,8 @@ def arguments_check() -> Check:
         tool = call.tool
         known = compiled.get(id(tool))
         if known is None or known[0] is not tool:
+            if len(compiled) >= _KEPT:  # a catalog that changes often leaves old tools behind
+                compiled.clear()
             known = compiled[id(tool)] = (tool, _lenient(tool))
         problem = known[1](call.arguments)
         return ALLOW if problem is None else Deny(problem)

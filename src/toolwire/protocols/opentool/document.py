@@ -36,13 +36,13 @@ class Document(NamedTuple):
     notes: tuple[str, ...]
 
 
-def write(catalog: Catalog) -> dict[str, Json]:
-    """Return the document of ``catalog``; ``{}`` where it has no tools. [OTRPC-014, OT-031]"""
+def write(catalog: Catalog, version: str = SPECIFICATION) -> dict[str, Json]:
+    """Return ``catalog`` as a document of a version of the specification; ``{}`` without tools. [OTRPC-014, OT-031]"""
     if not catalog.tools:
         return {}
     info = {"title": catalog.title, "description": catalog.description, "version": catalog.version}
     return {
-        "opentool": SPECIFICATION,
+        "opentool": version,
         "info": {name: text for name, text in info.items() if text or name != "description"},
         "functions": [_write_function(name, tool) for name, tool in catalog.names.items()],
     }

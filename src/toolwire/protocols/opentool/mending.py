@@ -29,9 +29,11 @@ def mend(data: Json) -> Json:
 def _mend_one(name: str, data: Json, depth: int) -> Json:
     if not isinstance(data, dict) or depth > jsontext.MAX_DEPTH:
         return data
-    shape = shape_of(name, data) if data.get("$ref", 0) is not None else name
-    mended = {key: value for key, value in data.items() if key != "$ref" or value is not None}
-    for member in members(shape, data):
+    mended = dict(data)
+    if name == "schema" and mended.get("$ref", "") is None:
+        del mended["$ref"]
+    shape = shape_of(name, mended)
+    for member in members(shape, mended):
         value = mended.get(member.name)
         if value is not None:
             mended[member.name] = _mend_member(member, value, depth)

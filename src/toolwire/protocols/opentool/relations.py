@@ -90,6 +90,8 @@ def _values(data: Mapping[str, Json], path: Path, report: Report) -> None:
     if data.get("enum") == []:
         report.warning((path, "enum"), "OT-026", "The list of values is empty: nothing fits.")
     for place, value in enumerate(listing(data, "enum")):
+        if report.is_full:
+            return
         if isinstance(type_, str) and type_ in TYPES and not _is_of(value, type_):
             text = f'This is {jsontext.kind_of(value)}; the type says "{type_}".'
             report.error(((path, "enum"), place), "A-02", text)

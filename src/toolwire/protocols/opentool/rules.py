@@ -82,6 +82,8 @@ def _look_into(
 ) -> Iterator[_Task]:
     due = str if member.form is Form.NAMES else dict
     for step, value in parts:
+        if report.is_full:
+            return
         if not isinstance(value, due):
             text = f'This is {jsontext.kind_of(value)}; "{member.name}" must be {member.what}.'
             report.error((path, step), member.rule, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from toolwire.core.model import Problem
@@ -11,7 +12,7 @@ from toolwire.framing.positions import Place, Spot
 from .report import Found, Severity, steps
 from .rules import examine
 
-MAX_BYTES: Final = 16 * 1024 * 1024
+MAX_BYTES: Final = 4 * 1024 * 1024
 
 _MAX_POINTERS: Final = 10_000_000
 _START: Final = Place(Spot(1, 1))
@@ -61,18 +62,19 @@ def _repeats(text: str) -> list[Fault]:
     ]
 
 
-def _placed(found: list[Found], text: str) -> list[Fault]:
-    if not found:
-        return []
+def _placed(found: Sequence[Found], text: str) -> list[Fault]:
+    """Return the faults found with their places; where pointers fill too much memory, the rest is left out."""
     pointers: list[str] = []
     room = _MAX_POINTERS
     for one in found:
-        pointers.append(positions.pointer(steps(one.path)) if room > 0 else "")
+        pointers.append(positions.pointer(steps(one.path)))
         room -= len(pointers[-1])
-    places = positions.locate(text, pointers)
+        if room < 0:
+            break
+    places = positions.locate(text, pointers) if pointers else {}
     return [
         Fault(pointer, *places.get(pointer, _START).value, one.severity, one.rule, one.message)
-        for pointer, one in zip(pointers, found, strict=True)
+        for pointer, one in zip(pointers, found, strict=False)
     ]
 
 

@@ -58,10 +58,9 @@ def kit() -> Toolkit:  # noqa: C901 - each tool counts as a branch, and there is
         raise LookupError(SECRET)
 
     @tools.tool(approval="auto", timeout_s=0.02)
-    async def dawdle() -> str:
+    async def dawdle() -> None:
         """Take longer than it may."""
         await asyncio.Event().wait()
-        return "never"
 
     @tools.tool(approval="auto")
     async def count(to: int) -> AsyncGenerator[int, None]:

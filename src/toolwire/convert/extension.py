@@ -1,0 +1,89 @@
+"""The one member of ours in a document: what its own words cannot say of the tools, and the text it was made from.
+
+Rules:
+- What somebody edits wins: an exact value counts only while the document shows what it showed when it was written,
+  and the text it came from only while nothing else was edited.
+- A reader that does not know the member misses nothing that the document itself says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from toolwire.core.model import Json
+from toolwire.framing.jsontext import member
+
+MAX_SOURCE_BYTES: Final = 1_048_576
+
+
+class Original(NamedTuple):
+    """The text that a document was made from, and what sort of document that is."""
+
+    kind: str
+    text: str
+
+
+def taken(document: Json, room: Sequence[str]) -> Mapping[str, Json]:
+    """Return our member of ``document``, or an empty one."""
+    for name in room:
+        document = member(document, name) if isinstance(document, dict) else {}
+    return document if room else {}
+
+
+def put(document: Json, room: Sequence[str], data: Mapping[str, Json]) -> Json:
+    """Return ``document`` with ``data`` as our member; without one where ``data`` is empty."""
+    if not room or not isinstance(document, dict):
+        return document
+    first, *rest = room
+    inner = put(member(document, first), rest, data) if rest else dict(data)
+    others = {name: value for name, value in document.items() if name != first}
+    return {**others, first: inner} if inner else others
+
+
+def exact(shown: Mapping[str, Json], wanted: Mapping[str, Json]) -> dict[str, Json]:
+    """Return what must stand beside ``shown``, the fields that a document says, to mean ``wanted``."""
+    return {
+        name: {"is": value, "shown": digest(shown[name])}
+        for name, value in wanted.items()
+        if _text(value) != _text(shown[name])
+    }
+
+
+def valid(shown: Mapping[str, Json], beside: Json) -> tuple[dict[str, Json], list[str]]:
+    """Return the exact values in ``beside`` that still belong to ``shown``, and the names of those that do not."""
+    values: dict[str, Json] = {}
+    stale: list[str] = []
+    for name, said in beside.items() if isinstance(beside, dict) else ():
+        if name in shown and isinstance(said, dict) and "is" in said and said.get("shown") == digest(shown[name]):
+            values[name] = said["is"]
+        else:
+            stale.append(name)
+    return values, stale
+
+
+def embed(document: Json, room: Sequence[str], original: Original) -> Json:
+    """Return ``document`` with the text that it was made from."""
+    source = {"kind": original.kind, "digest": digest(document), "text": original.text}
+    return put(document, room, {**taken(document, room), "source": source})
+
+
+def embedded(document: Json, room: Sequence[str]) -> Original | None:
+    """Return the text that ``document`` was made from, unless it has none or was edited since."""
+    ours = dict(taken(document, room))
+    match ours.pop("source", None):
+        case {"kind": str(kind), "digest": str(said), "text": str(text)} if said == digest(put(document, room, ours)):
+            return Original(kind, text)
+        case _:
+            return None
+
+
+def digest(data: Json) -> str:
+    """Return what tells ``data`` from any other JSON data; the order of members does not count."""
+    return sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:32]
+
+
+def _text(data: Json) -> str:
+    return json.dumps(data, separators=(",", ":"))

@@ -1,0 +1,154 @@
+"""The fields of a tool as JSON data, one by one, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from toolwire.core.catalog import NAME
+from toolwire.core.model import Approval, Authorization, Cost, Json, RateLimit, Requirements, Tool
+from toolwire.framing import jsontext
+
+
+class Field(NamedTuple):
+    """One field: what to call it in a sentence, its value as JSON data, and its value from there.
+
+    ``read`` raises ValueError for what cannot be a value of the field.
+    """
+
+    words: str
+    write: Callable[[Tool], Json]
+    read: Callable[[Json], Any]
+
+
+def write(tool: Tool) -> dict[str, Json]:
+    """Return every field of ``tool`` as JSON data; hints that are none are left out."""
+    return {name: field.write(tool) for name, field in FIELDS.items()}
+
+
+def changed(tool: Tool, values: Mapping[str, Json]) -> Tool:
+    """Return ``tool`` with ``values`` for the fields they name.
+
+    Raises:
+        ValueError: there is no such field, or it cannot have this value.
+    """
+    unknown = values.keys() - FIELDS.keys()
+    if unknown:
+        raise ValueError(f"a tool has no field {sorted(unknown)[0]!r}")
+    return replace(tool, **{name: FIELDS[name].read(value) for name, value in values.items()})
+
+
+def has_odd_hints(tool: Tool) -> bool:
+    """Return whether ``tool`` has hints that are no JSON data, and so can be written nowhere."""
+    return bool(tool.hints) and not _hints(tool)
+
+
+def _hints(tool: Tool) -> Json:
+    try:
+        jsontext.write(dict(tool.hints))
+    except (TypeError, ValueError):
+        return {}
+    return dict(tool.hints)
+
+
+def _schema_of(tool: Tool) -> Json:
+    return None if tool.output_schema is None else dict(tool.output_schema)
+
+
+def _limit_of(tool: Tool) -> Json:
+    limit = tool.rate_limit
+    return None if limit is None else {"max": limit.max, "window": limit.window}
+
+
+def _requirements_of(tool: Tool) -> Json:
+    needs = tool.requirements
+    return {
+        "authorization": [{"id": one.id, "scopes": list(one.scopes)} for one in needs.authorization],
+        "secrets": list(needs.secrets),
+        "user_id": needs.user_id,
+    }
+
+
+def _text(data: Json) -> str:
+    if isinstance(data, str):
+        return data
+    raise ValueError(f"it is a string, not {jsontext.kind_of(data)}")
+
+
+def _name(data: Json) -> str:
+    if NAME.fullmatch(text := _text(data)):
+        return text
+    raise ValueError(f"{text[:80]!r} cannot be the name of a tool")
+
+
+def _flag(data: Json) -> bool:
+    if isinstance(data, bool):
+        return data
+    raise ValueError(f"it is a boolean, not {jsontext.kind_of(data)}")
+
+
+def _object(data: Json) -> dict[str, Json]:
+    if isinstance(data, dict):
+        return data
+    raise ValueError(f"it is an object, not {jsontext.kind_of(data)}")
+
+
+def _seconds(data: Json) -> float:
+    if isinstance(data, int | float) and not isinstance(data, bool) and 0 < data < float("inf"):
+        return data
+    raise ValueError("it is a number of seconds above 0")
+
+
+def _rate_limit(data: Json) -> RateLimit:
+    match data:
+        case {"max": int(most), "window": str(window)}:
+            return RateLimit(max=most, window=window)
+        case _:
+            raise ValueError('it has "max" and "window"')
+
+
+def _requirements(data: Json) -> Requirements:
+    match data:
+        case {"authorization": list(needed), "secrets": list(secrets), "user_id": bool(user_id)}:
+            authorization = tuple(
+                Authorization(
+                    id=_text(_object(one).get("id")), scopes=tuple(_text(scope) for scope in one.get("scopes", ()))
+                )
+                for one in needed
+            )
+            return Requirements(
+                authorization=authorization, secrets=tuple(_text(id_) for id_ in secrets), user_id=user_id
+            )
+        case _:
+            raise ValueError('it has "authorization", "secrets" and "user_id"')
+
+
+def _or_none(read: Callable[[Json], Any]) -> Callable[[Json], Any]:
+    return lambda data: None if data is None else read(data)
+
+
+FIELDS: Mapping[str, Field] = {
+    "name": Field("name", lambda tool: tool.name, _name),
+    "description": Field("description", lambda tool: tool.description, _text),
+    "toolkit": Field("toolkit", lambda tool: tool.toolkit, _text),
+    "version": Field("version", lambda tool: tool.version, _text),
+    "input_schema": Field("exact input schema", lambda tool: dict(tool.input_schema), _object),
+    "output_schema": Field("exact output schema", _schema_of, _or_none(_object)),
+    "output_name": Field("name of the result", lambda tool: tool.output_name, _text),
+    "safe": Field("word that it only reads", lambda tool: tool.safe, _flag),
+    "approval": Field(
+        "approval", lambda tool: None if tool.approval is None else tool.approval.value, _or_none(Approval)
+    ),
+    "blanket_allowed": Field("leave to approve in advance", lambda tool: tool.blanket_allowed, _flag),
+    "destructive": Field("word that it destroys", lambda tool: tool.destructive, _flag),
+    "idempotent": Field("word that it can be repeated", lambda tool: tool.idempotent, _flag),
+    "hint": Field("hint", lambda tool: tool.hint, _text),
+    "cost": Field("cost", lambda tool: None if tool.cost is None else tool.cost.value, _or_none(Cost)),
+    "rate_limit": Field("rate limit", _limit_of, _or_none(_rate_limit)),
+    "requirements": Field("requirements", _requirements_of, _requirements),
+    "timeout_s": Field("time limit", lambda tool: tool.timeout_s, _or_none(_seconds)),
+    "streams": Field("word that it streams", lambda tool: tool.streams, _flag),
+    "deprecated": Field("word that it is deprecated", lambda tool: tool.deprecated, _flag),
+    "hints": Field("hints", _hints, _object),
+}

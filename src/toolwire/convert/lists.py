@@ -1,0 +1,144 @@
+"""The lists of Open Tool Calling: the RFC's ``tools``, OXP's ``items``, and the bare array of universal-tool.
+
+OXP lets no member stand in a definition beyond its own: what those do not say is lost, though the list itself has
+room for the text it was made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Json, Problem, Tool
+from toolwire.framing.jsontext import member
+from toolwire.protocols.otc import document, standard
+
+from .form import POLICY_SPOTS, Entry, Form, Sheet
+from .loss import Loss, at, shown, unread
+
+_ROOT = ("$schema", "items", "tools", "x-toolwire")
+_DEFINITION = (
+    "id",
+    "name",
+    "description",
+    "version",
+    "input_schema",
+    "inputSchema",
+    "input",
+    "output_schema",
+    "output",
+    "requirements",
+    "toolkit",
+    "x-llm",
+)
+_SPOTS = {
+    "name": "/name",
+    "description": "/description",
+    "version": "/version",
+    "input_schema": "/input_schema",
+    "output_schema": "/output_schema",
+    "requirements": "/requirements",
+}
+
+
+def _write_otc(catalog: Catalog) -> Json:
+    return {"$schema": standard.RFC, "tools": document.write(catalog)["tools"]}
+
+
+def _write_oxp(catalog: Catalog) -> Json:
+    return {"$schema": standard.OXP, "items": document.write(catalog)["items"]}
+
+
+def _write_universal(catalog: Catalog) -> Json:
+    return document.write_array(catalog)
+
+
+def _read(data: Json) -> Sheet | Problem:
+    if not (_entries(data)[1] or isinstance(data, dict)):
+        return Sheet(title="Tools")
+    found = document.read(data, "Tools")
+    if isinstance(found, Problem):
+        return found
+    where, listed = _entries(data)
+    numbers: dict[str, int] = {}
+    for number, one in enumerate(listed):
+        if isinstance(one, dict):
+            numbers.setdefault(_text(one, "id") or _text(one, "name"), number)
+    entries = tuple(
+        _entry(found.ids[tool.id], at(where, numbers[found.ids[tool.id]]), tool) for tool in found.catalog.tools
+    )
+    return Sheet(title=found.catalog.title, entries=entries, losses=tuple(_unread(data, entries)))
+
+
+def _entry(label: str, where: str, tool: Tool) -> Entry:
+    wanted, name = label.partition("@")[0].lstrip("."), tool.id.partition("@")[0]
+    kept = name == wanted or name.endswith(f".{wanted.replace('-', '_')}")
+    return Entry(label, where, tool, None if kept else Loss(where, f"the id {shown(label)}", tool.id))
+
+
+def _entries(data: Json) -> tuple[str, list[Any]]:
+    """Return the pointer of the list that counts, and the list."""
+    if isinstance(data, list):
+        return "", data
+    name = "items" if isinstance(data.get("items"), list) else "tools"
+    return f"/{name}", data[name] if isinstance(data.get(name), list) else []
+
+
+def _unread(data: Json, entries: tuple[Entry, ...]) -> Iterator[Loss]:
+    if isinstance(data, dict):
+        yield from unread(data, _ROOT, "")
+    where, listed = _entries(data)
+    read = {entry.pointer: entry.tool for entry in entries}
+    for number, one in enumerate(listed):
+        place = at(where, number)
+        if place not in read:
+            yield Loss(place, "the tool: it cannot be called, is not for models, or is there already")
+            continue
+        yield from unread(one, _DEFINITION, place)
+        yield from unread(member(one, "toolkit"), ("name", "version"), at(place, "toolkit"))
+        version = one.get("version")
+        if isinstance(version, str) and version != read[place].version:
+            yield Loss(at(place, "version"), f"the version {shown(version)}", read[place].version)
+
+
+def _text(one: Mapping[str, Json], name: str) -> str:
+    value = one.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _has_tools(data: Json) -> bool:
+    return isinstance(data, Mapping) and isinstance(data.get("tools"), list)
+
+
+def _is_oxp(data: Json) -> bool:
+    return isinstance(data, dict) and isinstance(data.get("items"), list) and "tools" not in data
+
+
+OTC = Form(
+    kind="otc",
+    fits=lambda data: _has_tools(data) and "openapi" not in data,
+    write=_write_otc,
+    read=_read,
+    labels=lambda catalog: {tool.id: tool for tool in catalog.tools},
+    spots={**_SPOTS, **POLICY_SPOTS},
+)
+OXP = Form(
+    kind="oxp",
+    fits=_is_oxp,
+    write=_write_oxp,
+    read=_read,
+    labels=lambda catalog: {tool.id: tool for tool in catalog.tools},
+    carries=False,
+    spots=_SPOTS,
+)
+UNIVERSAL = Form(
+    kind="universal",
+    fits=lambda data: isinstance(data, list),
+    write=_write_universal,
+    read=_read,
+    labels=lambda catalog: {tool.id: tool for tool in catalog.tools},
+    room=(),
+    carries=False,
+    spots={**_SPOTS, **POLICY_SPOTS},
+)

@@ -1,0 +1,39 @@
+"""A loss: what a conversion could not take along, where it stands in the source, and what stands for it now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from toolwire.core.model import Json
+from toolwire.framing import jsontext
+from toolwire.framing.positions import Step, pointer
+
+NOTHING = "nothing"
+_SHOWN_CHARACTERS = 80
+
+
+class Loss(NamedTuple):
+    """``pointer`` is a JSON Pointer into the source; ``what`` was lost there, and ``instead`` stands for it."""
+
+    pointer: str
+    what: str
+    instead: str = NOTHING
+
+
+def at(where: str, *steps: Step) -> str:
+    """Return the pointer that goes on from ``where`` by ``steps``."""
+    return where + pointer(steps)
+
+
+def unread(node: Mapping[str, Json], known: Collection[str], where: str) -> Iterator[Loss]:
+    """Yield a loss for each member of ``node`` that is not ``known``, and so not read."""
+    for name in node:
+        if name not in known:
+            yield Loss(at(where, name), f"the member {shown(name)}")
+
+
+def shown(value: Json) -> str:
+    """Return ``value`` as JSON for a sentence, cut where it is long."""
+    text = jsontext.write(value).decode()
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."

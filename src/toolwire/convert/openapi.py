@@ -1,0 +1,177 @@
+"""OpenAPI documents: every operation they offer, or every one there is where nothing in them says ``x-llm``.
+
+How an operation is called over HTTP, and at which server, has no place in a catalog: that is a loss of each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Site
+from toolwire.core.model import Json, Kind, Problem, Tool
+from toolwire.framing.jsontext import member
+from toolwire.protocols.openapi import document, operations
+from toolwire.protocols.openapi.operations import METHODS, Offer
+from toolwire.protocols.openapi.policy import extension
+from toolwire.protocols.openapi.references import Unusable, follow
+from toolwire.protocols.openapi.requests import Plan
+
+from .form import POLICY_SPOTS, Entry, Form, Sheet
+from .loss import Loss, at, shown, unread
+
+_HOME = "https://localhost/openapi.json"
+_ROOT = ("openapi", "info", "x-llm", "x-opentools", "paths", "components", "jsonSchemaDialect", "x-toolwire")
+_INFO = ("title", "version", "description")
+_ITEM = (*METHODS, "parameters", "$ref")
+_OPERATION = (
+    "operationId",
+    "summary",
+    "tags",
+    "deprecated",
+    "x-llm",
+    "x-opentools",
+    "parameters",
+    "requestBody",
+    "responses",
+)
+_OLDER = re.compile(r"/api/[A-Za-z0-9_-]+@\d+\.\d+\.\d+")
+
+
+class _Operation(NamedTuple):
+    method: str
+    path: str
+    node: Mapping[str, Json]
+
+    @property
+    def pointer(self) -> str:
+        return at("/paths", self.path, self.method.lower())
+
+
+def _write(catalog: Catalog) -> Json:
+    return document.write(catalog, Site())
+
+
+def _read(data: Json) -> Sheet | Problem:
+    if not isinstance(data, dict):
+        return Problem(kind=Kind.BAD_ANSWER, message="This is no OpenAPI document: it is no object.")
+    offers_all = not isinstance(extension(data), dict) and all(extension(dict(one.node)) is None for one in _all(data))
+    prepared = _prepared(data, {"x-llm": True} if offers_all else {})
+    if reason := operations.unfit(prepared):
+        return Problem(kind=Kind.BAD_ANSWER, message=f"This {reason}.")
+    offer = operations.read(prepared, _HOME)
+    catalog = offer.catalog
+    by_place = {_place(one): one for one in _all(data)}
+    entries = [_entry(by_place[_planned(offer.memo.plans[tool.name])], tool) for tool in catalog.tools]
+    if offers_all:
+        entries = [entry._replace(tool=replace(entry.tool, approval=None)) for entry in entries]
+    said = member(data, "info").get("description")
+    return Sheet(
+        title=catalog.title,
+        version=catalog.version,
+        description=catalog.description or (said if isinstance(said, str) else ""),
+        entries=tuple(entries),
+        losses=(*_unread(data), *_operations(data, offer, {entry.pointer: entry.tool for entry in entries})),
+    )
+
+
+def _prepared(data: dict[str, Any], offered: dict[str, Json]) -> dict[str, Json]:
+    """Return ``data`` as if it came from the server it speaks of, its operations with what ``offered`` adds."""
+    paths = dict(member(data, "paths"))
+    for path, item in _items(data):
+        inner = {name: one for name, one in item.items() if name != "servers"}
+        for method in METHODS:
+            if isinstance(inner.get(method), dict):
+                inner[method] = {name: one for name, one in inner[method].items() if name != "servers"} | offered
+        paths[path] = inner
+    return {name: value for name, value in data.items() if name != "servers"} | {"paths": paths}
+
+
+def _all(data: Mapping[str, Json]) -> Iterator[_Operation]:
+    for path, item in _items(data):
+        for method in METHODS:
+            if isinstance(item.get(method), dict):
+                yield _Operation(method.upper(), path, item[method])
+
+
+def _items(data: Mapping[str, Json]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each path with its item; one that cannot be read is a finding of whoever reads the whole document."""
+    for path, item in member(data, "paths").items():
+        if path.startswith("x-"):
+            continue
+        try:
+            yield path, follow(dict(data), item, "path item")
+        except Unusable:
+            continue
+
+
+def _place(one: _Operation) -> tuple[str, str, str]:
+    path, _, query = one.path.partition("#")[0].partition("?")
+    return one.method, path, query
+
+
+def _planned(plan: Plan) -> tuple[str, str, str]:
+    return plan.method, plan.path, plan.fixed_query
+
+
+def _entry(one: _Operation, tool: Tool) -> Entry:
+    id_ = one.node.get("operationId")
+    label = id_ if isinstance(id_, str) and id_ else f"{one.method} {one.path}"
+    plain = replace(
+        tool, description=tool.description.removesuffix(f"\n{tool.hint}") if tool.hint else tool.description
+    )
+    renamed = None if label == tool.name else Loss(at(one.pointer, "operationId"), f"the id {shown(label)}", tool.name)
+    return Entry(label, one.pointer, plain, renamed)
+
+
+def _unread(data: Mapping[str, Json]) -> Iterator[Loss]:
+    yield from unread(data, (*_ROOT, "servers"), "")
+    if data.get("servers", [{"url": "/"}]) != [{"url": "/"}]:
+        yield Loss("/servers", "where the servers are")
+    if member(data, "components").get("securitySchemes"):
+        yield Loss("/components/securitySchemes", "what a caller has to show")
+    yield from unread(member(data, "info"), _INFO, "/info")
+    for path, item in _items(data):
+        yield from unread(item, _ITEM, at("/paths", path))
+
+
+def _operations(data: Mapping[str, Json], offer: Offer, read: Mapping[str, Tool]) -> Iterator[Loss]:
+    rest = [one for one in offer.memo.findings if not one.endswith("operations have no x-llm and are not offered.")]
+    for one in _all(data):
+        start = f"{one.method} {one.path[:200]}: "
+        found = [text.removeprefix(start) for text in rest if text.startswith(start)]
+        rest = [text for text in rest if not text.startswith(start)]
+        tool = read.get(one.pointer)
+        if tool is None:
+            yield Loss(one.pointer, f"the operation {one.method} {one.path}: {' '.join(found) or 'it has no x-llm.'}")
+            continue
+        yield from (Loss(one.pointer, text) for text in found)
+        yield from _carried(one, tool)
+    yield from (Loss("", text) for text in rest)
+
+
+def _carried(one: _Operation, tool: Tool) -> Iterator[Loss]:
+    known = _OPERATION if one.node.get("summary") else (*_OPERATION, "description")
+    yield from unread(one.node, known, one.pointer)
+    if one.path != f"/api/{one.node.get('operationId')}" and not _OLDER.fullmatch(one.path):
+        yield Loss(one.pointer, f"how it is called over HTTP: {one.method} {one.path}", f"a call of {tool.name}")
+
+
+OPENAPI = Form(
+    kind="openapi",
+    fits=lambda data: isinstance(data, dict) and ("openapi" in data or "swagger" in data),
+    write=_write,
+    read=_read,
+    labels=lambda catalog: {one.operation_id: one.tool for one in document.offered(catalog)},
+    spots={
+        **POLICY_SPOTS,
+        "name": "/operationId",
+        "description": "/summary",
+        "input_schema": "/requestBody",
+        "output_schema": "/responses",
+        "deprecated": "/deprecated",
+    },
+)

@@ -1,0 +1,138 @@
+"""``toolwire check``: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire.cli.check import kind_of
+
+EXAMPLES = Path(__file__).parents[2] / "spec" / "opentool" / "examples"
+GOOD = EXAMPLES / "valid" / "full.json"
+BAD = EXAMPLES / "faulty" / "name_dot.json"
+ODD = EXAMPLES / "faulty" / "enum_empty.json"
+
+
+@pytest.fixture
+def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
+    """Write a file beside which the program runs."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(name: str, text: str) -> str:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return name
+
+    return write
+
+
+def test_a_document_without_fault_is_exit_code_0(toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("check", GOOD)
+    assert (outcome.code, outcome.out, outcome.err) == (0, "1 file checked: 0 errors, 0 warnings.\n", "")
+
+
+def test_an_error_is_a_line_with_its_place_and_exit_code_1(toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("check", GOOD, BAD)
+    first, last = outcome.out.splitlines()
+    assert outcome.code == 1
+    assert first.startswith(f"{BAD}:9:15: error [OT-011] /functions/0/name: 'books.find' is no name of a function")
+    assert last == "2 files checked: 1 error, 0 warnings."
+
+
+def test_a_warning_fails_only_where_it_is_asked_for(toolwire: Callable[..., Any]) -> None:
+    assert toolwire("check", ODD).code == 0
+    assert ": warning [OT-026] " in toolwire("check", ODD).out
+    assert toolwire("check", "--strict", ODD).code == 1
+    assert toolwire("check", ODD, "--strict", GOOD).code == 1
+
+
+def test_as_json_it_says_the_same(toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("check", "--json", BAD, ODD, "gone.json")
+    said = json.loads(outcome.out)
+    assert outcome.code == 2
+    assert (said["files"], said["errors"], said["warnings"]) == (3, 1, 1)
+    assert said["faults"][0] | {"message": ""} == {
+        "file": str(BAD),
+        "pointer": "/functions/0/name",
+        "line": 9,
+        "column": 15,
+        "severity": "error",
+        "rule": "OT-011",
+        "message": "",
+    }
+    assert said["not_checked"] == [{"file": "gone.json", "reason": "it cannot be read: No such file or directory."}]
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(toolwire: Callable[..., Any], tmp_path: Path) -> None:
+    outcome = toolwire("check", tmp_path / "gone.json", tmp_path, BAD)
+    assert outcome.code == 2
+    assert "[OT-011]" in outcome.out
+    assert outcome.out.endswith("1 file checked: 1 error, 0 warnings.\n")
+    assert len(outcome.err.splitlines()) == 2
+
+
+def test_what_is_no_json_has_a_place(put: Callable[[str, str], str], toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("check", put("a.json", '{\n "opentool": nil}'))
+    assert outcome.code == 1
+    assert outcome.out.startswith("a.json:2:14: error [OT-029]: This is not JSON: ")
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        ({"opentool": "1.1.0"}, "opentool"),
+        ({"info": {}, "functions": []}, "opentool"),
+        ({"openapi": "3.1.0", "info": {}, "paths": {}}, "openapi"),
+        ({"openapi": "/openapi.json"}, "llm"),
+        ({"tools": []}, "otc"),
+        ({"$schema": "urn:oxp:1.0", "items": []}, "otc"),
+        ([], "opentool"),
+        ({}, None),
+        ({"name": "x"}, None),
+    ],
+)
+def test_a_document_says_its_kind_by_its_members(data: Any, kind: str | None) -> None:
+    assert kind_of(json.dumps(data).encode()) == kind
+
+
+def test_a_kind_that_nobody_can_tell_is_asked_for(put: Callable[[str, str], str], toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("check", put("a.json", '{"name": "x"}'))
+    assert outcome.code == 2
+    assert "--kind" in outcome.err
+    assert toolwire("check", "a.json", "--kind", "opentool").out.endswith("1 file checked: 3 errors, 0 warnings.\n")
+
+
+def test_a_kind_that_cannot_be_checked_is_one_sentence(
+    put: Callable[[str, str], str], toolwire: Callable[..., Any]
+) -> None:
+    outcome = toolwire("check", put("a.json", '{"tools": []}'))
+    assert (outcome.code, outcome.err) == (
+        2,
+        "toolwire: a.json: a document of kind otc cannot be checked; opentool can.\n",
+    )
+    assert toolwire("check", GOOD, "--kind", "openapi").code == 2
+
+
+def test_what_a_document_says_moves_nothing_on_the_screen(
+    put: Callable[[str, str], str], toolwire: Callable[..., Any]
+) -> None:
+    text = json.dumps({"opentool": "\x1b[2J\u202e", "info": 1, "functions": [{"\x1b": 1}], "schemas": {"\x07\n": 0}})
+    outcome = toolwire("check", put("a\x1b[31m.json", text))
+    assert outcome.code == 1
+    assert not set("\x1b\u202e\x07") & set(outcome.out)
+
+
+def test_a_thousand_documents_are_checked_in_one_run(
+    put: Callable[[str, str], str], toolwire: Callable[..., Any]
+) -> None:
+    text = GOOD.read_text(encoding="utf-8")
+    files = [put(f"{number}.json", text) for number in range(1_000)]
+    assert toolwire("check", *files).out == "1,000 files checked: 0 errors, 0 warnings.\n"
+
+
+@pytest.mark.parametrize("argv", [["check"], ["check", "a.json", "--kind", "yaml"], ["check", "a.json", "--unknown"]])
+def test_a_line_that_cannot_be_read_is_exit_code_2(argv: list[str], toolwire: Callable[..., Any]) -> None:
+    assert toolwire(*argv).code == 2

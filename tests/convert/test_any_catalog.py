@@ -1,0 +1,72 @@
+"""Whatever the catalog: what is not reported as lost is there when the document is read back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from toolwire import convert
+from toolwire.convert import KINDS, Converted, Read
+from toolwire.core.catalog import Catalog
+
+from .catalogs import catalogs, text_of
+
+WITH_ROOM = tuple(kind for kind in KINDS if kind != "universal")
+ANY = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+def read_back(document: object) -> Read:
+    found = convert.read(text_of(document))
+    assert isinstance(found, Read)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@ANY
+@given(catalog=catalogs())
+def test_a_loss_is_reported_exactly_when_something_is_missing(kind: str, catalog: Catalog) -> None:
+    written = convert.write(catalog, kind)
+    found = read_back(written.document)
+    assert found.kind == kind
+    assert (found.catalog == catalog) is (not written.losses)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@ANY
+@given(catalog=catalogs())
+def test_what_we_wrote_is_read_without_further_losses(kind: str, catalog: Catalog) -> None:
+    assert read_back(convert.write(catalog, kind).document).losses == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@ANY
+@given(catalog=catalogs())
+def test_tools_in_are_tools_out_or_losses(kind: str, catalog: Catalog) -> None:
+    written = convert.write(catalog, kind)
+    lost = [loss for loss in written.losses if loss.what.startswith("the tool ")]
+    assert len(read_back(written.document).catalog.tools) + len(lost) == len(catalog.tools)
+
+
+@pytest.mark.parametrize("kind", WITH_ROOM)
+@ANY
+@given(catalog=catalogs(), other=st.sampled_from(WITH_ROOM))
+def test_from_one_kind_to_any_other_and_back_is_the_same_text(kind: str, catalog: Catalog, other: str) -> None:
+    text = text_of(convert.write(catalog, kind).document)
+    there = convert.convert(text, other)
+    assert isinstance(there, Converted)
+    back = convert.convert(there.text.encode(), kind)
+    assert isinstance(back, Converted)
+    assert (back.text, back.losses) == (text, ())
+
+
+@pytest.mark.parametrize("kind", WITH_ROOM)
+@ANY
+@given(catalog=catalogs(), other=st.sampled_from(WITH_ROOM))
+def test_two_conversions_without_losses_change_nothing(kind: str, catalog: Catalog, other: str) -> None:
+    first = convert.convert(catalog, kind)
+    assert isinstance(first, Converted)
+    second = convert.convert(first.text, other)
+    assert isinstance(second, Converted)
+    if not first.losses and not second.losses:
+        assert read_back(second.document).catalog == catalog

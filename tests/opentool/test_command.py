@@ -1,0 +1,235 @@
+"""``main(MyTool)``: options, help, version, keys, and a process that ends when it is told to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from toolwire.core.errors import DefinitionError
+from toolwire.opentool import FunctionCall, OpenToolServerUnauthorizedException, SyncOpenToolClient, main
+from toolwire.opentool.keys import read_keys
+from toolwire.opentool.options import read_options
+
+from .conftest import DOCUMENT, Notes
+from .foreign_clients import ask
+
+WAIT_S = 20
+
+SCRIPT = '''
+    import sys
+    from toolwire.opentool import main
+
+    class Greeter:
+        """Greets whoever calls.
+
+        Args:
+            name: Who greets.
+            mark: What a greeting ends with.
+        """
+
+        def __init__(self, name: str{default}, *, mark: str = "!", loud: bool = False) -> None:
+            self.text = name + mark
+            self.loud = loud
+
+        def call(self, name, arguments):
+            return {{"text": self.text.upper() if self.loud else self.text}}
+
+        def dispose(self):
+            print("disposed", flush=True)
+
+        def load(self):
+            return None
+
+    if __name__ == "__main__":
+        sys.exit(main(Greeter, version="3.2.1"))
+'''
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Many(Notes):
+    """Has a parameter of every sort."""
+
+    def __init__(
+        self,
+        path: Path,
+        size: int = 3,
+        ratio: float = 0.5,
+        tags: Sequence[str] = (),
+        mode: Literal["a", "b"] = "a",
+        colour: Colour = Colour.RED,
+        api_token: str = "s3cret",
+        note: str | None = None,
+        *,
+        dry_run: bool = False,
+        **rest: Any,
+    ) -> None:
+        super().__init__()
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Any:
+    """Run the script, with a default for its parameter or without, and give the process."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*arguments: str, default: str = ' = "Hello"', **environment: str) -> subprocess.Popen[str]:
+        file = tmp_path / "greeter.py"
+        file.write_text(textwrap.dedent(SCRIPT.format(default=default)))
+        process = subprocess.Popen(
+            [sys.executable, str(file), *arguments],
+            env={"PATH": "", "NO_COLOR": "1", "COLUMNS": "120", **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate(timeout=WAIT_S)
+
+
+def url_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline().strip()
+    assert line.startswith("http://"), process.communicate()
+    return line
+
+
+def test_with_no_required_parameter_it_runs_on_its_defaults(script: Any) -> None:
+    process = script("-t", "0")
+    with SyncOpenToolClient(url_of(process)) as client:
+        assert client.call(FunctionCall("1", "greet")).result == {"text": "Hello!"}
+        assert str(client.version()) == "3.2.1"
+    process.terminate()
+    out, err = process.communicate(timeout=WAIT_S)
+    assert out.endswith("disposed\n")
+    assert (process.returncode, err) == (0, "")
+
+
+def test_its_options_are_the_parameters_of_its_class(script: Any) -> None:
+    process = script("--toolPort", "0", "--name", "Hi", "--mark", "?", "--loud", default="")
+    with SyncOpenToolClient(url_of(process)) as client:
+        assert client.call(FunctionCall("1", "greet")).result == {"text": "HI?"}
+
+
+def test_with_a_required_parameter_and_nothing_given_it_prints_its_help(script: Any) -> None:
+    process = script(default="")
+    out, _ = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 2
+    for part in ("Greets whoever calls.", "--name NAME", "Who greets.", "--toolPort", "--apiKeys", "(default: !)"):
+        assert part in out
+
+
+@pytest.mark.requirement("OTRPC-029", "S-7")
+def test_its_keys_come_from_options_the_environment_and_a_file_and_are_never_shown(script: Any, tmp_path: Path) -> None:
+    file = tmp_path / "keys.txt"
+    file.write_text("# ours\nkey-in-file\n")
+    process = script(
+        "-t", "0", "-k", "key-1", "-k", "key-2", "--apiKeysFile", str(file), TOOLWIRE_API_KEYS="key-3, key-4"
+    )  # fmt: skip
+    url = url_of(process)
+    for key in ("key-1", "key-2", "key-3", "key-4", "key-in-file"):
+        with SyncOpenToolClient(url, api_key=key) as client:
+            client.version()
+    with SyncOpenToolClient(url, api_key="key-5") as client, pytest.raises(OpenToolServerUnauthorizedException):
+        client.version()
+    process.terminate()
+    assert "key-" not in "".join(process.communicate(timeout=WAIT_S))
+
+
+@pytest.mark.requirement("S-17", "A-28")
+def test_the_admin_key_ends_the_process_well(script: Any) -> None:
+    process = script("-t", "0", TOOLWIRE_ADMIN_KEY="A1")
+    url = url_of(process).removesuffix("/opentool")
+    assert ask(url, "POST", "/opentool/stop", b"").status == 401
+    assert ask(url, "POST", "/opentool/stop", b"", authorization="Bearer A1").json == {"status": "stopped"}
+    out, err = process.communicate(timeout=WAIT_S)
+    assert out.endswith("disposed\n")
+    assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.parametrize("flag", ["-v", "--version"])
+def test_its_version_is_the_one_given_else_that_of_its_document(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for options, version in [({"version": "9.9.9"}, "9.9.9"), ({"document": DOCUMENT}, "2.3.4"), ({}, "1.0.0")]:
+        with pytest.raises(SystemExit) as ended:
+            main(Notes, [flag], **options)
+        assert ended.value.code == 0
+        assert capsys.readouterr().out.split()[-1] == version
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_shows_no_secret(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(Many, [flag])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert "--api-token" in shown
+    assert "s3cret" not in shown
+
+
+@pytest.mark.parametrize("argv", [["--toolPort", "x"], ["-t", "65536"], ["--what"], ["--toolPor", "1"]])
+def test_a_command_line_that_cannot_be_read_is_a_usage_error(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(Notes, argv)
+    assert ended.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_what_cannot_be_served_is_one_line_and_exit_code_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(Notes, ["-t", "0", "--apiKeysFile", str(tmp_path / "none")]) == 1
+    assert main(Notes, ["-t", "0"], document=tmp_path / "none.json") == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("error: The keys cannot be read")
+    assert second.startswith("error: The document")
+
+
+def test_each_sort_of_parameter_is_an_option() -> None:
+    options = {option.name: option for option in read_options(Many)}
+    assert list(options) == [
+        "path", "size", "ratio", "tags", "mode", "colour", "api_token", "note", "dry_run",
+    ]  # fmt: skip
+    assert [option.name for option in options.values() if option.is_required] == ["path"]
+    assert options["dry_run"].flags == ("--dry-run", "--dry_run")
+
+
+def test_a_parameter_that_no_text_can_be_is_refused_by_name() -> None:
+    class Odd:
+        def __init__(self, hook: dict[str, int]) -> None: ...
+
+    class Placed:
+        def __init__(self, first: int, /) -> None: ...
+
+    class Taken:
+        def __init__(self, version: str) -> None: ...
+
+    for tool, name in ((Odd, "hook"), (Placed, "first"), (Taken, "version")):
+        with pytest.raises(DefinitionError, match=name):
+            main(tool, [])
+
+
+@pytest.mark.parametrize("key", ["", "a\nb", "café"])
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key: str) -> None:
+    with pytest.raises(DefinitionError) as raised:
+        read_keys([key], None, {})
+    assert not key or key not in str(raised.value)
+
+
+def test_a_file_without_keys_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("# none\n")
+    with pytest.raises(DefinitionError, match="There is no key"):
+        read_keys((), file, {})

@@ -1,0 +1,146 @@
+"""The clients of the other SDKs against our server, with a tool that has a document and one that has none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from .conftest import DOCUMENT, Notes, Serve
+from .foreign_clients import DOTNET, SDKS, Failed, Sdk, ask
+
+
+@pytest.fixture(params=SDKS, ids=lambda sdk: sdk.name)
+def sdk(request: pytest.FixtureRequest) -> Sdk:
+    found: Sdk = request.param
+    return found
+
+
+@pytest.fixture(params=[DOCUMENT, None], ids=["described", "not described"])
+def tool(request: pytest.FixtureRequest) -> Notes:
+    return Notes(request.param)
+
+
+def post(url: str, body: Any, **headers: str) -> Any:
+    text = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return ask(url, "POST", "/opentool/call", text, **{"content_type": "application/json", **headers})
+
+
+@pytest.mark.requirement("OTRPC-004", "OTRPC-006", "OTRPC-007", "OTRPC-008", "OTRPC-009", "OTRPC-011", "A-18")
+def test_every_sdk_gets_what_the_tool_returned(sdk: Sdk, tool: Notes, serve: Serve) -> None:
+    server = serve(tool)
+    assert sdk.call(server.url, "create", {"text": "héllo"}) == {"id": 1}
+    assert sdk.call(server.url, "read", {"id": 1}) == {"text": "héllo"}
+    assert sdk.call(server.url, "count", None) == {"count": 1}
+
+
+@pytest.mark.requirement("OTRPC-010", "A-13", "A-14", "S-3")
+def test_every_sdk_reads_why_a_call_failed_and_nothing_that_is_secret(sdk: Sdk, tool: Notes, serve: Serve) -> None:
+    server = serve(tool)
+    with pytest.raises(Failed, match=r"^Fatal error occurred in run\(\)$"):
+        sdk.call(server.url, "break", {})
+    with pytest.raises(Failed, match=r"^Function Not Supported: nope$"):
+        sdk.call(server.url, "nope", {})
+    with pytest.raises(Failed, match="fail failed") as failed:
+        sdk.call(server.url, "fail", {})
+    assert "hunter2" not in str(failed.value)
+
+
+@pytest.mark.requirement("OTRPC-002", "OTRPC-003", "S-2")
+def test_every_sdk_reads_the_version(sdk: Sdk, serve: Serve) -> None:
+    assert sdk.version(serve(Notes(DOCUMENT)).url) == "2.3.4"
+    assert sdk.version(serve(Notes(), version="7.0.1").url) == "7.0.1"
+
+
+@pytest.mark.requirement("OTRPC-013", "A-01", "S-2")
+def test_every_sdk_loads_the_document_with_its_references_written_out(sdk: Sdk, serve: Serve) -> None:
+    loaded = sdk.document(serve(Notes(DOCUMENT)).url)
+    assert [function["name"] for function in loaded["functions"]] == ["create", "read", "count", "break", "fail"]
+    assert loaded["info"] == DOCUMENT["info"]
+    assert loaded["functions"][1]["parameters"][0]["schema"]["type"] == "integer"
+    assert "$ref" not in json.dumps(loaded)
+
+
+@pytest.mark.requirement("OTRPC-013")
+def test_what_the_document_says_beyond_its_functions_is_kept(serve: Serve) -> None:
+    loaded = ask(serve(Notes(DOCUMENT)).url, "GET", "/opentool/load").json
+    assert loaded["server"] == DOCUMENT["server"]
+    assert loaded["opentool"] == "1.1.0"
+    assert loaded["functions"][0]["x-icon"] == "pencil"
+
+
+@pytest.mark.requirement("OTRPC-014", "OTRPC-021", "A-21")
+def test_without_a_document_load_is_two_bytes_that_every_sdk_takes_for_none(sdk: Sdk, serve: Serve) -> None:
+    server = serve(Notes())
+    assert ask(server.url, "GET", "/opentool/load").body == b"{}"
+    nothing = {"opentool": None, "info": None, "functions": None}
+    assert sdk.document(server.url) in (None, nothing)
+
+
+@pytest.mark.requirement("OTRPC-029", "S-7", "A-25")
+def test_every_sdk_gets_in_with_a_key_and_not_without(sdk: Sdk, tool: Notes, serve: Serve) -> None:
+    server = serve(tool, api_keys=["K1", "K2"])
+    for key in ("K1", "K2"):
+        assert sdk.call(server.url, "count", {}, key) == {"count": 0}
+    for wrong in (None, "K3"):
+        for use in (sdk.version, sdk.document):
+            with pytest.raises(Failed, match="Unauthorized"):
+                use(server.url, wrong)
+        with pytest.raises(Failed, match="Unauthorized"):
+            sdk.call(server.url, "count", {}, wrong)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"authorization": "bearer K1"}, {"authorization": "K1"}, {"x_api_key": "K1"}, {"oxp_api_key": "K1"}],
+    ids=str,
+)
+@pytest.mark.requirement("S-7", "A-25")
+def test_a_key_is_taken_in_every_way_it_is_sent(headers: dict[str, str], serve: Serve) -> None:
+    server = serve(Notes(), api_keys=["K1"])
+    assert ask(server.url, "GET", "/opentool/version", **headers).status == 200
+
+
+@pytest.mark.requirement("OTRPC-012", "OTRPC-008", "A-15")
+def test_an_answer_says_2_0_and_carries_the_id_with_its_type(tool: Notes, serve: Serve) -> None:
+    server = serve(tool)
+    for id_ in ("c1", "é", 7, 0, None):
+        answer = post(server.url, {"jsonrpc": "2.0.0", "method": "count", "params": None, "id": id_})
+        said = json.dumps(id_, ensure_ascii=False)
+        assert answer.body.decode() == f'{{"jsonrpc":"2.0","result":{{"count":0}},"error":null,"id":{said}}}'
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"{not json", -32700),
+        ({"jsonrpc": "2.0", "method": "count", "params": {}}, -32600),
+        ({"jsonrpc": "1.0", "method": "count", "id": "1"}, -32600),
+        ({"jsonrpc": "2.0", "id": "1"}, -32600),
+        ({"jsonrpc": "2.0", "method": 7, "id": "1"}, -32600),
+        ([{"jsonrpc": "2.0", "method": "count", "id": "1"}], -32600),
+    ],
+    ids=["not json", "no id", "1.0", "no method", "method 7", "batch"],
+)
+@pytest.mark.requirement("OTRPC-005", "OTRPC-010", "A-16", "A-17", "S-5")
+def test_what_is_no_call_is_400_with_an_error_in_json(body: Any, code: int, tool: Notes, serve: Serve) -> None:
+    answer = post(serve(tool).url, body)
+    assert answer.status == 400
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json["error"]["code"] == code
+    assert answer.json["result"] == {}
+
+
+@pytest.mark.requirement("OTRPC-007", "A-19")
+def test_params_that_are_a_list_are_refused(tool: Notes, serve: Serve) -> None:
+    answer = post(serve(tool).url, {"jsonrpc": "2.0", "method": "count", "params": [1], "id": "1"})
+    assert (answer.status, answer.json["error"]["code"], answer.json["id"]) == (200, -32602, "1")
+
+
+@pytest.mark.requirement("OTRPC-001", "S-17", "A-28")
+def test_nothing_of_opentool_is_outside_its_prefix_and_nobody_can_stop_the_server(serve: Serve) -> None:
+    server = serve(Notes())
+    for method, path in (("GET", "/version"), ("GET", "/load"), ("POST", "/stop"), ("POST", "/opentool/stop")):
+        assert ask(server.url, method, path, b"" if method == "POST" else None).status == 404, path
+    assert DOTNET.version(server.url) == "1.0.0"

@@ -1,0 +1,310 @@
+"""Objects served as they are: sync and async, with and without a document, streaming, beginning and ending."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire.core.errors import DefinitionError, ToolError
+from toolwire.core.model import Call, Kind, Problem, Progress, Tool, Value
+from toolwire.core.toolbox import Toolbox
+from toolwire.opentool import FunctionCall, OpenToolJsonLoader, OpenToolServerCallException, SyncOpenToolClient, served
+
+from .conftest import DOCUMENT, Notes, Serve
+from .foreign_clients import ask
+
+VECTORS = Path(__file__).parents[1] / "vectors" / "opentool"
+
+
+class Slow(Notes):
+    """The same tool, async."""
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:  # type: ignore[override]  # async
+        await asyncio.sleep(0)
+        return super().call(name, arguments)
+
+    async def load(self) -> Any:
+        await asyncio.sleep(0)
+        return self.document
+
+
+def run(box: Toolbox, name: str, arguments: dict[str, Any] | None = None) -> Any:
+    tool = box.catalog().find(name)
+    assert isinstance(tool, Tool), tool
+    return asyncio.run(box.run(Call(tool, arguments or {}, "c1")))
+
+
+@pytest.mark.parametrize("kind", [Notes, Slow])
+@pytest.mark.requirement("OTRPC-020", "OTRPC-021")
+def test_a_class_with_call_and_load_is_served_sync_or_async(kind: type[Notes]) -> None:
+    box = served(kind(DOCUMENT))
+    assert list(box.catalog().names) == ["break", "count", "create", "fail", "read"]
+    assert box.catalog().version == "2.3.4"
+    assert run(box, "create", {"text": "a"}) == Value(1)
+    assert run(box, "count") == Value({"count": 1})
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        OpenToolJsonLoader().load(json.dumps(DOCUMENT)),
+        DOCUMENT,
+    ],
+    ids=["OpenTool", "data"],
+)
+@pytest.mark.requirement("OTRPC-021")
+def test_a_document_may_be_an_object_or_its_data(document: Any) -> None:
+    assert len(served(Notes(document)).catalog().tools) == 5
+
+
+@pytest.mark.parametrize("path", sorted(VECTORS.glob("sdk_*.json")), ids=lambda path: path.stem)
+@pytest.mark.requirement("OTRPC-013", "OT-031")
+def test_the_documents_of_the_sdks_describe_a_tool(path: Path) -> None:
+    assert served(Notes(), path).catalog().tools
+
+
+@pytest.mark.requirement("OTRPC-020")
+def test_what_a_tool_raises_becomes_a_problem_and_only_what_it_means_to_say_gets_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    box = served(Notes(DOCUMENT))
+    assert run(box, "break") == Problem(kind=Kind.TOOL_FAILED, message="Fatal error occurred in run()")
+    with caplog.at_level(logging.ERROR, "toolwire"):
+        problem = run(box, "fail")
+    assert problem.kind is Kind.TOOL_FAILED
+    assert problem.message == "fail failed; the server's log has the details."
+    assert "hunter2" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("nope", Kind.UNKNOWN_TOOL, "Function Not Supported: nope"),
+        ("refuse", Kind.INVALID_ARGUMENTS, 'Invalid Arguments: {"a":1}'),
+    ],
+)
+def test_the_exceptions_for_tools_are_their_kind_of_problem(name: str, kind: Kind, message: str, serve: Serve) -> None:
+    server = serve(Notes())
+    with SyncOpenToolClient(server.url) as client, pytest.raises(OpenToolServerCallException) as raised:
+        client.call(FunctionCall("1", name, {"a": 1}))
+    assert raised.value.to_json() == {"message": message}
+    assert raised.value.problem is not None
+    assert raised.value.problem.kind is kind
+
+
+def test_a_tool_error_says_what_it_says() -> None:
+    class Careful(Notes):
+        def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            raise ToolError("come back", can_retry=True, retry_after_ms=5)
+
+    problem = run(served(Careful(DOCUMENT)), "count")
+    assert (problem.message, problem.can_retry, problem.retry_after_ms) == ("come back", True, 5)
+
+
+@pytest.mark.requirement("A-49")
+def test_arguments_that_are_not_declared_do_not_reach_the_tool(serve: Serve) -> None:
+    class Echo:
+        def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            return {"got": arguments}
+
+    described, free = serve(Echo(), document=DOCUMENT), serve(Echo())
+    call = FunctionCall("1", "create", {"text": "a", "sessionId": "s"})
+    with SyncOpenToolClient(described.url) as client:
+        assert client.call(call).result == {"got": {"text": "a"}}
+    with SyncOpenToolClient(free.url) as client:
+        assert client.call(call).result == {"got": {"text": "a", "sessionId": "s"}}
+
+
+def test_arguments_that_do_not_fit_the_document_never_reach_the_tool(serve: Serve) -> None:
+    tool = Notes(DOCUMENT)
+    with SyncOpenToolClient(serve(tool).url) as client, pytest.raises(OpenToolServerCallException, match="text"):
+        client.call(FunctionCall("1", "create", {"text": 7}))
+    assert tool.texts == []
+
+
+@pytest.mark.requirement("OTRPC-011", "S-6", "A-20")
+def test_a_result_is_an_object_with_the_names_the_tool_gave(serve: Serve) -> None:
+    answers: dict[str, Any] = {"create": {"id": 1}, "count": 3, "read": None, "fail": {"a": 1, "b": {}}, "break": {}}
+
+    class Plain:
+        def call(self, name: str, arguments: dict[str, Any]) -> Any:
+            return answers[name]
+
+    with SyncOpenToolClient(serve(Plain(), document=DOCUMENT).url) as client:
+
+        def said(name: str, **arguments: Any) -> Any:
+            return client.call(FunctionCall("1", name, arguments)).result
+
+        assert said("create", text="a") == {"id": 1}
+        assert said("count") == {"result": 3}
+        assert said("read", id=1) == {}
+        assert said("fail") == {"a": 1, "b": {}}
+        assert said("break") == {}
+
+
+def test_a_name_of_any_kind_reaches_a_tool_without_a_document_and_leaves_nothing_behind(serve: Serve) -> None:
+    names: list[str] = []
+
+    class Open:
+        def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            names.append(name)
+            return {}
+
+    with SyncOpenToolClient(serve(Open()).url) as client:
+        for name in ("call", "a.b", "café", "x" * 500):
+            client.call(FunctionCall("1", name))
+    assert names == ["call", "a.b", "café", "x" * 500]
+
+
+def test_init_runs_once_before_the_first_call_and_dispose_after_the_last(serve: Serve) -> None:
+    class Live(Notes):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[tuple[str, int]] = []
+
+        async def init(self) -> None:
+            self.note("init")
+
+        async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:  # type: ignore[override]  # async
+            self.note("call")
+            return {}
+
+        async def dispose(self) -> None:
+            self.note("dispose")
+
+        def note(self, what: str) -> None:
+            self.seen.append((what, id(asyncio.get_running_loop())))
+
+    tool = Live()
+    server = serve(tool)
+    with SyncOpenToolClient(server.url) as client:
+        client.call(FunctionCall("1", "a"))
+        client.call(FunctionCall("2", "b"))
+    server.stop()
+    assert [what for what, _ in tool.seen] == ["init", "call", "call", "dispose"]
+    assert len({loop for _, loop in tool.seen}) == 1
+
+
+def test_a_toolbox_that_nobody_began_begins_with_its_first_call() -> None:
+    class Lazy(Notes):
+        begun = 0
+
+        def init(self) -> None:
+            self.begun += 1
+
+    tool = Lazy(DOCUMENT)
+    box = served(tool)
+
+    async def call_twice() -> None:
+        found = box.catalog().names["count"]
+        await asyncio.gather(box.run(Call(found, {})), box.run(Call(found, {})))
+
+    assert tool.begun == 0
+    asyncio.run(call_twice())
+    assert tool.begun == 1
+
+
+STREAMING: dict[str, Any] = {
+    "opentool": "2.0.0",
+    "info": {"title": "Feed", "version": "1.0.0"},
+    "functions": [
+        {
+            "name": "follow",
+            "description": "Follow.",
+            "parameters": [],
+            "stream": {"data": {"name": "data", "schema": {"type": "object", "properties": {}}}},
+        }
+    ],
+}
+
+
+class Feed:
+    """Streams three pieces; called plainly it gives them at once."""
+
+    threads: set[int]
+
+    def __init__(self) -> None:
+        self.threads = set()
+
+    def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"whole": [1, 2, 3]}
+
+    def stream_call(self, name: str, arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        for piece in (1, 2, 3):
+            self.threads.add(threading.get_ident())
+            yield {"piece": piece}
+
+    def load(self) -> Any:
+        return STREAMING
+
+
+class AsyncFeed(Feed):
+    """The same, async."""
+
+    async def stream_call(self, name: str, arguments: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:  # type: ignore[override]  # async
+        for piece in (1, 2, 3):
+            yield {"piece": piece}
+
+
+@pytest.mark.parametrize("kind", [Feed, AsyncFeed])
+@pytest.mark.requirement("A-11", "A-28")
+def test_a_generator_is_streamed_frame_by_frame_as_dart_reads_it(kind: type[Feed], serve: Serve) -> None:
+    server = serve(kind())
+    body = b'{"jsonrpc":"2.0","method":"follow","params":{},"id":"c1"}'
+    answer = ask(server.url, "POST", "/opentool/streamCall", body, content_type="application/json")
+    frames = answer.body.decode().split("\n\n")
+    assert frames == [
+        'event:start\ndata:{"start":"follow"}',
+        *(f'event:data\ndata:{{"jsonrpc":"2.0","result":{{"piece":{number}}},"id":"c1"}}' for number in (1, 2, 3)),
+        'event:done\ndata:{"done":"follow"}',
+        "",
+    ]
+    plain = ask(server.url, "POST", "/opentool/call", body, content_type="application/json")
+    assert plain.json["result"] == {"whole": [1, 2, 3]}
+
+
+def test_progress_of_a_name_keeps_its_name() -> None:
+    class Named(Feed):
+        def stream_call(self, name: str, arguments: dict[str, Any]) -> Iterator[Any]:
+            yield Progress({"n": 1}, "tick")
+
+    heard: list[Progress] = []
+
+    async def notify(progress: Progress) -> None:
+        heard.append(progress)
+
+    box = served(Named())
+    asyncio.run(box.run(Call(box.catalog().names["follow"], {}), notify))
+    assert heard == [Progress({"n": 1}, "tick")]
+
+
+def test_what_cannot_be_served_is_refused_with_a_sentence() -> None:
+    class Needy(Notes):
+        def __init__(self, path: str) -> None:
+            super().__init__()
+
+    class Empty:
+        pass
+
+    class Failing(Notes):
+        def load(self) -> Any:
+            raise OSError("no disk")
+
+    for tool, message in [
+        (Needy, "Needy cannot be made without arguments"),
+        (Empty, "Empty cannot be served"),
+        (Failing, "load\\(\\) of Failing failed: OSError: no disk"),
+        (Notes({"opentool": "1.1.0"}), "not an OpenTool document"),
+        (Notes(7), "not int"),
+    ]:
+        with pytest.raises(DefinitionError, match=message):
+            served(tool)
+    with pytest.raises(DefinitionError, match="cannot be read: No such file"):
+        served(Notes(), Path("missing.json"))
