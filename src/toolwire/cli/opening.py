@@ -15,7 +15,6 @@ from toolwire.core.toolbox import Notify, unheard
 
 from .asking import Asker
 from .exits import UsageError
-from .here import Here, code_of
 from .targets import Url, read_target
 
 
@@ -68,6 +67,8 @@ def opened(text: str, reach: Reach, ask: Asker, notify: Notify = unheard) -> Gen
     if not isinstance(target, Url):
         if reach != Reach():
             raise UsageError("--key, --key-env and --protocol are for URLs; this target is code on this machine.")
+        from .here import Here, code_of  # noqa: PLC0415 - brings the whole server, which a URL does not need
+
         yield Here(code_of(target), text, ask, notify)
         return
     try:

@@ -80,7 +80,7 @@ def _exact(entry: Entry, said: Json) -> tuple[Entry, list[Loss]]:
     except ValueError as error:
         losses.append(Loss(entry.pointer, f"the exact values: {error}", _ITSELF))
         values = {}
-    if entry.renamed is not None and "name" not in values:
+    if entry.renamed is not None and not {"name", "toolkit"} & values.keys():
         losses.append(entry.renamed)
     return entry._replace(tool=tool), losses
 

@@ -55,7 +55,7 @@ def app_of(
 
     With both ``admin_key`` and ``stop`` there is a ``/opentool/stop``; see ``toolwire.asgi`` for the rest.
     """
-    own = codec(box.document)
+    own = codec(box.document, box.any) if isinstance(box, ObjectBox) else codec(box.document)
     if admin_key is not None and stop is not None:
         own = stoppable(own, admin_key, stop)
     codecs = [own if one.name == own.name else one for one in BUILTIN]

@@ -2,8 +2,8 @@
 
 Rules:
 - What a tool raises reaches the caller only where it says so by one of the three exceptions for tools.
-- A tool without a document is called by any name: that is the one tool ANY, whose arguments are a name and its
-  arguments, so that no caller can make the server remember names. [OTRPC-014, OTRPC-021]
+- A tool without a document is called by any name: that is the one tool ANY (or ANY_STREAMED), whose arguments are a
+  name and its arguments, so that no caller can make the server remember names. [OTRPC-014, OTRPC-021]
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import aclosing, closing
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -39,6 +40,9 @@ _Pieces: TypeAlias = AsyncGenerator[Any, None] | Generator[Any, None, None]
 ANY: Final = Tool(name="call", output_schema={"type": "object"})
 """What is called where there is no document. It is in no catalog."""
 
+ANY_STREAMED: Final = replace(ANY, streams=True)
+"""ANY of an object that has a ``stream_call``."""
+
 _SAID: Final[Mapping[type[OpenToolException], Kind]] = {
     FunctionNotSupportedException: Kind.UNKNOWN_TOOL,
     InvalidArgumentsException: Kind.INVALID_ARGUMENTS,
@@ -60,6 +64,11 @@ class ObjectBox:
         self._limiter: anyio.CapacityLimiter | None = None
         self._beginning: anyio.Lock | None = None
         self._begun = False
+
+    @property
+    def any(self) -> Tool:
+        """The tool that a call of any name is, where there is no document."""
+        return ANY if self._stream is None else ANY_STREAMED
 
     @property
     def document(self) -> Mapping[str, Json] | None:
@@ -106,7 +115,7 @@ class ObjectBox:
     def _asked(self, call: Call) -> tuple[str, dict[str, Json]]:
         """Return the function's own name and the arguments it declares. [A-49]"""
         tool, arguments = call.tool, call.arguments
-        if tool is ANY:
+        if tool is ANY or tool is ANY_STREAMED:
             return arguments["name"], arguments["arguments"]
         name = self._description.methods.get(tool.name, tool.name)
         if tool.input_schema.get("additionalProperties"):

@@ -15,7 +15,7 @@ from hashlib import sha256
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Reading, Route, Routes, Site
 from toolwire.core.http import JSON, Request, Response
-from toolwire.core.model import Json, Problem
+from toolwire.core.model import Json, Problem, Tool
 from toolwire.framing import jsontext
 from toolwire.protocols.opentool import CODEC, document
 from toolwire.server.guard import Keys
@@ -27,14 +27,14 @@ _STREAM = ("POST", "/opentool/streamCall")
 _AS_IT_IS = {"type": "object"}
 
 
-def codec(own: Mapping[str, Json] | None) -> Codec:
-    """Return the OpenTool codec for a toolbox whose own document is ``own``, None for a tool without any."""
+def codec(own: Mapping[str, Json] | None, any_name: Tool = ANY) -> Codec:
+    """Return the OpenTool codec for a toolbox whose own document is ``own``; without any, all calls are ``any_name``."""
 
     def routes(catalog: Catalog, site: Site) -> Routes:
         usual = CODEC.routes(catalog, site)
         if own is None:
-            any_name = CODEC.routes(Catalog(tools=(ANY,)), site)
-            return {**usual, _CALL: _by_any_name(any_name[_CALL]), _STREAM: _by_any_name(any_name[_STREAM])}
+            open_ = CODEC.routes(Catalog(tools=(any_name,)), site)
+            return {**usual, _CALL: _by_any_name(open_[_CALL]), _STREAM: _by_any_name(open_[_STREAM])}
         plain = tuple(replace(tool, output_schema=_AS_IT_IS) for tool in catalog.tools)
         called = CODEC.routes(replace(catalog, tools=plain), site)
         load = _fixed(_own_document(own, catalog))

@@ -1,0 +1,255 @@
+"""What a person with a socket sees: every route asked by hand, well and badly, on a running server."""
+
+import json
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from toolwire import Authorization, Context, Requirements, ToolError, Toolkit, asgi
+from toolwire.testing.loopback import background
+
+NEEDS = Requirements(authorization=(Authorization(id="gh", scopes=("repo",)),), secrets=("K",), user_id=True)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    toolkit = Toolkit("Raw", version="1.2.3")
+
+    @toolkit.tool(approval="auto")
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    @toolkit.tool(approval="auto", requirements=NEEDS)
+    async def needs(context: Context) -> str:
+        """Give back what it was given to use."""
+        return context.tokens["gh"].reveal() + context.secrets["K"].reveal() + str(context.user_id)
+
+    @toolkit.tool(approval="auto")
+    async def crash() -> int:
+        """Fail without a plan."""
+        raise ValueError("a secret of the server")
+
+    @toolkit.tool(approval="auto")
+    async def refuse() -> int:
+        """Fail with a plan."""
+        raise ToolError("Not today.", developer_message="for developers", can_retry=True, retry_after_ms=10)
+
+    for version, text in (("1.0.0", "one"), ("2.0.0", "two"), ("2.1.0", "three")):
+        toolkit.add(_saying(text), name="say", version=version, approval="auto")
+    with background(asgi(toolkit)) as base:
+        yield base
+
+
+def _saying(text: str) -> Any:
+    async def say() -> str:
+        """Say which version this is."""
+        return text
+
+    return say
+
+
+@pytest.fixture
+def ask(url: str) -> Any:
+    """Send one request; give the status, the header fields with names in lower case, and the body."""
+
+    def asked(method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
+        connection = HTTPConnection(urlsplit(url).netloc, timeout=10)
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        fields = {"content-type": "application/json"} if data is not None else {}
+        fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+        try:
+            connection.request(method, path, data, fields)
+            response = connection.getresponse()
+            return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+        finally:
+            connection.close()
+
+    return asked
+
+
+def rpc(**members: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": "add", "params": {"a": 1, "b": 2}, "id": "c1"} | members
+
+
+def otc(tool_id: str = "Raw.add@1.2.3", arguments: Any = None, **members: Any) -> dict[str, Any]:
+    return {"request": {"tool_id": tool_id, "input": {"a": 1, "b": 2} if arguments is None else arguments} | members}
+
+
+@pytest.mark.parametrize("id_", ["c1", "", "é\u2028", 0, 7, 1.5, 10**40, None])
+@pytest.mark.requirement("OTRPC-008", "OTRPC-009", "OTRPC-012", "S-3", "A-15")
+def test_the_id_of_a_call_comes_back_with_its_type(ask, id_):
+    status, _, body = ask("POST", "/opentool/call", rpc(id=id_))
+    assert status == 200
+    assert json.loads(body) == {"jsonrpc": "2.0", "result": {"result": 3}, "error": None, "id": id_}
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", -32700),
+        (b"{not json", -32700),
+        (b'{"a":NaN}', -32700),
+        (b"\xff\xfe{}", -32700),
+        (b"[" * 100_000, -32700),
+        (b"[]", -32600),
+        (b"null", -32600),
+        (json.dumps([rpc(), rpc()]).encode(), -32600),
+        (rpc(jsonrpc="1.0"), -32600),
+        (rpc(id=True), -32600),
+        (rpc(method=5), -32600),
+        (rpc(method=""), -32600),
+    ],
+)
+@pytest.mark.requirement("OTRPC-005", "S-5", "S-16")
+def test_what_is_no_call_is_a_400_in_json_rpc(ask, body, code):
+    status, headers, answer = ask("POST", "/opentool/call", body)
+    assert (status, headers["content-type"]) == (400, "application/json")
+    said = json.loads(answer)
+    assert (said["jsonrpc"], said["result"], said["error"]["code"]) == ("2.0", {}, code)
+    assert said["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [({"method": "nope"}, -32601), ({"params": None}, -32602), ({"params": []}, -32602), ({"params": {"a": "1"}}, -32602)],
+)
+@pytest.mark.requirement("OTRPC-010", "S-3", "A-13", "A-14")
+def test_a_call_that_cannot_run_is_a_200_with_an_error(ask, members, code):
+    status, _, answer = ask("POST", "/opentool/call", rpc(**members))
+    said = json.loads(answer)
+    assert (status, said["result"], said["error"]["code"], said["id"]) == (200, {}, code, "c1")
+
+
+@pytest.mark.parametrize("path", ["/call", "/tools/call"])
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [
+        ("Raw.say", "three"),
+        ("say", "three"),
+        ("Raw.say@1", "one"),
+        ("Raw.say@2", "two"),
+        ("Raw.say@2.1.0", "three"),
+        ("say@1.0.0", "one"),
+    ],
+)
+@pytest.mark.requirement("OTC-025", "OXP-007", "S-14", "A-38")
+def test_a_tool_is_called_by_every_form_of_its_name(ask, path, reference, says):
+    status, _, answer = ask("POST", path, otc(reference, {}))
+    said = json.loads(answer)
+    assert status == 200
+    assert (said["output"] if path == "/call" else said["result"])["value"] == says
+
+
+@pytest.mark.parametrize("path", ["/call", "/tools/call"])
+@pytest.mark.parametrize("reference", ["nope", "Raw.say@3", "Raw.say@1.0", "Raw.say@v1", "Raw.say@-1", "", 5, None])
+@pytest.mark.requirement("OXP-008", "A-38", "A-39")
+def test_a_name_that_is_none_is_a_400_with_a_message(ask, path, reference):
+    status, _, answer = ask("POST", path, otc(reference, {}))
+    said = json.loads(answer)
+    assert status == 400
+    assert said["message"]
+    assert said["$schema"]
+
+
+@pytest.mark.parametrize("path", ["/call", "/tools/call"])
+@pytest.mark.parametrize("family", ["urn:oxp:99.0", "otc://2.0"])
+@pytest.mark.requirement("OXP-013", "A-48")
+def test_another_major_version_of_the_schema_is_refused(ask, path, family):
+    assert ask("POST", path, {"$schema": family, **otc()})[0] == 400
+
+
+@pytest.mark.parametrize("path", ["/call", "/tools/call"])
+@pytest.mark.requirement("OXP-011", "OTC-015", "OTC-040")
+def test_what_a_tool_requires_is_asked_for_before_it_runs(ask, path):
+    status, _, answer = ask("POST", path, otc("Raw.needs", {}))
+    missing = json.loads(answer)["missing_requirements"]
+    assert status == 400
+    assert [one["id"] for one in missing["authorization"]] == ["gh"]
+    assert missing["user_id"] is True
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"authorization": [{"id": "gh", "token": "T"}], "secrets": [{"id": "K", "value": "S"}], "user_id": "U"},
+        {"authorization": {"gh": "T"}, "secrets": {"K": "S"}, "user_id": "U", "more": 1},
+    ],
+)
+@pytest.mark.requirement("OTC-016", "OTC-017", "OTC-023", "OXP-014", "A-44")
+def test_a_context_is_read_as_lists_and_as_maps(ask, context):
+    status, _, answer = ask("POST", "/call", otc("Raw.needs", {}, context=context))
+    assert (status, json.loads(answer)["output"]) == (200, {"value": "TSU"})
+
+
+@pytest.mark.parametrize("path", ["/call", "/tools/call"])
+@pytest.mark.requirement("OTC-026", "OTC-028", "OTC-029", "OTC-032", "OTC-041", "S-12")
+def test_a_started_tool_that_fails_is_a_200_without_what_is_for_developers(ask, path):
+    for name in ("Raw.crash", "Raw.refuse"):
+        status, headers, answer = ask("POST", path, otc(name, {}))
+        said = json.loads(answer)
+        outcome = said if path == "/call" else said["result"]
+        error = outcome["output"]["error"] if path == "/call" else outcome["error"]
+        assert (status, outcome["success"]) == (200, False)
+        assert error["message"]
+        assert error["can_retry"] is (name == "Raw.refuse")
+        for hidden in (b"Traceback", b"a secret of the server", b"for developers"):
+            assert hidden not in answer
+        assert error["can_retry"] or headers.get("x-should-retry") in (None, "false")
+
+
+@pytest.mark.parametrize("path", ["/tools", "/opentool/load", "/openapi.json", "/.well-known/openapi.json", "/opentool/version"])
+@pytest.mark.requirement("XL-018", "OTC-034")
+def test_a_document_that_did_not_change_is_not_sent_again(ask, path):
+    status, headers, body = ask("GET", path)
+    assert status == 200
+    assert ask("GET", path, if_none_match=headers["etag"])[::2] == (304, b"")
+    assert ask("GET", path, if_none_match=f'"other", W/{headers["etag"]}')[0] == 304
+    assert ask("GET", path, if_none_match='"other"')[2] == body
+    status, of_head, nothing = ask("HEAD", path)
+    assert (status, nothing) == (200, b"")
+    assert of_head["content-length"] == str(len(body))
+
+
+@pytest.mark.requirement("XL-019")
+def test_both_addresses_of_the_openapi_document_give_the_same_bytes(ask):
+    named = json.loads(ask("GET", "/.well-known/llm.json")[2])["openapi"]
+    assert ask("GET", named)[2] == ask("GET", "/.well-known/openapi.json")[2]
+
+
+@pytest.mark.parametrize("path", ["/health", "/tools", "/call", "/tools/call", "/opentool/call", "/mcp", "/openapi.json", "/"])
+@pytest.mark.requirement("D-24")
+def test_a_foreign_host_or_origin_is_refused_on_every_route(ask, path):
+    for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "0.0.0.0", ""):
+        assert ask("POST", path, {}, host=host)[0] == 421
+    for origin in ("http://evil.example", "null", "http://localhost.evil.example", "file://"):
+        assert ask("POST", path, {}, origin=origin)[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "value"),
+    [
+        ("a=1&b=2", 200, 3),
+        ("a=1&b=2&c=3", 200, 3),
+        ("b=%32&&a=1", 200, 3),
+        ("a=1", 422, None),
+        ("a=1&b=x", 422, None),
+        ("a=1&b=2&b=2", 422, None),
+        ("a=1&b=1_0", 422, None),
+        ("a=1&b=%D9%A5", 422, None),
+        ("a=1&b=NaN", 422, None),
+        ("a=1&b=%ff", 400, None),
+    ],
+)
+@pytest.mark.requirement("XL-120", "S-15", "A-49")
+def test_an_operation_takes_its_query_or_says_what_is_wrong(ask, query, status, value):
+    found, headers, answer = ask("GET", f"/api/add?{query}")
+    assert found == status
+    if status == 200:
+        assert json.loads(answer) == value
+    else:
+        assert headers["content-type"] == "application/problem+json"
+        assert json.loads(answer)["detail"]
