@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import datetime as dt
 import enum
@@ -104,11 +105,14 @@ def url() -> Iterator[str]:
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.requirement("XL-089", "OTC-027", "OTRPC-011", "S-6", "A-03")
-async def test_a_value_of_every_type_comes_back_as_it_went(url: str, wire: str) -> None:
-    async with connect(url, protocol=wire) as remote:
-        for name, (_, values) in TYPES.items():
-            for value in values:
-                assert await remote.call(f"echo_{name}", {"value": value}) == Value(value), (name, value)
+def test_a_value_of_every_type_comes_back_as_it_went(url: str, wire: str) -> None:
+    async def calling() -> None:
+        async with connect(url, protocol=wire) as remote:
+            for name, (_, values) in TYPES.items():
+                for value in values:
+                    assert await remote.call(f"echo_{name}", {"value": value}) == Value(value), (name, value)
+
+    asyncio.run(calling())
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -121,11 +125,11 @@ def test_a_blocking_connection_gives_the_same_values(url: str, wire: str) -> Non
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_what_is_left_out_has_its_default_and_null_is_not_left_out(url: str, wire: str) -> None:
-    async with connect(url, protocol=wire) as remote:
-        assert await remote.call("defaults", {"a": 1}) == Value([1, 2, "x", "2020-01-01", 1])
+def test_what_is_left_out_has_its_default_and_null_is_not_left_out(url: str, wire: str) -> None:
+    with connect_sync(url, protocol=wire) as remote:
+        assert remote.call("defaults", {"a": 1}) == Value([1, 2, "x", "2020-01-01", 1])
         given = {"a": 1, "b": 0, "c": None, "day": "2021-02-03", "some": []}
-        assert await remote.call("defaults", given) == Value([1, 0, None, "2021-02-03"])
+        assert remote.call("defaults", given) == Value([1, 0, None, "2021-02-03"])
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -148,9 +152,9 @@ async def test_what_is_left_out_has_its_default_and_null_is_not_left_out(url: st
     ],
 )
 @pytest.mark.requirement("S-15", "OXP-009", "XL-086")
-async def test_a_value_of_another_type_is_refused_and_named(url: str, wire: str, tool: str, value: Any) -> None:
-    async with connect(url, protocol=wire) as remote:
-        result = await remote.call(f"echo_{tool}", {"value": value})
+def test_a_value_of_another_type_is_refused_and_named(url: str, wire: str, tool: str, value: Any) -> None:
+    with connect_sync(url, protocol=wire) as remote:
+        result = remote.call(f"echo_{tool}", {"value": value})
         assert not result.ok
         assert result.kind is Kind.INVALID_ARGUMENTS
         assert "value" in result.parameter_errors

@@ -27,13 +27,18 @@ def found(document: dict[str, Any]) -> Catalog:
         try:
             step = flow.send(answer if here else Response(404, [], b""))
         except StopIteration as end:
-            assert isinstance(end.value.peer, Peer)
-            return end.value.peer.catalog
+            peer: Peer = end.value.peer
+            return peer.catalog
     raise AssertionError("looking did not end")
 
 
 def with_policy(policy: Any) -> dict[str, Any]:
-    operation = {"operationId": "search", "summary": "Search", "x-llm": policy, "responses": {"200": {"description": "."}}}
+    operation = {
+        "operationId": "search",
+        "summary": "Search",
+        "x-llm": policy,
+        "responses": {"200": {"description": "."}},
+    }
     return {
         "openapi": "3.1.0",
         "info": {"title": "Recipes", "version": "1"},
@@ -50,9 +55,9 @@ def test_a_bare_number_as_rate_limit_is_that_many_a_minute():
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, "5", 10**7, {"max": 5}, {"max": 5, "window": "1x"}, []])
 @pytest.mark.requirement("XL-060", "XL-061", "XL-035")
-def test_a_rate_limit_that_is_none_changes_nothing_else(limit):
+def test_a_rate_limit_that_is_none_becomes_the_usual_one_and_changes_nothing_else(limit):
     (tool,) = found(with_policy({"rateLimit": limit, "approval": "auto", "hint": "Use it first."})).tools
-    assert (tool.rate_limit, tool.approval) == (None, toolwire.Approval.AUTO)
+    assert (tool.rate_limit, tool.approval) == (RateLimit(max=60, window="1m"), toolwire.Approval.AUTO)
     assert tool.description == "Search\nUse it first."
 
 
@@ -63,8 +68,3 @@ def test_no_option_of_a_connection_skips_consent():
         for name in inspect.signature(door).parameters:
             assert not any(word in name for word in skipping), name
     assert inspect.signature(toolwire.connect).parameters["approve"].default is None
-
-
-@pytest.mark.requirement("XL-057", "XL-042")
-def test_the_strictest_preference_wins_over_a_site_that_says_auto():
-    assert max(toolwire.Approval, key=list(toolwire.Approval).index) is toolwire.Approval.DENY

@@ -115,7 +115,12 @@ def test_what_is_no_call_is_a_400_in_json_rpc(ask, body, code):
 
 @pytest.mark.parametrize(
     ("members", "code"),
-    [({"method": "nope"}, -32601), ({"params": None}, -32602), ({"params": []}, -32602), ({"params": {"a": "1"}}, -32602)],
+    [
+        ({"method": "nope"}, -32601),
+        ({"params": None}, -32602),
+        ({"params": []}, -32602),
+        ({"params": {"a": "1"}}, -32602),
+    ],
 )
 @pytest.mark.requirement("OTRPC-010", "S-3", "A-13", "A-14")
 def test_a_call_that_cannot_run_is_a_200_with_an_error(ask, members, code):
@@ -201,7 +206,9 @@ def test_a_started_tool_that_fails_is_a_200_without_what_is_for_developers(ask, 
         assert error["can_retry"] or headers.get("x-should-retry") in (None, "false")
 
 
-@pytest.mark.parametrize("path", ["/tools", "/opentool/load", "/openapi.json", "/.well-known/openapi.json", "/opentool/version"])
+@pytest.mark.parametrize(
+    "path", ["/tools", "/opentool/load", "/openapi.json", "/.well-known/openapi.json", "/opentool/version"]
+)
 @pytest.mark.requirement("XL-018", "OTC-034")
 def test_a_document_that_did_not_change_is_not_sent_again(ask, path):
     status, headers, body = ask("GET", path)
@@ -220,7 +227,9 @@ def test_both_addresses_of_the_openapi_document_give_the_same_bytes(ask):
     assert ask("GET", named)[2] == ask("GET", "/.well-known/openapi.json")[2]
 
 
-@pytest.mark.parametrize("path", ["/health", "/tools", "/call", "/tools/call", "/opentool/call", "/mcp", "/openapi.json", "/"])
+@pytest.mark.parametrize(
+    "path", ["/health", "/tools", "/call", "/tools/call", "/opentool/call", "/mcp", "/openapi.json", "/"]
+)
 @pytest.mark.requirement("D-24")
 def test_a_foreign_host_or_origin_is_refused_on_every_route(ask, path):
     for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "0.0.0.0", ""):

@@ -27,7 +27,7 @@ def _wider(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[s
     )
 
 
-SCHEMAS = st.recursive(
+SCHEMAS: st.SearchStrategy[dict[str, Any]] = st.recursive(
     st.one_of(
         st.just({}),
         st.fixed_dictionaries(
@@ -46,7 +46,7 @@ SCHEMAS = st.recursive(
 @st.composite
 def inputs(draw: st.DrawFn) -> dict[str, Any]:
     """Draw what a tool can take: an object with known arguments, some of them needed."""
-    properties = draw(st.dictionaries(NAMES, SCHEMAS, max_size=3))
+    properties: dict[str, Any] = draw(st.dictionaries(NAMES, SCHEMAS, max_size=3))
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if properties and draw(st.booleans()):
         schema["required"] = draw(st.lists(st.sampled_from(sorted(properties)), min_size=1, unique=True))

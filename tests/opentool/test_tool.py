@@ -16,6 +16,8 @@ from toolwire.core.errors import DefinitionError, ToolError
 from toolwire.core.model import Call, Kind, Problem, Progress, Tool, Value
 from toolwire.core.toolbox import Toolbox
 from toolwire.opentool import FunctionCall, OpenToolJsonLoader, OpenToolServerCallException, SyncOpenToolClient, served
+from toolwire.opentool import Tool as ToolShape
+from toolwire.opentool.options import read_options
 
 from .conftest import DOCUMENT, Notes, Serve
 from .foreign_clients import ask
@@ -120,6 +122,18 @@ def test_arguments_that_are_not_declared_do_not_reach_the_tool(serve: Serve) -> 
         assert client.call(call).result == {"got": {"text": "a"}}
     with SyncOpenToolClient(free.url) as client:
         assert client.call(call).result == {"got": {"text": "a", "sessionId": "s"}}
+
+
+@pytest.mark.requirement("OTRPC-020", "OTRPC-021")
+def test_a_class_may_be_a_subclass_of_tool_as_in_the_other_sdks(serve: Serve) -> None:
+    class Mine(ToolShape):
+        def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            return {"name": name}
+
+    assert read_options(Mine) == ()
+    with SyncOpenToolClient(serve(Mine).url) as client:
+        assert client.call(FunctionCall("1", "anything")).result == {"name": "anything"}
+        assert client.load() is None
 
 
 def test_arguments_that_do_not_fit_the_document_never_reach_the_tool(serve: Serve) -> None:

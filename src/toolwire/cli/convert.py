@@ -37,7 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.losses is not None:
         _replace(Path(arguments.losses), json_text(_described(converted.losses), indent=2).encode() + b"\n")
     if converted.losses and arguments.strict:
-        complain(f"{len(converted.losses)} losses, and --strict allows none: no document is written.")
+        count = len(converted.losses)
+        complain(f"{count} {'loss' if count == 1 else 'losses'}, and --strict allows none: no document is written.")
         return FAILED
     _write(converted, arguments.output)
     return OK

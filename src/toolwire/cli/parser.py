@@ -138,9 +138,7 @@ def _add_check(parser: Parser) -> None:
 def _add_convert(parser: Parser) -> None:
     parser.add_argument("source", metavar="SOURCE", help=f"a document, - for standard input, or {_TARGET}")
     parser.add_argument("--to", required=True, choices=_CONVERTED, metavar="KIND", help=", ".join(_CONVERTED))
-    parser.add_argument(
-        "--kind", choices=(*_CONVERTED, "universal"), metavar="KIND", help="what the source is, if not what it looks like"
-    )
+    parser.add_argument("--kind", choices=(*_CONVERTED, "universal"), metavar="KIND", help="what the source is")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the document there, not to standard output")
     parser.add_argument("--strict", action="store_true", help="write no document, and end with 1, if anything is lost")
     parser.add_argument("--losses", metavar="FILE", help="write what is lost there too, as JSON")

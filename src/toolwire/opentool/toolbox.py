@@ -13,7 +13,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import aclosing, closing
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -50,6 +50,18 @@ _SAID: Final[Mapping[type[OpenToolException], Kind]] = {
 }
 
 
+_MOST_KNOWN = 10_000
+
+
+class _Function(NamedTuple):
+    """What is known of a tool before it is called; ``declared`` is None where every argument is passed on."""
+
+    tool: Tool
+    name: str
+    declared: frozenset[str] | None
+    shape: result.Shape
+
+
 class ObjectBox:
     """Runs the functions of one object with ``call(name, arguments)``, sync (in threads) or async. [OTRPC-020]
 
@@ -60,6 +72,7 @@ class ObjectBox:
         self._tool = tool
         self._description = description
         self._stream: Callable[..., Any] | None = getattr(tool, "stream_call", None)
+        self._functions: dict[int, _Function] = {}
         self._threads = threads
         self._limiter: anyio.CapacityLimiter | None = None
         self._beginning: anyio.Lock | None = None
@@ -98,30 +111,33 @@ class ObjectBox:
 
     async def run(self, call: Call, notify: Notify = unheard) -> Result:
         """Run ``call`` on the object; what it raises becomes a Problem. Where nobody listens, nothing is streamed."""
-        tool = call.tool
-        name, arguments = self._asked(call)
+        function = self._functions.get(id(call.tool))
+        if function is None or function.tool is not call.tool:
+            function = self._known(call.tool)
+        name, arguments = _asked(function, call)
         try:
-            await self.begin()
-            if self._stream is not None and tool.streams and notify is not unheard:
+            if not self._begun:
+                await self.begin()
+            if self._stream is not None and call.tool.streams and notify is not unheard:
                 return await _streamed(name, await self._called(self._stream, name, arguments), notify)
             said = await self._called(self._tool.call, name, arguments)
         except ToolError as error:
             return failure(error)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises must not reach the caller
             return _problem(error, name, call)
-        said = dict(said) if isinstance(said, Mapping) else said
-        return Value(result.read(said, result.shape(tool.output_schema)))
+        if not isinstance(said, dict) and isinstance(said, Mapping):
+            said = dict(said)
+        return Value(result.read(said, function.shape))
 
-    def _asked(self, call: Call) -> tuple[str, dict[str, Json]]:
-        """Return the function's own name and the arguments it declares. [A-49]"""
-        tool, arguments = call.tool, call.arguments
-        if tool is ANY or tool is ANY_STREAMED:
-            return arguments["name"], arguments["arguments"]
+    def _known(self, tool: Tool) -> _Function:
+        """Return what is known of ``tool``, worked out once for each that the codecs made of the catalog."""
+        if len(self._functions) >= _MOST_KNOWN:
+            self._functions.clear()
         name = self._description.methods.get(tool.name, tool.name)
-        if tool.input_schema.get("additionalProperties"):
-            return name, dict(arguments)
-        declared = tool.parameters
-        return name, {one: value for one, value in arguments.items() if one in declared}
+        declared = None if tool.input_schema.get("additionalProperties") else frozenset(tool.parameters)
+        function = _Function(tool, name, declared, result.shape(tool.output_schema))
+        self._functions[id(tool)] = function
+        return function
 
     async def _called(self, method: Callable[..., Any], *arguments: Any) -> Any:
         if inspect.iscoroutinefunction(method):
@@ -135,6 +151,17 @@ class ObjectBox:
         hook = getattr(self._tool, name, None)
         if hook is not None:
             await self._called(hook)
+
+
+def _asked(function: _Function, call: Call) -> tuple[str, dict[str, Json]]:
+    """Return the function's own name and the arguments it declares. [A-49]"""
+    arguments = call.arguments
+    if function.tool is ANY or function.tool is ANY_STREAMED:
+        return arguments["name"], arguments["arguments"]
+    declared = function.declared
+    if declared is None:
+        return function.name, dict(arguments)
+    return function.name, {name: value for name, value in arguments.items() if name in declared}
 
 
 async def _streamed(name: str, pieces: _Pieces, notify: Notify) -> Result:

@@ -28,7 +28,7 @@ _AS_IT_IS = {"type": "object"}
 
 
 def codec(own: Mapping[str, Json] | None, any_name: Tool = ANY) -> Codec:
-    """Return the OpenTool codec for a toolbox whose own document is ``own``; without any, all calls are ``any_name``."""
+    """Return the OpenTool codec for a toolbox whose own document is ``own``; without one every call is ``any_name``."""
 
     def routes(catalog: Catalog, site: Site) -> Routes:
         usual = CODEC.routes(catalog, site)

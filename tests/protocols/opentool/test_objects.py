@@ -241,10 +241,15 @@ def test_a_text_that_is_no_json_is_a_problem() -> None:
     assert isinstance(read_text("\ud800"), Problem)
 
 
+@pytest.mark.requirement("D-16")
 def test_data_nested_deeper_than_json_may_be_is_a_problem() -> None:
     schema: Any = {"type": "string"}
     for _ in range(5_000):
         schema = {"type": "array", "items": schema}
+    assert isinstance(read(with_schema(schema)), Problem)
+    schema = {"type": "string"}
+    for _ in range(110):
+        schema = {"type": "object", "properties": {"a": schema}}
     assert isinstance(read(with_schema(schema)), Problem)
 
 

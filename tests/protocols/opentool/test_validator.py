@@ -153,6 +153,33 @@ def ref(name: str) -> dict[str, str]:
     return {"$ref": f"#/schemas/{name}"}
 
 
+@pytest.mark.requirement("A-02", "OT-026")
+@pytest.mark.parametrize(
+    ("type_", "values", "wrong"),
+    [
+        ("integer", [1, 1.0, -0.0, 10**30, 1.5, True, None, "1"], [4, 5, 6, 7]),
+        ("number", [1, 1.5, False, "1.5"], [2, 3]),
+        ("boolean", [True, False, 0, 1], [2, 3]),
+        ("string", ["", "a", 1, None], [2, 3]),
+        ("array", [[], [1], {}, None], [2, 3]),
+        ("object", [{}, {"a": 1}, [], None, "a"], [2, 3, 4]),
+    ],
+)
+def test_values_are_of_the_type(type_: str, values: list[Any], wrong: list[int]) -> None:
+    needed: dict[str, Any] = {"properties": {}, "items": {"type": "string"}}
+    data = schemas(A=needed | {"type": type_, "enum": values})
+    assert rules_of(data) == [("A-02", f"/schemas/A/enum/{place}") for place in wrong]
+
+
+@pytest.mark.requirement("OT-003")
+@pytest.mark.parametrize(
+    ("version", "knows"), [("1.0", False), ("1.0.7", False), ("1.1.0", True), ("1", True), ("", True)]
+)
+def test_which_versions_know_a_server(version: str, knows: bool) -> None:
+    found = rules_of(schemas() | {"opentool": version, "server": {}})
+    assert [rule for rule, _ in found if rule in ("OT-003", "OT-009")] == ["OT-009" if knows else "OT-003"]
+
+
 @pytest.mark.requirement("A-01")
 def test_only_the_references_in_a_ring_are_warned_of() -> None:
     data = schemas(

@@ -42,7 +42,7 @@ def faults(report: Report, schemas: Mapping[str, Json]) -> None:
         edge = (one.owner, one.target)
         if one.target not in schemas:
             report.clash(one.path, "A-01", f"There is no schema {quoted(one.target)}: {_listed(schemas)}.")
-        elif one.is_whole and edge in empty:
+        elif edge in empty:
             report.clash(one.path, "A-01", f"{quoted(one.target)} leads back here and never says what it is.")
         elif edge in recursive:
             text = f"{quoted(one.target)} holds itself: clients that cannot follow it see any object instead."

@@ -1,0 +1,124 @@
+"""``toolwire convert``: any source, any kind, what is lost on standard error, and nothing half written."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+VECTOR = Path(__file__).parents[1] / "vectors" / "opentool" / "sdk_dart_mock_tool.json"
+KINDS = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_document_comes_back_byte_for_byte(kind: str, tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+    there, back = tmp_path / "there.json", tmp_path / "back.json"
+    assert toolwire("convert", VECTOR, "--to", kind, "-o", there).code == 0
+    assert toolwire("convert", there, "--to", "opentool", "-o", back).code == 0
+    assert back.read_bytes() == VECTOR.read_bytes()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["back.json", "there.json"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_code_becomes_a_document_of_every_kind(kind: str, desk: Path, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("convert", desk, "--to", kind)
+    assert outcome.code == 0
+    assert "Add two numbers." in json.dumps(json.loads(outcome.out))
+
+
+def test_a_url_becomes_what_is_behind_it(site: str, toolwire: Callable[..., Any]) -> None:
+    for protocol in ("openapi", "mcp"):
+        outcome = toolwire("convert", site, "--to", "jsonschema", "--protocol", protocol)
+        assert (outcome.code, outcome.err) == (0, "")
+        assert "shred" in json.loads(outcome.out)["tools"]
+
+
+def test_losses_are_lines_and_json(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+    losses = tmp_path / "losses.json"
+    outcome = toolwire("convert", VECTOR, "--to", "otc", "--losses", losses)
+    assert outcome.code == 0
+    line = "/functions/3/stream/data: the schema of what is streamed; the word that it streams stands for it\n"
+    assert outcome.err == line
+    assert json.loads(losses.read_text()) == [
+        {
+            "pointer": "/functions/3/stream/data",
+            "what": "the schema of what is streamed",
+            "instead": "the word that it streams",
+        }
+    ]
+
+
+def test_strict_writes_no_document_if_anything_is_lost(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+    target = tmp_path / "out.json"
+    target.write_text("as it was")
+    outcome = toolwire("convert", VECTOR, "--to", "otc", "--strict", "-o", target)
+    assert outcome.code == 1
+    assert target.read_text() == "as it was"
+    assert "1 loss, and --strict allows none" in outcome.err
+    assert toolwire("convert", VECTOR, "--to", "oxp", "--strict").out == ""
+
+
+def test_strict_is_content_where_nothing_is_lost(desk: Path, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("convert", desk, "--to", "opentool", "--strict")
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+def test_a_dash_is_standard_input(toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(VECTOR.read_bytes())))
+    outcome = toolwire("convert", "-", "--to", "mcp")
+    assert [tool["name"] for tool in json.loads(outcome.out)["tools"]][:2] == ["count", "create"]
+
+
+def test_a_text_from_elsewhere_does_not_move_a_terminals_cursor(
+    write: Callable[..., Path], toolwire: Callable[..., Any]
+) -> None:
+    function = {"name": "f\u202e", "description": "d", "parameters": []}
+    file = write("odd.json", json.dumps({"opentool": "1.1.0", "info": {"title": "T"}, "functions": [function]}))
+    assert "\u202e" not in toolwire("convert", file, "--to", "oxp").err
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (("nothing.json", "--to", "otc"), "There is no file nothing.json."),
+        (("{odd}", "--to", "otc"), "This is no document of tools that is known here"),
+        (("{odd}", "--to", "otc", "--kind", "opentool"), "This is no document of the kind opentool."),
+        (("{odd}", "--to", "otc", "--protocol", "mcp"), "are for URLs; this source is a file"),
+        (("{vector}", "--to", "soap"), "invalid choice: 'soap'"),
+        (("{vector}",), "the following arguments are required: --to"),
+        (("{vector}", "--to", "otc", "-o", "/nowhere/at/all.json"), "/nowhere/at/all.json cannot be written"),
+    ],
+)
+def test_what_cannot_be_is_usage(
+    argv: tuple[str, ...], sentence: str, write: Callable[..., Path], toolwire: Callable[..., Any]
+) -> None:
+    odd = write("odd.json", "{}")
+    outcome = toolwire("convert", *(word.format(odd=odd, vector=VECTOR) for word in argv))
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert sentence in outcome.err
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+    file = tmp_path / "large.json"
+    with file.open("wb") as large:
+        large.truncate(17 * 1024 * 1024)
+    outcome = toolwire("convert", file, "--to", "otc")
+    assert (outcome.code, "is larger than 16,777,216 bytes" in outcome.err) == (2, True)
+
+
+def test_a_device_is_written_to_as_it_is(toolwire: Callable[..., Any]) -> None:
+    assert toolwire("convert", VECTOR, "--to", "mcp", "-o", "/dev/null").code == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_terminal_gets_harmless_json(terminal: Callable[..., Any]) -> None:
+    shown = terminal("convert", VECTOR, "--to", "jsonschema")
+    assert shown.end() == 0
+    assert b'"Get storage size."' in shown.shown
