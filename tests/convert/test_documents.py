@@ -178,10 +178,8 @@ def test_exact_names_that_meet_give_way_to_the_names_of_the_document() -> None:
         entry["_meta"].pop("toolwire/tool", None)
     shown.pop("_meta")
     again = converted(read(shown).catalog, "jsonschema").document
-    tools = again["x-toolwire"] = {"tools": {}}
-
-    for name in ("add", "sub"):
-        tools["tools"][name] = {"name": {"is": "same", "shown": digest(name)}}
+    same = {name: {"name": {"is": "same", "shown": digest(name)}} for name in ("add", "sub")}
+    again["x-toolwire"] = {"tools": same}
     found = read(again)
     assert [tool.name for tool in found.catalog.tools] == ["add", "sub"]
     assert "two tools" in found.losses[-1].what

@@ -12,14 +12,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter
-from pydantic_core import to_json
-
 from toolwire.core.model import Json, Kind, Problem, Result, Value
 
+from .form import Form
 from .function import Read, Write
 from .native import Matches, anything, matcher, plain
-from .schema import Argument, reason
+from .plain import with_numbers
+from .schema import Argument
 
 _INPUT_VALUE = re.compile(r"input_value=.*?, (?=input_type=)", re.DOTALL)
 
@@ -33,10 +32,7 @@ class _Slot(NamedTuple):
 
 def reader(arguments: Sequence[Argument]) -> Read:
     """Return what turns validated arguments into keyword arguments. [A-49, S-15]"""
-    slots = tuple(
-        _Slot(parameter.name, parameter.required, matcher(adapter.core_schema, anything) or _never, _converter(adapter))
-        for parameter, adapter in arguments
-    )
+    slots = tuple(_slot(argument) for argument in arguments)
 
     def read(arguments: Mapping[str, Json]) -> dict[str, Any] | Problem:
         keywords: dict[str, Any] = {}
@@ -53,23 +49,23 @@ def reader(arguments: Sequence[Argument]) -> Read:
             try:
                 keywords[name] = convert(value)
             except Exception as error:  # noqa: BLE001 - a type's own validator may raise anything
-                errors[name] = f"{reason(error)}."
+                errors[name] = _sentence(error)
         return _refused(errors) if errors else keywords
 
     return read
 
 
-def writer(adapter: TypeAdapter[Any], tool: str) -> Write:
+def writer(form: Form, tool: str) -> Write:
     """Return what turns a result into JSON data. Where that cannot be, the Problem names ``tool``, not the value."""
-    dump = adapter.dump_python
-    exact = matcher(adapter.core_schema, plain)
+    exact = matcher(form.core, plain)
     native, fits = exact or _never, exact or plain
+    dump = _with_numbers(form, native, form.dump, reading=False) if form.plain else form.dump
 
     def write(value: Any) -> Result:
         if native(value):
             return Value(value)
         try:
-            data = dump(value, mode="json", by_alias=True, warnings="error")
+            data = dump(value)
         except Exception as error:  # noqa: BLE001 - a type's own serializer may raise anything
             return _unwritable(tool, value, _INPUT_VALUE.sub("", str(error)))
         if fits(data):
@@ -79,11 +75,29 @@ def writer(adapter: TypeAdapter[Any], tool: str) -> Write:
     return write
 
 
-def _converter(adapter: TypeAdapter[Any]) -> Callable[[Json], Any]:
-    def convert(value: Json) -> Any:
-        return adapter.validate_json(to_json(value))  # as JSON, so that strict types take their JSON forms too
+def _slot(argument: Argument) -> _Slot:
+    parameter, form, _ = argument
+    native = matcher(form.core, anything) or _never
+    convert = _with_numbers(form, native, form.load, reading=True) if form.plain else form.load
+    return _Slot(parameter.name, parameter.required, native, convert)
+
+
+def _with_numbers(
+    form: Form, native: Matches, otherwise: Callable[[Any], Any], *, reading: bool
+) -> Callable[[Any], Any]:
+    """Return ``otherwise``, asked only where more than a whole number differs: 1 for 1.0 is no reason to load pydantic."""
+
+    def convert(value: Any) -> Any:
+        data = with_numbers(form.core, value, reading=reading)
+        return data if native(data) else otherwise(value)
 
     return convert
+
+
+def _sentence(error: Exception) -> str:
+    from .adapter import reason  # noqa: PLC0415 - brings pydantic, and only pydantic raises here
+
+    return f"{reason(error)}."
 
 
 def _refused(errors: Mapping[str, str]) -> Problem:

@@ -13,7 +13,7 @@ from .conversion import reader, writer
 from .docstring import Docstring, read_docstring, sentence
 from .function import Function
 from .options import Options, read_options, read_version
-from .schema import argument, input_schema, output_schema, type_adapter
+from .schema import argument, input_schema, output_schema, result_form
 from .signature import FunctionKind, Names, Parameter, by_keyword, own_name, own_text, read_signature
 
 
@@ -30,7 +30,7 @@ def define(function: Callable[..., Any], options: Options, *, toolkit: str, vers
     signature = read_signature(function, names, where)
     docstring = read_docstring(own_text(function))
     arguments = [argument(parameter, where) for parameter in signature.parameters]
-    result = type_adapter(signature.returns, f"{where}: its result", "serialization")
+    result = result_form(signature.returns, where)
     tool = Tool(
         name=name,
         toolkit=toolkit,

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from docstring_parser import parse
+_MARKED = re.compile(r"^(?:[:@]|\.\.|--|\w+:\s*$)", re.MULTILINE)
+"""A line that may open a section in one of the styles; each of them has such a line, and much else has one too."""
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -24,6 +25,10 @@ class Docstring:
 def read_docstring(text: str) -> Docstring:
     """Return the parts of a docstring in Google, NumPy or reST style; one that is none of them is all description."""
     text = inspect.cleandoc(text)
+    if _MARKED.search(text) is None:
+        return Docstring(description=_without_sections(text))
+    from docstring_parser import parse  # noqa: PLC0415 - most docstrings do not need it
+
     try:
         parsed = parse(text)
     except Exception:  # noqa: BLE001 - the parser trips over some texts, and no text is a reason to refuse a tool
@@ -41,6 +46,13 @@ def sentence(name: str) -> str:
     """Return a name as a short sentence, for a tool or a parameter that nobody described. [OTC-004, OTC-011]"""
     words = " ".join(_HUMP.sub(" ", name).replace("_", " ").replace("-", " ").split()) or name
     return f"{words[:1].upper()}{words[1:]}."
+
+
+def _without_sections(text: str) -> str:
+    """Return what the parser makes of a text without sections: it cleans once more, and evens the first gap."""
+    first, _, rest = inspect.cleandoc(text).partition("\n")
+    gap = "\n\n" if rest.startswith("\n") else "\n"
+    return f"{first}{gap}{rest.strip()}".strip()
 
 
 def _one_line(text: str | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, Unpack, overload
 from toolwire.core.catalog import VERSION, Catalog, identifier
 from toolwire.core.errors import DefinitionError
 
+from .definition import define
 from .function import Function
 from .options import Options
 
@@ -74,8 +75,6 @@ class Toolkit:
         return self._add(function, options, _names_of_caller())
 
     def _add(self, function: Callable[..., Any], options: Options, names: Mapping[str, Any]) -> Function:
-        from .definition import define  # noqa: PLC0415 - brings pydantic, 60 ms that only authors of tools should pay
-
         if not callable(function):
             raise DefinitionError(f"{function!r} is not a function; options go by name, as in @kit.tool(name='...').")
         version = self.version if VERSION.fullmatch(self.version) else "1.0.0"

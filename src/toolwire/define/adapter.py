@@ -1,0 +1,109 @@
+"""What only pydantic knows of a type. Importing this loads it, half of a server's start: ``form`` does so when needed.
+
+**Rules**
+
+- Bytes are base64 text, in both directions.
+- A refusal is one sentence, and never holds the refused value of a call. [D-26]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, NewType, get_args, get_origin
+
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import to_json
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Json
+
+from .form import Mode
+from .signature import Parameter
+
+
+def type_adapter(annotation: Any, where: str, mode: Mode) -> TypeAdapter[Any]:
+    """Return pydantic's reading of ``annotation``. ``where`` opens the sentence of a refusal.
+
+    Raises:
+        DefinitionError: the type cannot be described, or not as JSON.
+    """
+    settings = ConfigDict(
+        ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="constants", allow_inf_nan=False
+    )
+    # Under another name even a class with settings of its own, such as a dataclass, takes ours.
+    named = NewType("named", annotation)  # type: ignore[valid-newtype]  # a type known only at run time
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(named, config=settings)
+        adapter.json_schema(mode=mode)
+    except Exception as error:  # noqa: BLE001 - besides its own, pydantic raises whatever a constraint or a type raises
+        raise DefinitionError(f"{where} is of the type {_shown(annotation)}, {_advice(error)}") from None
+    return adapter
+
+
+def load(adapter: TypeAdapter[Any]) -> Callable[[Json], Any]:
+    """Return what turns JSON data into a value of the type."""
+    validate = adapter.validate_json
+    return lambda value: validate(to_json(value))  # as JSON, so that strict types take their JSON forms too
+
+
+def dump(adapter: TypeAdapter[Any]) -> Callable[[Any], Json]:
+    """Return what turns a value of the type into JSON data."""
+    write = adapter.dump_python
+    return lambda value: write(value, mode="json", by_alias=True, warnings="error")
+
+
+def check_default(parameter: Parameter, where: str) -> None:
+    """Check that a default fits its type.
+
+    Raises:
+        DefinitionError: it does not.
+    """
+    try:
+        TypeAdapter(parameter.annotation).validate_python(parameter.default)  # without our settings: infinity is fine
+    except Exception as error:  # noqa: BLE001 - a type's own validator may raise anything
+        raise DefinitionError(
+            f"{where} has the default {_shown(parameter.default)}, which does not fit its type: {reason(error)}."
+        ) from None
+
+
+def check_place(parameter: Parameter, where: str) -> None:
+    """Check that what a Field says of ``parameter`` stands where it counts.
+
+    Raises:
+        DefinitionError: it does not; the sentence says where it should.
+    """
+    if isinstance(parameter.default, FieldInfo):
+        raise DefinitionError(f"{where} has a Field as its default: write Annotated[type, Field(...)] = default.")
+    metadata = get_args(parameter.annotation)[1:] if get_origin(parameter.annotation) is Annotated else ()
+    for field in metadata:
+        if isinstance(field, FieldInfo) and not field.is_required():
+            raise DefinitionError(f"{where} has its default in a Field: write it after the type, as in x: int = 1.")
+        if isinstance(field, FieldInfo) and (field.alias or field.validation_alias):
+            raise DefinitionError(f"{where} has an alias: an argument is called what its parameter is called.")
+
+
+def reason(error: Exception) -> str:
+    """Return why a value was refused, in one line, without the value itself. [D-26]"""
+    if not isinstance(error, ValidationError):
+        return f"{type(error).__name__} was raised"
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    path = ".".join(str(part)[:40] for part in first["loc"])
+    return f"{first['msg'][:300]}{f' at {path[:200]}' if path else ''}"
+
+
+def _advice(error: Exception) -> str:
+    if not isinstance(error, PydanticUserError):
+        return f"which cannot be described: {str(error).partition(chr(10))[0][:300]}."
+    if error.code == "class-not-fully-defined":
+        return "which is not complete: define every type it names first."
+    if error.code == "typed-dict-version":
+        where = "typing_extensions before Python 3.12: import TypedDict from there."
+        return f"which holds a TypedDict that must come from {where}"
+    return "which has no JSON form: use one that has, such as str, a list, a dataclass or a pydantic model."
+
+
+def _shown(value: Any) -> str:
+    name = value.__name__ if isinstance(value, type) else re.sub(r"\s+", " ", repr(value))
+    return name if len(name) <= 80 else f"{name[:80]}..."

@@ -1,0 +1,124 @@
+"""Types that are nothing but JSON, understood without pydantic, which costs a quarter of a second to load.
+
+**Rules**
+
+- What is said of a type here is what pydantic says of it, to the letter; where that is not sure, it is not plain.
+- Only the builtin types count, and ``Any``, ``Literal`` and unions: no ``Annotated``, no class of the author's.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from types import NoneType
+from typing import Any, TypeAlias
+
+from toolwire.core.model import Json
+
+from .native import plain
+
+Core: TypeAlias = Mapping[str, Any]
+"""A core schema of pydantic's."""
+
+_ANY: Core = {"type": "any"}
+_SIMPLE: Sequence[tuple[Any, Core]] = (
+    (str, {"type": "str"}),
+    (int, {"type": "int"}),
+    (float, {"type": "float"}),
+    (bool, {"type": "bool"}),
+    (NoneType, {"type": "none"}),
+    (Any, _ANY),
+    (object, _ANY),
+    (list, {"type": "list", "items_schema": _ANY}),
+    (dict, {"type": "dict", "keys_schema": _ANY, "values_schema": _ANY}),
+)
+_NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "none": "null"}
+_LITERALS = {str: "string", int: "integer", bool: "boolean", NoneType: "null"}
+_NULL = {"type": "null"}
+_EXACT = 2**53  # up to here a float holds every whole number
+
+
+def core_schema(annotation: Any) -> Core | None:
+    """Return pydantic's core schema of a plain type, or None for any other type."""
+    for simple, core in _SIMPLE:
+        if annotation is simple:  # nothing is known of the annotation yet, so it is not compared or hashed
+            return core
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return _union(arguments)
+    if origin is typing.Literal:
+        known = all(type(value) in _LITERALS and plain(value) for value in arguments)
+        return {"type": "literal", "expected": list(arguments)} if known else None
+    inner = [core_schema(argument) for argument in arguments]
+    if None in inner:
+        return None
+    if origin is list and len(inner) == 1:
+        return {"type": "list", "items_schema": inner[0]}
+    if origin is dict and len(inner) == 2 and arguments[0] in (str, Any):
+        return {"type": "dict", "keys_schema": inner[0], "values_schema": inner[1]}
+    return None
+
+
+def json_schema(core: Core) -> dict[str, Any]:
+    """Return the JSON Schema of a plain type, its members in pydantic's order."""
+    match core["type"]:
+        case "any":
+            return {}
+        case "literal":
+            return _literal_schema(core["expected"])
+        case "list":
+            return {"items": json_schema(core["items_schema"]), "type": "array"}
+        case "dict":
+            return {"additionalProperties": json_schema(core["values_schema"]) or True, "type": "object"}
+        case "nullable":
+            return _any_of([json_schema(core["schema"]), dict(_NULL)])
+        case "union":
+            return _any_of([json_schema(choice) for choice in core["choices"]])
+        case kind:
+            return {"type": _NAMES[kind]}
+
+
+def with_numbers(core: Core, value: Json, *, reading: bool) -> Json:
+    """Return ``value`` with its whole numbers as the plain type ``core`` wants them; the rest stays as it is.
+
+    An integer becomes a float, and a float without a fraction an integer where data is read. Those that a float
+    may not hold exactly stay too.
+    """
+    kind = core["type"]
+    if kind == "float" and type(value) is int and abs(value) <= _EXACT:
+        return float(value)
+    if kind == "int" and reading and type(value) is float and abs(value) <= _EXACT and value.is_integer():
+        return int(value)
+    if kind == "nullable":
+        return with_numbers(core["schema"], value, reading=reading)
+    if kind == "list" and type(value) is list:
+        return [with_numbers(core["items_schema"], item, reading=reading) for item in value]
+    if kind == "dict" and type(value) is dict:
+        return {key: with_numbers(core["values_schema"], item, reading=reading) for key, item in value.items()}
+    return value
+
+
+def _union(choices: Sequence[Any]) -> Core | None:
+    cores = [core_schema(choice) for choice in choices if choice is not NoneType]
+    if None in cores:
+        return None
+    core = cores[0] if len(cores) == 1 else {"type": "union", "choices": cores}
+    return core if len(cores) == len(choices) else {"type": "nullable", "schema": core}
+
+
+def _literal_schema(expected: Sequence[Json]) -> dict[str, Any]:
+    schema = {"const": expected[0]} if len(expected) == 1 else {"enum": list(expected)}
+    kinds = {type(value) for value in expected}
+    return schema | ({"type": _LITERALS[kinds.pop()]} if len(kinds) == 1 else {})
+
+
+def _any_of(schemas: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    members: list[dict[str, Any]] = []
+    for schema in schemas:
+        for member in schema["anyOf"] if "anyOf" in schema else [schema]:
+            if member in members:
+                members[members.index(member)] = member  # equal, but the later one counts: 1 and True are equal
+            else:
+                members.append(member)
+    return members[0] if len(members) == 1 else {"anyOf": members}
