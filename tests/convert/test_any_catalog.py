@@ -23,6 +23,7 @@ def read_back(document: object) -> Read:
     return found
 
 
+@pytest.mark.requirement("OT-030")
 @pytest.mark.parametrize("kind", KINDS)
 @ANY
 @given(catalog=catalogs())

@@ -388,3 +388,34 @@ def test_an_embedded_text_that_cannot_be_read_is_passed_over(kind: str, text: st
     document = converted(Catalog(title="Desk", tools=(ADD,)), "mcp").document
     found = embed(document, ("_meta", "toolwire/convert"), Original(kind, text))
     assert converted(found, "opentool").document["functions"][0]["name"] == "add"
+
+
+def test_an_embedded_text_with_other_tools_is_passed_over() -> None:
+    document = converted(opentool(FUNCTION), "mcp").document
+    other = Original("opentool", json.dumps(opentool(FUNCTION | {"description": "Something else."})))
+    document.pop("_meta")
+    back = converted(embed(document, ("_meta", "toolwire/convert"), other), "opentool")
+    assert back.document["functions"][0]["description"] == "d"
+
+
+def test_an_answer_of_mcp_that_was_made_from_a_text_gives_it_back() -> None:
+    raw = json.dumps(opentool(FUNCTION))
+    answer = {"jsonrpc": "2.0", "id": 1, "result": converted(raw, "mcp").document}
+    assert converted(answer, "opentool").text == raw
+
+
+def test_a_strict_list_does_not_say_more_in_our_member() -> None:
+    tool = Tool(**_members(ADD), timeout_s=5)
+    listed = convert.write(Catalog(title="Desk", tools=(tool,)), "oxp").document
+    said = convert.write(Catalog(title="Desk", tools=(tool,)), "otc").document["x-toolwire"]
+    assert read(listed | {"x-toolwire": said}).catalog.tools[0].timeout_s is None
+
+
+def test_a_loss_says_where_within_a_schema() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "title": "A"}}, "$comment": "c"}
+    tool = Tool(name="f", toolkit="T", input_schema=schema, description="d")
+    (loss,) = convert.write(Catalog(title="T", tools=(tool,)), "oxp").losses
+    assert (loss.what, loss.instead) == (
+        "the exact input schema of T.f@1.0.0, at /properties/a/description: nothing",
+        '"A"',
+    )

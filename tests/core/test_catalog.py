@@ -101,7 +101,14 @@ def test_a_version_of_thousands_of_digits_is_no_number() -> None:
 @pytest.mark.requirement("OXP-006")
 @pytest.mark.parametrize(
     ("title", "name"),
-    [("Calculator", "Calculator"), ("My own tools!", "My_own_tools"), ("é", "Tools"), ("", "Tools"), ("a-b", "a_b")],
+    [
+        ("Calculator", "Calculator"),
+        ("My own tools!", "My_own_tools"),
+        ("é", "e"),
+        ("工具", "Tools_5ca673"),
+        ("", "Tools"),
+        ("a-b", "a_b"),
+    ],
 )
 def test_a_title_becomes_letters_digits_and_underscores(title: str, name: str) -> None:
     assert identifier(title) == name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import assert_never
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from toolwire.core.model import Call, Json, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, Toolbox
 from toolwire.define import Toolkit
 from toolwire.server.functions import FunctionBox
+from toolwire.server.lifespan import begin, end
 from toolwire.validation import arguments_check
 
 from .asking import Asker
@@ -23,9 +25,9 @@ from .screen import complain
 from .targets import File, Module
 
 
-def code_of(target: File | Module) -> Toolbox:
-    """Return the code that ``target`` names, as a Toolbox. See ``load`` for what it raises."""
-    found = load(target)
+def code_of(target: File | Module, document: Path | None = None) -> Toolbox:
+    """Return the code that ``target`` names, as a Toolbox. See ``load`` for ``document`` and what is raised."""
+    found = load(target, document)
     return FunctionBox(found) if isinstance(found, Toolkit) else found
 
 
@@ -63,10 +65,21 @@ class Here:
                     return denied(f"{call.tool.name} was not called: it was not allowed.")
             case _:
                 assert_never(verdict)
-        result = anyio.run(self._within_its_time, call)
+        result = anyio.run(self._begun_and_ended, call)
         if isinstance(result, Problem) and result.developer_message:
             complain(f"For the developer: {result.developer_message}")  # that is who runs code of their own
         return result
+
+    async def _begun_and_ended(self, call: Call) -> Result:
+        try:
+            await begin(self._toolbox)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the tool's
+            text = f"{type(error).__name__}: {error}"
+            return Problem(kind=Kind.TOOL_FAILED, message="The tool could not begin.", developer_message=text)
+        try:
+            return await self._within_its_time(call)
+        finally:
+            await end(self._toolbox)
 
     async def _within_its_time(self, call: Call) -> Result:
         limit = call.tool.timeout_s

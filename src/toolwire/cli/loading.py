@@ -1,4 +1,4 @@
-"""From a file or a module of the user's to the toolkit in it."""
+"""From a file or a module of the user's to the toolkit in it, or to the tool as OpenTool's SDKs have one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
-from typing import Final
+from typing import Final, TypeGuard
 
+from toolwire.core.errors import ToolwireError
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
+from toolwire.opentool.serving import served
 
 from .exits import UsageError
 from .targets import File, Module
@@ -21,18 +23,50 @@ from .targets import File, Module
 _TOOLWIRE: Final = Path(__file__).parents[1]
 
 
-def load(target: File | Module) -> Toolkit | Toolbox:
+def load(target: File | Module, document: Path | None = None) -> Toolkit | Toolbox:
     """Return the toolkit (or toolbox) that ``target`` names. The user's code runs, as an import would run it.
 
+    A class as OpenTool's SDKs have one, with ``call`` or ``load``, is made and becomes a toolbox; with its
+    ``document`` beside it, any class does.
+
     Raises:
+        DefinitionError: a class cannot be served, or does not fit its document; the text names every difference.
         UsageError: there is no such thing, or the code cannot be imported; the sentence says where and why.
     """
     match target:
         case File(path, name):
+            where = str(path)
             module = _load_file(path)
-            return _only(module, str(path)) if name is None else _named(module, name, str(path))
-        case Module(module_name, name):
-            return _named(_load_module(module_name), name, module_name)
+            found = _only(module, where) if name is None else _named(module, name, where)
+        case Module(where, name):
+            found = _named(_load_module(where), name, where)
+    if _is_toolbox(found):
+        if document is not None:
+            raise UsageError(f"--document is for a class; what {where} has is no such class, and describes itself.")
+        return found
+    if document is None and not _is_tool(found):
+        raise UsageError(f"{name!r} in {where} is no Toolkit, but of the type {type(found).__name__}.")
+    return _served(found, document, f"{name!r} in {where}")
+
+
+def _is_toolbox(found: object) -> TypeGuard[Toolkit | Toolbox]:
+    return isinstance(found, Toolkit) or (isinstance(found, Toolbox) and not isinstance(found, type))
+
+
+def _is_tool(found: object) -> bool:
+    """Return whether ``found`` is a Tool as OpenTool has it, or a class of one."""
+    if isinstance(found, Toolbox):  # the class of a Toolbox has calls of its own
+        return False
+    return callable(getattr(found, "call", None)) or callable(getattr(found, "load", None))
+
+
+def _served(found: object, document: Path | None, where: str) -> Toolbox:
+    try:
+        return served(found, document)
+    except ToolwireError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{where} cannot be made: {_said(error)}.") from error
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -114,17 +148,13 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(text.split())}".rstrip(".: ")
 
 
-def _named(module: ModuleType, name: str, where: str) -> Toolkit | Toolbox:
+def _named(module: ModuleType, name: str, where: str) -> object:
     found: object = module
     for part in name.split("."):
         if not hasattr(found, part):
             raise UsageError(f"There is no {name!r} in {where}: {_listed(_toolkits(module))}.")
         found = getattr(found, part)
-    if isinstance(found, Toolkit):
-        return found
-    if isinstance(found, Toolbox) and not isinstance(found, type):
-        return found
-    raise UsageError(f"{name!r} in {where} is no Toolkit, but of the type {type(found).__name__}.")
+    return found
 
 
 def _only(module: ModuleType, where: str) -> Toolkit:

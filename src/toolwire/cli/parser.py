@@ -90,6 +90,9 @@ def _add_serve(parser: Parser) -> None:
     parser.add_argument(
         "--allow-origin", action="append", default=[], metavar="ORIGIN", help="a web origin whose pages may call"
     )
+    parser.add_argument(
+        "--document", metavar="FILE", help="the OpenTool document of a class: file.py:Class or package.module:Class"
+    )
     parser.add_argument("--reload", action="store_true", help="start anew when a Python file changes")
     parser.add_argument("--workers", type=_workers, default=1, metavar="N", help="processes that serve (1)")
     parser.add_argument("--access-log", action="store_true", help="print a line for each request")

@@ -16,7 +16,7 @@ from toolwire.protocols import BUILTIN
 
 from .exits import OK, UsageError
 from .screen import escaped, styled, warn
-from .serving import FACTORY, SETTINGS, Settings, app_of, box_of, denied_tools
+from .serving import FACTORY, SETTINGS, Settings, app_of, boxes_of, denied_tools
 from .targets import File, Target, Url, read_target
 
 try:
@@ -45,10 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
         api_keys=read_keys(arguments.api_key, arguments.api_key_file),
         hosts=arguments.allow_host,
         origins=arguments.allow_origin,
+        document=arguments.document,
     )
     targets = [read_target(text) for text in settings.targets]
     # Made here even if other processes serve: what is wrong with it is said before anything listens.
-    boxes = [box_of(target) for target in targets]
+    boxes = boxes_of(settings)
     app = app_of(settings, boxes)
     _warn(arguments.host, settings, denied_tools(boxes))
     announce = _announcer([box.catalog() for box in boxes], keys=len(settings.api_keys))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
 
 from toolwire.client.discover import discover
 from toolwire.client.drive import run
@@ -15,8 +17,12 @@ from toolwire.consent import NO_PREFERENCES, effective
 from toolwire.core.model import Approval
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import merged
+from toolwire.opentool.methods import MethodBox
+from toolwire.opentool.serving import app_of as opentool_app
+from toolwire.opentool.toolbox import ObjectBox
 from toolwire.server import App, asgi
 
+from .exits import UsageError
 from .here import code_of
 from .targets import Target, Url, read_target
 
@@ -32,6 +38,7 @@ class Settings:
     api_keys: Sequence[str] = field(default=(), repr=False)
     hosts: Sequence[str] = ()
     origins: Sequence[str] = ()
+    document: str | None = None
 
     def write(self) -> str:
         """Return the settings as a text for ``read_settings``."""
@@ -46,7 +53,7 @@ def read_settings(text: str) -> Settings:
 def app_of_environment() -> App:
     """Return the app that the environment asks for; its settings, which hold keys, leave the environment."""
     settings = read_settings(os.environ.pop(SETTINGS))
-    return app_of(settings, [box_of(read_target(text)) for text in settings.targets])
+    return app_of(settings, boxes_of(settings))
 
 
 def app_of(settings: Settings, boxes: Sequence[Toolbox]) -> App:
@@ -55,19 +62,36 @@ def app_of(settings: Settings, boxes: Sequence[Toolbox]) -> App:
     Raises:
         DefinitionError: two of them have a tool of the same id.
     """
-    title = ", ".join(box.catalog().title for box in boxes)
-    return asgi(merged(boxes, title=title), api_keys=settings.api_keys, hosts=settings.hosts, origins=settings.origins)
+    match boxes:
+        case [ObjectBox() | MethodBox() as box]:
+            serve: Callable[..., App] = partial(opentool_app, box)
+        case _:
+            serve = partial(asgi, merged(boxes, title=", ".join(box.catalog().title for box in boxes)))
+    return serve(api_keys=settings.api_keys, hosts=settings.hosts, origins=settings.origins)
 
 
-def box_of(target: Target) -> Toolbox:
+def boxes_of(settings: Settings) -> Sequence[Toolbox]:
+    """Return the toolbox of each target, in order. See ``box_of`` for what it raises."""
+    targets = [read_target(text) for text in settings.targets]
+    if settings.document is None:
+        return [box_of(target) for target in targets]
+    if len(targets) > 1:
+        raise UsageError("--document describes one class: serve that alone, or give each class a load().")
+    return [box_of(targets[0], Path(settings.document))]
+
+
+def box_of(target: Target, document: Path | None = None) -> Toolbox:
     """Return the toolbox that ``target`` names. A remote one has nobody to ask: what needs consent it denies.
 
     Raises:
         ConnectError: nothing was found at a URL.
-        UsageError: a file or a module cannot be loaded.
+        DefinitionError: a class cannot be served, or does not fit its document.
+        UsageError: a file or a module cannot be loaded, or is no class that a document describes.
     """
     if not isinstance(target, Url):
-        return code_of(target)
+        return code_of(target, document)
+    if document is not None:
+        raise UsageError("--document is for a class on this machine; a server describes itself.")
     looking = SyncNetwork()  # found out blocking, since the app may be made inside a running event loop
     try:
         found = run(discover(target.text), looking, None)

@@ -75,6 +75,13 @@ def origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
+def shown(url: str) -> str:
+    """Return ``url`` for people to read: without user, password, query and fragment. [D-26]"""
+    scheme, mark, rest = url.partition("#")[0].partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}"
+
+
 def _remembering(flow: Flow[Finding], seen: dict[Request, Response | Problem]) -> Flow[Finding]:
     """Return what ``flow`` returns; what two codecs GET alike is fetched once."""
     said: Any = None

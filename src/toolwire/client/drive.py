@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Protocol, TypeAlias, TypeVar
 
 from toolwire.core.check import Answer, Question
@@ -25,6 +25,9 @@ Hear: TypeAlias = Callable[[bytes], Awaitable[Problem | None]]
 """Takes each piece of a stream; awaiting it is the back-pressure. A Problem ends the exchange."""
 
 SyncHear: TypeAlias = Callable[[bytes], Problem | None]
+Pieces: TypeAlias = Generator[bytes, Problem | None, Response | Problem]
+"""Yields the pieces of a stream as they are asked for, is sent a Problem to end it, and returns what came back."""
+
 SyncNotify: TypeAlias = Callable[[Progress], None]
 
 
@@ -57,6 +60,18 @@ class SyncDoor(Protocol):
 
     def close(self) -> None:
         """Close every connection."""
+        ...
+
+
+class Streaming(Protocol):
+    """The network, blocking, for whoever takes a stream at their own pace."""
+
+    def send(self, request: Request) -> Response | Problem:
+        """Return what came back, or the Problem of not reaching the server."""
+        ...
+
+    def pieces(self, request: Request) -> Pieces:
+        """Yield a stream of events piece by piece, and return what came back."""
         ...
 
 
@@ -96,6 +111,55 @@ def run(flow: Flow[T], door: SyncDoor, approve: Approver | None = None, notify: 
         return value
     finally:
         flow.close()
+
+
+def progress(flow: Flow[T], door: Streaming) -> Generator[Progress, None, T]:
+    """Yield the progress of ``flow`` as it is asked for, and return its value; closing it ends the exchange."""
+    said: Response | Problem | Answer | None = None
+    try:
+        while True:
+            asked = flow.send(said)
+            if isinstance(asked, Request):
+                said = door.send(asked)
+            elif isinstance(asked, Listen):
+                said = yield from _progress(asked, door.pieces(asked.request))
+            else:
+                said = UNASKED
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    finally:
+        flow.close()
+
+
+def heard(pieces: Pieces, hear: SyncHear) -> Response | Problem:
+    """Return what ``pieces`` returns, after giving each of them to ``hear``."""
+    said: Problem | None = None
+    try:
+        while True:
+            said = hear(pieces.send(said))
+    except StopIteration as stop:
+        came: Response | Problem = stop.value
+        return came
+    finally:
+        pieces.close()
+
+
+def _progress(asked: Listen, pieces: Pieces) -> Generator[Progress, None, Response | Problem]:
+    said: Problem | None = None
+    try:
+        while True:
+            try:
+                piece = pieces.send(said)
+            except StopIteration as stop:
+                came: Response | Problem = stop.value
+                return came
+            understood = _heard(asked, piece)
+            said = understood if isinstance(understood, Problem) else None
+            if not isinstance(understood, Problem):
+                yield from understood
+    finally:
+        pieces.close()
 
 
 async def _alisten(asked: Listen, door: Door, notify: Notify) -> Response | Problem:

@@ -21,7 +21,7 @@ from pyreqwest.request import RequestBuilder, SyncRequestBuilder
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
-from .drive import Hear, SyncHear
+from .drive import Hear, Pieces, SyncHear, heard
 from .exchange import Credentials, Exchange, Hop, Lookup, Steps
 from .failures import failure, too_slow, unreachable
 from .incoming import Incoming
@@ -142,13 +142,20 @@ class SyncNetwork:
 
         ``total_s`` takes the place of the limit of that name. [D-05, D-06, D-08, D-11, D-13, D-14]
         """
-        return self._drive(self._exchange.steps(request, total_s), None)
+        return heard(self._drive(self._exchange.steps(request, total_s), streams=False), _unheard)
 
     def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
-        return self._drive(self._exchange.steps(request, self._exchange.limits.stream_s), hear)
+        return heard(self.pieces(request), hear)
 
-    def _drive(self, steps: Steps[Response | Problem], hear: SyncHear | None) -> Response | Problem:
+    def pieces(self, request: Request) -> Pieces:
+        """Yield a stream of events piece by piece, and return what ``send`` would; closing it closes the exchange.
+
+        The next piece is read when it is asked for: that is the back-pressure. A Problem sent in ends the exchange.
+        """
+        return self._drive(self._exchange.steps(request, self._exchange.limits.stream_s), streams=True)
+
+    def _drive(self, steps: Steps[Response | Problem], *, streams: bool) -> Pieces:
         came: object = None
         while True:
             try:
@@ -156,7 +163,7 @@ class SyncNetwork:
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
-            came = self._hop(step, hear) if isinstance(step, Hop) else self._look_up(step)
+            came = (yield from self._hop(step, streams=streams)) if isinstance(step, Hop) else self._look_up(step)
 
     def close(self) -> None:
         """Close all connections. A later ``send`` opens new ones."""
@@ -169,11 +176,11 @@ class SyncNetwork:
         except (OSError, UnicodeError) as error:
             return _not_found(step.origin, error)
 
-    def _hop(self, hop: Hop, hear: SyncHear | None) -> Response | Problem:
-        incoming = Incoming(hop.target.origin, self._exchange.limits, heard=hear is not None)
+    def _hop(self, hop: Hop, *, streams: bool) -> Pieces:
+        incoming = Incoming(hop.target.origin, self._exchange.limits, heard=streams)
         try:
             request = _filled(self._client(hop).request(hop.method, hop.target.url), hop)
-            if hear is not None:
+            if streams:
                 request = request.streamed_read_buffer_limit(0)  # or pieces are held back to fill a buffer
             with request.build_streamed() as answer:
                 problem = incoming.begin(answer.status, _fields(answer.headers))
@@ -182,8 +189,8 @@ class SyncNetwork:
                     if piece is None:
                         return incoming.whole()
                     problem = incoming.take(bytes(piece))
-                    if problem is None and hear is not None and incoming.streams:
-                        problem = hear(incoming.taken())
+                    if problem is None and incoming.streams:
+                        problem = yield incoming.taken()
                 return problem
         except DetailedPyreqwestError as error:
             return failure(error, hop.target.origin)
@@ -194,6 +201,10 @@ class SyncNetwork:
             _make_room(self._clients)
             client = self._clients[_pin(hop)] = _configured(SyncClientBuilder(), hop, self._exchange.limits).build()
         return client
+
+
+def _unheard(_: bytes) -> None:
+    """Take a piece that nobody listens to; there is none where no stream was asked for."""
 
 
 def _pin(hop: Hop) -> _Pin:

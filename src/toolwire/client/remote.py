@@ -6,7 +6,8 @@ Both kinds of connection, asynchronous and blocking, drive the same conversation
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, assert_never
 from uuid import uuid4
@@ -16,12 +17,12 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Answer, Ask, Check, Deny, Known, review
 from toolwire.core.codec import Codec, Flow, Peer, Probe, ask
 from toolwire.core.errors import ConnectError
-from toolwire.core.model import Call, Json, Problem, Result, Secret, Tool
+from toolwire.core.model import Call, Json, Kind, Problem, Result, Secret, Tool
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.stores import MemoryGrants
-from toolwire.validation import arguments_check, data_check
+from toolwire.validation import arguments_check, snapshot
 
-from .discover import Discovery, absolute, candidates, discover, origin
+from .discover import Discovery, absolute, candidates, discover, origin, shown
 from .discreet import Discreet, SyncDiscreet
 from .drive import UNASKED, Approver, Door, SyncDoor, SyncNotify, arun, run
 from .exchange import Credentials
@@ -42,6 +43,10 @@ class Connection:
 
     def calling(self, call: Call) -> Flow[Result]:
         """Return the result of ``call``: checks first, then the person if they must be asked, then the server."""
+        taken = snapshot(call)
+        if isinstance(taken, Problem):
+            return taken
+        call = taken
         match verdict := review(call, self.checks):
             case Allow():
                 pass
@@ -50,7 +55,7 @@ class Connection:
             case Known(result):
                 return result
             case Ask(question):
-                answer = yield from ask(question)
+                answer = yield from ask(replace(question, call=deepcopy(question.call)))
                 if answer.allowed is not True:
                     return _refused(call, answer)
                 if answer.always is True and question.always_allowed:
@@ -60,7 +65,7 @@ class Connection:
         return (yield from self.codec.send(self.peer, call))
 
 
-def open_connection(found: Discovery, preferences: Preferences) -> Connection:
+def open_connection(found: Discovery, preferences: Preferences, *, keyed: bool = False) -> Connection:
     """Return the connection to what was found.
 
     Raises:
@@ -68,7 +73,7 @@ def open_connection(found: Discovery, preferences: Preferences) -> Connection:
     """
     peer = found.peer
     if peer is None:
-        raise ConnectError(nothing_found(found), found.probes)
+        raise ConnectError(nothing_found(found, keyed=keyed), found.probes)
     (codec,) = candidates(peer.protocol)
     grants = MemoryGrants()
     consent = consent_check(
@@ -77,18 +82,23 @@ def open_connection(found: Discovery, preferences: Preferences) -> Connection:
         preferences=preferences,
         grants=grants,
     )
-    checks = (data_check, arguments_check(), consent)
+    checks = (arguments_check(), consent)
     return Connection(peer=peer, codec=codec, checks=checks, grants=grants, probes=found.probes)
 
 
-def nothing_found(found: Discovery) -> str:
-    """Return one sentence that says why nothing was found, and how to see more."""
+def nothing_found(found: Discovery, *, keyed: bool = False) -> str:
+    """Return one sentence that says why nothing was found; ``keyed`` says whether a key was given."""
+    url = shown(found.url)
     reached = [probe for probe in found.probes if probe.status is not None]
     if not reached and found.probes:
-        return f"{found.url} could not be reached. {found.probes[0].meaning}"
+        probe = found.probes[0]
+        site = "/".join(shown(probe.url).split("/")[:3])
+        return f"{url} could not be reached: it {probe.meaning.removeprefix(site).strip()}"
     if any(probe.status in (401, 403) for probe in reached):
-        return f"{found.url} wants a key before it shows its tools: give one with api_key=... or --key."
-    return f"{found.url} speaks none of our protocols; `toolwire explain {found.url}` shows every look that was taken."
+        if keyed:
+            return f"{url} does not accept this key."
+        return f"{url} wants a key before it shows its tools: give one with api_key=... or --key."
+    return f"{url} speaks none of our protocols; `toolwire explain {url}` shows every look that was taken."
 
 
 class Remote:
@@ -98,6 +108,7 @@ class Remote:
         self._connection = connection
         self._door = door
         self._approve = approve
+        self.closed = False
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -126,10 +137,12 @@ class Remote:
         tool = self.catalog().find(name)
         if isinstance(tool, Problem):
             return tool
-        return await self.run(Call(tool, dict(arguments or {}), str(uuid4())), notify)
+        return await self.run(Call(tool, {} if arguments is None else arguments, str(uuid4())), notify)
 
     async def run(self, call: Call, notify: Notify = unheard) -> Result:
         """Run ``call`` on the server; see ``Toolbox.run``."""
+        if self.closed:
+            return _CLOSED
         return await arun(self._connection.calling(call), self._door, self._approve, notify)
 
 
@@ -140,6 +153,7 @@ class SyncRemote:
         self._connection = connection
         self._door = door
         self._approve = approve
+        self.closed = False
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -170,8 +184,13 @@ class SyncRemote:
         tool = self.catalog().find(name)
         if isinstance(tool, Problem):
             return tool
-        call = Call(tool, dict(arguments or {}), str(uuid4()))
+        call = Call(tool, {} if arguments is None else arguments, str(uuid4()))
+        if self.closed:
+            return _CLOSED
         return run(self._connection.calling(call), self._door, self._approve, notify)
+
+
+_CLOSED = Problem(kind=Kind.UNREACHABLE, message="This connection is closed: connect again.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +204,10 @@ class Options:
     preferences: Preferences = NO_PREFERENCES
     allow_private: Sequence[str] = ()
     timeout_s: float = 100.0
+
+    def connection(self, found: Discovery) -> Connection:
+        """Return the connection to what was found; see ``open_connection``."""
+        return open_connection(found, self.preferences, keyed=self.api_key is not None)
 
     def credentials(self) -> Credentials:
         """Return the key as header fields for the URL's own origin, and for no other. [D-08]"""
@@ -201,6 +224,7 @@ class Connecting:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._door: Network | None = None
+        self._remote: Remote | None = None
 
     async def __aenter__(self) -> Remote:
         options = self._options
@@ -211,16 +235,23 @@ class Connecting:
             allow_private=options.allow_private,
         )
         try:
-            discreet = Discreet(unsigned, self._door)
+            discreet = Discreet(unsigned, self._door) if options.api_key is not None else unsigned
             found = await arun(discover(options.url, protocol=options.protocol), discreet, None)
-            return Remote(open_connection(found, options.preferences), self._door, options.approve)
+            return Remote(
+                open_connection(found, options.preferences, keyed=options.api_key is not None),
+                self._door,
+                options.approve,
+            )
         except BaseException:
             await self._door.aclose()
             raise
         finally:
             await unsigned.aclose()
+        return self._remote
 
     async def __aexit__(self, *exception: Any) -> None:
+        if self._remote is not None:
+            self._remote.closed = True
         if self._door is not None:
             await self._door.aclose()
 
@@ -231,6 +262,7 @@ class SyncConnecting:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._door: SyncNetwork | None = None
+        self._remote: SyncRemote | None = None
 
     def __enter__(self) -> SyncRemote:
         options = self._options
@@ -241,18 +273,25 @@ class SyncConnecting:
             allow_private=options.allow_private,
         )
         try:
-            discreet = SyncDiscreet(unsigned, self._door)
+            discreet = SyncDiscreet(unsigned, self._door) if options.api_key is not None else unsigned
             found = run(discover(options.url, protocol=options.protocol), discreet, None)
-            return SyncRemote(open_connection(found, options.preferences), self._door, options.approve)
+            return SyncRemote(
+                open_connection(found, options.preferences, keyed=options.api_key is not None),
+                self._door,
+                options.approve,
+            )
         except BaseException:
             self._door.close()
             raise
         finally:
             unsigned.close()
+        return self._remote
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._remote is not None:
+            self._remote.closed = True
         if self._door is not None:
             self._door.close()
 

@@ -4,6 +4,7 @@ Rules:
 - Losses of reading are what a document says and a catalog has no place for; losses of writing are found by reading
   the written document back. What stands in a member of ours, exact, is not lost.
 - Tools in are tools out or losses. What was converted and not edited since converts back to the same text.
+- An embedded text counts only if it says the same tools as the document around it.
 """
 
 from __future__ import annotations
@@ -78,29 +79,25 @@ def read(data: bytes | str | Json, kind: str | None = None) -> Read | Problem:
     Raises:
         ValueError: there is no such ``kind``.
     """
-    form = None if kind is None else _form(kind)
+    if kind is not None:
+        _form(kind)
     loaded = _loaded(data)
     if isinstance(loaded, Problem):
         return loaded
     whole, text = loaded
     document, where = _payload(whole)
-    if form is None:
-        found = kind_of(document)
-        if found is None:
-            message = f"This is no document of tools that is known here: it is none of {', '.join(KINDS)}."
-            return Problem(kind=Kind.MALFORMED, message=message)
-        form = _form(found)
-    elif not form.fits(document):
-        return Problem(kind=Kind.MALFORMED, message=f"This is no document of the kind {kind}.")
+    form = _recognised(document, kind)
+    if isinstance(form, Problem):
+        return form
     sheet = form.read(document)
     if isinstance(sheet, Problem):
         return sheet
-    whole_meaning = joined(form, document, sheet)
-    pointers = {entry.tool.id: where + entry.pointer for entry in whole_meaning.entries}
+    meaning = joined(form, document, sheet)
+    pointers = {entry.tool.id: where + entry.pointer for entry in meaning.entries}
     return Read(
-        catalog=whole_meaning.catalog,
+        catalog=meaning.catalog,
         source=Source(kind=form.kind, text=text, document=whole, pointers=pointers),
-        losses=tuple(loss._replace(pointer=where + loss.pointer) for loss in whole_meaning.losses),
+        losses=tuple(loss._replace(pointer=where + loss.pointer) for loss in meaning.losses),
     )
 
 
@@ -144,7 +141,7 @@ def convert(data: bytes | str | Json | Catalog, to: str, kind: str | None = None
     found = read(data, kind)
     if isinstance(found, Problem):
         return found
-    before = _before(found.source, to)
+    before = _before(found, to)
     if before is not None:
         return Converted(document=before.document, text=before.text)
     written = write(found.catalog, to, found.source)
@@ -161,7 +158,7 @@ def _form(kind: str) -> Form:
 def _sheet(form: Form, document: Json) -> Sheet:
     sheet = form.read(document)
     if isinstance(sheet, Problem):
-        raise AssertionError(f"what was written as {form.kind} is not read: {sheet.message}")
+        raise AssertionError(f"what was written as {form.kind} is not read: {sheet.message}")  # a bug of ours
     return sheet
 
 
@@ -183,19 +180,36 @@ def _payload(data: Json) -> tuple[Json, str]:
             return data, ""
 
 
-def _before(source: Source, kind: str) -> Source | None:
-    """Return the document of the sort ``kind`` that ``source`` is, or that it was made from, step by step back."""
+def _recognised(document: Json, kind: str | None) -> Form | Problem:
+    kind = kind_of(document) if kind is None else kind
+    if kind is None:
+        message = f"This is no document of tools that is known here: it is none of {', '.join(KINDS)}."
+        return Problem(kind=Kind.MALFORMED, message=message)
+    form = _form(kind)
+    if form.fits(document):
+        return form
+    return Problem(kind=Kind.MALFORMED, message=f"This is no document of the kind {kind}.")
+
+
+def _before(found: Read, kind: str) -> Source | None:
+    """Return the document of the sort ``kind`` that was ``found``, or that it was made from, step by step back."""
     for _ in range(_MOST_STEPS_BACK):
-        if source.kind == kind:
-            return source
-        original = extension.embedded(source.document, _form(source.kind).room)
+        if found.kind == kind:
+            return found.source
+        original = extension.embedded(_payload(found.source.document)[0], _form(found.kind).room)
         if original is None or original.kind not in _FORMS:
             return None
-        loaded = _loaded(original.text)
-        if isinstance(loaded, Problem):
+        earlier = read(original.text, original.kind)
+        if isinstance(earlier, Problem) or not _gives(earlier.catalog, found):
             return None
-        source = Source(kind=original.kind, text=original.text, document=loaded[0])
+        found = earlier
     return None
+
+
+def _gives(catalog: Catalog, found: Read) -> bool:
+    """Return whether ``catalog`` gives the tools that were ``found``: whoever embeds a text can embed any."""
+    again = read(write(catalog, found.kind).document, found.kind)
+    return isinstance(again, Read) and again.catalog == found.catalog
 
 
 def _with_source(form: Form, document: Json, source: Source) -> tuple[Json, list[Loss]]:

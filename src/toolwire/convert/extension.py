@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from toolwire.core.model import Json
+from toolwire.framing import jsontext
 from toolwire.framing.jsontext import member
 
 MAX_SOURCE_BYTES: Final = 1_048_576
@@ -48,7 +49,7 @@ def exact(shown: Mapping[str, Json], wanted: Mapping[str, Json]) -> dict[str, Js
     return {
         name: {"is": value, "shown": digest(shown[name])}
         for name, value in wanted.items()
-        if _text(value) != _text(shown[name])
+        if jsontext.write(value) != jsontext.write(shown[name])  # as text: 1 is not 1.0, and order counts
     }
 
 
@@ -83,7 +84,3 @@ def embedded(document: Json, room: Sequence[str]) -> Original | None:
 def digest(data: Json) -> str:
     """Return what tells ``data`` from any other JSON data; the order of members does not count."""
     return sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:32]
-
-
-def _text(data: Json) -> str:
-    return json.dumps(data, separators=(",", ":"))

@@ -39,9 +39,10 @@ class Sheet:
 class Form:
     """One sort of document.
 
-    ``labels`` gives the tools of a catalog that the document has, by what it calls them. ``room`` is the way to the
-    member that is ours; empty where there is none. ``carries`` says whether that member may say what the tools
-    are beyond the document's own words. ``spots`` is where a field stands, from its entry on.
+    ``read`` is given only what ``fits``. ``labels`` gives the tools of a catalog that the document has, by what it
+    calls them. ``room`` is the way to the member that is ours; empty where there is none. ``carries`` says whether
+    that member may say what the tools are beyond the document's own words. ``spots`` is where a field stands, from
+    its entry on.
     """
 
     kind: str

@@ -39,7 +39,7 @@ def beside(form: Form, sheet: Sheet, catalog: Catalog) -> dict[str, Json]:
 
 def joined(form: Form, document: Json, sheet: Sheet) -> Joined:
     """Return what ``document`` means: ``sheet`` with the exact values that still fit it."""
-    ours = extension.taken(document, form.room)
+    ours = extension.taken(document, form.room) if form.carries else {}
     place = at("", *form.room)
     values, stale = extension.valid(_about(sheet), ours.get("catalog"))
     about: dict[str, Any] = _about(sheet) | {name: text for name, text in values.items() if isinstance(text, str)}

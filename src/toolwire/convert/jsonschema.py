@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from toolwire.core.catalog import NAME, VERSION, Catalog, identifier
-from toolwire.core.model import Json, Kind, Problem, Tool
+from toolwire.core.model import Json, Tool
 from toolwire.framing.jsontext import member
 
 from .form import Entry, Form, Sheet, every_version
@@ -36,9 +36,7 @@ def _write_tool(tool: Tool) -> Json:
     return {"description": tool.description, "input": dict(tool.input_schema), "output": output}
 
 
-def _read(data: Json) -> Sheet | Problem:
-    if not _fits(data):
-        return Problem(kind=Kind.BAD_ANSWER, message='This is no bundle of schemas: it needs "tools", an object.')
+def _read(data: Json) -> Sheet:
     title, version = _text(data, "title") or "Tools", _text(data, "version") or "1.0.0"
     entries: dict[str, Entry] = {}
     losses = [*unread(data, _ROOT, "")]

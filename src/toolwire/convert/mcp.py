@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from toolwire.core.catalog import NAME, Catalog
-from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.model import Json
 from toolwire.framing.jsontext import member
 from toolwire.protocols.mcp import document
 from toolwire.protocols.mcp.revision import IDENTITY_META, POLICY_META
@@ -22,11 +22,8 @@ def _write(catalog: Catalog) -> Json:
     return {"tools": document.write(catalog)}
 
 
-def _read(data: Json) -> Sheet | Problem:
-    listed = data.get("tools") if isinstance(data, dict) else None
-    if not isinstance(listed, list):
-        text = 'This is no result of MCP\'s tools/list: it needs "tools", an array.'
-        return Problem(kind=Kind.BAD_ANSWER, message=text)
+def _read(data: Json) -> Sheet:
+    listed = data["tools"]
     catalog = document.read({}, "", listed)
     numbers: dict[Json, int] = {}
     for number, one in enumerate(listed):

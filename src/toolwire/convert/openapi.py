@@ -56,8 +56,6 @@ def _write(catalog: Catalog) -> Json:
 
 
 def _read(data: Json) -> Sheet | Problem:
-    if not isinstance(data, dict):
-        return Problem(kind=Kind.BAD_ANSWER, message="This is no OpenAPI document: it is no object.")
     offers_all = not isinstance(extension(data), dict) and all(extension(dict(one.node)) is None for one in _all(data))
     prepared = _prepared(data, {"x-llm": True} if offers_all else {})
     if reason := operations.unfit(prepared):
@@ -139,18 +137,20 @@ def _unread(data: Mapping[str, Json]) -> Iterator[Loss]:
 
 
 def _operations(data: Mapping[str, Json], offer: Offer, read: Mapping[str, Tool]) -> Iterator[Loss]:
-    rest = [one for one in offer.memo.findings if not one.endswith("operations have no x-llm and are not offered.")]
+    findings: dict[str, list[str]] = {}
+    for text in offer.memo.findings:
+        findings.setdefault(text.partition(": ")[0], []).append(text)
     for one in _all(data):
-        start = f"{one.method} {one.path[:200]}: "
-        found = [text.removeprefix(start) for text in rest if text.startswith(start)]
-        rest = [text for text in rest if not text.startswith(start)]
+        start = f"{one.method} {one.path[:200]}"
+        found = [text.removeprefix(f"{start}: ") for text in findings.pop(start, ())]
         tool = read.get(one.pointer)
         if tool is None:
-            yield Loss(one.pointer, f"the operation {one.method} {one.path}: {' '.join(found) or 'it has no x-llm.'}")
+            yield Loss(one.pointer, f"the operation {start}: {' '.join(found) or 'it has no x-llm.'}")
             continue
         yield from (Loss(one.pointer, text) for text in found)
         yield from _carried(one, tool)
-    yield from (Loss("", text) for text in rest)
+    rest = [text for texts in findings.values() for text in texts]
+    yield from (Loss("", text) for text in rest if not text.endswith("operations have no x-llm and are not offered."))
 
 
 def _carried(one: _Operation, tool: Tool) -> Iterator[Loss]:

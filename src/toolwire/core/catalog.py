@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from unicodedata import combining, normalize
 
 from .model import Kind, Problem, Tool
 
@@ -16,8 +18,15 @@ _REFERENCE = re.compile(r"(?P<name>[^@]+)(?:@(?P<version>\d+|\d+\.\d+\.\d+))?", 
 
 
 def identifier(title: str) -> str:
-    """Return ``title`` as a toolkit name that may stand in a tool's id: letters, digits and underscores. [OXP-006]"""
-    return re.sub(r"[^A-Za-z0-9]+", "_", title).strip("_") or "Tools"
+    """Return ``title`` as a toolkit name that may stand in a tool's id: letters, digits and underscores. [OXP-006]
+
+    Accents are dropped; a title in a script that has no such letters ends in a few of its digest, so that two differ.
+    """
+    plain = "".join(part for part in normalize("NFKD", title) if not combining(part))
+    name = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_")
+    if plain.isascii() or not title.strip():
+        return name or "Tools"
+    return f"{name or 'Tools'}_{sha256(title.encode('utf-8', 'replace')).hexdigest()[:6]}"
 
 
 def version_key(version: str) -> tuple[int, ...]:

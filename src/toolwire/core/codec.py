@@ -59,9 +59,14 @@ Routes: TypeAlias = Mapping[tuple[str, str], Route]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What a codec may say about the server it is served from. ``keys`` is true where calls need an API key."""
+    """What a codec may say about the server it is served from.
+
+    ``keys`` is true where calls need an API key. ``root`` is the path it is mounted under, empty at the root of its
+    origin: paths of routes are below it, URLs in documents must name it.
+    """
 
     keys: bool = False
+    root: str = ""
 
 
 class Listen(NamedTuple):

@@ -85,7 +85,7 @@ def _slot(argument: Argument) -> _Slot:
 def _with_numbers(
     form: Form, native: Matches, otherwise: Callable[[Any], Any], *, reading: bool
 ) -> Callable[[Any], Any]:
-    """Return ``otherwise``, asked only where more than a whole number differs: 1 for 1.0 is no reason to load pydantic."""
+    """Return what asks ``otherwise`` only where more differs than 1 from 1.0, which is no reason to load pydantic."""
 
     def convert(value: Any) -> Any:
         data = with_numbers(form.core, value, reading=reading)
@@ -95,7 +95,7 @@ def _with_numbers(
 
 
 def _sentence(error: Exception) -> str:
-    from .adapter import reason  # noqa: PLC0415 - brings pydantic, and only pydantic raises here
+    from .adapter import reason  # noqa: PLC0415 - brings pydantic, which is there already: it found the error
 
     return f"{reason(error)}."
 

@@ -25,8 +25,9 @@ class Docstring:
 def read_docstring(text: str) -> Docstring:
     """Return the parts of a docstring in Google, NumPy or reST style; one that is none of them is all description."""
     text = inspect.cleandoc(text)
-    if _MARKED.search(text) is None:
-        return Docstring(description=_without_sections(text))
+    again = inspect.cleandoc(text)  # as the parser does; a first line that was blank lets it take off more
+    if _MARKED.search(again) is None:
+        return Docstring(description=_without_sections(again))
     from docstring_parser import parse  # noqa: PLC0415 - most docstrings do not need it
 
     try:
@@ -49,8 +50,8 @@ def sentence(name: str) -> str:
 
 
 def _without_sections(text: str) -> str:
-    """Return what the parser makes of a text without sections: it cleans once more, and evens the first gap."""
-    first, _, rest = inspect.cleandoc(text).partition("\n")
+    """Return what the parser makes of a text without sections: it evens the gap under the first line."""
+    first, _, rest = text.partition("\n")
     gap = "\n\n" if rest.startswith("\n") else "\n"
     return f"{first}{gap}{rest.strip()}".strip()
 

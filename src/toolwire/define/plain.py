@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -28,14 +28,14 @@ _SIMPLE: Sequence[tuple[Any, Core]] = (
     (float, {"type": "float"}),
     (bool, {"type": "bool"}),
     (NoneType, {"type": "none"}),
+    (None, {"type": "none"}),
     (Any, _ANY),
     (object, _ANY),
     (list, {"type": "list", "items_schema": _ANY}),
     (dict, {"type": "dict", "keys_schema": _ANY, "values_schema": _ANY}),
 )
-_NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "none": "null"}
 _LITERALS = {str: "string", int: "integer", bool: "boolean", NoneType: "null"}
-_NULL = {"type": "null"}
+_KEYS: Sequence[Core] = ({"type": "str"}, _ANY)
 _EXACT = 2**53  # up to here a float holds every whole number
 
 
@@ -45,38 +45,16 @@ def core_schema(annotation: Any) -> Core | None:
         if annotation is simple:  # nothing is known of the annotation yet, so it is not compared or hashed
             return core
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return _literal(arguments)
     if origin in (typing.Union, types.UnionType):
         return _union(arguments)
-    if origin is typing.Literal:
-        known = all(type(value) in _LITERALS and plain(value) for value in arguments)
-        return {"type": "literal", "expected": list(arguments)} if known else None
-    inner = [core_schema(argument) for argument in arguments]
-    if None in inner:
-        return None
-    if origin is list and len(inner) == 1:
-        return {"type": "list", "items_schema": inner[0]}
-    if origin is dict and len(inner) == 2 and arguments[0] in (str, Any):
-        return {"type": "dict", "keys_schema": inner[0], "values_schema": inner[1]}
-    return None
+    return _container(origin, arguments)
 
 
 def json_schema(core: Core) -> dict[str, Any]:
     """Return the JSON Schema of a plain type, its members in pydantic's order."""
-    match core["type"]:
-        case "any":
-            return {}
-        case "literal":
-            return _literal_schema(core["expected"])
-        case "list":
-            return {"items": json_schema(core["items_schema"]), "type": "array"}
-        case "dict":
-            return {"additionalProperties": json_schema(core["values_schema"]) or True, "type": "object"}
-        case "nullable":
-            return _any_of([json_schema(core["schema"]), dict(_NULL)])
-        case "union":
-            return _any_of([json_schema(choice) for choice in core["choices"]])
-        case kind:
-            return {"type": _NAMES[kind]}
+    return _SCHEMAS[core["type"]](core)
 
 
 def with_numbers(core: Core, value: Json, *, reading: bool) -> Json:
@@ -99,6 +77,11 @@ def with_numbers(core: Core, value: Json, *, reading: bool) -> Json:
     return value
 
 
+def _literal(expected: Sequence[Any]) -> Core | None:
+    known = all(type(value) in _LITERALS and plain(value) for value in expected)
+    return {"type": "literal", "expected": list(expected)} if known else None
+
+
 def _union(choices: Sequence[Any]) -> Core | None:
     cores = [core_schema(choice) for choice in choices if choice is not NoneType]
     if None in cores:
@@ -107,7 +90,19 @@ def _union(choices: Sequence[Any]) -> Core | None:
     return core if len(cores) == len(choices) else {"type": "nullable", "schema": core}
 
 
-def _literal_schema(expected: Sequence[Json]) -> dict[str, Any]:
+def _container(origin: Any, arguments: Sequence[Any]) -> Core | None:
+    inner = [core_schema(argument) for argument in arguments]
+    if None in inner:
+        return None
+    if origin is list and len(inner) == 1:
+        return {"type": "list", "items_schema": inner[0]}
+    if origin is dict and len(inner) == 2 and inner[0] in _KEYS:
+        return {"type": "dict", "keys_schema": inner[0], "values_schema": inner[1]}
+    return None
+
+
+def _literal_schema(core: Core) -> dict[str, Any]:
+    expected = core["expected"]
     schema = {"const": expected[0]} if len(expected) == 1 else {"enum": list(expected)}
     kinds = {type(value) for value in expected}
     return schema | ({"type": _LITERALS[kinds.pop()]} if len(kinds) == 1 else {})
@@ -116,9 +111,24 @@ def _literal_schema(expected: Sequence[Json]) -> dict[str, Any]:
 def _any_of(schemas: Sequence[dict[str, Any]]) -> dict[str, Any]:
     members: list[dict[str, Any]] = []
     for schema in schemas:
-        for member in schema["anyOf"] if "anyOf" in schema else [schema]:
+        for member in schema.get("anyOf", [schema]):
             if member in members:
-                members[members.index(member)] = member  # equal, but the later one counts: 1 and True are equal
+                members[members.index(member)] = member  # the later of two that are equal counts: 1 equals True
             else:
                 members.append(member)
     return members[0] if len(members) == 1 else {"anyOf": members}
+
+
+_SCHEMAS: Mapping[str, Callable[[Core], dict[str, Any]]] = {
+    "any": lambda _: {},
+    "none": lambda _: {"type": "null"},
+    "bool": lambda _: {"type": "boolean"},
+    "int": lambda _: {"type": "integer"},
+    "float": lambda _: {"type": "number"},
+    "str": lambda _: {"type": "string"},
+    "literal": _literal_schema,
+    "list": lambda core: {"items": json_schema(core["items_schema"]), "type": "array"},
+    "dict": lambda core: {"additionalProperties": json_schema(core["values_schema"]) or True, "type": "object"},
+    "nullable": lambda core: _any_of([json_schema(core["schema"]), {"type": "null"}]),
+    "union": lambda core: _any_of([json_schema(choice) for choice in core["choices"]]),
+}

@@ -40,10 +40,8 @@ def argument(parameter: Parameter, where: str) -> Argument:
         DefinitionError: the type cannot be described, or the default does not fit it or stands in the wrong place.
     """
     form = plain_form(parameter.annotation)
-    if form is not None and parameter.required:
-        return Argument(parameter, form, {})
-    default = _plain_default(parameter, form) if form is not None else {}
-    return Argument(parameter, form, default) if form is not None and default else _adapted(parameter, where)
+    default = _plain_default(parameter, form) if form else None
+    return _adapted(parameter, where) if form is None or default is None else Argument(parameter, form, default)
 
 
 def result_form(annotation: Any, where: str) -> Form:
@@ -113,10 +111,13 @@ def _inner(schema: Any) -> Iterator[dict[str, Any]]:
                 yield from _inner(each)
 
 
-def _plain_default(parameter: Parameter, form: Form) -> dict[str, Json]:
+def _plain_default(parameter: Parameter, form: Form) -> dict[str, Json] | None:
+    """Return the member that shows a default of a plain type, or None if only pydantic can tell whether it fits."""
+    if parameter.required:
+        return {}
     native = matcher(form.core, plain)
     default = with_numbers(form.core, parameter.default, reading=False)
-    return {"default": deepcopy(default)} if native is not None and native(default) else {}
+    return {"default": deepcopy(default)} if native is not None and native(default) else None
 
 
 def _adapted(parameter: Parameter, where: str) -> Argument:

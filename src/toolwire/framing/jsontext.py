@@ -56,7 +56,10 @@ def read_object(request: Request) -> dict[str, Json] | Problem:
 
 
 def _says_json(request: Request) -> bool:
-    media = header(request.headers, b"content-type").partition(";")[0].strip().lower()
+    media, _, parameters = header(request.headers, b"content-type").lower().partition(";")
+    media = media.strip()
+    if "charset=" in parameters and not re.search(r"charset=[\"']?utf-?8\b", parameters):
+        return False  # JSON is UTF-8; another encoding read as UTF-8 would say something else
     return media in _JSON_TYPES or (media.startswith("application/") and media.endswith("+json"))
 
 

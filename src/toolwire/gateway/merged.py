@@ -9,6 +9,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, Toolbox, unheard
+from toolwire.server.lifespan import begin, end
 
 _log = logging.getLogger("toolwire")
 
@@ -47,6 +48,14 @@ class _Merged:
             self._owners = {tool.id: toolbox for toolbox, catalog in pairs for tool in catalog.tools}
             self._seen = catalogs
         return self._catalog
+
+    async def begin(self) -> None:
+        for toolbox in self._toolboxes:
+            await begin(toolbox)
+
+    async def end(self) -> None:
+        for toolbox in self._toolboxes:
+            await end(toolbox)
 
     async def run(self, call: Call, notify: Notify = unheard) -> Result:
         owner = self._owners.get(call.tool.id)

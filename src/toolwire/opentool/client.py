@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from types import TracebackType
 
 from toolwire.client.discover import absolute, origin
@@ -18,6 +18,7 @@ from toolwire.protocols.opentool.quirks import Quirk
 
 from .conversation import ask_version, call_function, load_document
 from .messages import FunctionCall, ToolReturn, Version
+from .streaming import astream, stream
 
 HOST = "127.0.0.1"
 PORT = 9627
@@ -65,6 +66,19 @@ class OpenToolClient:
         """
         return await arun(call_function(self.base_url, function_call, self._mended), self._door, None)
 
+    def stream_call(self, function_call: FunctionCall) -> AsyncGenerator[ToolReturn, None]:
+        """Yield each piece of what the function gives, in order; it is called when the first is asked for. [A-28]
+
+        A slow reader slows the function down. Leaving the iterator (``break``, ``aclose``) cancels the call.
+
+        Raises:
+            OpenToolServerCallException: the call failed, or its stream was cut off; the message says why.
+            OpenToolException: there is no answer to read; which of the five says what is wrong.
+        """
+        return astream(self.base_url, function_call, self._mended, self._door)
+
+    streamCall = stream_call  # noqa: N815 - the SDKs' spelling
+
     async def load(self) -> OpenTool | None:
         """Return the document of the server, or None where it has none: it can still be called by name. [OTRPC-017]"""
         return await arun(load_document(self.base_url), self._door, None)
@@ -108,6 +122,12 @@ class SyncOpenToolClient:
     def call(self, function_call: FunctionCall) -> ToolReturn:
         """Return what the function gave; see ``OpenToolClient.call``. [OTRPC-016]"""
         return run(call_function(self.base_url, function_call, self._mended), self._door, None)
+
+    def stream_call(self, function_call: FunctionCall) -> Generator[ToolReturn, None, None]:
+        """Yield each piece of what the function gives; see ``OpenToolClient.stream_call``. [A-28]"""
+        return stream(self.base_url, function_call, self._mended, self._door)
+
+    streamCall = stream_call  # noqa: N815 - the SDKs' spelling
 
     def load(self) -> OpenTool | None:
         """Return the document of the server, or None where it has none: it can still be called by name. [OTRPC-017]"""

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from http import HTTPStatus
 
-from toolwire.core.codec import Flow, fetch
+from toolwire.core.codec import Flow, fetch, listen
 from toolwire.core.http import JSON, Request, Response
-from toolwire.core.model import Json, Problem
+from toolwire.core.model import Json, Problem, Progress
 from toolwire.framing import jsontext
 from toolwire.protocols.opentool import failure, objects, quirks
+from toolwire.protocols.opentool.heard import Heard
 from toolwire.protocols.opentool.objects import OpenTool
 from toolwire.protocols.opentool.quirks import Quirk
 
@@ -30,6 +31,7 @@ from .messages import FunctionCall, ToolReturn, Version
 
 _ACCEPT = ((b"accept", b"application/json"),)
 _POST = (*JSON, *_ACCEPT)
+_STREAM = (*JSON, (b"accept", b"text/event-stream, application/json"))
 _NOT_THERE = frozenset({"dns", "refused", "tls", "timeout", "closed"})
 _KEY_HINT = "Some servers (Java) answer this to every call without a key, even where no key is set: give any api_key."
 
@@ -48,6 +50,10 @@ def call_function(base: str, call: FunctionCall, mended: Sequence[Quirk]) -> Flo
     """Return what ``call`` gave; it is sent once. ``mended`` are the quirks of servers that are undone. [C-1, C-3]"""
     body = {"jsonrpc": "2.0", "method": call.name, "params": dict(call.arguments), "id": call.id}
     response = yield from _exchange(Request("POST", f"{base}/call", _POST, jsontext.write(body)))
+    return _returned(response, call, mended)
+
+
+def _returned(response: Response, call: FunctionCall, mended: Sequence[Quirk]) -> ToolReturn:
     match quirks.mend(_read(response), mended):
         case {"error": dict(error)}:
             problem = failure.read(error)
@@ -56,6 +62,31 @@ def call_function(base: str, call: FunctionCall, mended: Sequence[Quirk]) -> Flo
             return ToolReturn(call.id, said if isinstance(said, dict) else {"result": said})  # [A-20]
         case said:
             raise _no_answer(response, said, "a result")
+
+
+def stream_function(base: str, call: FunctionCall, mended: Sequence[Quirk]) -> Flow[ToolReturn | None]:
+    """Give each piece that ``call`` sends as progress, its object as it came; it is sent once. [A-28]
+
+    A server that answers without a stream gives all at once: that answer is the value.
+    """
+    body = {"jsonrpc": "2.0", "method": call.name, "params": dict(call.arguments), "id": call.id}
+    ear = Heard(None)
+    response = yield from listen(Request("POST", f"{base}/streamCall", _STREAM, jsontext.write(body)), ear.hear)
+    if isinstance(response, Problem):
+        problem = ear.ended if isinstance(ear.ended, Problem) else response
+        raise _not_reached(problem)
+    if response.body or not _is_good(response):
+        return _returned(_readable(response), call, mended)
+    ended = ear.result(response)
+    if isinstance(ended, Problem):
+        raise OpenToolServerCallException(ended.message, ended)
+    return None
+
+
+def piece_of(call: FunctionCall, progress: Progress) -> ToolReturn:
+    """Return a piece of a stream as an SDK gives it. [A-20]"""
+    value = progress.value
+    return ToolReturn(call.id, value if isinstance(value, dict) else {"result": value})
 
 
 def load_document(base: str) -> Flow[OpenTool | None]:
@@ -79,6 +110,11 @@ def _exchange(request: Request, missing: Sequence[int] = ()) -> Flow[Response]:
     response = yield from fetch(request)
     if isinstance(response, Problem):
         raise _not_reached(response)
+    return _readable(response, missing)
+
+
+def _readable(response: Response, missing: Sequence[int] = ()) -> Response:
+    """Return ``response`` where something can be read in it."""
     if response.status == HTTPStatus.UNAUTHORIZED:
         refused = OpenToolServerUnauthorizedException()
         refused.add_note(_KEY_HINT)  # [A-30]

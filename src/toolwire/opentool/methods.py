@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
+
+import anyio.to_thread
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
@@ -26,6 +29,8 @@ class MethodBox:
             if method is not None:
                 self._own[one.name] = kit.add(method).tool
         self._box = FunctionBox(kit, threads=threads)
+        self._tool = tool
+        self._begun = False
 
     @property
     def document(self) -> Mapping[str, Json] | None:
@@ -36,9 +41,29 @@ class MethodBox:
         """Return what the document offers."""
         return self._description.catalog
 
+    async def begin(self) -> None:
+        """Run the object's ``init`` once."""
+        if not self._begun:
+            await _hook(self._tool, "init")
+            self._begun = True
+
+    async def end(self) -> None:
+        """Run the object's ``dispose`` if it was begun."""
+        if self._begun:
+            self._begun = False
+            await _hook(self._tool, "dispose")
+
     async def run(self, call: Call, notify: Notify = unheard) -> Result:
         """Run the method that stands for ``call``."""
         own = self._own.get(call.tool.name)
         if own is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no method for {call.tool.name!r} here.")
         return await self._box.run(call._replace(tool=own), notify)
+
+
+async def _hook(tool: object, name: str) -> None:
+    hook = getattr(tool, name, None)
+    if hook is not None:
+        said = hook() if inspect.iscoroutinefunction(hook) else await anyio.to_thread.run_sync(hook)
+        if inspect.isawaitable(said):
+            await said

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import signal
 import socket
 import threading
@@ -19,15 +18,14 @@ from uvicorn import Server
 from toolwire.core.errors import ToolwireError
 from toolwire.server import App, Limits
 from toolwire.server.deadlines import DEADLINES, Deadlines
+from toolwire.server.lifespan import end
 from toolwire.server.process import HOST, PORT, Serving, listening, url
 
 from .description import Given
 from .serving import app_of, served
-from .toolbox import ObjectBox
 
 _STOP_S = 10.0
 _LOOK_S = 0.02
-_log = logging.getLogger("toolwire")
 
 
 class OpenToolServer:
@@ -148,7 +146,7 @@ class OpenToolServer:
             self._ready.set()
 
     def _serve(self, listener: socket.socket) -> None:
-        """Begin the tool, serve, and end the tool, all in one event loop."""
+        """Begin the tool, serve, and end the tool, all in one event loop; a server that stops ends it itself."""
         server = self._server
         if server is None:
             return
@@ -159,21 +157,13 @@ class OpenToolServer:
                 with contextlib.suppress(KeyboardInterrupt):  # the way uvicorn leaves after a signal
                     runner.run(server.serve(sockets=[listener]))
             finally:
-                runner.run(self._end())
+                runner.run(end(self._box))
 
     async def _begin(self) -> None:
-        if isinstance(self._box, ObjectBox):
-            try:
-                await self._box.begin()
-            except Exception as error:
-                raise ToolwireError(f"The tool's init() failed: {type(error).__name__}: {error}") from error
-
-    async def _end(self) -> None:
-        if isinstance(self._box, ObjectBox):
-            try:
-                await self._box.end()
-            except Exception:  # noqa: BLE001 - the server is gone; nobody is left to tell
-                _log.exception("the tool's dispose() failed")
+        try:
+            await self._box.begin()
+        except Exception as error:
+            raise ToolwireError(f"The tool's init() failed: {type(error).__name__}: {error}") from error
 
     def _asked_to_stop(self) -> None:
         """Stop as a signal would; called in the thread that serves, which must go on meanwhile."""

@@ -21,10 +21,11 @@ from toolwire.core.model import AFTER_START, ANONYMOUS, Call, Context, Kind, Pro
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.protocols import BUILTIN
-from toolwire.validation import arguments_check
+from toolwire.validation import arguments_check, requirements_check
 
 from .functions import FunctionBox
 from .guard import Fields, Guard, Keys
+from .lifespan import begin, end, live
 from .limits import Limits
 from .service import Service
 from .table import Entry, Table
@@ -65,8 +66,10 @@ class App:
         self._guard = guard
         self._limits = limits
         self._watch = Watch()
-        self._service = Service(toolbox, checks=(arguments_check(),), limits=limits, watch=self._watch)
-        self._table = self._mounted()
+        self._service = Service(
+            toolbox, checks=(requirements_check, arguments_check()), limits=limits, watch=self._watch
+        )
+        self._tables: dict[str, Table] = {}
         self._ids = count(1)
         self._id_prefix = secrets.token_hex(8)
 
@@ -79,17 +82,29 @@ class App:
         """Take no new requests: each is answered 503 from now on, /health too; running calls finish. [R15]"""
         self._service.draining = True
 
+    async def begin(self) -> None:
+        """Begin the Toolbox, where it has something to do before its first call."""
+        await begin(self._toolbox)
+
+    async def end(self) -> None:
+        """End the Toolbox, where it has something to let go of."""
+        await end(self._toolbox)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request; see the ASGI specification."""
+        if scope["type"] == "lifespan":
+            await live(self, receive, send)
+            return
         if scope["type"] != "http":
             await other(scope, receive, send)
             return
-        if self._table.catalog is not self._toolbox.catalog():
-            self._table = self._mounted()
         wire = Wire(scope, receive, send)
         path = wire.path()
+        table = self._tables.get(wire.root())
+        if table is None or table.catalog is not self._toolbox.catalog():
+            table = self._mounted(wire.root())
         fields: Fields = dict(scope["headers"])
-        entry = self._table.entry(scope["method"], path)
+        entry = table.entry(scope["method"], path)
         principal = self._admitted(scope, fields, entry)
         if isinstance(principal, Problem):
             await wire.respond(entry.refuse(principal))
@@ -103,7 +118,12 @@ class App:
     def _admitted(self, scope: Scope, fields: Fields, entry: Entry) -> str | Problem:
         """Return whose request this is, or why it goes no further."""
         server = scope.get("server")
-        problem = self._guard.refusal(server[0] if server else "", fields)
+        address = server[0] if server else ""
+        problem = self._guard.refusal(address, fields)
+        if len(fields) != len(scope["headers"]) and _says_host_twice(scope):
+            problem = _TWO_HOSTS
+        if problem is None and not entry.open:
+            problem = self._guard.cross_site(address, fields)
         if problem is None and self._service.draining:
             problem = self._service.refusal()
         if problem is not None:
@@ -151,8 +171,21 @@ class App:
                 await wire.send({"type": "http.response.body", "body": b""})
             group.cancel_scope.cancel()
 
-    def _mounted(self) -> Table:
-        return Table(self._toolbox.catalog(), self._codecs, Site(keys=bool(self._keys)))
+    def _mounted(self, root: str) -> Table:
+        """Return the table for where the application is mounted; documents name their own paths."""
+        if len(self._tables) >= _ROOTS:
+            self._tables.clear()
+        site = Site(keys=bool(self._keys), root=root)
+        table = self._tables[root] = Table(self._toolbox.catalog(), self._codecs, site)
+        return table
+
+
+_ROOTS = 16
+_TWO_HOSTS = Problem(kind=Kind.MALFORMED, message="A request says its Host once.")
+
+
+def _says_host_twice(scope: Scope) -> bool:
+    return [name for name, _ in scope["headers"]].count(b"host") > 1
 
 
 def _read(entry: Entry, request: Request) -> Reading:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
@@ -20,6 +22,7 @@ from toolwire.define import Function, FunctionKind, Toolkit
 
 _log = logging.getLogger("toolwire")
 MAX_ITEMS = 10_000
+_GIVEN_UP = Problem(kind=Kind.CANCELLED, message="The call was given up before it began.")
 
 _Run: TypeAlias = Callable[[dict[str, Any], Notify], Awaitable[Result]]
 
@@ -112,7 +115,47 @@ class FunctionBox:
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(self._threads)
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
+        held = _Held(self._limiter, work)
+        await self._limiter.acquire_on_behalf_of(held)
+        try:
+            return await anyio.to_thread.run_sync(held.run, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+        finally:
+            held.give_up()
+
+
+class _Held:
+    """A place among the worker threads, kept until its thread is really free.
+
+    A call that is given up leaves its thread running: Python cannot stop one. Its place is not given away before
+    it has ended, so that calls which hang cannot fill the process with threads. [D-34]
+    """
+
+    def __init__(self, limiter: anyio.CapacityLimiter, work: Callable[[], Result]) -> None:
+        self._limiter = limiter
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._started = self._over = False
+
+    def run(self) -> Result:
+        """Do the work, in the thread; nothing, where the call was given up before."""
+        with self._lock:
+            if self._over:
+                return _GIVEN_UP
+            self._started = True
+        try:
+            return self._work()
+        finally:
+            with suppress(RuntimeError):  # the loop has ended, and the limiter with it
+                self._loop.call_soon_threadsafe(self._limiter.release_on_behalf_of, self)
+
+    def give_up(self) -> None:
+        """Give the place back where the thread never began; otherwise the thread does when it has ended."""
+        with self._lock:
+            self._over = True
+            if self._started:
+                return
+        self._limiter.release_on_behalf_of(self)
 
 
 def failure(error: ToolError) -> Problem:

@@ -28,7 +28,7 @@ class Guard:
     def __init__(self, *, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
-        self._good: set[tuple[object, bytes | None, bytes | None]] = set()
+        self._good: set[tuple[object, ...]] = set()
 
     def refusal(self, address: object, fields: Fields) -> Problem | None:
         """Return why a request to ``address`` (where the socket listens) is refused, or None. [D-24]"""
@@ -61,6 +61,18 @@ class Guard:
             return True
         scheme, _, host = origin.partition("://")
         return loopback and scheme in ("http", "https") and _LOOPBACK_HOST.fullmatch(host) is not None
+
+    def cross_site(self, address: object, fields: Fields) -> Problem | None:
+        """Return the refusal of a call that a page of another site makes a browser send without an Origin.
+
+        An image or a link may do so with GET; on loopback no other site has business with a tool. [D-22, D-24]
+        """
+        site = fields.get(b"sec-fetch-site")
+        if site is None or site in (b"same-origin", b"none") or _LOOPBACK_ADDRESS.fullmatch(str(address)) is None:
+            return None
+        if fields.get(b"origin") is not None:
+            return None  # the origin was looked at already
+        return Problem(kind=Kind.FORBIDDEN, message="Pages of other sites may not call the tools of this server.")
 
 
 class Keys:

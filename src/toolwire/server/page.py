@@ -27,10 +27,10 @@ _PATHS = {
 }
 
 
-def page(catalog: Catalog, codecs: Sequence[Codec]) -> Reader:
-    """Return a reader that answers with the page of ``catalog``, made once."""
+def page(catalog: Catalog, codecs: Sequence[Codec], root: str = "") -> Reader:
+    """Return a reader that answers with the page of ``catalog``, made once; ``root`` is where we are mounted."""
     style = _STYLE.strip()
-    body = _document(catalog, codecs, style).encode()
+    body = _document(catalog, codecs, style, root).encode()
     csp = "default-src 'none'; style-src 'sha256-" + _digest(style) + "'; frame-ancestors 'none'; base-uri 'none'"
     headers = (
         (b"content-type", b"text/html; charset=utf-8"),
@@ -43,9 +43,11 @@ def page(catalog: Catalog, codecs: Sequence[Codec]) -> Reader:
     return lambda _: response
 
 
-def _document(catalog: Catalog, codecs: Sequence[Codec], style: str) -> str:
+def _document(catalog: Catalog, codecs: Sequence[Codec], style: str, root: str) -> str:
     tools = "".join(_row(name, tool) for name, tool in catalog.names.items())
-    wires = "".join(f"<tr><th scope=row>{escape(codec.title)}</th><td>{_links(codec)}</td></tr>" for codec in codecs)
+    wires = "".join(
+        f"<tr><th scope=row>{escape(codec.title)}</th><td>{_links(codec, escape(root))}</td></tr>" for codec in codecs
+    )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>{escape(catalog.title)}</title><style>{style}</style>"
@@ -66,8 +68,9 @@ def _row(name: str, tool: Tool) -> str:
     )
 
 
-def _links(codec: Codec) -> str:
-    return " ".join(f'<a href="{path}"><code>{path}</code></a>' for path in _PATHS.get(codec.name, ()))
+def _links(codec: Codec, root: str) -> str:
+    paths = [root + path for path in _PATHS.get(codec.name, ())]
+    return " ".join(f'<a href="{path}"><code>{path}</code></a>' for path in paths)
 
 
 def _digest(text: str) -> str:

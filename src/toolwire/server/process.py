@@ -95,13 +95,17 @@ def serve(
 
     Raises:
         DefinitionError: nothing can listen at ``host`` and ``port``.
+        ToolwireError: a tool could not begin; why has been printed.
     """
     config = Serving(app, deadlines=deadlines, access_log=access_log)
     with listening(host, port) as listener:
         announce(url(host, listener))
         _allow_many_connections()
         with contextlib.suppress(KeyboardInterrupt):  # the way uvicorn leaves after a signal
-            Server(config).run(sockets=[listener])
+            try:
+                Server(config).run(sockets=[listener])
+            except SystemExit as end:
+                raise ToolwireError("The server could not start; the line above says why.") from end
 
 
 def serve_workers(

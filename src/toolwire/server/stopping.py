@@ -17,6 +17,7 @@ from collections.abc import Awaitable
 from typing import Any, Protocol
 
 from .deadlines import Deadlines
+from .lifespan import live
 from .wire import Message, Receive, Scope, Send
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -67,12 +68,9 @@ class Stopping:
         return self._app(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        await receive()
         if threading.current_thread() is threading.main_thread():
             self._catch()
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await send({"type": "lifespan.shutdown.complete"})
+        await live(self._app, receive, send)
 
     def _catch(self) -> None:
         loop = asyncio.get_running_loop()

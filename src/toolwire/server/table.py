@@ -36,7 +36,7 @@ class Table:
             for (method, path), route in codec.routes(catalog, site).items():
                 self._entries[method, path] = Entry(route.read, route.open, codec.refuse, method != "GET")
                 self._segments.setdefault(_first_segment(path), codec.refuse)
-        self._entries["GET", "/"] = Entry(page(catalog, codecs), True, plain, False)
+        self._entries["GET", "/"] = Entry(page(catalog, codecs, site.root), True, plain, False)
         self._methods: dict[str, list[str]] = {}
         for method, path in self._entries:
             self._methods.setdefault(path, []).append(method)

@@ -25,10 +25,14 @@ class Wire(NamedTuple):
     receive: Receive
     send: Send
 
+    def root(self) -> str:
+        """Return where the application is mounted: a path without its last slash, empty at the root."""
+        return (self.scope.get("root_path") or "").rstrip("/")
+
     def path(self) -> str:
         """Return the path below where the application is mounted."""
         path: str = self.scope["path"]
-        root: str = self.scope.get("root_path") or ""
+        root = self.root()
         return (path[len(root) :] or "/") if root and path.startswith(root) else path
 
     async def respond(self, response: Response) -> None:
@@ -83,13 +87,7 @@ def not_modified(response: Response, request: Request) -> Response:
 
 
 async def other(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer what is not HTTP: take part in the lifespan, close websockets."""
-    if scope["type"] == "lifespan":
-        while True:
-            message = await receive()
-            await send({"type": f"{message['type']}.complete"})
-            if message["type"] == "lifespan.shutdown":
-                return
+    """Answer what is neither HTTP nor the lifespan: close websockets."""
     if scope["type"] == "websocket":
         await receive()
         await send({"type": "websocket.close", "code": 1000})

@@ -1,21 +1,82 @@
-"""Whether the arguments of a call are JSON data at all, before anybody looks at what they mean."""
+"""The arguments of a call as JSON data of their own: what was checked and shown is then what is sent."""
 
 from __future__ import annotations
 
-import json
+import math
+from collections.abc import Mapping
+from typing import Any
 
-from toolwire.core.check import ALLOW, Deny, Verdict
-from toolwire.core.model import Call, Kind, Problem
+from toolwire.core.model import Call, Json, Kind, Problem
+
+MAX_DEPTH = 200
+_MAX_BITS = 14_284  # 4,300 decimal digits
 
 
-def data_check(call: Call) -> Verdict:
-    """Refuse arguments that no JSON text can say: NaN, half a surrogate pair, an object of Python. [S-16]
+def snapshot(call: Call) -> Call | Problem:
+    """Return ``call`` with a copy of its arguments that nobody else holds, or the Problem that they are not JSON data.
 
-    A program that calls can have such values where a server, which reads JSON, cannot.
+    A program that calls can have NaN, half a surrogate pair, keys that are no text or objects of Python, where a
+    server, which reads JSON, cannot; and it can change a list while a person is looking at it. [D-20, S-16]
     """
     try:
-        json.dumps(call.arguments, ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError):
-        text = f"{call.tool.name} was not called: its arguments are not all JSON data (no NaN, no lone surrogate)."
-        return Deny(Problem(kind=Kind.INVALID_ARGUMENTS, message=text))
-    return ALLOW
+        arguments = _copied(call.arguments, 0)
+        if not isinstance(arguments, dict):
+            raise ValueError("they are no object with a value under each name")
+        return call._replace(arguments=arguments)
+    except ValueError as error:
+        text = f"{call.tool.name} was not called: its arguments are not JSON data ({error})."
+        return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
+
+
+def _copied(data: Any, depth: int) -> Json:  # noqa: PLR0911 - a case of JSON each
+    kind = type(data)
+    if kind is bool or data is None:
+        return data
+    if kind is int:
+        return _number(data)
+    if kind is str:
+        return _text(data)
+    if kind is float:
+        if not math.isfinite(data):
+            raise ValueError(f"{data} is no number of JSON")
+        return data
+    if depth > MAX_DEPTH:
+        raise ValueError(f"they are nested deeper than {MAX_DEPTH} levels")
+    if kind is list or kind is tuple:
+        return [_copied(item, depth + 1) for item in data]
+    if kind is dict:
+        return {_name(name): _copied(value, depth + 1) for name, value in data.items()}
+    return _lenient(data, depth)
+
+
+def _lenient(data: Any, depth: int) -> Json:
+    """Return the copy of what is no plain type but a kind of one, such as a member of a text enumeration."""
+    if isinstance(data, str):
+        return _text(str.__str__(data))
+    if isinstance(data, int):
+        return _number(int(data))
+    if isinstance(data, float):
+        return _copied(float(data), depth)
+    if isinstance(data, list | tuple):
+        return _copied(list(data), depth)
+    if isinstance(data, Mapping):
+        return _copied(dict(data), depth)
+    raise ValueError(f"{type(data).__name__} is no type of JSON")
+
+
+def _number(number: int) -> int:
+    if number.bit_length() > _MAX_BITS:
+        raise ValueError("an integer has more than 4,300 digits")
+    return number
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"the name {name!r} is no text")
+    return _text(str.__str__(name))
+
+
+def _text(text: str) -> str:
+    if not text.isascii():
+        text.encode()  # half a surrogate pair is a ValueError
+    return text

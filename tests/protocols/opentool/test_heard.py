@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.core.http import Response
-from toolwire.core.model import Call, Json, Kind, Problem, Progress, Tool, Value
+from toolwire.core.model import Json, Kind, Problem, Progress, Tool, Value
 from toolwire.protocols.opentool.heard import Heard
 
 ENDED = Response(200)
@@ -18,7 +18,7 @@ def frame(name: str, data: Json) -> bytes:
 
 
 def heard(*pieces: bytes) -> tuple[list[Progress], Value | Problem]:
-    ear = Heard(Call(Tool(name="each", streams=True), {}))
+    ear = Heard(Tool(name="each", streams=True).output_name)
     progress = [one for piece in pieces for one in ear.hear(piece)]
     return progress, ear.result(ENDED)
 

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from toolwire.core.check import Deny
 from toolwire.core.codec import Pending
 from toolwire.core.http import Response
 from toolwire.core.model import Secret, Value
+from toolwire.validation import requirements_check
 
 ADD = {"tool_id": "Calculator.Add@1.0.0", "input": {"a": 1, "b": 2}}
 PATHS = ("/call", "/tools/call", "/uts/tools/call")
@@ -28,6 +30,10 @@ def call(ask):
 def refused(ask):
     def refusal(body, path="/call", **how):
         response = ask(path, body, **how)
+        if isinstance(response, Pending):
+            verdict = requirements_check(response.call)
+            assert isinstance(verdict, Deny), response
+            response = response.reply(verdict.problem, 0.0)
         assert isinstance(response, Response), response
         return response.status, json.loads(response.body)
 

@@ -87,7 +87,7 @@ def write(catalog: Catalog, site: Site) -> dict[str, Json]:
             "description": catalog.description,
             "defaultApproval": "per-call",
         },
-        "servers": [{"url": "/"}],
+        "servers": [{"url": site.root or "/"}],
         "paths": dict(sorted(paths.items())),
         "components": components,
     }

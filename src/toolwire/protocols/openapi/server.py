@@ -21,7 +21,7 @@ _FOR_A_WHILE = (b"cache-control", b"max-age=300")
 def routes(catalog: Catalog, site: Site) -> Routes:
     """Return the routes of llm.json, of the OpenAPI document at both its places, and of each tool. [XL-018, XL-019]"""
     auth = "api-key" if site.keys else "none"
-    entry = _static(jsontext.write({"openapi": CONVENTIONAL[1], "auth": auth}))
+    entry = _static(jsontext.write({"openapi": site.root + CONVENTIONAL[1], "auth": auth}))
     described = _static(jsontext.write(document.write(catalog, site)))
     table = {("GET", WELL_KNOWN): Route(_always(entry._replace(headers=(*entry.headers, _ANYONE))), open=True)}
     table |= {("GET", path): Route(_always(described), open=True) for path in CONVENTIONAL}

@@ -78,7 +78,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     }
     text = jsontext.write(body)
     if call.tool.streams:
-        heard = Heard(call)
+        heard = Heard(call.tool.output_name)
         response = yield from listen(Request("POST", f"{peer.url}/streamCall", _STREAM, text), heard.hear)
         if isinstance(response, Problem):
             return response if heard.ended is None else heard.ended

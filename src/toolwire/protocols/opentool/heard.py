@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolwire.core.http import Response
-from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Value
+from toolwire.core.model import Json, Kind, Problem, Progress, Result, Value
 from toolwire.framing import jsontext, sse
 
 from . import failure, quirks
@@ -19,10 +19,13 @@ MOST_EVENTS = 100_000
 
 
 class Heard:
-    """Hears one call. ``ended`` is how it ended, None as long as the stream has not said."""
+    """Hears one call. ``ended`` is how it ended, None as long as the stream has not said.
 
-    def __init__(self, call: Call) -> None:
-        self._name = call.tool.output_name
+    An object with ``name`` alone is taken for what stands under it; without a name each is left as it came.
+    """
+
+    def __init__(self, name: str | None) -> None:
+        self._name = name
         self._events = sse.Decoder()
         self._values: list[Json] = []
         self.ended: Result | None = None

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Secret, Tool
-from toolwire.framing.jsontext import kind_of, member
+from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Secret
+from toolwire.framing.jsontext import kind_of
 
 
 def read(data: Json, call_id: str, trace_id: str) -> Context | Problem:
@@ -53,31 +53,6 @@ def write(call: Call) -> dict[str, Json]:
     return data
 
 
-def missing(tool: Tool, context: Context) -> Problem | None:
-    """Return the Problem of a call that does not bring what ``tool`` requires, or None. [OXP-011, OTC-014]"""
-    needs = tool.requirements
-    if not needs:
-        return None
-    tokens = [needed.id for needed in needs.authorization if needed.id not in context.tokens]
-    secrets = [id_ for id_ in needs.secrets if id_ not in context.secrets]
-    wants = [f"a token for {id_}" for id_ in tokens] + [f"the secret {id_}" for id_ in secrets]
-    lacking: dict[str, Json] = {}
-    if tokens:
-        lacking["authorization"] = [_challenge(tool, id_) for id_ in tokens]
-    if secrets:
-        lacking["secrets"] = [{"id": id_} for id_ in secrets]
-    if needs.user_id and context.user_id is None:
-        lacking["user_id"] = True
-        wants.append("a user_id")
-    if not lacking:
-        return None
-    return Problem(
-        kind=Kind.MISSING_REQUIREMENTS,
-        message=f'{tool.name} needs {", ".join(wants)}: send what is missing in "request.context".',
-        details={"missing_requirements": lacking},
-    )
-
-
 def _secrets(context: Mapping[str, Json], name: str, holder: str) -> dict[str, Secret] | Problem:
     """Return the secrets under ``name``: a list of ``{"id", holder}``, or a map of id to text. [A-44]"""
     given = context.get(name)
@@ -93,13 +68,6 @@ def _secrets(context: Mapping[str, Json], name: str, holder: str) -> dict[str, S
         if text:
             found[id_] = Secret(text)
     return found
-
-
-def _challenge(tool: Tool, id_: str) -> dict[str, Json]:
-    """Say where a person gets the token: what is in ``hints["otc"]["authorization"][id]``, else no page at all."""
-    hint = member(member(member(tool.hints, "otc"), "authorization"), id_)
-    pages = {key: url for key in ("url", "check_url") if isinstance(url := hint.get(key), str)}
-    return {"id": id_, "url": "", **pages}
 
 
 def _malformed(where: str, what: str) -> Problem:

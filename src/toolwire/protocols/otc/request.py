@@ -39,7 +39,7 @@ def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Proble
     brought = context.read(request.get("context"), call_id, trace_id)
     if isinstance(brought, Problem):
         return brought
-    return context.missing(tool, brought) or Call(tool, arguments, call_id, brought)
+    return Call(tool, arguments, call_id, brought)
 
 
 def write(call: Call, tool_id: str) -> dict[str, Json]:

@@ -19,7 +19,7 @@ from toolwire.server.functions import FunctionBox
 from toolwire.server.guard import Guard, Keys
 from toolwire.stores import MemoryGrants
 from toolwire.testing.wire import HERE, AppDoor, Exchange, SyncAppDoor
-from toolwire.validation import arguments_check, data_check
+from toolwire.validation import arguments_check
 
 from .kit import kit
 
@@ -130,5 +130,5 @@ def _connection(codec: Codec, finding: Finding) -> Connection:
         raise LookupError(f"the client half of {codec.name} does not find its server half ({looks})")
     grants = MemoryGrants()
     consent = consent_check(site=HERE, target=lambda call: codec.target(peer, call), grants=grants)
-    checks = (data_check, arguments_check(), consent)
+    checks = (arguments_check(), consent)
     return Connection(peer=peer, codec=codec, checks=checks, grants=grants, probes=finding.probes)

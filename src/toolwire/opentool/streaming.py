@@ -1,0 +1,64 @@
+"""A streamed call as an iterator: each piece is read when it is asked for, and leaving the iterator cancels the call.
+
+The blocking one needs no thread: it reads on in the caller's. The asynchronous one reads in a task of its own, one
+piece ahead at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator, Sequence
+
+import anyio
+
+from toolwire.client.drive import Door, Streaming, arun, progress
+from toolwire.core.model import Progress
+from toolwire.protocols.opentool.quirks import Quirk
+
+from .conversation import piece_of, stream_function
+from .messages import FunctionCall, ToolReturn
+
+
+async def astream(
+    base: str, call: FunctionCall, mended: Sequence[Quirk], door: Door
+) -> AsyncGenerator[ToolReturn, None]:
+    """Yield what ``call`` sends at ``base``, in order. See ``OpenToolClient.stream_call`` for what is raised."""
+    sender, receiver = anyio.create_memory_object_stream[Progress](0)
+
+    async def drive() -> ToolReturn | None:
+        with sender:
+            return await arun(stream_function(base, call, mended), door, None, sender.send)
+
+    task = asyncio.create_task(drive())
+    try:
+        async for piece in receiver:
+            yield piece_of(call, piece)
+        whole = await task
+        if whole is not None:
+            yield whole
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+        receiver.close()
+        sender.close()  # a task that was cancelled before it began has not
+        if not task.cancelled():
+            task.exception()  # nobody waits for it any more
+
+
+def stream(
+    base: str, call: FunctionCall, mended: Sequence[Quirk], door: Streaming
+) -> Generator[ToolReturn, None, None]:
+    """Yield what ``call`` sends at ``base``, in order, blocking."""
+    pieces = progress(stream_function(base, call, mended), door)
+    try:
+        while True:
+            try:
+                piece = next(pieces)
+            except StopIteration as stop:
+                whole: ToolReturn | None = stop.value
+                break
+            yield piece_of(call, piece)
+    finally:
+        pieces.close()
+    if whole is not None:
+        yield whole

@@ -1,0 +1,42 @@
+"""A call that does not bring what its tool requires does not run, whatever the protocol."""
+
+import pytest
+
+from toolwire.core.check import ALLOW, Deny
+from toolwire.core.model import Authorization, Call, Context, Kind, Requirements, Secret, Tool
+from toolwire.validation import requirements_check
+
+NEEDY = Tool(
+    name="mail",
+    requirements=Requirements(authorization=(Authorization(id="google"),), secrets=("KEY",), user_id=True),
+    hints={"otc": {"authorization": {"google": {"url": "https://example.com/grant", "check_url": 7}}}},
+)
+
+
+def test_a_tool_that_requires_nothing_is_let_through() -> None:
+    assert requirements_check(Call(Tool(name="x"), {})) is ALLOW
+
+
+@pytest.mark.requirement("OXP-011")
+def test_everything_that_is_missing_is_named_with_where_to_get_it() -> None:
+    verdict = requirements_check(Call(NEEDY, {}))
+    assert isinstance(verdict, Deny)
+    assert verdict.problem.kind is Kind.MISSING_REQUIREMENTS
+    assert verdict.problem.details["missing_requirements"] == {
+        "authorization": [{"id": "google", "url": "https://example.com/grant"}],
+        "secrets": [{"id": "KEY"}],
+        "user_id": True,
+    }
+
+
+def test_a_call_that_brings_all_of_it_is_let_through() -> None:
+    context = Context(tokens={"google": Secret("t")}, secrets={"KEY": Secret("s")}, user_id="u")
+    assert requirements_check(Call(NEEDY, {}, "c", context)) is ALLOW
+
+
+@pytest.mark.parametrize("hints", [{}, {"otc": 7}, {"otc": {"authorization": {"google": "https://example.com"}}}])
+def test_without_a_page_to_go_to_the_url_is_empty(hints: dict[str, object]) -> None:
+    tool = Tool(name="mail", requirements=Requirements(authorization=(Authorization(id="google"),)), hints=hints)
+    verdict = requirements_check(Call(tool, {}))
+    assert isinstance(verdict, Deny)
+    assert verdict.problem.details["missing_requirements"] == {"authorization": [{"id": "google", "url": ""}]}
