@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from types import GenericAlias
 from typing import Annotated, Any, Literal, Optional, Union
 
 import pytest
@@ -25,7 +26,7 @@ numbers = st.integers() | st.sampled_from([2**53, 2**53 + 1, -(2**63), 2**64, 10
 floats = st.floats() | st.sampled_from([0.0, -0.0, 1.0, 2.0**53, 2.0**54, 2.0**63, 1e300])
 texts = st.text(max_size=4) | st.sampled_from(["a", "1", "é", "\ud800"])
 literals = st.lists(
-    st.sampled_from(["a", "b", "", "é", "1", 0, 1, 2, 2**70, True, False, None]), min_size=1, max_size=4
+    st.sampled_from(["a", "b", "", "é", "1", 0, 1, 2, -(2**53), True, False, None]), min_size=1, max_size=4
 ).map(lambda values: Literal[tuple(values)])
 leaves = st.sampled_from([int, str, float, bool, None, Any, object, list, dict]) | literals
 
@@ -68,7 +69,7 @@ def _data(core: Any) -> st.SearchStrategy[Any]:
     if kind == "nullable":
         return st.none() | _data(core["schema"])
     if kind == "union":
-        return st.one_of(map(_data, core["choices"]))
+        return st.one_of([_data(choice) for choice in core["choices"]])
     if kind == "literal":
         return st.sampled_from(core["expected"])
     simple = {
@@ -92,9 +93,14 @@ def defined(annotation: Any, default: Any = MISSING, *, streams: bool = False) -
     return Toolkit("Kit").add(function, name="use")
 
 
+def adapted(annotation: Any) -> Any:
+    """Return the same type as pydantic must be asked for; the object keeps typing from returning an equal one."""
+    return Annotated[annotation, object()]
+
+
 def pair(annotation: Any, default: Any = MISSING, *, streams: bool = False) -> tuple[Function, Function]:
     """Return a tool of a plain type, and the one that pydantic makes of the same type."""
-    return defined(annotation, default, streams=streams), defined(Annotated[annotation, "x"], default, streams=streams)
+    return defined(annotation, default, streams=streams), defined(adapted(annotation), default, streams=streams)
 
 
 def said(value: Any) -> str:
@@ -107,40 +113,40 @@ def said(value: Any) -> str:
 @example(Literal[None] | None, False)
 @example(list | list[Any] | None, False)
 def test_a_plain_type_has_the_schema_of_pydantic(annotation: Any, streams: bool) -> None:
-    plain, adapted = pair(annotation, streams=streams)
+    plain, other = pair(annotation, streams=streams)
     assert core_schema(annotation) is not None
-    assert said(plain) != said(adapted)
-    assert plain.tool == adapted.tool
-    assert json.dumps(plain.tool.input_schema) == json.dumps(adapted.tool.input_schema)
-    assert json.dumps(plain.tool.output_schema) == json.dumps(adapted.tool.output_schema)
+    assert said(plain) != said(other)
+    assert plain.tool == other.tool
+    assert json.dumps(plain.tool.input_schema) == json.dumps(other.tool.input_schema)
+    assert json.dumps(plain.tool.output_schema) == json.dumps(other.tool.output_schema)
 
 
 @settings(max_examples=300)
 @given(st.data())
 def test_a_plain_type_reads_what_pydantic_reads(data: st.DataObject) -> None:
     annotation = data.draw(plain_types)
-    plain, adapted = pair(annotation)
+    plain, other = pair(annotation)
     for value in data.draw(st.lists(data_of(annotation), max_size=4)), data.draw(st.lists(any_data, max_size=4)):
         for each in value:
-            assert said(plain.read({"a": each})) == said(adapted.read({"a": each}))
-    assert plain.read({}) == adapted.read({})
+            assert said(plain.read({"a": each})) == said(other.read({"a": each}))
+    assert plain.read({}) == other.read({})
 
 
 @settings(max_examples=300)
 @given(st.data())
 def test_a_plain_type_writes_what_pydantic_writes(data: st.DataObject) -> None:
     annotation = data.draw(plain_types)
-    plain, adapted = pair(annotation)
+    plain, other = pair(annotation)
     for value in data.draw(st.lists(data_of(annotation), max_size=4)), data.draw(st.lists(python_data, max_size=4)):
         for each in value:
-            assert said(plain.write(each)) == said(adapted.write(each))
+            assert said(plain.write(each)) == said(other.write(each))
 
 
 def outcome(annotation: Any, default: Any) -> str:
     try:
         function = defined(annotation, default)
     except DefinitionError as error:
-        return str(error).replace(str(annotation), "")
+        return str(error)
     return said((function.tool, function.read({})))
 
 
@@ -149,7 +155,7 @@ def outcome(annotation: Any, default: Any) -> str:
 def test_a_default_of_a_plain_type_is_shown_or_refused_as_pydantic_does(data: st.DataObject) -> None:
     annotation = data.draw(plain_types)
     default = data.draw(data_of(annotation) | python_data)
-    assert outcome(annotation, default) == outcome(Annotated[annotation, "x"], default)
+    assert outcome(annotation, default) == outcome(adapted(annotation), default)
 
 
 @pytest.mark.parametrize("depth", [199, 200, 201, 300])
@@ -157,9 +163,9 @@ def test_what_is_too_deep_is_too_deep_for_a_plain_type_too(depth: int) -> None:
     nest: Any = 1
     for _ in range(depth):
         nest = [nest]
-    plain, adapted = pair(Any)
-    assert said(plain.write(nest)) == said(adapted.write(nest))
-    assert said(plain.read({"a": nest})) == said(adapted.read({"a": nest}))
+    plain, other = pair(Any)
+    assert said(plain.write(nest)) == said(other.write(nest))
+    assert said(plain.read({"a": nest})) == said(other.read({"a": nest}))
 
 
 def test_a_default_in_the_schema_is_not_the_object_that_the_function_holds() -> None:
@@ -176,6 +182,7 @@ def test_a_default_in_the_schema_is_not_the_object_that_the_function_holds() -> 
         NaiveDatetime,
         Literal[b"a"],
         Literal["\ud800"],
+        Literal[9007199254740993],
         bytes,
         tuple[int, int],
         set[int],
@@ -194,9 +201,9 @@ def test_what_is_not_surely_plain_is_left_to_pydantic(annotation: Any) -> None:
     assert core_schema(annotation) is None
 
 
-@pytest.mark.parametrize("annotation", [list[int, str], dict[int], dict[str, int, int]])
-def test_a_container_of_the_wrong_number_of_types_is_left_to_pydantic(annotation: Any) -> None:
-    assert core_schema(annotation) is None
+@pytest.mark.parametrize(("container", "arguments"), [(list, (int, str)), (dict, (str,)), (dict, (str, int, int))])
+def test_a_container_of_the_wrong_number_of_types_is_left_to_pydantic(container: type, arguments: Any) -> None:
+    assert core_schema(GenericAlias(container, arguments)) is None
 
 
 def parsed(text: str) -> str:

@@ -78,8 +78,13 @@ def with_numbers(core: Core, value: Json, *, reading: bool) -> Json:
 
 
 def _literal(expected: Sequence[Any]) -> Core | None:
-    known = all(type(value) in _LITERALS and plain(value) for value in expected)
-    return {"type": "literal", "expected": list(expected)} if known else None
+    return {"type": "literal", "expected": list(expected)} if all(map(_is_plain_member, expected)) else None
+
+
+def _is_plain_member(value: Any) -> bool:
+    if type(value) is int:
+        return abs(value) <= _EXACT  # pydantic trips over those of more than 64 bits
+    return type(value) in _LITERALS and plain(value)
 
 
 def _union(choices: Sequence[Any]) -> Core | None:

@@ -63,7 +63,7 @@ def input_schema(arguments: Sequence[Argument], texts: Mapping[str, str]) -> dic
     for parameter, form, default in arguments:
         schema = _hoisted(form, parameter.name, definitions)
         schema["description"] = schema.get("description") or texts[parameter.name]
-        properties[parameter.name] = schema | default
+        properties[parameter.name] = {**schema, **default}
     whole: dict[str, Any] = {"type": "object", "properties": properties}
     required = [parameter.name for parameter, *_ in arguments if parameter.required]
     return whole | ({"required": required} if required else {}) | ({"$defs": definitions} if definitions else {})

@@ -72,12 +72,13 @@ def stream_function(base: str, call: FunctionCall, mended: Sequence[Quirk]) -> F
     body = {"jsonrpc": "2.0", "method": call.name, "params": dict(call.arguments), "id": call.id}
     ear = Heard(None)
     response = yield from listen(Request("POST", f"{base}/streamCall", _STREAM, jsontext.write(body)), ear.hear)
-    if isinstance(response, Problem):
-        problem = ear.ended if isinstance(ear.ended, Problem) else response
-        raise _not_reached(problem)
-    if response.body or not _is_good(response):
-        return _returned(_readable(response), call, mended)
-    ended = ear.result(response)
+    ended = ear.ended
+    if ended is None:
+        if isinstance(response, Problem):
+            raise _not_reached(response)
+        if response.body or not _is_good(response):
+            return _returned(_readable(response), call, mended)
+        ended = ear.result(response)
     if isinstance(ended, Problem):
         raise OpenToolServerCallException(ended.message, ended)
     return None
