@@ -94,9 +94,15 @@ def test_an_illegal_version_is_refused(version: str) -> None:
 
 
 @pytest.mark.requirement("OTC-005")
-@pytest.mark.parametrize(("of_toolkit", "of_tool"), [("3.2.1", "3.2.1"), ("2024", "1.0.0")])
-def test_a_tool_has_the_version_of_its_toolkit_where_that_is_one(of_toolkit: str, of_tool: str) -> None:
-    assert Toolkit("Calculator", version=of_toolkit).add(add).tool.version == of_tool
+def test_a_tool_has_the_version_of_its_toolkit() -> None:
+    assert Toolkit("Calculator", version="3.2.1").add(add).tool.version == "3.2.1"
+
+
+@pytest.mark.requirement("OTRPC-003")
+@pytest.mark.parametrize("version", ["1.0", "2024", "x", "", "1.0.0 "])
+def test_a_toolkit_version_that_is_none_is_refused(version: str) -> None:
+    with pytest.raises(DefinitionError, match=r"'Calculator' has the version '.*': write it as x\.y\.z"):
+        Toolkit("Calculator", version=version)
 
 
 def test_a_lambda_is_refused() -> None:

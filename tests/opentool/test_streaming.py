@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -123,7 +124,7 @@ def test_the_frames_of_the_dart_server_are_read(ask: Ask) -> None:
 def test_an_error_frame_of_the_dart_server_is_raised_with_or_without_its_envelope(frame: str, ask: Ask) -> None:
     with (
         running(lambda _: text(START + DATA + frame, media=EVENTS)) as server,
-        pytest.raises(OpenToolServerCallException, match="^it broke$"),
+        pytest.raises(OpenToolServerCallException, match=r"^it broke$"),
     ):
         ask(server.url)
 
@@ -234,7 +235,7 @@ class AsyncSource(Source):
 def test_however_the_bytes_are_cut_the_pieces_are_the_same(cuts: list[int]) -> None:
     body = (START + DATA + MORE + DONE).encode()
     edges = [0, *sorted(cuts), len(body)]
-    source = Source([body[one:two] for one, two in zip(edges, edges[1:], strict=False)])
+    source = Source([body[one:two] for one, two in pairwise(edges)])
     assert list(stream("http://x/opentool", CALL, quirks.ANSWER, source)) == TWO
 
 

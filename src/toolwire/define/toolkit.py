@@ -21,11 +21,16 @@ class Toolkit:
 
     ``title`` is for people; in the ids of its tools a toolkit is called by the letters and digits of it. A tool
     has the toolkit's ``version`` unless it gives its own.
+
+    Raises:
+        DefinitionError: ``version`` is not of the form x.y.z. [OTRPC-003]
     """
 
     __slots__ = ("_catalog", "_functions", "description", "title", "version")
 
     def __init__(self, title: str, *, version: str = "1.0.0", description: str = "") -> None:
+        if VERSION.fullmatch(version) is None:
+            raise DefinitionError(f"The toolkit {title!r} has the version {version!r}: write it as x.y.z, like 1.0.0.")
         self.title = title
         self.version = version
         self.description = description
@@ -77,8 +82,7 @@ class Toolkit:
     def _add(self, function: Callable[..., Any], options: Options, names: Mapping[str, Any]) -> Function:
         if not callable(function):
             raise DefinitionError(f"{function!r} is not a function; options go by name, as in @kit.tool(name='...').")
-        version = self.version if VERSION.fullmatch(self.version) else "1.0.0"
-        defined = define(function, options, toolkit=identifier(self.title), version=version, names=names)
+        defined = define(function, options, toolkit=identifier(self.title), version=self.version, names=names)
         id_ = defined.tool.id
         if id_ in self._functions:
             raise DefinitionError(

@@ -38,7 +38,7 @@ def _replaced(annotation: Any, around: tuple[Any, ...]) -> Any:
 
 
 def _twin(declared: Any, around: tuple[Any, ...]) -> Any:
-    import typing_extensions  # noqa: PLC0415 - comes with pydantic, which loads with the first tool
+    import typing_extensions  # noqa: PLC0415 - comes with pydantic, which a TypedDict needs anyway
 
     hints = typing.get_type_hints(declared, include_extras=True)
     optional = declared.__optional_keys__

@@ -79,10 +79,17 @@ def test_a_tool_that_returns_nothing_has_no_return(store: Catalog) -> None:
 @pytest.mark.requirement("A-11")
 def test_a_tool_that_streams_says_what_its_pieces_are(store: Catalog) -> None:
     each = document.write(store)["functions"][3]
-    assert each["stream"] == {"data": each["return"]}
+    assert each["return"]["schema"] == {"type": "array", "items": {"type": "string"}}
+    assert each["stream"] == {"data": {"name": "texts", "schema": {"type": "string"}}}
     assert [tool.name for tool in sample("sdk_dart_mock_tool.json").catalog.tools if tool.streams] == [
         "sequentiallyRead"
     ]
+
+
+def test_a_stream_without_a_return_has_all_its_pieces_for_a_result() -> None:
+    tool = only(whole(FUNCTION | {"stream": {"token": {"name": "t", "schema": {"type": "integer"}}}}))
+    assert tool.streams
+    assert tool.output_schema == {"type": "array", "items": {"type": "integer"}}
 
 
 def test_a_function_without_a_description_is_described_by_its_name() -> None:

@@ -73,5 +73,11 @@ def test_any_value_of_an_undeclared_shape_comes_back(value: Any, name: str) -> N
 
 
 @given(objects)
+def test_any_object_of_a_tool_that_declares_nothing_goes_out_as_it_is(value: dict[str, Any]) -> None:
+    assert result.write(value, Shape.NOTHING, "result") == value
+    assert result.read(value, Shape.NOTHING) == (value or None)
+
+
+@given(objects)
 def test_any_object_of_a_declared_shape_comes_back(value: dict[str, Any]) -> None:
     assert result.read(result.write(value, Shape.OBJECT, "result"), Shape.OBJECT) == value

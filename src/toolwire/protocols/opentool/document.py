@@ -96,7 +96,8 @@ def _write_function(name: str, tool: Tool) -> dict[str, Json]:
         gives = _write_described({"name": tool.output_name}, tool.output_schema, tool.output_schema)
         function["return"] = gives
         if tool.streams:
-            function["stream"] = {"data": gives}
+            piece = jsontext.member(tool.output_schema, "items")
+            function["stream"] = {"data": _write_described({"name": tool.output_name}, piece, tool.output_schema)}
     policy = xllm.write(tool)
     function[POLICY] = policy | {"readOnly": True} if tool.safe else policy
     return function
@@ -124,6 +125,10 @@ def _read_function(function: Json, title: str, version: str, walk: Walk) -> Tool
     if not policy.exposed:
         return "it is not for models"
     gives = function.get("return")
+    pieces = list(jsontext.member(function, "stream").values())
+    output = _read_described(gives, walk) if isinstance(gives, dict) else None
+    if output is None and pieces and isinstance(pieces[0], dict):  # a stream alone: its result is all of its pieces
+        output = {"type": "array", "items": _read_described(pieces[0], walk)}
     exact = function.get(EXACT)
     description = _text(function, "description")
     return Tool(
@@ -132,10 +137,10 @@ def _read_function(function: Json, title: str, version: str, walk: Walk) -> Tool
         toolkit=identifier(title),
         version=version if VERSION.fullmatch(version) else "1.0.0",
         input_schema=exact if _is_arguments(exact) else _read_parameters(function.get("parameters"), walk),
-        output_schema=_read_described(gives, walk) if isinstance(gives, dict) else None,
+        output_schema=output,
         output_name=(_text(gives, "name") if isinstance(gives, dict) else "") or "result",
         safe=jsontext.member(function, POLICY).get("readOnly") is True,
-        streams=bool(jsontext.member(function, "stream")),
+        streams=bool(pieces),
         **policy.members(),
     )
 

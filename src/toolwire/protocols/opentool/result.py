@@ -1,8 +1,9 @@
 """The ``result`` of a call: always an object on the wire, whatever the tool returned. [S-6]
 
 Rules:
-- A tool that declares an object returns it as it is; anything else stands under the name of the return. [A-20]
-- Nothing returned is ``{}``.
+- A tool that declares an object, or nothing, returns an object as it is; anything else stands under the name of the
+  return. [A-20]
+- Nothing returned is ``{}``, and so ``{}`` of a tool that declares nothing is nothing.
 - What ``write`` makes, ``read`` undoes, given the same shape.
 """
 
@@ -37,7 +38,7 @@ def shape(output: Schema | None) -> Shape:
 
 def write(value: Json, form: Shape, name: str) -> dict[str, Json]:
     """Return ``value`` as the result object of a tool of shape ``form`` whose return is called ``name``."""
-    if isinstance(value, dict) and (len(value) > 1 or form is Shape.OBJECT or form is Shape.OBJECT_OR_NULL):
+    if isinstance(value, dict) and (len(value) > 1 or form is not Shape.ANY):
         return value
     return {} if value is None else {name: value}
 
