@@ -138,7 +138,8 @@ def test_without_a_terminal_what_needs_consent_is_exit_code_3_and_does_not_run(
     outcome = toolwire("call", target, "note", "text=secretly")
     assert (outcome.code, outcome.out) == (3, "")
     assert outcome.err == (
-        "toolwire: note needs your consent, and there is no terminal to ask at.\ntoolwire: note was not called: it was not allowed.\n"
+        "toolwire: note needs your consent, and there is no terminal to ask at.\n"
+        "toolwire: note was not called: it was not allowed.\n"
     )
     assert json.loads(toolwire("call", target, "note", "text=secretly", "--json").out)["kind"] == "denied"
     assert json.loads(toolwire("call", target, "noted").out) == []

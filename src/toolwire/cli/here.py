@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import assert_never
 from uuid import uuid4
@@ -65,7 +67,8 @@ class Here:
                     return denied(f"{call.tool.name} was not called: it was not allowed.")
             case _:
                 assert_never(verdict)
-        result = anyio.run(self._begun_and_ended, call)
+        with redirect_stdout(sys.stderr):  # standard output is for the result alone, whatever the tool prints
+            result = anyio.run(self._begun_and_ended, call)
         if isinstance(result, Problem) and result.developer_message:
             complain(f"For the developer: {result.developer_message}")  # that is who runs code of their own
         return result
