@@ -96,11 +96,19 @@ def _write_function(name: str, tool: Tool) -> dict[str, Json]:
         gives = _write_described({"name": tool.output_name}, tool.output_schema, tool.output_schema)
         function["return"] = gives
         if tool.streams:
-            piece = jsontext.member(tool.output_schema, "items")
-            function["stream"] = {"data": _write_described({"name": tool.output_name}, piece, tool.output_schema)}
+            function["stream"] = {"data": _write_piece(tool.output_name, tool.output_schema)}
     policy = xllm.write(tool)
     function[POLICY] = policy | {"readOnly": True} if tool.safe else policy
     return function
+
+
+def streamed(gives: Mapping[str, Json]) -> dict[str, Json]:
+    """Return what the stream of a function says of its pieces, where its return ``gives`` is the list of them."""
+    return _write_piece(_text(gives, "name") or "result", _read_described(gives, Walk(None)))
+
+
+def _write_piece(name: str, output: Schema) -> dict[str, Json]:
+    return _write_described({"name": name}, jsontext.member(output, "items"), output)
 
 
 def _write_described(member: dict[str, Json], exact: Schema, root: Schema) -> dict[str, Json]:
