@@ -4,7 +4,7 @@ import math
 from collections import OrderedDict
 from enum import Enum, IntEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -54,12 +54,19 @@ class Ratio(float):
     pass
 
 
+class Pair(NamedTuple):
+    first: int
+    second: int
+
+
 def test_kinds_of_plain_types_are_taken_as_what_they_are() -> None:
-    given = MappingProxyType({"c": Colour.RED, "l": Level.HIGH, "r": Ratio(0.5), "t": (1, OrderedDict(a=None))})
+    given = MappingProxyType(
+        {"c": Colour.RED, "l": Level.HIGH, "r": Ratio(0.5), "t": (1, OrderedDict(a=None)), "n": Pair(1, 2)}
+    )
     taken = snapshot(Call(Tool(name="x"), given))
     assert isinstance(taken, Call)
-    assert taken.arguments == {"c": "red", "l": 3, "r": 0.5, "t": [1, {"a": None}]}
-    assert jsontext.write(taken.arguments) == b'{"c":"red","l":3,"r":0.5,"t":[1,{"a":null}]}'
+    assert taken.arguments == {"c": "red", "l": 3, "r": 0.5, "t": [1, {"a": None}], "n": [1, 2]}
+    assert jsontext.write(taken.arguments) == b'{"c":"red","l":3,"r":0.5,"t":[1,{"a":null}],"n":[1,2]}'
 
 
 @pytest.mark.requirement("D-20")
