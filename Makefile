@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .cache/bench
 
-.PHONY: demo test check format lint types rings coverage requirements bench clean
+.PHONY: demo test hunt check format lint types rings coverage requirements bench clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -18,6 +18,9 @@ demo: $(READY)           ## serve the examples, then use them with nothing but t
 
 test: $(READY)           ## every test
 	$(BIN)/pytest
+
+hunt: $(READY)           ## the properties, with new cases and many more of them
+	TOOLWIRE_CASES=hunt $(BIN)/pytest $(ARGS)
 
 check: $(READY) format lint types rings test   ## what a change must pass
 

@@ -1,6 +1,11 @@
-"""What every test runs under."""
+"""What every test runs under: properties draw the same cases on every run; ``make hunt`` draws new ones, and more."""
 
-from hypothesis import settings
+import os
 
-settings.register_profile("bounded", deadline=None, print_blob=True)
-settings.load_profile("bounded")
+from hypothesis import HealthCheck, settings
+
+SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
+
+settings.register_profile("same", deadline=None, print_blob=True, derandomize=True, suppress_health_check=SLOW)
+settings.register_profile("hunt", deadline=None, print_blob=True, max_examples=1_000, suppress_health_check=SLOW)
+settings.load_profile(os.environ.get("TOOLWIRE_CASES", "same"))

@@ -80,6 +80,7 @@ TOOLS = st.builds(
     hint=st.just("") | TEXT,
     cost=st.none() | st.sampled_from(Cost),
     rate_limit=st.none() | st.builds(RateLimit, max=st.integers(1, 9), window=st.sampled_from(["1s", "5m"])),
+    scopes=st.lists(NAMES, max_size=2).map(tuple),
     requirements=st.just(Requirements()) | REQUIREMENTS,
     timeout_s=st.none() | st.floats(0.1, 100),
     streams=st.booleans(),

@@ -73,6 +73,12 @@ def _text(data: Json) -> str:
     raise ValueError(f"it is a string, not {jsontext.kind_of(data)}")
 
 
+def _texts(data: Json) -> tuple[str, ...]:
+    if isinstance(data, list):
+        return tuple(_text(one) for one in data)
+    raise ValueError(f"it is a list, not {jsontext.kind_of(data)}")
+
+
 def _name(data: Json) -> str:
     if NAME.fullmatch(text := _text(data)):
         return text
@@ -108,17 +114,21 @@ def _rate_limit(data: Json) -> RateLimit:
 def _requirements(data: Json) -> Requirements:
     match data:
         case {"authorization": list(needed), "secrets": list(secrets), "user_id": bool(user_id)}:
-            authorization = tuple(
-                Authorization(
-                    id=_text(_object(one).get("id")), scopes=tuple(_text(scope) for scope in one.get("scopes", ()))
-                )
-                for one in needed
-            )
             return Requirements(
-                authorization=authorization, secrets=tuple(_text(id_) for id_ in secrets), user_id=user_id
+                authorization=tuple(_authorization(_object(one)) for one in needed),
+                secrets=_texts(secrets),
+                user_id=user_id,
             )
         case _:
             raise ValueError('it has "authorization", "secrets" and "user_id"')
+
+
+def _authorization(data: Mapping[str, Json]) -> Authorization:
+    match data:
+        case {"id": str(id_), "scopes": list(scopes)}:
+            return Authorization(id=id_, scopes=_texts(scopes))
+        case _:
+            raise ValueError('each "authorization" has "id" and "scopes"')
 
 
 def _or_none(read: Callable[[Json], Any]) -> Callable[[Json], Any]:
@@ -144,6 +154,7 @@ FIELDS: Mapping[str, Field] = {
     "cost": Field("cost", lambda tool: None if tool.cost is None else tool.cost.value, _or_none(Cost)),
     "rate_limit": Field("rate limit", _limit_of, _or_none(_rate_limit)),
     "requirements": Field("requirements", _requirements_of, _requirements),
+    "scopes": Field("scopes", lambda tool: list(tool.scopes), _texts),
     "timeout_s": Field("time limit", lambda tool: tool.timeout_s, _or_none(_seconds)),
     "streams": Field("word that it streams", lambda tool: tool.streams, _flag),
     "deprecated": Field("word that it is deprecated", lambda tool: tool.deprecated, _flag),

@@ -93,7 +93,8 @@ class Tool:
 
     ``input_schema`` describes one object, the arguments. ``output_schema`` is ``{}`` for any value and ``None``
     for a tool that returns nothing. ``approval`` is ``None`` where nobody declared one; consent then asks.
-    ``safe`` means that a call only reads. ``timeout_s`` ``None`` leaves the limit to whoever runs the tool.
+    ``safe`` means that a call only reads. ``scopes`` is what the caller's own token must carry to see and call the
+    tool, where the server tells its callers apart. ``timeout_s`` ``None`` leaves the limit to whoever runs the tool.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Tool:
     cost: Cost | None = None
     rate_limit: RateLimit | None = None
     requirements: Requirements = field(default_factory=Requirements)
+    scopes: tuple[str, ...] = ()
     timeout_s: float | None = None
     streams: bool = False
     deprecated: bool = False
@@ -164,9 +166,13 @@ class Secret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What came with a call besides its arguments: who calls, and what the tool's requirements asked for. [OTC-023]"""
+    """What came with a call besides its arguments: who calls, and what the tool's requirements asked for. [OTC-023]
+
+    ``scopes`` is what the caller may do, ``None`` where callers have no scopes and may call everything.
+    """
 
     principal: str = "anonymous"
+    scopes: frozenset[str] | None = None
     call_id: str = ""
     trace_id: str = ""
     tokens: Mapping[str, Secret] = field(default_factory=dict)
@@ -223,9 +229,13 @@ AFTER_START = frozenset({Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.IN
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a tool returned, as JSON data."""
+    """What a tool returned, as JSON data.
+
+    ``notes`` are facts about the value for programs, such as ``{"truncated": True}``; they do not make two values differ.
+    """
 
     value: Json
+    notes: Mapping[str, Json] | None = field(default=None, compare=False)
 
     ok = True
 
