@@ -7,7 +7,7 @@ import pytest
 
 from toolwire.server.limits import Limits
 from toolwire.server.watch import Watch
-from toolwire.server.wire import Wire
+from toolwire.server.wire import Wire, below
 
 
 def test_a_request_that_is_given_up_is_not_a_slow_one() -> None:
@@ -32,20 +32,13 @@ def test_a_request_that_is_given_up_is_not_a_slow_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scope", "path"),
+    ("root", "path", "found"),
     [
-        ({"path": "/a"}, "/a"),
-        ({"path": "/a", "root_path": ""}, "/a"),
-        ({"path": "/root/a", "root_path": "/root"}, "/a"),
-        ({"path": "/root", "root_path": "/root"}, "/"),
-        ({"path": "/a", "root_path": "/root"}, "/a"),
+        ("/root", "/root/a", ("/root", "/a")),
+        ("/root/", "/root/a", ("/root", "/a")),
+        ("/root", "/root", ("/root", "/")),
+        ("/root", "/a", ("/root", "/a")),
     ],
 )
-def test_a_path_is_that_below_the_mount(scope: dict[str, Any], path: str) -> None:
-    async def unused() -> Any:
-        return None
-
-    async def sent(message: Any) -> None:
-        return None
-
-    assert Wire(scope, unused, sent).path() == path
+def test_a_path_is_that_below_the_mount(root: str, path: str, found: tuple[str, str]) -> None:
+    assert below(root, path) == found

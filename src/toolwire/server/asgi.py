@@ -30,7 +30,7 @@ from .limits import Limits
 from .service import Service
 from .table import Entry, Table
 from .watch import Watch
-from .wire import Receive, Scope, Send, Wire, not_modified, other
+from .wire import Receive, Scope, Send, Wire, below, not_modified, other
 
 _log = logging.getLogger("toolwire")
 
@@ -63,6 +63,7 @@ class App:
         self._toolbox = toolbox
         self._codecs = codecs
         self._keys = keys
+        self._keyed = bool(keys)
         self._guard = guard
         self._limits = limits
         self._watch = Watch()
@@ -98,13 +99,15 @@ class App:
         if scope["type"] != "http":
             await other(scope, receive, send)
             return
-        wire = Wire(scope, receive, send)
-        path = wire.path()
-        table = self._tables.get(wire.root())
+        root, path = scope.get("root_path"), scope["path"]
+        if root:
+            root, path = below(root, path)
+        table = self._tables.get(root or "")
         if table is None or table.catalog is not self._toolbox.catalog():
-            table = self._mounted(wire.root())
+            table = self._mounted(root or "")
         fields: Fields = dict(scope["headers"])
         entry = table.entry(scope["method"], path)
+        wire = Wire(scope, receive, send)
         principal = self._admitted(scope, fields, entry)
         if isinstance(principal, Problem):
             await wire.respond(entry.refuse(principal))
@@ -113,38 +116,32 @@ class App:
         if isinstance(body, Problem):
             await wire.respond(entry.refuse(body))
             return
-        await self._answer(wire, entry, self._request(scope, path, body), principal)
+        query: bytes = scope["query_string"]
+        url = f"{path}?{query.decode('latin-1')}" if query else path
+        request = Request(scope["method"], url, scope["headers"], body, f"{self._id_prefix}-{next(self._ids)}")
+        reading = _read(entry, request)
+        if isinstance(reading, Pending):
+            call = reading.call if principal is _NOBODY else _owned(reading.call, principal)
+            result, duration = await self._service.run(call)
+            await wire.respond(_said(reading, result, duration))
+        elif isinstance(reading, Response):
+            await wire.respond(not_modified(reading, fields))
+        else:
+            await self._stream(wire, reading, _owned(reading.call, principal))
 
     def _admitted(self, scope: Scope, fields: Fields, entry: Entry) -> str | Problem:
         """Return whose request this is, or why it goes no further."""
         server = scope.get("server")
-        address = server[0] if server else ""
-        problem = self._guard.refusal(address, fields)
+        problem = self._guard.refusal(server[0] if server else "", fields)
         if len(fields) != len(scope["headers"]) and _says_host_twice(scope):
             problem = _TWO_HOSTS
-        if problem is None and not entry.open:
-            problem = self._guard.cross_site(address, fields)
+        if problem is None and not entry.open and b"sec-fetch-site" in fields:
+            problem = self._guard.cross_site(server[0] if server else "", fields)
         if problem is None and self._service.draining:
             problem = self._service.refusal()
         if problem is not None:
             return problem
-        return ANONYMOUS.principal if entry.open else self._keys.principal(fields)
-
-    def _request(self, scope: Scope, path: str, body: bytes) -> Request:
-        query: bytes = scope["query_string"]
-        url = f"{path}?{query.decode('latin-1')}" if query else path
-        return Request(scope["method"], url, scope["headers"], body, f"{self._id_prefix}-{next(self._ids)}")
-
-    async def _answer(self, wire: Wire, entry: Entry, request: Request, principal: str) -> None:
-        reading = _read(entry, request)
-        if isinstance(reading, Response):
-            await wire.respond(not_modified(reading, request))
-        elif isinstance(reading, Pending):
-            call = _owned(reading.call, principal)
-            result, duration = await self._service.run(call)
-            await wire.respond(_said(reading, result, duration))
-        else:
-            await self._stream(wire, reading, _owned(reading.call, principal))
+        return self._keys.principal(fields) if self._keyed and not entry.open else _NOBODY
 
     async def _stream(self, wire: Wire, streaming: Streaming, call: Call) -> None:
         opened = False
@@ -175,12 +172,13 @@ class App:
         """Return the table for where the application is mounted; documents name their own paths."""
         if len(self._tables) >= _ROOTS:
             self._tables.clear()
-        site = Site(keys=bool(self._keys), root=root)
+        site = Site(keys=self._keyed, root=root)
         table = self._tables[root] = Table(self._toolbox.catalog(), self._codecs, site)
         return table
 
 
 _ROOTS = 16
+_NOBODY = ANONYMOUS.principal
 _TWO_HOSTS = Problem(kind=Kind.MALFORMED, message="A request says its Host once.")
 
 
@@ -216,7 +214,7 @@ def _unwritable(call: Call) -> Problem:
 
 
 def _owned(call: Call, principal: str) -> Call:
-    if principal == ANONYMOUS.principal:
+    if principal is _NOBODY:
         return call
     context = Context(principal=principal) if call.context is ANONYMOUS else replace(call.context, principal=principal)
     return Call(call.tool, call.arguments, call.call_id, context)

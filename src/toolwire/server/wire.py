@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple, TypeAlias
 
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Response, header
 from toolwire.core.model import Kind, Problem
 
 from .limits import Limits
@@ -25,21 +25,11 @@ class Wire(NamedTuple):
     receive: Receive
     send: Send
 
-    def root(self) -> str:
-        """Return where the application is mounted: a path without its last slash, empty at the root."""
-        return (self.scope.get("root_path") or "").rstrip("/")
-
-    def path(self) -> str:
-        """Return the path below where the application is mounted."""
-        path: str = self.scope["path"]
-        root = self.root()
-        return (path[len(root) :] or "/") if root and path.startswith(root) else path
-
     async def respond(self, response: Response) -> None:
         """Send ``response`` whole; to HEAD, without its body."""
         status, headers, body = response
         if status != 304:  # which would have to give the length of what it does not send
-            headers = [*headers, (b"content-length", b"%d" % len(body))]
+            headers = (*headers, (b"content-length", b"%d" % len(body)))
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": b"" if self.scope["method"] == "HEAD" else body})
 
@@ -50,7 +40,9 @@ class Wire(NamedTuple):
             return _too_large(limits)
         task = watch.start(limits.body_s)
         try:
-            return await self._collect(limits)
+            message = await self.receive()
+            if message.get("more_body") or message["type"] == "http.disconnect":
+                return await self._collect(message, limits)
         except asyncio.CancelledError:
             if not watch.stop(task):
                 raise
@@ -58,27 +50,33 @@ class Wire(NamedTuple):
             return Problem(kind=Kind.TOO_SLOW, message=text)
         finally:
             watch.stop(task)
-
-    async def _collect(self, limits: Limits) -> bytes | Problem:
-        message = await self.receive()
         body: bytes = message.get("body", b"")
-        if message.get("more_body"):
-            chunks, size = [body], len(body)
-            while message.get("more_body") and size <= limits.body_bytes:
-                message = await self.receive()
-                chunks.append(message.get("body", b""))
-                size += len(chunks[-1])
-            body = b"".join(chunks)
-        if message["type"] == "http.disconnect":
-            return Problem(kind=Kind.MALFORMED, message="The body ended before it was whole.")
         return body if len(body) <= limits.body_bytes else _too_large(limits)
 
+    async def _collect(self, message: Message, limits: Limits) -> bytes | Problem:
+        chunks: list[bytes] = [message.get("body", b"")]
+        size = len(chunks[0])
+        while message.get("more_body") and size <= limits.body_bytes:
+            message = await self.receive()
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+        if message["type"] == "http.disconnect":
+            return Problem(kind=Kind.MALFORMED, message="The body ended before it was whole.")
+        return b"".join(chunks) if size <= limits.body_bytes else _too_large(limits)
 
-def not_modified(response: Response, request: Request) -> Response:
+
+def below(root: str, path: str) -> tuple[str, str]:
+    """Return where the application is mounted, without a last slash, and the path below it."""
+    root = root.rstrip("/")
+    return root, (path[len(root) :] or "/") if path.startswith(root) else path
+
+
+def not_modified(response: Response, fields: Mapping[bytes, bytes]) -> Response:
     """Return 304 in place of ``response`` where the client has it already, by its entity tag."""
-    wanted = header(request.headers, b"if-none-match")
-    if not wanted or response.status != 200:
+    given = fields.get(b"if-none-match")
+    if not given or response.status != 200:
         return response
+    wanted = given.decode("latin-1")
     etag = header(response.headers, b"etag")
     known = [tag.strip().removeprefix("W/") for tag in wanted.split(",")]
     if not etag or (wanted != "*" and etag not in known):
