@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .cache/bench
 
-.PHONY: demo test hunt check format lint types rings coverage requirements bench clean
+.PHONY: demo test hunt fuzz check format lint types rings coverage requirements bench clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -21,6 +21,10 @@ test: $(READY)           ## every test
 
 hunt: $(READY)           ## the properties, with new cases and many more of them
 	TOOLWIRE_CASES=hunt $(BIN)/pytest $(ARGS)
+
+fuzz: $(READY)           ## ten minutes of coverage-guided fuzzing of every reader
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt atheris
+	$(BIN)/python fuzz/run.py $(or $(ARGS),-max_total_time=600)
 
 check: $(READY) format lint types rings test   ## what a change must pass
 

@@ -1,0 +1,104 @@
+"""Everything that reads what somebody else wrote: only Problems and typed errors may come of any bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+
+from toolwire import convert
+from toolwire.core.codec import Codec, Peer, Routes, Site
+from toolwire.core.http import JSON, Request, Response
+from toolwire.core.model import Call, Json, Problem
+from toolwire.framing import jsontext, positions, xllm
+from toolwire.protocols import BUILTIN
+from toolwire.protocols.opentool import document as opentool
+from toolwire.protocols.opentool import validator
+from toolwire.protocols.otc import document as otc
+from toolwire.testing.conformance import kit, reading_faults, replying_faults, session
+from toolwire.testing.wire import HERE
+
+
+def read(data: bytes) -> None:
+    """Give ``data`` to the reader that its first byte names.
+
+    Raises:
+        Exception: whatever is neither a Problem nor an error that the reader promises.
+    """
+    if data:
+        tuple(READERS.values())[data[0] % len(READERS)](data[1:])
+
+
+def _json(text: bytes) -> None:
+    if isinstance(jsontext.read(text), Problem):
+        positions.broken(text)
+
+
+def _opentool(text: bytes) -> None:
+    validator.check(text)
+    opentool.read(_data(text))
+
+
+def _otc(text: bytes) -> None:
+    otc.read(_data(text), "Fuzz")
+
+
+def _xllm(text: bytes) -> None:
+    xllm.read(_data(text))
+
+
+def _convert(text: bytes) -> None:
+    convert.read(text)
+
+
+def _server(text: bytes) -> None:
+    for routes in _served():
+        for method, path in routes:
+            _none(reading_faults(routes, Request(method, path, JSON, text, "r1")))
+
+
+def _find(text: bytes) -> None:
+    for codec in BUILTIN:
+        _none(replying_faults(codec, HERE, lambda _: Response(200, JSON, text)))
+
+
+def _send(text: bytes) -> None:
+    for codec, peer in _joined():
+        call = (peer, Call(peer.catalog.names["greet"], {"name": "Ada"}, "c1"))
+        _none(replying_faults(codec, HERE, lambda _: Response(200, JSON, text), call))
+
+
+READERS: Mapping[str, Callable[[bytes], None]] = {
+    "json": _json,
+    "opentool": _opentool,
+    "otc": _otc,
+    "x-llm": _xllm,
+    "convert": _convert,
+    "server": _server,
+    "find": _find,
+    "send": _send,
+}
+
+
+@cache
+def _served() -> tuple[Routes, ...]:
+    catalog = kit().catalog()
+    return tuple(codec.routes(catalog, Site()) for codec in BUILTIN)
+
+
+@cache
+def _joined() -> tuple[tuple[Codec, Peer], ...]:
+    found: list[tuple[Codec, Peer]] = []
+    for codec in BUILTIN:
+        with session(codec, kit()) as joined:
+            found.append((codec, joined.peer))
+    return tuple(found)
+
+
+def _data(text: bytes) -> Json:
+    data = jsontext.read(text)
+    return None if isinstance(data, Problem) else data
+
+
+def _none(faults: Iterable[object]) -> None:
+    for fault in faults:
+        raise AssertionError(fault)
