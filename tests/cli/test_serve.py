@@ -18,11 +18,10 @@ from typing import Any
 import pytest
 
 from toolwire import Problem, Value, connect_sync
-from toolwire.cli.exits import UsageError
-from toolwire.cli.serve import read_keys
 from toolwire.cli.serving import SETTINGS, Settings, app_of, app_of_environment, box_of, denied_tools, read_settings
 from toolwire.cli.targets import File, Url
 from toolwire.core.errors import ConnectError, DefinitionError
+from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 from toolwire.server.process import listening
 from toolwire.testing.loopback import background
@@ -214,7 +213,7 @@ def test_keys_come_from_the_line_a_file_and_the_environment(tmp_path: Path, monk
 def test_a_file_without_a_key_is_refused(tmp_path: Path, data: bytes, sentence: str) -> None:
     file = tmp_path / "keys"
     file.write_bytes(data)
-    with pytest.raises(UsageError, match=sentence):
+    with pytest.raises(DefinitionError, match=sentence):
         read_keys([], str(file))
 
 

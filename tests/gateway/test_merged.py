@@ -76,3 +76,27 @@ def test_a_tool_that_left_is_not_run() -> None:
 def test_two_tools_of_one_id_cannot_be_served_together() -> None:
     with pytest.raises(DefinitionError, match=r"cannot be served together: two tools have the id 'One\.a@1\.0\.0'"):
         merged([Box("One", "a"), Box("One", "a")])
+
+
+class Living(Box):
+    """A toolbox that notes its beginning and its end, and may be unable to begin."""
+
+    def __init__(self, name: str, seen: list[str], *, able: bool = True) -> None:
+        super().__init__(name)
+        self.seen, self.able = seen, able
+
+    async def begin(self) -> None:
+        if not self.able:
+            raise RuntimeError("no disk")
+        self.seen.append(f"{self.name} began")
+
+    async def end(self) -> None:
+        self.seen.append(f"{self.name} ended")
+
+
+def test_what_had_begun_ends_when_another_cannot_begin() -> None:
+    seen: list[str] = []
+    both = merged([Living("One", seen), Living("Two", seen), Living("Three", seen, able=False), Living("Four", seen)])
+    with pytest.raises(RuntimeError, match="no disk"):
+        asyncio.run(both.begin())
+    assert seen == ["One began", "Two began", "Two ended", "One ended"]

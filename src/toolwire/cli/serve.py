@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 from toolwire.core.catalog import Catalog
+from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 
 from .exits import OK, UsageError
@@ -46,6 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         hosts=arguments.allow_host,
         origins=arguments.allow_origin,
         document=arguments.document,
+        ledger=arguments.ledger,
     )
     targets = [read_target(text) for text in settings.targets]
     # Made here even if other processes serve: what is wrong with it is said before anything listens.
@@ -68,33 +70,6 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             serve_workers(FACTORY, workers=arguments.workers, **place)
     return OK
-
-
-def read_keys(given: Sequence[str], file: str | None) -> tuple[str, ...]:
-    """Return the keys of the options, the file and the environment (TOOLWIRE_API_KEYS), each once.
-
-    Raises:
-        UsageError: the file cannot be read or has no key, or a key is none that a header can carry.
-    """
-    keys = [*given, *(key for key in os.environ.get("TOOLWIRE_API_KEYS", "").split(",") if key.strip())]
-    if file is not None:
-        keys += _keys_in(Path(file))
-    keys = [key.strip() for key in keys]
-    if not all(key and key.isascii() and key.isprintable() for key in keys):
-        raise UsageError("An API key is empty, or has a character in it that keys do not have.")
-    return tuple(dict.fromkeys(keys))
-
-
-def _keys_in(file: Path) -> Sequence[str]:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UsageError(f"The keys cannot be read from {file}: {why}.") from error
-    keys = [line for line in lines if line.strip() and not line.startswith("#")]
-    if not keys:
-        raise UsageError(f"There is no key in {file}: write one a line.")
-    return keys
 
 
 @contextmanager

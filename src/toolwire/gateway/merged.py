@@ -50,8 +50,13 @@ class _Merged:
         return self._catalog
 
     async def begin(self) -> None:
-        for toolbox in self._toolboxes:
-            await begin(toolbox)
+        for number, toolbox in enumerate(self._toolboxes):
+            try:
+                await begin(toolbox)
+            except BaseException:  # what had begun ends, or nobody would
+                for begun in reversed(self._toolboxes[:number]):
+                    await end(begun)
+                raise
 
     async def end(self) -> None:
         for toolbox in self._toolboxes:

@@ -6,9 +6,10 @@ from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 from html import escape
+from typing import TypeAlias
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Codec, Reader
+from toolwire.core.codec import Codec, Reader, Routes
 from toolwire.core.http import Response
 from toolwire.core.model import Approval, Tool
 
@@ -19,18 +20,16 @@ table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.4rem .6
 border-bottom:1px solid #8884}code{font:.9em ui-monospace,monospace}small{opacity:.75}
 """
 
-_PATHS = {
-    "openapi": ("/.well-known/llm.json", "/openapi.json"),
-    "opentool": ("/opentool/version", "/opentool/load"),
-    "otc": ("/tools", "/health"),
-    "mcp": ("/mcp",),
-}
+_SHOWN = 4
+
+Wires: TypeAlias = Sequence[tuple[Codec, Routes]]
+"""Each protocol with its paths."""
 
 
-def page(catalog: Catalog, codecs: Sequence[Codec], root: str = "") -> Reader:
+def page(catalog: Catalog, wires: Wires, root: str = "") -> Reader:
     """Return a reader that answers with the page of ``catalog``, made once; ``root`` is where we are mounted."""
     style = _STYLE.strip()
-    body = _document(catalog, codecs, style, root).encode()
+    body = _document(catalog, wires, style, root).encode()
     csp = "default-src 'none'; style-src 'sha256-" + _digest(style) + "'; frame-ancestors 'none'; base-uri 'none'"
     headers = (
         (b"content-type", b"text/html; charset=utf-8"),
@@ -43,10 +42,10 @@ def page(catalog: Catalog, codecs: Sequence[Codec], root: str = "") -> Reader:
     return lambda _: response
 
 
-def _document(catalog: Catalog, codecs: Sequence[Codec], style: str, root: str) -> str:
+def _document(catalog: Catalog, wires: Wires, style: str, root: str) -> str:
     tools = "".join(_row(name, tool) for name, tool in catalog.names.items())
-    wires = "".join(
-        f"<tr><th scope=row>{escape(codec.title)}</th><td>{_links(codec, escape(root))}</td></tr>" for codec in codecs
+    rows = "".join(
+        f"<tr><th scope=row>{escape(codec.title)}</th><td>{_links(routes, root)}</td></tr>" for codec, routes in wires
     )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
@@ -54,7 +53,7 @@ def _document(catalog: Catalog, codecs: Sequence[Codec], style: str, root: str) 
         f"<h1>{escape(catalog.title)} <small>{escape(catalog.version)}</small></h1>"
         f"<p>{escape(catalog.description)}</p>"
         f"<h2>Tools</h2><table>{tools}</table>"
-        f"<h2>Wires</h2><p>Paste this page's address into a client of any of these.</p><table>{wires}</table></html>"
+        f"<h2>Wires</h2><p>Paste this page's address into a client of any of these.</p><table>{rows}</table></html>"
     )
 
 
@@ -68,9 +67,12 @@ def _row(name: str, tool: Tool) -> str:
     )
 
 
-def _links(codec: Codec, root: str) -> str:
-    paths = [root + path for path in _PATHS.get(codec.name, ())]
-    return " ".join(f'<a href="{path}"><code>{path}</code></a>' for path in paths)
+def _links(routes: Routes, root: str) -> str:
+    """Return the shortest paths of a protocol: links to what can be looked at, or, where nothing can, where to post."""
+    looked_at = sorted((path for method, path in routes if method == "GET"), key=lambda path: (len(path), path))
+    links = [f'<a href="{escape(root + path)}"><code>{escape(root + path)}</code></a>' for path in looked_at[:_SHOWN]]
+    posted = sorted({path for _, path in routes}) if not links else []
+    return " ".join(links or [f"<code>{escape(root + path)}</code>" for path in posted[:_SHOWN]])
 
 
 def _digest(text: str) -> str:

@@ -32,11 +32,12 @@ class Table:
         self.catalog = catalog
         self._entries: dict[tuple[str, str], Entry] = {}
         self._segments: dict[str, Refuse] = {}
-        for codec in codecs:
-            for (method, path), route in codec.routes(catalog, site).items():
+        wires = [(codec, codec.routes(catalog, site)) for codec in codecs]
+        for codec, routes in wires:
+            for (method, path), route in routes.items():
                 self._entries[method, path] = Entry(route.read, route.open, codec.refuse, method != "GET")
                 self._segments.setdefault(_first_segment(path), codec.refuse)
-        self._entries["GET", "/"] = Entry(page(catalog, codecs, site.root), True, plain, False)
+        self._entries["GET", "/"] = Entry(page(catalog, wires, site.root), True, plain, False)
         self._methods: dict[str, list[str]] = {}
         for method, path in self._entries:
             self._methods.setdefault(path, []).append(method)

@@ -6,8 +6,8 @@ import jsonschema_rs
 import pytest
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.model import Approval, Tool
-from toolwire.protocols.mcp import document
+from toolwire.core.model import Approval, Tool, Value
+from toolwire.protocols.mcp import document, result
 
 
 def read(*entries, title="Shop"):
@@ -63,6 +63,13 @@ def test_an_output_that_is_no_object_is_wrapped_and_unwrapped(schema):
     (listed,) = document.write(catalog)
     assert listed["outputSchema"]["type"] == "object"
     assert document.read({}, "", [listed]).tools[0].output_schema == schema
+
+
+def test_the_wrapper_of_fastmcp_is_taken_off():
+    output = {"type": "object", "properties": {"result": {"type": "integer"}}, "x-fastmcp-wrap-result": True}
+    (tool,) = document.read({}, "", [{"name": "add", "inputSchema": {"type": "object"}, "outputSchema": output}]).tools
+    assert tool.output_schema == {"type": "integer"}
+    assert result.read(tool, {"content": [], "structuredContent": {"result": 3}}) == Value(3)
 
 
 def test_a_wrapped_schema_still_refers_to_its_definitions():

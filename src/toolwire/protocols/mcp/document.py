@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import NAME, VERSION, Catalog, identifier
 from toolwire.core.model import Json, Schema, Tool
@@ -149,13 +149,13 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | None:
     annotations = member(entry, "annotations")
     members = policy.members()
     members["destructive"] = policy.destructive or (not ours and annotations.get("destructiveHint") is True)
-    wrapped = member(meta, IDENTITY_META).get("wrapped") is True
+    wrapped = _wraps(entry)
     return Tool(
         **identity._asdict(),
         **members,
         description=_description(entry, policy.hint),
         input_schema=input_schema,
-        output_schema=_output_schema(entry, meta),
+        output_schema=_output_schema(entry),
         safe=ours and member(meta, POLICY_META).get("readOnly") is True,
         hints={
             "mcp": {
@@ -191,9 +191,14 @@ def _input_schema(data: Json) -> Schema | None:
     return {**data, "properties": described} if described != properties else data
 
 
-def _output_schema(entry: dict[str, Json], meta: Mapping[str, Any]) -> Schema | None:
+def _wraps(entry: dict[str, Json]) -> bool:
+    """Say whether the server puts a result that is no object under ``result``: ours says so, and so does FastMCP."""
+    identity = member(member(entry, "_meta"), IDENTITY_META)
+    return identity.get("wrapped") is True or member(entry, "outputSchema").get("x-fastmcp-wrap-result") is True
+
+
+def _output_schema(entry: dict[str, Json]) -> Schema | None:
     schema = entry.get("outputSchema")
-    identity = member(meta, IDENTITY_META)
     if isinstance(schema, dict):
-        return _unwrap(schema) if identity.get("wrapped") is True else schema
-    return None if identity.get("wrapped") is False else {}
+        return _unwrap(schema) if _wraps(entry) else schema
+    return None if member(member(entry, "_meta"), IDENTITY_META).get("wrapped") is False else {}
