@@ -217,6 +217,8 @@ class Lost:
     [
         (Opaque, "is of the type Opaque, which has no JSON form: use one that has, such as str,"),
         (Callable[[int], int], "which has no JSON form"),
+        (Literal[b"x"], "which has no JSON form"),
+        (list[type[int]], "which has no JSON form"),
         (list[Opaque], "which has no JSON form"),
         (Annotated[str, Field(pattern="(")], "which cannot be described: "),
         (Annotated[Opaque, "x" * 100], "..., which has no JSON form"),

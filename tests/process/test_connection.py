@@ -79,9 +79,9 @@ def refusal(answer: bytes) -> tuple[int, str]:
     assert b"content-type: application/json\r\n" in head
     assert b"connection: close" in head
     assert b"server:" not in head.lower()
-    error = json.loads(body)["error"]
-    assert error["message"].endswith(".")
-    return int(head.split()[1]), error["kind"]
+    said = json.loads(body)
+    assert said["message"].endswith(".")
+    return int(head.split()[1]), said["error"]
 
 
 @pytest.mark.requirement("R9")

@@ -22,6 +22,8 @@ from toolwire.core.model import Json
 from .form import Mode
 from .signature import Parameter
 
+_NO_FORM = "which has no JSON form: use one that has, such as str, a list, a dataclass or a pydantic model."
+
 
 def type_adapter(annotation: Any, where: str, mode: Mode) -> TypeAdapter[Any]:
     """Return pydantic's reading of ``annotation``. ``where`` opens the sentence of a refusal.
@@ -39,7 +41,22 @@ def type_adapter(annotation: Any, where: str, mode: Mode) -> TypeAdapter[Any]:
         adapter.json_schema(mode=mode)
     except Exception as error:  # noqa: BLE001 - besides its own, pydantic raises whatever a constraint or a type raises
         raise DefinitionError(f"{where} is of the type {_shown(annotation)}, {_advice(error)}") from None
+    if _has_what_json_cannot_be(adapter.core_schema):
+        raise DefinitionError(f"{where} is of the type {_shown(annotation)}, {_NO_FORM}")
     return adapter
+
+
+def _has_what_json_cannot_be(schema: Any) -> bool:
+    """Return whether somewhere in a core schema a class itself is asked for, or one certain run of bytes."""
+    if isinstance(schema, list | tuple):
+        return any(_has_what_json_cannot_be(inner) for inner in schema)
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("type") == "is-subclass":
+        return True
+    if schema.get("type") == "literal":
+        return any(isinstance(value, bytes) for value in schema["expected"])
+    return any(_has_what_json_cannot_be(inner) for inner in schema.values())
 
 
 def load(adapter: TypeAdapter[Any]) -> Callable[[Json], Any]:
@@ -101,7 +118,7 @@ def _advice(error: Exception) -> str:
     if error.code == "typed-dict-version":
         where = "typing_extensions before Python 3.12: import TypedDict from there."
         return f"which holds a TypedDict that must come from {where}"
-    return "which has no JSON form: use one that has, such as str, a list, a dataclass or a pydantic model."
+    return _NO_FORM
 
 
 def _shown(value: Any) -> str:

@@ -248,7 +248,7 @@ class _Refusing:
 
 
 def _body(kind: Kind, message: str) -> bytes:
-    return orjson.dumps({"error": {"kind": kind, "message": message}})
+    return orjson.dumps({"error": kind, "message": message})
 
 
 def _headers(body: bytes) -> list[tuple[bytes, bytes]]:
