@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .cache/bench
 
-.PHONY: demo test hunt fuzz check format lint types rings coverage requirements bench clean
+.PHONY: demo test hunt kills fuzz check format lint types rings coverage requirements bench clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -25,6 +25,9 @@ hunt: $(READY)           ## the properties, with new cases and many more of them
 fuzz: $(READY)           ## ten minutes of coverage-guided fuzzing of every reader
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt atheris
 	$(BIN)/python fuzz/run.py $(or $(ARGS),-max_total_time=600)
+
+kills: $(READY)          ## a thousand kills of workers, a hundred of a whole server (about twenty minutes)
+	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py
 
 check: $(READY) format lint types rings test   ## what a change must pass
 

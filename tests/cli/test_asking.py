@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from toolwire.cli.asking import asker, shown
+from toolwire.cli.asking import asker, asking_lines
+from toolwire.consent.display import shown
 from toolwire.core.check import Question
 from toolwire.core.model import Approval, Call, Cost, Tool
 
 ASKED = b"Call it? [y/N] "
+TYPED = b"Type shred to call it: "
 
 
 @pytest.mark.parametrize(
@@ -20,12 +22,23 @@ ASKED = b"Call it? [y/N] "
 )
 @pytest.mark.requirement("XL-053")
 def test_only_a_yes_is_a_yes(answer: str, code: int, desk: Path, terminal: Callable[..., Any]) -> None:
-    at = terminal("call", desk, "shred", "pages=1")
+    at = terminal("call", desk, "note", "text=tea")
     at.wait_for(ASKED)
     at.type(answer)
     assert at.end() == code
+    assert (b"note was not called: it was not allowed." in at.shown) == (code == 3)
+
+
+@pytest.mark.parametrize(("answer", "code"), [("shred", 0), ("y", 3), ("", 3)])
+@pytest.mark.requirement("D-19")
+def test_what_destroys_is_allowed_only_by_its_name(
+    answer: str, code: int, desk: Path, terminal: Callable[..., Any]
+) -> None:
+    at = terminal("call", desk, "shred", "pages=1")
+    at.wait_for(TYPED)
+    at.type(answer)
+    assert at.end() == code
     assert (b"shredded" in at.shown) == (code == 0)
-    assert (b"shred was not called: it was not allowed." in at.shown) == (code == 3)
 
 
 def test_a_remote_call_is_asked_about_before_it_is_sent(
@@ -44,7 +57,7 @@ def test_a_remote_call_is_asked_about_before_it_is_sent(
 
 def test_yes_says_why_it_is_not_enough_and_then_asks(desk: Path, terminal: Callable[..., Any]) -> None:
     at = terminal("call", desk, "shred", "pages=1", "--yes", NO_COLOR="1")
-    at.wait_for(ASKED)
+    at.wait_for(TYPED)
     assert b"--yes does not approve this: it destroys something." in at.shown
     at.type("n")
     assert at.end() == 3
@@ -52,8 +65,8 @@ def test_yes_says_why_it_is_not_enough_and_then_asks(desk: Path, terminal: Calla
 
 def test_what_was_typed_before_the_question_is_no_answer(desk: Path, terminal: Callable[..., Any]) -> None:
     at = terminal("call", desk, "shred", "pages=1")
-    at.type("y")
-    at.wait_for(ASKED)
+    at.type("shred")
+    at.wait_for(TYPED)
     at.type("")
     assert at.end() == 3
     assert b"shredded" not in at.shown
@@ -77,16 +90,16 @@ def test_everything_a_call_would_do_is_shown_in_full() -> None:
     question = Question(
         call, "https://example.com", "POST https://example.com/send", Approval.PER_CALL, reasons=("Why.",)
     )
-    assert list(shown(question)) == [
+    assert list(asking_lines(shown(question))) == [
         "May this be called? https://example.com",
-        "  send: Send [bold]mail[/bold]<U+001B>[2J.",
-        "  POST https://example.com/send",
-        "  arguments:",
+        "  tool: send  (Send [bold]mail[/bold]<U+001B>[2J.)",
+        "  sends: POST https://example.com/send",
         '    to<U+202E> = "moc.elpmaxe@"',
-        f'    body = "{"x" * 100_000}\\u001bEND"',
+        f'    body = "{"x" * 100_000}\\u001bEND"  (100,004 characters, 1 hidden)',
         '    tags = ["a", null]',
-        "  destroys something: yes; costs: paid",
-        "  Why.",
+        "  destroys something: yes",
+        "  costs: paid",
+        "  why: Why.",
     ]
 
 
@@ -99,5 +112,7 @@ def test_yes_is_not_enough_where_consent_was_tightened(capfd: pytest.CaptureFixt
 
 def test_a_call_without_arguments_says_so() -> None:
     question = Question(Call(Tool(name="go"), {}), "here", "go() in this process", Approval.PER_CALL)
-    assert "  no arguments" in list(shown(question))
-    assert "  destroys something: no; costs: not declared" in list(shown(question))
+    lines = list(asking_lines(shown(question)))
+    assert "  arguments: none" in lines
+    assert "  destroys something: no" in lines
+    assert "  costs: not declared" in lines

@@ -105,15 +105,13 @@ def test_a_kind_that_nobody_can_tell_is_asked_for(put: Callable[[str, str], str]
     assert toolwire("check", "a.json", "--kind", "opentool").out.endswith("1 file checked: 3 errors, 0 warnings.\n")
 
 
-def test_a_kind_that_cannot_be_checked_is_one_sentence(
+def test_definitions_of_open_tool_calling_are_checked(
     put: Callable[[str, str], str], toolwire: Callable[..., Any]
 ) -> None:
-    outcome = toolwire("check", put("a.json", '{"tools": []}'))
-    assert (outcome.code, outcome.err) == (
-        2,
-        "toolwire: a.json: a document of kind otc cannot be checked; opentool can.\n",
-    )
-    assert toolwire("check", GOOD, "--kind", "openapi").code == 2
+    outcome = toolwire("check", put("tools.json", '{"$schema": "x",\n "tools": [{"id": "a"}]}'))
+    assert outcome.code == 1
+    assert "tools.json:2:19: error [OTC-001] /tools/0/id: " in outcome.out
+    assert outcome.out.endswith("1 file checked: 6 errors, 0 warnings.\n")
 
 
 def test_what_a_document_says_moves_nothing_on_the_screen(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,7 +32,8 @@ def free_port() -> int:
 
 def check(answer: Response | Problem, origin: str, kind: Kind, reason: str, *, sent: bool) -> None:
     assert isinstance(answer, Problem)
-    assert (answer.kind, answer.details) == (kind, {"reason": reason, "sent": sent})
+    assert (answer.kind, answer.details["reason"], answer.details["sent"]) == (kind, reason, sent)
+    assert answer.details.keys() <= {"reason", "sent", "answered"}
     assert origin in answer.message
     assert answer.message.endswith((".", "?"))
     assert "hidden" not in repr(answer)
@@ -179,3 +181,43 @@ def certificate(folder: Path, name: str) -> Path:
     path = folder / f"{name}.pem"
     path.write_bytes(made.public_bytes(pem) + key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
     return path
+
+
+def silently_gone(status: str) -> Any:
+    """Return an answer for each connection's first request alone: the second finds the server gone."""
+    served: set[threading.Thread] = set()  # the listener has a thread for each connection
+
+    def answer(request: Any) -> Iterator[bytes]:
+        if threading.current_thread() in served:
+            raise ConnectionAbortedError
+        served.add(threading.current_thread())
+        yield f"HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\n{{}}".encode()
+
+    return answer
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "QUERY"])
+def test_a_request_that_may_be_made_twice_is_sent_again_where_its_connection_was_dead(
+    listen: Any, open_door: Any, method: str
+) -> None:
+    listener, door = listen(silently_gone("200 OK")), open_door()
+    answers = [door.send(Request(method, listener.origin)) for _ in range(3)]
+    assert [answer.status for answer in answers] == [200, 200, 200]
+
+
+def test_a_request_that_may_not_be_made_twice_is_not_sent_again(listen: Any, open_door: Any) -> None:
+    listener, door = listen(silently_gone("200 OK")), open_door()
+    assert door.send(Request("POST", listener.origin, (), b"{}")).status == 200
+    answer = door.send(Request("POST", listener.origin, (), b"{}"))
+    check(answer, listener.origin, Kind.UNREACHABLE, "closed", sent=True)
+    assert len(listener.requests) == 2
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_after_a_failure_of_the_server_the_next_call_opens_a_connection_of_its_own(
+    listen: Any, open_door: Any, method: str
+) -> None:
+    listener, door = listen(silently_gone("500 Oops")), open_door()
+    answers = [door.send(Request(method, listener.origin, (), b"")) for _ in range(4)]
+    assert [answer.status for answer in answers] == [500] * 4
+    assert len(listener.requests) == 4

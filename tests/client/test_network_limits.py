@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from toolwire.client.exchange import Exchange
 from toolwire.client.incoming import Incoming
 from toolwire.client.limits import MIB, Limits
+from toolwire.client.network import SyncNetwork
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 
@@ -278,3 +279,26 @@ def test_the_look_up_the_addresses_and_all_hops_have_one_deadline() -> None:
     with pytest.raises(StopIteration) as end:
         steps.send(onwards)
     assert end.value.value.details == {"reason": "timeout", "sent": False}
+
+
+@pytest.mark.requirement("D-13", "XL-106")
+@pytest.mark.parametrize(
+    "media_type", ["text/event-stream", "application/jsonl", "application/x-ndjson", "Application/JSON-Seq; a=b"]
+)
+def test_a_stream_of_items_is_given_on_as_it_comes_and_left_at_its_limit(listen: Any, media_type: str) -> None:
+    def endless(_: object) -> Iterator[bytes]:
+        yield f"HTTP/1.1 200 OK\r\ncontent-type: {media_type}\r\n\r\n".encode()
+        while True:
+            yield b"data: 1\n\n" * 1_000
+
+    listener, heard = listen(endless), bytearray()
+
+    def hear(piece: bytes) -> None:
+        heard.extend(piece)
+
+    network = SyncNetwork(limits=Limits(stream_bytes=200_000))
+    answer = network.listen(Request("GET", listener.origin), hear)
+    network.close()
+    assert isinstance(answer, Problem)
+    assert answer.details["reason"] == "too_large"
+    assert 0 < len(heard) <= 200_000

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -277,7 +276,7 @@ def test_a_check_that_knows_the_result_ends_the_call(url: str) -> None:
     with connect_sync(url) as remote:
         connection = remote._connection
 
-    known = replace(connection, checks=(lambda _: Known(Value("before")),))
+    connection.gate.checks = (lambda _: Known(Value("before")),)
     with pytest.raises(StopIteration) as stop:
-        next(known.calling(Call(connection.peer.catalog.names["add"], {})))
+        next(connection.calling(Call(connection.peer.catalog.names["add"], {})))
     assert stop.value.value == Value("before")

@@ -111,7 +111,7 @@ def test_a_favourite_may_always_be_added_and_a_recipe_not_always_be_deleted() ->
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"everything": "never"}, {"writes": "AUTO"}, {"tools": {"x": ""}}, {"everything": None}]
+    "wrong", [{"everything": "never"}, {"writes": "AUTO"}, {"tools": {"x": ""}}, {"everything": 1}]
 )
 def test_a_preference_that_is_no_level_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(DefinitionError, match="is no approval: write"):

@@ -40,7 +40,7 @@ def test_a_tool_that_may_not_be_called_asks_at_least() -> None:
 @pytest.mark.requirement("XL-032")
 def test_what_is_missing_has_its_default() -> None:
     assert xllm.read({}) == Policy()
-    assert Policy() == (True, None, False, False, None, "", None, False)
+    assert Policy() == (True, None, False, False, None, "", None, False, {})
 
 
 @pytest.mark.requirement("XL-036")
@@ -84,7 +84,7 @@ def test_a_bad_member_has_its_strictest_meaning(data: dict[str, Any], member: st
 @pytest.mark.requirement("XL-035", "XL-037")
 @given(TOOLS, st.sampled_from(["hint", "rateLimit", "costIndicator", "destructive", "enabled", "x-unknown"]), ODD)
 def test_one_bad_member_changes_no_other(tool: Tool, member: str, odd: Any) -> None:
-    names = {"rateLimit": "rate_limit", "costIndicator": "cost", "enabled": "exposed"}
+    names = {"rateLimit": "rate_limit", "costIndicator": "cost", "enabled": "exposed", "x-unknown": "others"}
     good = xllm.write(tool)
     before, after = xllm.read(good)._asdict(), xllm.read({**good, member: odd})._asdict()
     changed = names.get(member, member)

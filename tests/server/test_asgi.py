@@ -16,7 +16,8 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Call, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.server import App
-from toolwire.server.guard import Guard, Keys
+from toolwire.server.callers import Everybody
+from toolwire.server.guard import Guard
 from toolwire.testing.conformance import kit
 from toolwire.testing.wire import HERE, AppDoor
 
@@ -350,7 +351,7 @@ def test_a_reader_that_raises_is_answered_and_logged(ask: Ask, codec: Codec, cap
         raise LookupError("inside")
 
     wrong = replace(codec, routes=lambda catalog, site: {("POST", "/broken"): Route(broken)})
-    app = App(Untouched(), keys=Keys(()), guard=Guard(), limits=Limits(), codecs=(wrong,))
+    app = App(Untouched(), callers=Everybody(), guard=Guard(), limits=Limits(), codecs=(wrong,))
     with caplog.at_level(logging.ERROR, "toolwire"):
         response = ask(app, "POST", "/broken?key=secret")
     assert b"inside" not in response.body

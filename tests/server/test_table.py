@@ -60,6 +60,7 @@ def test_every_protocol_can_refuse_for_every_reason(codec: Codec, kind: Kind) ->
         "tool_failed",
         "timeout",
         "cancelled",
+        "interrupted",
         "unreachable",
         "bad_answer",
         "internal",

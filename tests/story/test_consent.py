@@ -165,10 +165,13 @@ def test_a_site_cannot_talk_the_client_out_of_asking(site: str) -> None:
     assert "The site says that this destroys something." in said[1]
 
 
-@pytest.mark.requirement("XL-040")
+@pytest.mark.requirement("XL-040", "XL-042")
 def test_a_user_can_tighten_but_not_loosen(site: str, garden: Garden) -> None:
     person = Person(False)
-    wishes = Preferences(tools={"look": toolwire.Approval.PER_CALL, "plant": toolwire.Approval.AUTO})
+    lower = Preferences(tools={"plant": toolwire.Approval.AUTO})
+    with pytest.raises(toolwire.DefinitionError, match="plant: the site asks for per-call at least"):
+        connect_sync(site, approve=person, preferences=lower).__enter__()
+    wishes = Preferences(tools={"look": toolwire.Approval.PER_CALL})
     with connect_sync(site, approve=person, preferences=wishes) as remote:
         assert not remote.call("look").ok
         assert not remote.call("plant", {"name": "rose"}).ok

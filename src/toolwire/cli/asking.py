@@ -2,7 +2,8 @@
 
 Rules:
 - Everything the call would do is shown before the question, and nothing of it is cut.
-- Only ``y`` or ``yes`` is a yes; Enter is a no. Where nobody can be asked, nothing is allowed.
+- Only ``y`` or ``yes`` is a yes; Enter is a no; what destroys something is allowed by typing its name. Where nobody
+  can be asked, nothing is allowed.
 - ``--yes`` answers only what the site declares may be approved in advance.
 """
 
@@ -13,14 +14,19 @@ import termios
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
+from toolwire.client import Session, stored_session
+from toolwire.consent.display import Row, needs_typing, shown
 from toolwire.core.check import Answer, Question
+from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Cost, Tool
 
-from .screen import complain, escaped, first_line, json_text, styled, warn
+from .screen import coloured, complain, escaped, styled, warn
 
 Asker: TypeAlias = Callable[[Question], Answer]
 Advance: TypeAlias = Literal["ask", "yes"]
 """What the person said in advance: nothing, or ``--yes``."""
+
+_TITLE = "May this be called?"
 
 
 def asker(advance: Advance) -> Asker:
@@ -28,40 +34,107 @@ def asker(advance: Advance) -> Asker:
 
     def ask(question: Question) -> Answer:
         if advance == "yes" and question.always_allowed is True:
-            return Answer(allowed=True)
+            return Answer(allowed=True, channel="--yes")
         if advance == "yes":
             warn(f"--yes does not approve this: {_why_not(question.call.tool)}.")
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             complain(f"{question.call.tool.name} needs your consent, and there is no terminal to ask at.")
-            return Answer(allowed=False)
-        return Answer(allowed=_answered(question))
+            return Answer(allowed=False, channel="terminal")
+        return _answered(question)
 
     return ask
 
 
-def shown(question: Question) -> Iterator[str]:
-    """Return the lines that say what would be called: where, what, with which arguments, at what price. [D-21]"""
-    tool = question.call.tool
-    yield f"{_bold('May this be called?')} {escaped(question.site)}"
-    yield f"  {escaped(tool.name)}: {first_line(tool.description)}"
-    yield f"  {escaped(question.target)}"
-    yield f"  {'arguments:' if question.call.arguments else 'no arguments'}"
-    for name, value in question.call.arguments.items():
-        yield f"    {escaped(name)} = {escaped(json_text(value))}"
-    yield f"  destroys something: {'yes' if tool.destructive else 'no'}; costs: {tool.cost or 'not declared'}"
-    for reason in question.reasons:
-        yield f"  {escaped(reason)}"
+def chosen_asker(where: str, advance: Advance) -> Asker:
+    """Return what asks at the terminal, on a page in the browser, or through the store that other processes answer."""
+    if where == "terminal":
+        return asker(advance)
+    if where == "page":
+        from toolwire.client.asking_page import page_approver  # noqa: PLC0415 - brings a server nobody else needs
+
+        return page_approver(_open_page)
+    from toolwire.client.queue import queued  # noqa: PLC0415 - loads sqlite3
+    from toolwire.stores.approvals import Approvals  # noqa: PLC0415 - likewise
+    from toolwire.stores.database import state_folder  # noqa: PLC0415 - likewise
+
+    complain("The question waits: answer it with `toolwire approvals`.")
+    return queued(Approvals(state_folder()))
 
 
-def _answered(question: Question) -> bool:
-    for line in shown(question):
-        print(line, file=sys.stderr)
+def kept_session() -> Session:
+    """Return the session of this user, whose grants and decisions are kept; in memory alone where they cannot be."""
+    try:
+        return stored_session()
+    except DefinitionError as error:
+        warn(f"Decisions are not kept: {error}")
+        return Session()
+
+
+def _open_page(url: str) -> None:
+    import webbrowser  # noqa: PLC0415 - only for this
+
+    print(f"Answer at {url}", file=sys.stderr, flush=True)
+    webbrowser.open(url)
+
+
+def asking_lines(rows: tuple[Row, ...]) -> Iterator[str]:
+    """Yield ``rows`` as lines, nothing cut: where, what, with which arguments, at what price. [D-21]"""
+    for row in rows:
+        note = f"  ({row.note})" if row.note else ""
+        if row.label == "site":
+            yield f"{_TITLE} {row.text}{note}"
+        elif row.kind == "argument":
+            yield f"    {row.label} = {row.text}{note}"
+        else:
+            yield f"  {row.label}: {row.text}{note}"
+
+
+def _answered(question: Question) -> Answer:
+    _show(shown(question))
     termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before the question is no answer to it
-    print(_bold("Call it? [y/N] "), end="", file=sys.stderr, flush=True)
+    said = _typed(_prompt(question))
+    if needs_typing(question):
+        return Answer(allowed=said == escaped(question.call.tool.name), channel="terminal")
+    always = question.always_allowed and said.lower() in ("a", "always")
+    return Answer(allowed=always or said.lower() in ("y", "yes"), always=always, channel="terminal")
+
+
+def _prompt(question: Question) -> str:
+    if needs_typing(question):
+        return f"Type {escaped(question.call.tool.name)} to call it: "
+    return (
+        "Call it, and do not ask again for this tool: a. Call it? [y/N] "
+        if question.always_allowed
+        else ("Call it? [y/N] ")
+    )
+
+
+def _typed(prompt: str) -> str:
+    print(_bold(prompt), end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):
         print(file=sys.stderr)
-    return answer.strip().lower() in ("y", "yes")
+    return answer.strip()
+
+
+def _show(rows: tuple[Row, ...]) -> None:
+    """Print ``rows`` on standard error: by rich where it is installed and colours are wanted, else plain."""
+    if coloured(sys.stderr):
+        try:
+            from rich.console import Console  # noqa: PLC0415 - 40 ms, and only the extra brings it
+            from rich.text import Text  # noqa: PLC0415 - likewise
+        except ImportError:
+            pass
+        else:
+            console = Console(file=sys.stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
+            for row, line in zip(rows, asking_lines(rows), strict=True):
+                text = Text(line, style="yellow" if row.kind == "warning" else "")  # Text: nothing in it is markup
+                if line.startswith(_TITLE):
+                    text.stylize("bold", 0, len(_TITLE))
+                console.print(text)
+            return
+    for line in asking_lines(rows):
+        print(line, file=sys.stderr)
 
 
 def _why_not(tool: Tool) -> str:

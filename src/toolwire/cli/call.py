@@ -12,22 +12,25 @@ from pathlib import Path
 from toolwire.core.errors import ConnectError
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Tool
 
-from .asking import asker
+from .asking import chosen_asker, kept_session
 from .exits import OK, UsageError, exit_code
-from .opening import Opened, Reach, opened, read_key
+from .lock import read as read_locked
+from .opening import Opened, Reach, opened, read_key, read_selection
 from .screen import complain, escaped_lines, json_text, styled
 from .values import read_object, read_values
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Call the tool and print how it ended."""
-    reach = Reach(key=read_key(arguments.key, arguments.key_env), protocol=arguments.protocol)
-    ask = asker("yes" if arguments.yes else "ask")
+    locked = read_locked(Path(arguments.file)) if arguments.locked else None
+    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
+    reach = Reach(key=key, protocol=arguments.protocol, locked=locked, selection=chosen)
+    ask = chosen_asker(arguments.ask, "yes" if arguments.yes else "ask")
     given = _given(arguments.args)
     tool: Tool | None = None
     result: Result
     try:
-        with opened(arguments.target, reach, ask, _show_progress) as source, _log_of_tools(arguments):
+        with opened(arguments.target, reach, ask, _show_progress, kept_session()) as source, _log_of_tools(arguments):
             tool, result = _called(source, arguments, given)
     except ConnectError as error:
         result = Problem(kind=Kind.UNREACHABLE, message=str(error))

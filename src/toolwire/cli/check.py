@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,25 +13,30 @@ from typing import Final, TypeAlias
 
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
-from toolwire.protocols.opentool import validator
-from toolwire.protocols.opentool.validator import Fault
+from toolwire.framing.faults import MAX_BYTES, Fault
+from toolwire.protocols.openapi import validator as openapi
+from toolwire.protocols.opentool import validator as opentool
+from toolwire.protocols.otc import validator as otc
 
 from .exits import FAILED, OK, USAGE
 from .screen import complain, escaped, json_text, styled
 
 Checker: TypeAlias = Callable[[bytes], Sequence[Fault]]
 
-_CHECKERS: Final[Mapping[str, Checker]] = MappingProxyType({"opentool": validator.check})
-"""What can be checked, by kind; another kind is another row."""
+_CHECKERS: Final[Mapping[str, Checker]] = MappingProxyType(
+    {"opentool": opentool.check, "otc": otc.check, "openapi": openapi.check, "llm": openapi.check_llm}
+)
+"""What is checked, by kind; another kind is another row here, and in the signs below."""
 
 _SIGNS: Final = (
     ("opentool", ("opentool", "functions")),
     ("openapi", ("paths", "components", "webhooks", "swagger")),
     ("llm", ("openapi",)),
-    ("otc", ("tools", "items")),
+    ("otc", ("tools", "items", "input_schema")),
 )
 """The members that a document of each kind has at its top; the first kind with one of them is taken."""
 
+_YAML: Final = re.compile(rb"(?:^|\n)(?:openapi|swagger)[ \t]*:")
 _STYLES: Final = {"error": "red", "warning": "yellow"}
 
 
@@ -62,28 +68,24 @@ def run(arguments: argparse.Namespace) -> int:
 def kind_of(text: bytes) -> str | None:
     """Return the kind of document that ``text`` is by its members, or None where they do not say.
 
-    What is no JSON object is taken for OpenTool, whose checker says what is wrong with it.
+    What is no JSON object is taken for OpenTool, whose checker says what is wrong with it; OpenAPI may be YAML.
     """
     data = jsontext.read(text)
     if not isinstance(data, dict):
-        return "opentool"
+        return "openapi" if _YAML.search(text[:65_536]) else "opentool"
     return next((kind for kind, names in _SIGNS if any(name in data for name in names)), None)
 
 
 def _check(file: str, wanted: str | None) -> Checked:
     try:
         with Path(file).open("rb") as opened:
-            text = opened.read(validator.MAX_BYTES + 1)  # one more than it reads: it says so itself
+            text = opened.read(MAX_BYTES + 1)  # one more than it reads: it says so itself
     except OSError as error:
         return Checked(file, refusal=f"it cannot be read: {error.strerror}.")
     kind = wanted or kind_of(text)
     if kind is None:
         return Checked(file, refusal="it does not say what kind of document it is: give one with --kind.")
-    checker = _CHECKERS.get(kind)
-    if checker is None:
-        can = " and ".join(_CHECKERS)
-        return Checked(file, refusal=f"a document of kind {kind} cannot be checked; {can} can.")
-    return Checked(file, checker(text))
+    return Checked(file, _CHECKERS[kind](text))
 
 
 def _print(checked: Sequence[Checked]) -> None:

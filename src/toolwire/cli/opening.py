@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from argparse import Namespace
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from toolwire.client import connect_sync
+from toolwire.client import Session, connect_sync
+from toolwire.client.overlays import read_overlay
+from toolwire.consent import Lock
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json, Result, Secret
+from toolwire.core.selection import DECLARED, Selection
 from toolwire.core.toolbox import Notify, unheard
 
 from .asking import Asker
@@ -32,10 +36,36 @@ class Opened(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """How to reach a URL: the key of its server, and the one protocol to look for."""
+    """How to reach a URL: the key of its server, the one protocol to look for, the lock, and which tools."""
 
     key: Secret | None = None
     protocol: str | None = None
+    locked: Lock | None = None
+    selection: Selection = DECLARED
+
+
+def read_selection(arguments: Namespace) -> Selection:
+    """Return which tools the options select.
+
+    Raises:
+        UsageError: there is no such overlay, or it is none.
+    """
+    try:
+        laid = None if arguments.overlay is None else read_overlay(arguments.overlay)
+    except ValueError as error:
+        raise UsageError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+    return Selection(
+        include=arguments.include,
+        tags=tuple(arguments.tag),
+        paths=tuple(arguments.path),
+        methods=tuple(arguments.method),
+        names=tuple(arguments.match),
+        safe_only=arguments.safe_only,
+        deprecated=not arguments.no_deprecated,
+        server=arguments.server or "",
+        elsewhere=arguments.follow,
+        overlay=laid,
+    )
 
 
 def read_key(key: str | None, key_env: str | None) -> Secret | None:
@@ -56,7 +86,9 @@ def read_key(key: str | None, key_env: str | None) -> Secret | None:
 
 
 @contextmanager
-def opened(text: str, reach: Reach, ask: Asker, notify: Notify = unheard) -> Generator[Opened, None, None]:
+def opened(
+    text: str, reach: Reach, ask: Asker, notify: Notify = unheard, session: Session | None = None
+) -> Generator[Opened, None, None]:
     """Give what the target ``text`` leads to, until the block ends. ``ask`` answers for the person.
 
     Raises:
@@ -66,13 +98,21 @@ def opened(text: str, reach: Reach, ask: Asker, notify: Notify = unheard) -> Gen
     target = read_target(text)
     if not isinstance(target, Url):
         if reach != Reach():
-            raise UsageError("--key, --key-env and --protocol are for URLs; this target is code on this machine.")
+            raise UsageError("--key, --key-env, --protocol and --locked are for URLs; this target is code here.")
         from .here import Here, code_of  # noqa: PLC0415 - brings the whole server, which a URL does not need
 
         yield Here(code_of(target), text, ask, notify)
         return
     try:
-        connecting = connect_sync(target.text, approve=ask, api_key=reach.key, protocol=reach.protocol)
+        connecting = connect_sync(
+            target.text,
+            approve=ask,
+            api_key=reach.key,
+            protocol=reach.protocol,
+            session=session,
+            locked=reach.locked,
+            selection=reach.selection,
+        )
     except ValueError as error:
         raise UsageError(f"{error}.") from error
     with connecting as remote:

@@ -63,7 +63,17 @@ def _parser(version: str) -> Parser:
     _add_call(_command(add, "call", "call a tool, with your consent"))
     _add_explain(_command(add, "explain", "show how it was found out what a URL speaks"))
     _add_check(_command(add, "check", "show everything that is wrong with documents"))
+    _add_conform(_command(add, "conform", "check whether a server does what its protocols ask"))
     _add_convert(_command(add, "convert", "write the tools of a document, a URL or code as another document"))
+    _add_overlay(_command(add, "overlay", "write a starter overlay for an API that is not yours"))
+    _add_size(_command(add, "size", "show what tools cost in tokens, for each provider"))
+    _add_approvals(_command(add, "approvals", "answer questions that wait, and see what was decided"))
+    _add_login(_command(add, "login", "sign in to a site, for later calls"))
+    _command(add, "logout", "give back what a sign-in gave").add_argument("url", metavar="URL", help="the site")
+    connections = _command(add, "connections", "list the sites you are signed in to")
+    connections.add_argument("--json", action="store_true", help="print them as JSON")
+    _add_lock(_command(add, "lock", "pin the definitions of the tools at URLs"))
+    _add_diff(_command(add, "diff", "show what of a URL is not as it was locked"))
     return parser
 
 
@@ -82,8 +92,11 @@ def _add_serve(parser: Parser) -> None:
         "--api-key", action="append", default=[], metavar="KEY", help="calls need it; repeat it for several keys"
     )
     parser.add_argument(
-        "--api-key-file", metavar="FILE", help="keys, one a line (TOOLWIRE_API_KEYS holds keys too, between commas)"
+        "--api-key-file",
+        metavar="FILE",
+        help="a line each: KEY, or KEY NAME SCOPE... (TOOLWIRE_API_KEYS holds keys too, between commas)",
     )
+    _add_tokens(parser)
     parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME", help="a Host name to answer to besides localhost"
     )
@@ -93,15 +106,28 @@ def _add_serve(parser: Parser) -> None:
     parser.add_argument(
         "--document", metavar="FILE", help="the OpenTool document of a class: file.py:Class or package.module:Class"
     )
+    parser.add_argument(
+        "--ledger", metavar="FILE", help="remember calls with a key in this SQLite file, so that none runs twice"
+    )
     parser.add_argument("--reload", action="store_true", help="start anew when a Python file changes")
     parser.add_argument("--workers", type=_workers, default=1, metavar="N", help="processes that serve (1)")
     parser.add_argument("--access-log", action="store_true", help="print a line for each request")
+    parser.add_argument("--log", choices=["text", "json"], default="text", help="json: a line for each call too (text)")
+
+
+def _add_tokens(parser: Parser) -> None:
+    parser.add_argument("--jwt-secret-file", metavar="FILE", help="take tokens signed with this secret (HS256)")
+    parser.add_argument("--jwks", metavar="URL|FILE", help="take tokens signed with these keys (RS256, ES256, EdDSA)")
+    parser.add_argument("--jwt-issuer", default="", metavar="ISSUER", help="tokens must be from this issuer")
+    parser.add_argument("--jwt-audience", default="", metavar="AUDIENCE", help="tokens must be for this audience")
 
 
 def _add_tools(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     parser.add_argument("--json", action="store_true", help="print the tools as JSON")
+    _add_locked(parser)
     _add_remote(parser)
+    _add_selection(parser)
 
 
 def _add_call(parser: Parser) -> None:
@@ -115,9 +141,14 @@ def _add_call(parser: Parser) -> None:
         help="an argument, read as the tool declares it; KEY:=JSON is always JSON; repeat a KEY for a list",
     )
     parser.add_argument("--args", metavar="JSON", help="the arguments as one JSON object, as @FILE, or - for stdin")
+    parser.add_argument(
+        "--ask", choices=["terminal", "page", "store"], default="terminal", help="where to be asked (%(default)s)"
+    )
     parser.add_argument("--yes", action="store_true", help="approve, where the site lets calls be approved in advance")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    _add_locked(parser)
     _add_remote(parser)
+    _add_selection(parser)
 
 
 def _add_explain(parser: Parser) -> None:
@@ -132,10 +163,20 @@ def _add_check(parser: Parser) -> None:
     parser.add_argument(
         "--kind",
         choices=["opentool", "otc", "openapi", "llm"],
-        help="what the documents are (else each says it); opentool can be checked",
+        help="what the documents are (else each says it)",
     )
     parser.add_argument("--strict", action="store_true", help="warnings fail too")
     parser.add_argument("--json", action="store_true", help="print what was found as JSON")
+
+
+def _add_conform(parser: Parser) -> None:
+    parser.add_argument("target", metavar="URL", help="the server; only looks are taken there, unless --call is given")
+    parser.add_argument(
+        "--call", nargs=2, metavar=("TOOL", "ARGS"), help="a tool that may be called, and a JSON object it takes"
+    )
+    parser.add_argument("--json", action="store_true", help="print the reports as JSON")
+    parser.add_argument("--markdown", action="store_true", help="print the reports as tables of Markdown")
+    _add_remote(parser)
 
 
 def _add_convert(parser: Parser) -> None:
@@ -148,11 +189,87 @@ def _add_convert(parser: Parser) -> None:
     _add_remote(parser)
 
 
+def _add_overlay(parser: Parser) -> None:
+    parser.add_argument("target", metavar="URL", help="the site, or a file that is an OpenAPI document")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write it there, not to standard output")
+
+
+def _add_size(parser: Parser) -> None:
+    parser.add_argument("target", metavar="TARGET", help=_TARGET)
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    _add_remote(parser)
+
+
+def _add_approvals(parser: Parser) -> None:
+    parser.add_argument(
+        "action",
+        nargs="?",
+        default="list",
+        choices=["list", "allow", "deny", "revoke", "log"],
+        help="what to do (list)",
+    )
+    parser.add_argument("id", nargs="?", default="", metavar="ID", help="the question to answer, the grant to revoke")
+    parser.add_argument("--always", action="store_true", help="allow: do not ask again, where the site lets it")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="deny: why; the assistant is told")
+    parser.add_argument("--verify", action="store_true", help="log: check that no record was changed")
+    parser.add_argument("--path", metavar="FOLDER", help="where decisions are kept (below XDG_STATE_HOME)")
+
+
+def _add_lock(parser: Parser) -> None:
+    parser.set_defaults(more="targets")
+    parser.add_argument("targets", nargs="+", metavar="URL", help="whose tools to pin")
+    _add_lock_file(parser)
+    _add_remote(parser)
+
+
+def _add_diff(parser: Parser) -> None:
+    parser.add_argument("target", metavar="URL", help="what to compare with the lock")
+    parser.add_argument("--json", action="store_true", help="print what changed as JSON")
+    _add_lock_file(parser)
+    _add_remote(parser)
+
+
+def _add_lock_file(parser: Parser) -> None:
+    parser.add_argument("--file", default="toolwire.lock", metavar="FILE", help="the lock (%(default)s)")
+
+
+def _add_locked(parser: Parser) -> None:
+    parser.add_argument("--locked", action="store_true", help="refuse what is not as toolwire.lock pins it")
+    _add_lock_file(parser)
+
+
+def _add_login(parser: Parser) -> None:
+    parser.add_argument("url", metavar="URL", help="the site, as for every other command")
+    parser.add_argument("--key", action="store_true", help="type a key, token or password instead; it is not shown")
+    parser.add_argument("--scope", action="append", default=[], metavar="S", help="ask for this; repeat it for several")
+    parser.add_argument("--device", action="store_true", help="sign in on another device: this one has no browser")
+    parser.add_argument("--client-id", metavar="ID", help="the id that the site's authorization server knows you by")
+    parser.add_argument("--client-secret-env", metavar="NAME", help="take that id's secret from this variable")
+    parser.add_argument("--client-document", metavar="URL", help="the address of your client metadata document")
+    parser.add_argument("--as-program", action="store_true", help="sign in as the client itself, with its secret")
+
+
 def _add_remote(parser: Parser) -> None:
     _add_keys(parser)
     parser.add_argument(
         "--protocol", metavar="P", help="look for this one only: openapi, opentool, otc or mcp (URLs only)"
     )
+
+
+def _add_selection(parser: Parser) -> None:
+    which = parser.add_argument_group("which tools", "(--match, --safe-only and --no-deprecated for any protocol)")
+    which.add_argument(
+        "--include", choices=["declared", "all"], default="declared", help="all: those without x-llm too (%(default)s)"
+    )
+    which.add_argument("--tag", action="append", default=[], metavar="TAG", help="those with this tag; may be repeated")
+    which.add_argument("--path", action="append", default=[], metavar="GLOB", help="those below such a path")
+    which.add_argument("--method", action="append", default=[], metavar="M", help="those with this method")
+    which.add_argument("--match", action="append", default=[], metavar="GLOB", help="those with such a name")
+    which.add_argument("--safe-only", action="store_true", help="those that only read")
+    which.add_argument("--no-deprecated", action="store_true", help="none that is about to end")
+    which.add_argument("--server", metavar="URL", help="call this one, not what the document names")
+    which.add_argument("--overlay", metavar="FILE", help="apply this OpenAPI Overlay to the document first")
+    which.add_argument("--follow", action="store_true", help="read documents and files beside it that it refers to")
 
 
 def _add_keys(parser: Parser) -> None:

@@ -19,6 +19,7 @@ from .exits import OK, UsageError
 from .screen import escaped, styled, warn
 from .serving import FACTORY, SETTINGS, Settings, app_of, boxes_of, denied_tools
 from .targets import File, Target, Url, read_target
+from .tokens import Tokens
 
 try:
     from toolwire.server.process import serve, serve_reloading, serve_workers
@@ -48,13 +49,22 @@ def run(arguments: argparse.Namespace) -> int:
         origins=arguments.allow_origin,
         document=arguments.document,
         ledger=arguments.ledger,
+        tokens=Tokens(
+            secret_file=arguments.jwt_secret_file,
+            jwks=arguments.jwks,
+            issuer=arguments.jwt_issuer,
+            audience=arguments.jwt_audience,
+        ),
+        log=arguments.log,
     )
     targets = [read_target(text) for text in settings.targets]
     # Made here even if other processes serve: what is wrong with it is said before anything listens.
     boxes = boxes_of(settings)
     app = app_of(settings, boxes)
     _warn(arguments.host, settings, denied_tools(boxes))
-    announce = _announcer([box.catalog() for box in boxes], keys=len(settings.api_keys))
+    if arguments.workers > 1 and settings.ledger is None:
+        warn("Each worker remembers its own calls alone; with --ledger FILE a call that is sent again runs once.")
+    announce = _announcer([box.catalog() for box in boxes], keys=_wanted(settings))
     place: Place = {
         "host": arguments.host,
         "port": arguments.port,
@@ -89,7 +99,7 @@ def _folders(targets: Iterable[Target]) -> Sequence[Path]:
 
 
 def _warn(host: str, settings: Settings, denied: int) -> None:
-    if not settings.api_keys and not _is_loopback(host):
+    if not settings.api_keys and not settings.tokens and not _is_loopback(host):
         warn(f"Whoever can reach {host} can call these tools: ask for a key with --api-key-file or TOOLWIRE_API_KEYS.")
     if denied:
         some = "1 tool" if denied == 1 else f"{denied} tools"
@@ -103,14 +113,20 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _announcer(catalogs: Sequence[Catalog], *, keys: int) -> Callable[[str], None]:
+def _wanted(settings: Settings) -> str:
+    """Return what a caller must bring, in a few words."""
+    keys = [f"one of {len(settings.api_keys)}"] if settings.api_keys else []
+    return " or ".join([*keys, *(["a signed token"] if settings.tokens else [])]) or "none asked for"
+
+
+def _announcer(catalogs: Sequence[Catalog], *, keys: str) -> Callable[[str], None]:
     def announce(url: str) -> None:
         for catalog in catalogs:
             title = styled(escaped(catalog.title), "bold", sys.stdout)
             print(f"{title} {escaped(catalog.version)}: {_named(catalog)}")
         print(f"at     {styled(url, 'green', sys.stdout)}")
         print(f"wires  {', '.join(codec.title for codec in BUILTIN)}")
-        print(f"keys   {'none asked for' if keys == 0 else 'one of 1' if keys == 1 else f'one of {keys}'}")
+        print(f"keys   {keys}")
         print(styled("Ctrl-C stops it.", "dim", sys.stdout), flush=True)
 
     return announce

@@ -8,23 +8,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from toolwire.client.discover import discover
 from toolwire.client.drive import run
 from toolwire.client.network import Network, SyncNetwork
 from toolwire.client.remote import Remote, open_connection
+from toolwire.client.session import Session
 from toolwire.consent import NO_PREFERENCES, effective
 from toolwire.core.model import Approval
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import merged
+from toolwire.limits import Defaults
 from toolwire.opentool.methods import MethodBox
 from toolwire.opentool.serving import app_of as opentool_app
 from toolwire.opentool.toolbox import ObjectBox
 from toolwire.server import App, asgi
+from toolwire.server.keys import read_key
+from toolwire.telemetry.logs import log_json
 
 from .exits import UsageError
 from .here import code_of
 from .targets import Target, Url, read_target
+from .tokens import Tokens, callers_of
 
 SETTINGS = "TOOLWIRE_SERVE"
 FACTORY = "toolwire.cli.serving:app_of_environment"
@@ -39,6 +45,9 @@ class Settings:
     hosts: Sequence[str] = ()
     origins: Sequence[str] = ()
     document: str | None = None
+    ledger: str | None = None
+    tokens: Tokens = field(default_factory=Tokens)
+    log: str = "text"
 
     def write(self) -> str:
         """Return the settings as a text for ``read_settings``."""
@@ -47,7 +56,8 @@ class Settings:
 
 def read_settings(text: str) -> Settings:
     """Return the settings that ``write`` wrote."""
-    return Settings(**json.loads(text))
+    said: dict[str, Any] = json.loads(text)
+    return Settings(tokens=Tokens(**said.pop("tokens", {})), **said)
 
 
 def app_of_environment() -> App:
@@ -60,14 +70,22 @@ def app_of(settings: Settings, boxes: Sequence[Toolbox]) -> App:
     """Return the app that serves all ``boxes`` as one.
 
     Raises:
-        DefinitionError: two of them have a tool of the same id.
+        DefinitionError: two of them have a tool of the same id, or the ledger cannot be opened.
     """
     match boxes:
         case [ObjectBox() | MethodBox() as box]:
             serve: Callable[..., App] = partial(opentool_app, box)
         case _:
             serve = partial(asgi, merged(boxes, title=", ".join(box.catalog().title for box in boxes)))
-    return serve(api_keys=settings.api_keys, hosts=settings.hosts, origins=settings.origins)
+    if settings.log == "json":
+        log_json()
+    return serve(
+        api_keys=[read_key(key) for key in settings.api_keys],
+        callers=callers_of(settings.tokens),
+        hosts=settings.hosts,
+        origins=settings.origins,
+        ledger=settings.ledger,
+    )
 
 
 def boxes_of(settings: Settings) -> Sequence[Toolbox]:
@@ -97,7 +115,8 @@ def box_of(target: Target, document: Path | None = None) -> Toolbox:
         found = run(discover(target.text), looking, None)
     finally:
         looking.close()
-    return Remote(open_connection(found, NO_PREFERENCES), Network(), None)
+    unlimited = Session(limits=Defaults(tool=None, connection=None))  # callers are many; what the site declares holds
+    return Remote(open_connection(found, NO_PREFERENCES, session=unlimited), Network(), None)
 
 
 def denied_tools(boxes: Sequence[Toolbox]) -> int:

@@ -1,4 +1,4 @@
-"""What a person points at: a URL, a Python file, or a name in a module."""
+"""What a person points at: a URL, an OpenAPI document, a Python file, or a name in a module."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
+
+from toolwire.client.files import file_url
 
 from .exits import UsageError
 
@@ -20,7 +22,7 @@ _USER: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?[^/?#]*@")
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """A server somebody runs, as it was written."""
+    """A server somebody runs, as it was written: its URL, or the path of its OpenAPI document on this machine."""
 
     text: str
 
@@ -56,6 +58,8 @@ def read_target(text: str) -> Target:
         return File(Path(match["path"]), match["name"])
     if match := _MODULE.fullmatch(text):
         return Module(match["module"], match["name"])
+    if file_url(text):
+        return Url(text)
     if Path(text).exists():
         raise UsageError(f"{text} is no Python file: a target is a URL, file.py, file.py:name or package.module:name.")
     if _HOST.fullmatch(text) or _USER.match(text):

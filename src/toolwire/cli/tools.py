@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from toolwire.consent import effective
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Json, Schema, Tool
 
 from .asking import asker
-from .exits import OK
-from .opening import Reach, opened, read_key
-from .screen import escaped, first_line, json_text
+from .exits import FAILED, OK
+from .lock import differences, lines
+from .lock import read as read_locked
+from .opening import Reach, opened, read_key, read_selection
+from .screen import complain, escaped, first_line, json_text
 from .table import print_table
 
 _COLUMNS = ("name", "what it does", "arguments", "consent", "cost")
@@ -20,16 +23,21 @@ _COLUMNS = ("name", "what it does", "arguments", "consent", "cost")
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tools of the target, as a table or as JSON."""
-    reach = Reach(key=read_key(arguments.key, arguments.key_env), protocol=arguments.protocol)
+    locked = read_locked(Path(arguments.file)) if arguments.locked else None
+    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
+    reach = Reach(key=key, protocol=arguments.protocol, locked=locked, selection=chosen)
     with opened(arguments.target, reach, asker("ask")) as source:
         catalog = source.catalog()
+        changed = differences(locked, source) if locked is not None else ()
+    for line in lines(changed):
+        complain(line)
     if arguments.json:
         print(json_text([described(tool) for tool in catalog.tools], indent=2))
     elif catalog.tools:
         print_table(_COLUMNS, rows(catalog), sys.stdout)
     else:
         print(f"{escaped(catalog.title)} has no tools.")
-    return OK
+    return FAILED if changed else OK
 
 
 def described(tool: Tool) -> dict[str, Json]:

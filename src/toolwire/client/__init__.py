@@ -4,5 +4,18 @@ from .connecting import connect, connect_sync
 from .discover import Discovery, discover
 from .drive import Approver, arun, run
 from .remote import Remote, SyncRemote
+from .session import Session, stored_session
 
-__all__ = ["Approver", "Discovery", "Remote", "SyncRemote", "arun", "connect", "connect_sync", "discover", "run"]
+__all__ = [
+    "Approver",
+    "Discovery",
+    "Remote",
+    "Session",
+    "SyncRemote",
+    "arun",
+    "connect",
+    "connect_sync",
+    "discover",
+    "run",
+    "stored_session",
+]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from toolwire.core.codec import Codec, Finding, Flow, Peer, Probe
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
+from toolwire.core.selection import DECLARED, Selection
 from toolwire.protocols import BUILTIN
+
+from .files import file_url
+from .source import Source
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?:[:/?#]|\Z)", re.ASCII | re.IGNORECASE)
@@ -19,10 +23,14 @@ _LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?:[:/?#]|\Z)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """What was found at a URL: the peer that won (or None), the others that would do, and every probe in order."""
+    """What was found at a URL: the peer that won (or None), the others that would do, and every probe in order.
+
+    ``source`` is the document it was made from, where one was kept.
+    """
 
     url: str
     peer: Peer | None
+    source: Source | None = None
     others: tuple[Peer, ...] = ()
     probes: tuple[Probe, ...] = ()
 
@@ -35,24 +43,44 @@ def absolute(text: str) -> str:
     return ("http://" if _LOOPBACK.match(text) else "https://") + text
 
 
-def discover(url: str, *, protocol: str | None = None, survey: bool = False) -> Flow[Discovery]:
+def discover(
+    url: str, *, protocol: str | None = None, survey: bool = False, selection: Selection = DECLARED
+) -> Flow[Discovery]:
     """Return what ``url`` speaks. The first protocol that is found wins; ``survey`` goes on to the others too.
 
-    ``protocol`` looks for that one alone. Probing sends no credentials of its own, and GETs before anything
-    else. [XL-001, XL-005, C-8]
+    ``protocol`` looks for that one alone, ``selection`` says which tools to take. ``url`` may be the path of a document
+    on this machine. Probing sends no credentials of its own, and GETs before anything else. [XL-001, XL-005, C-8]
     """
-    url = absolute(url)
+    url = file_url(url) or absolute(url)
     found: list[Peer] = []
     probes: list[Probe] = []
     seen: dict[Request, Response | Problem] = {}
     for codec in candidates(protocol):
-        finding = yield from _remembering(codec.find(url), seen)
+        if codec.choose is None and url.startswith("file:"):
+            continue  # a file is a document; whoever has none has to be a server
+        flow = codec.find(url) if codec.choose is None else codec.choose(url, selection)
+        finding = yield from _remembering(flow, seen)
         probes.extend(finding.probes)
         if finding.peer is not None:
-            found.append(finding.peer)
+            found.append(finding.peer if codec.choose is not None else _selected(finding.peer, selection))
             if not survey:
                 break
     return Discovery(url=url, peer=found[0] if found else None, others=tuple(found[1:]), probes=tuple(probes))
+
+
+def _selected(peer: Peer, selection: Selection) -> Peer:
+    """Return ``peer`` with the tools that are wanted, for a protocol whose tools have no tag, path or method."""
+    wanted = replace(selection, tags=(), paths=(), methods=())
+    if not wanted.narrows:
+        return peer
+    tools = tuple(
+        tool
+        for tool in peer.catalog.tools
+        if wanted.takes(
+            name=tool.name, method="", path="", tags=frozenset(), safe=tool.safe, deprecated=tool.deprecated
+        )
+    )
+    return replace(peer, catalog=replace(peer.catalog, tools=tools))
 
 
 def candidates(protocol: str | None) -> Sequence[Codec]:

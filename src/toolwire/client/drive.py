@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import Protocol, TypeAlias, TypeVar
 
+import anyio
+
 from toolwire.core.check import Answer, Question
-from toolwire.core.codec import Flow, Listen
+from toolwire.core.codec import Flow, Listen, Pause
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Progress
 from toolwire.core.toolbox import Notify, unheard
@@ -29,6 +32,14 @@ Pieces: TypeAlias = Generator[bytes, Problem | None, Response | Problem]
 """Yields the pieces of a stream as they are asked for, is sent a Problem to end it, and returns what came back."""
 
 SyncNotify: TypeAlias = Callable[[Progress], None]
+
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
+"""Waits for some seconds."""
+
+SyncSleep: TypeAlias = Callable[[float], None]
+
+MAX_PAUSE_S = 600.0
+"""The longest wait; one that is longer is cut."""
 
 
 class Door(Protocol):
@@ -75,7 +86,14 @@ class Streaming(Protocol):
         ...
 
 
-async def arun(flow: Flow[T], door: Door, approve: Approver | None = None, notify: Notify = unheard) -> T:
+async def arun(
+    flow: Flow[T],
+    door: Door,
+    approve: Approver | None = None,
+    notify: Notify = unheard,
+    *,
+    sleep: Sleep = anyio.sleep,
+) -> T:
     """Return the value of ``flow``: requests go through ``door``, questions to ``approve``, progress to ``notify``."""
     said: Response | Problem | Answer | None = None
     try:
@@ -85,6 +103,9 @@ async def arun(flow: Flow[T], door: Door, approve: Approver | None = None, notif
                 said = await door.send(asked)
             elif isinstance(asked, Listen):
                 said = await _alisten(asked, door, notify)
+            elif isinstance(asked, Pause):
+                await sleep(min(asked.seconds, MAX_PAUSE_S))
+                said = None
             else:
                 said = await _aask(asked, approve)
     except StopIteration as stop:
@@ -94,7 +115,14 @@ async def arun(flow: Flow[T], door: Door, approve: Approver | None = None, notif
         flow.close()
 
 
-def run(flow: Flow[T], door: SyncDoor, approve: Approver | None = None, notify: SyncNotify | None = None) -> T:
+def run(
+    flow: Flow[T],
+    door: SyncDoor,
+    approve: Approver | None = None,
+    notify: SyncNotify | None = None,
+    *,
+    sleep: SyncSleep = time.sleep,
+) -> T:
     """Return the value of ``flow``, blocking. ``approve`` and ``notify`` must be plain functions here."""
     said: Response | Problem | Answer | None = None
     try:
@@ -104,6 +132,9 @@ def run(flow: Flow[T], door: SyncDoor, approve: Approver | None = None, notify: 
                 said = door.send(asked)
             elif isinstance(asked, Listen):
                 said = _listen(asked, door, notify)
+            elif isinstance(asked, Pause):
+                sleep(min(asked.seconds, MAX_PAUSE_S))
+                said = None
             else:
                 said = _ask(asked, approve)
     except StopIteration as stop:
@@ -113,7 +144,7 @@ def run(flow: Flow[T], door: SyncDoor, approve: Approver | None = None, notify: 
         flow.close()
 
 
-def progress(flow: Flow[T], door: Streaming) -> Generator[Progress, None, T]:
+def progress(flow: Flow[T], door: Streaming, *, sleep: SyncSleep = time.sleep) -> Generator[Progress, None, T]:
     """Yield the progress of ``flow`` as it is asked for, and return its value; closing it ends the exchange."""
     said: Response | Problem | Answer | None = None
     try:
@@ -123,6 +154,9 @@ def progress(flow: Flow[T], door: Streaming) -> Generator[Progress, None, T]:
                 said = door.send(asked)
             elif isinstance(asked, Listen):
                 said = yield from _progress(asked, door.pieces(asked.request))
+            elif isinstance(asked, Pause):
+                sleep(min(asked.seconds, MAX_PAUSE_S))
+                said = None
             else:
                 said = UNASKED
     except StopIteration as stop:

@@ -7,20 +7,22 @@ Rules:
 - Every address of a name must be fit, and exactly a checked one is connected to; a second answer of the resolver
   decides nothing until it has been checked itself.
 - Credentials are put on here, for the origin of each hop.
-- The next address is tried only where nothing can have reached the server through the last one.
+- The next address is tried only where nothing can have reached the server through the last one. A request that may
+  be made twice is sent once more where its connection turns out to be dead.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem, Secret
+from toolwire.telemetry.outbound import current_traceparent
 
 from .addresses import fits
-from .failures import too_slow, unreachable
+from .failures import blocked, too_slow, unreachable
 from .limits import Limits
 from .outgoing import NAME, VALUE, Fields, outgoing
 from .redirects import going_round, onward
@@ -32,6 +34,7 @@ Credentials: TypeAlias = Mapping[str, Sequence[tuple[str, Secret]]]
 """The header fields that go to each origin (``https://example.com``) and to no other."""
 
 _ADDRESSES_TRIED = 4
+_REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "PUT", "DELETE"})  # twice is as once
 _ORIGINS_KEPT = 256
 
 
@@ -68,9 +71,12 @@ class _Pin(NamedTuple):
 
 
 class Exchange:
-    """The rules of one client, and the checked addresses it holds on to."""
+    """The rules of one client, and the checked addresses it holds on to.
 
-    __slots__ = ("_clock", "_credentials", "_pins", "_private", "limits")
+    ``origins`` are the only ones that are connected to, where they are given. [D-07]
+    """
+
+    __slots__ = ("_clock", "_credentials", "_origins", "_pins", "_private", "limits")
 
     def __init__(
         self,
@@ -78,10 +84,12 @@ class Exchange:
         limits: Limits,
         credentials: Credentials | None = None,
         allow_private: Iterable[str] = (),
+        origins: Container[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits = limits
         self._credentials = _bound(credentials or {})
+        self._origins = origins
         self._private = frozenset(origin_of(origin) for origin in allow_private)
         self._clock = clock
         self._pins: dict[str, _Pin] = {}
@@ -91,7 +99,9 @@ class Exchange:
         fields = outgoing(request)
         if isinstance(fields, Problem):
             return fields
-        target = admit(request.url, self._private)
+        if traceparent := current_traceparent():
+            fields = [*fields, ("traceparent", traceparent)]
+        target = self._admitted(request.url)
         if isinstance(target, Problem):
             return target
         deadline = self._clock() + (self.limits.total_s if total_s is None else total_s)
@@ -102,11 +112,17 @@ class Exchange:
             url = onward(request.method, target, response)
             if url is None:
                 return response
-            following = url if isinstance(url, Problem) else admit(url, self._private)
+            following = url if isinstance(url, Problem) else self._admitted(url)
             if isinstance(following, Problem):
                 return following
             target = following
         return going_round(target.origin, self.limits.redirects)
+
+    def _admitted(self, url: str) -> Target | Problem:
+        target = admit(url, self._private)
+        if isinstance(target, Problem) or self._origins is None or target.origin in self._origins:
+            return target
+        return blocked(f"{target.origin} is not connected to: allow it by name if you trust it.")
 
     def _hop(self, target: Target, request: Request, fields: Fields, deadline: float) -> Steps[Response | Problem]:
         secrets = self._credentials.get(target.origin, ())
@@ -116,17 +132,21 @@ class Exchange:
         addresses = yield from self._addresses(target, deadline)
         if isinstance(addresses, Problem):
             return addresses
-        answer: Response | Problem = too_slow(target.origin, sent=False)
+        last: Problem | None = None
         for address in addresses:
             within_s = deadline - self._clock()
             if within_s <= 0:
                 return too_slow(target.origin, sent=False)
-            answer = yield Hop(target, address, request.method, fields, secrets, request.body, within_s)
+            hop = Hop(target, address, request.method, fields, secrets, request.body, within_s)
+            answer: Response | Problem = yield hop
+            if request.method in _REPEATABLE and _is_stale(answer):
+                answer = yield hop._replace(within_s=deadline - self._clock())
             if isinstance(answer, Response) or answer.details.get("sent", True):
                 self._prefer(target.origin, address)
                 return answer
+            last = answer
         self._pins.pop(target.origin, None)
-        return answer
+        return too_slow(target.origin, sent=False) if last is None else last
 
     def _addresses(self, target: Target, deadline: float) -> Steps[Sequence[str | None] | Problem]:
         """Return the addresses of a name, all of them checked; None for a host that is an address. [D-05, D-06]"""
@@ -155,6 +175,11 @@ class Exchange:
         if pin is not None and address is not None and address in pin.addresses[1:]:
             others = (other for other in pin.addresses if other != address)
             self._pins[origin] = pin._replace(addresses=(address, *others))
+
+
+def _is_stale(answer: Response | Problem) -> bool:
+    """Return whether the connection ended before any answer, as one does that the server had left long ago."""
+    return isinstance(answer, Problem) and answer.details.get("answered") is False
 
 
 def _bound(credentials: Credentials) -> Mapping[str, Sequence[tuple[str, Secret]]]:

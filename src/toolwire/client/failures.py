@@ -1,11 +1,13 @@
 """The Problems of talking to a server: one sentence each, naming the origin and never the query or a credential.
 
 ``details`` has ``reason``, a word for programs: ``request``, ``url``, ``blocked``, ``dns``, ``refused``, ``tls``,
-``timeout``, ``closed``, ``redirect``, ``too_large``, ``encoding`` or ``not_http``; and ``sent``, which is False where
-nothing can have reached the server.
+``timeout``, ``closed``, ``redirect``, ``too_large``, ``encoding`` or ``not_http``; ``sent``, which is False where
+nothing can have reached the server; and ``answered``, which is False where the connection ended before any answer.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from pyreqwest.exceptions import (
     BuilderError,
@@ -55,7 +57,14 @@ def failure(error: DetailedPyreqwestError, origin: str) -> Problem:
         return bad_answer(f"{origin} sent more headers than are taken.", "too_large")
     if isinstance(error, DecodeError) and "end of file before message length reached" not in causes:
         return bad_answer(f"{origin} did not answer in HTTP.", "not_http")
-    return unreachable(f"{origin} closed the connection before its answer was complete.", "closed", sent=True)
+    return _closed(origin, causes)
+
+
+def _closed(origin: str, causes: list[str]) -> Problem:
+    problem = unreachable(f"{origin} closed the connection before its answer was complete.", "closed", sent=True)
+    if "client error (SendRequest)" in causes:
+        return replace(problem, details={**problem.details, "answered": False})
+    return problem
 
 
 def _no_connection(error: DetailedPyreqwestError, origin: str, causes: list[str]) -> Problem:

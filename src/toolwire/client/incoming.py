@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from toolwire.core.http import Headers, Response
 from toolwire.core.model import Problem
+from toolwire.framing.streams import is_stream
 
 from .failures import bad_answer
 from .gunzip import Gunzip
@@ -20,7 +21,7 @@ from .limits import Limits
 class Incoming:
     """Collects a response: ``begin`` once, ``take`` for each piece, then ``whole``; the first Problem ends it.
 
-    ``streams`` is true, once it has begun, where somebody listens and a stream of events comes: ``taken`` then gives
+    ``streams`` is true, once it has begun, where somebody listens and a stream of items comes: ``taken`` then gives
     what has come since the last time, and nothing is kept.
     """
 
@@ -49,17 +50,22 @@ class Incoming:
 
     def begin(self, status: int, fields: Sequence[tuple[str, str]]) -> Problem | None:
         """Take the status and the header fields (names in lower case)."""
-        if sum(len(name) + len(value) + 4 for name, value in fields) > self._limits.header_bytes:
+        size, media, codings = 0, "", list[str]()
+        for name, value in fields:
+            size += len(name) + len(value) + 4
+            if name == "content-encoding":
+                codings += _codings(value)
+            elif name == "content-type" and not media:
+                media = value
+        if size > self._limits.header_bytes:
             return bad_answer(f"{self._origin} sent more headers than are taken.", "too_large")
-        codings = [part for name, value in fields if name == "content-encoding" for part in _codings(value)]
         if codings == ["gzip"]:
             self._gunzip = Gunzip()
             fields = [field for field in fields if field[0] not in ("content-encoding", "content-length")]
         elif codings:
             return bad_answer(f"{self._origin} sent its answer in an encoding that was not asked for.", "encoding")
         self._status = status
-        media = next((value for name, value in fields if name == "content-type"), "")
-        self.streams = self.streams and status == 200 and media.lower().startswith("text/event-stream")
+        self.streams = self.streams and 200 <= status < 300 and is_stream(media)
         self._most = self._limits.stream_bytes if self.streams else self._limits.response_bytes
         self._headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in fields)
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import timedelta
 from typing import TypeAlias, TypeVar
 
@@ -45,7 +45,8 @@ class Network:
     """The door for async code. One serves any number of event loops, one after the other or at once.
 
     ``credentials`` go to their own origins only. Names and addresses of the own network are refused but for the
-    origins in ``allow_private``. ``resolve`` and ``clock`` are there for tests.
+    origins in ``allow_private``, and so is every origin but ``origins``, where they are given. ``resolve`` and
+    ``clock`` are there for tests.
     """
 
     def __init__(
@@ -54,10 +55,13 @@ class Network:
         limits: Limits = Limits(),  # noqa: B008 - a frozen value
         credentials: Credentials | None = None,
         allow_private: Iterable[str] = (),
+        origins: Container[str] | None = None,
         resolve: Resolve = system_resolve,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._exchange = Exchange(limits=limits, credentials=credentials, allow_private=allow_private, clock=clock)
+        self._exchange = Exchange(
+            limits=limits, credentials=credentials, allow_private=allow_private, origins=origins, clock=clock
+        )
         self._resolve = resolve
         self._clients: dict[_Pin, Client] = {}
 
@@ -101,6 +105,7 @@ class Network:
             if hear is not None:
                 request = request.streamed_read_buffer_limit(0)  # or pieces are held back to fill a buffer
             async with request.build_streamed() as answer:
+                _leave(self._clients, hop, answer.status)
                 problem = incoming.begin(answer.status, _fields(answer.headers))
                 while problem is None:
                     piece = await answer.body_reader.read_chunk()
@@ -130,10 +135,13 @@ class SyncNetwork:
         limits: Limits = Limits(),  # noqa: B008 - a frozen value
         credentials: Credentials | None = None,
         allow_private: Iterable[str] = (),
+        origins: Container[str] | None = None,
         resolve: Resolve = system_resolve,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._exchange = Exchange(limits=limits, credentials=credentials, allow_private=allow_private, clock=clock)
+        self._exchange = Exchange(
+            limits=limits, credentials=credentials, allow_private=allow_private, origins=origins, clock=clock
+        )
         self._resolve = resolve
         self._clients: dict[_Pin, SyncClient] = {}
 
@@ -142,7 +150,14 @@ class SyncNetwork:
 
         ``total_s`` takes the place of the limit of that name. [D-05, D-06, D-08, D-11, D-13, D-14]
         """
-        return heard(self._drive(self._exchange.steps(request, total_s), streams=False), _unheard)
+        steps, came = self._exchange.steps(request, total_s), None
+        while True:
+            try:
+                step = steps.send(came)
+            except StopIteration as end:
+                result: Response | Problem = end.value
+                return result
+            came = self._whole(step) if isinstance(step, Hop) else self._look_up(step)
 
     def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
@@ -153,9 +168,7 @@ class SyncNetwork:
 
         The next piece is read when it is asked for: that is the back-pressure. A Problem sent in ends the exchange.
         """
-        return self._drive(self._exchange.steps(request, self._exchange.limits.stream_s), streams=True)
-
-    def _drive(self, steps: Steps[Response | Problem], *, streams: bool) -> Pieces:
+        steps: Steps[Response | Problem] = self._exchange.steps(request, self._exchange.limits.stream_s)
         came: object = None
         while True:
             try:
@@ -163,7 +176,7 @@ class SyncNetwork:
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
-            came = (yield from self._hop(step, streams=streams)) if isinstance(step, Hop) else self._look_up(step)
+            came = (yield from self._heard(step)) if isinstance(step, Hop) else self._look_up(step)
 
     def close(self) -> None:
         """Close all connections. A later ``send`` opens new ones."""
@@ -176,13 +189,28 @@ class SyncNetwork:
         except (OSError, UnicodeError) as error:
             return _not_found(step.origin, error)
 
-    def _hop(self, hop: Hop, *, streams: bool) -> Pieces:
-        incoming = Incoming(hop.target.origin, self._exchange.limits, heard=streams)
+    def _whole(self, hop: Hop) -> Response | Problem:
+        incoming = Incoming(hop.target.origin, self._exchange.limits)
+        try:
+            with _filled(self._client(hop).request(hop.method, hop.target.url), hop).build_streamed() as answer:
+                _leave(self._clients, hop, answer.status)
+                problem = incoming.begin(answer.status, _fields(answer.headers))
+                while problem is None:
+                    piece = answer.body_reader.read_chunk()
+                    if piece is None:
+                        return incoming.whole()
+                    problem = incoming.take(bytes(piece))
+                return problem
+        except DetailedPyreqwestError as error:
+            return failure(error, hop.target.origin)
+
+    def _heard(self, hop: Hop) -> Pieces:
+        incoming = Incoming(hop.target.origin, self._exchange.limits, heard=True)
         try:
             request = _filled(self._client(hop).request(hop.method, hop.target.url), hop)
-            if streams:
-                request = request.streamed_read_buffer_limit(0)  # or pieces are held back to fill a buffer
-            with request.build_streamed() as answer:
+            # or pieces are held back to fill a buffer
+            with request.streamed_read_buffer_limit(0).build_streamed() as answer:
+                _leave(self._clients, hop, answer.status)
                 problem = incoming.begin(answer.status, _fields(answer.headers))
                 while problem is None:
                     piece = answer.body_reader.read_chunk()
@@ -203,10 +231,6 @@ class SyncNetwork:
         return client
 
 
-def _unheard(_: bytes) -> None:
-    """Take a piece that nobody listens to; there is none where no stream was asked for."""
-
-
 def _pin(hop: Hop) -> _Pin:
     """Return the name and the address a client is made for; one client without serves all URLs that hold an address."""
     return None if hop.address is None else (hop.target.host, hop.address)
@@ -216,6 +240,15 @@ def _make_room(clients: dict[_Pin, C]) -> None:
     """Forget the oldest client where there are too many. What it is still doing, it finishes."""
     if len(clients) >= _CLIENTS_KEPT:
         del clients[next(iter(clients))]
+
+
+def _leave(clients: dict[_Pin, C], hop: Hop, status: int) -> None:
+    """Forget the connections to a server that has failed: many hang up then without a word, after a moment.
+
+    The next call, which may be one that must not be sent twice, opens a new one instead of finding out.
+    """
+    if status >= 500:
+        clients.pop(_pin(hop), None)
 
 
 def _configured(builder: B, hop: Hop, limits: Limits) -> B:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from toolwire.core.http import Request
@@ -42,12 +43,20 @@ def outgoing(request: Request) -> Fields | Problem:
         return malformed("The method of this request is not one that calls use: write it like GET or POST.")
     fields: list[tuple[str, str]] = []
     for raw_name, raw_value in request.headers:
-        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
-        if NAME.fullmatch(name) is None:
-            return malformed("A header of this request has a name that is not made of letters, digits and dashes.")
+        name, value = _name(raw_name), raw_value.decode("latin-1")
+        if isinstance(name, Problem):
+            return name
         if VALUE.fullmatch(value) is None:
             return malformed(f"The header {name} has a line break or another character that does not belong there.")
-        if name.lower() in _OURS or name.lower().startswith("proxy-"):
-            return malformed(f"The header {name} is not for a call to set: leave it out.")
         fields.append((name, value))
     return fields
+
+
+@lru_cache(maxsize=1024)  # few names, in every request
+def _name(raw: bytes) -> str | Problem:
+    name = raw.decode("latin-1")
+    if NAME.fullmatch(name) is None:
+        return malformed("A header of this request has a name that is not made of letters, digits and dashes.")
+    if name.lower() in _OURS or name.lower().startswith("proxy-"):
+        return malformed(f"The header {name} is not for a call to set: leave it out.")
+    return name

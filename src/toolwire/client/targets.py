@@ -9,7 +9,8 @@ Rules:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from pyreqwest.http import Url
 
@@ -27,15 +28,25 @@ _CHARACTERS = (
     f"{_URL_CHARS} characters: percent-encode what needs it."
 )
 _USER = "This URL has a user name or password in it: take it out, and give credentials apart."
+_NOT_VALID = "This URL is not valid: its host or port cannot be read."
 _NO_HOST = "This URL has no host, or one with characters that do not belong there."
 _HTTP_NOT_HERE = "http is only for this machine (localhost, 127.0.0.1, [::1]): write https:// instead."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(NamedTuple):
     """Where a request goes. ``address`` is the host where that is an IP address, and None where it is a name."""
 
     url: Url
+    origin: str
+    host: str
+    port: int
+    reach: Reach
+    address: str | None
+
+
+class _Place(NamedTuple):
+    """What is known of an origin, whatever is asked of it."""
+
     origin: str
     host: str
     port: int
@@ -48,7 +59,25 @@ def admit(text: str, private: frozenset[str] = frozenset()) -> Target | Problem:
 
     The origins in ``private`` may lead to private addresses. Names are not looked up here.
     """
-    url = read_url(text)
+    if _URL.fullmatch(text) is None:
+        return malformed(_CHARACTERS, "url")
+    start = _PARTS.match(text)
+    place = _place(start[0] if start is not None else text, private)
+    if isinstance(place, Problem):
+        return place
+    try:
+        url = Url(text)
+    except ValueError:
+        return malformed(_NOT_VALID, "url")
+    if url.origin_ascii != place.origin:  # the parser that connects has the last word
+        return blocked("This URL is written so that it can be read as another: write it plainly.")
+    return Target(url, *place)
+
+
+@lru_cache(maxsize=4096)  # most calls go where the last one went
+def _place(start: str, private: frozenset[str]) -> _Place | Problem:
+    """Return what is known of the origin of a URL by its ``start``: scheme, host and port, and nothing after them."""
+    url = read_url(start)
     if isinstance(url, Problem):
         return url
     origin, host, port = url.origin_ascii, url.host_str, url.port_or_known_default
@@ -60,7 +89,7 @@ def admit(text: str, private: frozenset[str] = frozenset()) -> Target | Problem:
         return blocked(f"{origin} is not connected to: {_HTTP_NOT_HERE}")
     if address is not None and not fits(address, reach):
         return not_fit(origin)
-    return Target(url=url, origin=origin, host=host, port=port, reach=reach, address=address)
+    return _Place(origin, host, port, reach, address)
 
 
 def not_fit(origin: str) -> Problem:
@@ -91,7 +120,7 @@ def read_url(text: str) -> Url | Problem:
     try:
         url = Url(text)
     except ValueError:
-        return malformed("This URL is not valid: its host or port cannot be read.", "url")
+        return malformed(_NOT_VALID, "url")
     if url.host_str != host:
         return blocked(f"The host of this URL is written in an unusual way: write {url.host_str} if you mean that.")
     return url

@@ -1,17 +1,28 @@
-"""Whether a call needs a person's yes: the strictest of site, user and client."""
+"""Whether a call needs a person's yes: the strictest of site, user and client, bound to what was shown."""
 
 from .check import consent_check, denied
-from .grant import Grants, grant_key
-from .policy import NO_PREFERENCES, Preferences, effective, site_level, strictest
+from .grant import Grant, GrantKey, Grants, grant_key
+from .lock import Lock, read_lock, write_lock
+from .policy import CLIENT_RULES, NO_PREFERENCES, ClientRules, Preferences, effective, site_level, strictest
+from .record import Audit, Record
 
 __all__ = [
+    "CLIENT_RULES",
     "NO_PREFERENCES",
+    "Audit",
+    "ClientRules",
+    "Grant",
+    "GrantKey",
     "Grants",
+    "Lock",
     "Preferences",
+    "Record",
     "consent_check",
     "denied",
     "effective",
     "grant_key",
+    "read_lock",
     "site_level",
     "strictest",
+    "write_lock",
 ]

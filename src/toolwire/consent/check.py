@@ -7,36 +7,56 @@ from collections.abc import Callable
 from toolwire.core.check import ALLOW, Ask, Check, Deny, Question, Verdict
 from toolwire.core.model import Approval, Call, Cost, Kind, Problem, Tool
 
-from .grant import Grants, grant_key
-from .policy import NO_PREFERENCES, Preferences, effective, may_be_always
+from .grant import GrantKey, Grants, grant_key
+from .policy import CLIENT_RULES, NO_PREFERENCES, ClientRules, Preferences, effective, may_be_always
 
 
 def consent_check(
     *,
     site: str,
-    target: Callable[[Call], str],
+    target: Callable[[Call], str] | None = None,
     preferences: Preferences = NO_PREFERENCES,
+    rules: ClientRules = CLIENT_RULES,
     grants: Grants | None = None,
+    key: Callable[[Tool], GrantKey] | None = None,
+    agreed: Callable[[Tool], bool] | None = None,
+    notices: Callable[[Call], tuple[str, ...]] | None = None,
 ) -> Check:
     """Return a check that asks for each call the policy does not let through; nothing is sent before the answer.
 
     ``site`` is the origin that the person is shown; ``target`` says method and URL of a call. ``grants`` holds what
-    the person allowed for good; it counts only while the policy still lets one yes cover later calls. [XL-043, XL-049]
+    the person allowed for good, by ``key``; it counts only while the policy still lets one yes cover later calls.
+    ``agreed`` says which tools that write were let through on connecting. ``notices`` are reasons to ask about this
+    very call whatever was allowed before. [XL-043, XL-049]
     """
+    levels: dict[int, tuple[Tool, bool, Approval]] = {}
+    key_of = key if key is not None else lambda tool: grant_key(site, tool)
 
     def check(call: Call) -> Verdict:
         tool = call.tool
-        level = effective(tool, preferences)
-        if level is Approval.AUTO:
-            return ALLOW
+        agreed_to = agreed is not None and not tool.safe and agreed(tool)
+        known = levels.get(id(tool))
+        if known is None or known[0] is not tool or known[1] is not agreed_to:
+            if len(levels) >= _KEPT:
+                levels.clear()
+            known = levels[id(tool)] = (tool, agreed_to, effective(tool, preferences, agreed=agreed_to))
+        level = known[2]
         if level is Approval.DENY:
             return Deny(denied(f"Your preferences do not let {tool.name} be called."))
-        always = may_be_always(tool, preferences)
-        if always and grants is not None and grants.holds(grant_key(site, tool)):
+        noticed = notices(call) if notices is not None else ()
+        if not noticed and level is Approval.AUTO:
             return ALLOW
-        return Ask(Question(call, site, target(call), level, always, _reasons(tool)))
+        always = not noticed and may_be_always(tool, preferences, rules)
+        if always and grants is not None and grants.holds(key_of(tool)):
+            return ALLOW
+        where = target(call) if target is not None else ""
+        asked = Approval.PER_CALL if level is Approval.AUTO else level
+        return Ask(Question(call, site, where, asked, always, (*noticed, *_reasons(tool))))
 
     return check
+
+
+_KEPT = 20_000
 
 
 def denied(message: str, *, reason: str = "") -> Problem:

@@ -14,11 +14,12 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Site
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing.jsontext import member
-from toolwire.protocols.openapi import document, operations
+from toolwire.protocols.openapi import document, identity, operations
 from toolwire.protocols.openapi.operations import METHODS, Offer
+from toolwire.protocols.openapi.plan import Plan
 from toolwire.protocols.openapi.policy import extension
 from toolwire.protocols.openapi.references import Unusable, follow
-from toolwire.protocols.openapi.requests import Plan
+from toolwire.protocols.openapi.texts import undescribed
 
 from .form import POLICY_SPOTS, Entry, Form, Sheet
 from .loss import Loss, at, shown, unread
@@ -37,6 +38,7 @@ _OPERATION = (
     "parameters",
     "requestBody",
     "responses",
+    identity.MEMBER,
 )
 _OLDER = re.compile(r"/api/[A-Za-z0-9_-]+@\d+\.\d+\.\d+")
 
@@ -63,7 +65,7 @@ def _read(data: Json) -> Sheet | Problem:
     offer = operations.read(prepared, _HOME)
     catalog = offer.catalog
     by_place = {_place(one): one for one in _all(data)}
-    entries = [_entry(by_place[_planned(offer.memo.plans[tool.name])], tool) for tool in catalog.tools]
+    entries = [_entry(by_place[_planned(offer.memo.plans[tool.id])], tool) for tool in catalog.tools]
     if offers_all:
         entries = [entry._replace(tool=replace(entry.tool, approval=None)) for entry in entries]
     said = member(data, "info").get("description")
@@ -118,10 +120,9 @@ def _planned(plan: Plan) -> tuple[str, str, str]:
 def _entry(one: _Operation, tool: Tool) -> Entry:
     id_ = one.node.get("operationId")
     label = id_ if isinstance(id_, str) and id_ else f"{one.method} {one.path}"
-    plain = replace(
-        tool, description=tool.description.removesuffix(f"\n{tool.hint}") if tool.hint else tool.description
-    )
-    renamed = None if label == tool.name else Loss(at(one.pointer, "operationId"), f"the id {shown(label)}", tool.name)
+    plain = replace(tool, description=undescribed(tool))
+    same = label == tool.name or identity.read(dict(one.node)) is not None
+    renamed = None if same else Loss(at(one.pointer, "operationId"), f"the id {shown(label)}", tool.name)
     return Entry(label, one.pointer, plain, renamed)
 
 

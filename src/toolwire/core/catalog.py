@@ -10,6 +10,7 @@ from hashlib import sha256
 from unicodedata import combining, normalize
 
 from .model import Kind, Problem, Tool
+from .search import Index
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
@@ -51,6 +52,7 @@ class Catalog:
     tools: tuple[Tool, ...] = ()
     names: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
     _index: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
+    _searched: tuple[Index, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         ordered = tuple(sorted(self.tools, key=lambda tool: (tool.toolkit, tool.name, version_key(tool.version))))
@@ -66,6 +68,12 @@ class Catalog:
         """
         found = self._index.get(reference)
         return found if found is not None else _unknown(reference, self.tools)
+
+    def search(self, words: str, limit: int = 20) -> tuple[Tool, ...]:
+        """Return at most ``limit`` tools that ``words`` describe, best first; the newest version of each. [CV-25]"""
+        if not self._searched:
+            object.__setattr__(self, "_searched", (Index(tuple(self.names.values())),))
+        return self._searched[0].find(words, limit)
 
 
 def _unique_names(tools: Iterable[Tool]) -> Mapping[str, Tool]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from .model import Approval, Call, Problem, Result
+from .http import Request
+from .model import Approval, Call, Json, Problem, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,10 @@ class Question:
     """What a person is asked before a call: the call itself, where it goes, and why it is asked. [XL-049]
 
     ``always_allowed`` says whether the answer may cover later calls. ``reasons`` are whole sentences, safe to show.
+    ``request`` is exactly what will be sent, but for the credentials, which ``credential`` names by their scheme.
+    ``title`` is the site's own name for itself (untrusted). ``changes`` says how the tool differs from what was last
+    approved, ``remaining`` how many calls the rate limit leaves. ``binding`` is the digest of all that was shown: an
+    answer is good for that alone. ``id`` is new for each time of asking. [XL-050]
     """
 
     call: Call
@@ -22,15 +27,29 @@ class Question:
     approval: Approval
     always_allowed: bool = False
     reasons: tuple[str, ...] = ()
+    request: Request | None = field(default=None, repr=False)
+    connection: str = ""
+    principal: str = ""
+    title: str = ""
+    credential: str = ""
+    changes: tuple[str, ...] = ()
+    remaining: int | None = None
+    binding: str = ""
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the person said. ``always`` asks not to be asked again for this tool; ``reason`` is their own words."""
+    """What the person said. ``always`` asks not to be asked again for this tool; ``reason`` is their own words.
+
+    ``arguments`` are the person's own in place of those they were shown. ``channel`` says where they were asked.
+    """
 
     allowed: bool
     always: bool = False
     reason: str = ""
+    arguments: Mapping[str, Json] | None = None
+    channel: str = ""
 
 
 @dataclass(frozen=True, slots=True)

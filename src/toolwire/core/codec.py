@@ -9,14 +9,16 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from .catalog import Catalog
 from .check import Answer, Question
 from .http import Headers, Request, Response
 from .model import Call, Problem, Progress, Result
+from .resources import CAPS, Caps, Resources
+from .selection import Selection
 
 T = TypeVar("T")
 
@@ -62,11 +64,13 @@ class Site:
     """What a codec may say about the server it is served from.
 
     ``keys`` is true where calls need an API key. ``root`` is the path it is mounted under, empty at the root of its
-    origin: paths of routes are below it, URLs in documents must name it.
+    origin: paths of routes are below it, URLs in documents must name it. ``older_clients`` lets a client of an
+    older dialect be known by its User-Agent, where it cannot be told by what it sends. [S-13]
     """
 
     keys: bool = False
     root: str = ""
+    older_clients: bool = True
 
 
 class Listen(NamedTuple):
@@ -80,8 +84,17 @@ class Listen(NamedTuple):
     hear: Callable[[bytes], Iterable[Progress]]
 
 
-Flow: TypeAlias = Generator[Request | Listen | Question, Any, T]
-"""Yield a Request or Listen, be sent a Response or a Problem; yield a Question, be sent an Answer; return the value."""
+class Pause(NamedTuple):
+    """A wait of ``seconds``, after which the conversation goes on."""
+
+    seconds: float
+
+
+Flow: TypeAlias = Generator[Request | Listen | Question | Pause, Any, T]
+"""Yield a Request or Listen, be sent a Response or a Problem; yield a Question, be sent an Answer; return the value.
+
+Yield a Pause, be sent nothing once it is over.
+"""
 
 
 def fetch(request: Request) -> Flow[Response | Problem]:
@@ -102,6 +115,11 @@ def ask(question: Question) -> Flow[Answer]:
     return answer
 
 
+def pause(seconds: float) -> Flow[None]:
+    """Wait for ``seconds``."""
+    yield Pause(seconds)
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """One look at a URL while finding out what a server speaks. ``status`` is None when no response came. [XL-005]"""
@@ -117,7 +135,10 @@ class Probe:
 class Peer:
     """A server that was found: what it speaks, where, and what it offers.
 
-    ``site`` is the server's own name for itself (untrusted text). ``memo`` belongs to the codec alone.
+    ``site`` is the server's own name for itself (untrusted text). ``memo`` belongs to the codec alone. ``origins`` are
+    those besides its own that its calls may go to, because a person allowed each by name; ``resources`` keeps the
+    bytes of its results that stay with the host, and ``caps`` says how much does not. ``keeps_calls`` means that the
+    same call id again is the same call, which does not run twice. [D-07, XL-103, A-42]
     """
 
     protocol: str
@@ -125,6 +146,10 @@ class Peer:
     catalog: Catalog
     site: str = ""
     memo: Any = None
+    origins: Container[str] = field(default=frozenset(), repr=False, compare=False)
+    resources: Resources | None = field(default=None, repr=False, compare=False)
+    caps: Caps = CAPS
+    keeps_calls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +166,8 @@ class Codec:
 
     ``name`` is the word in code and on the command line, ``title`` what people call it. Server half: ``routes``
     and ``refuse`` (a problem that arose before any reader saw the request). Client half: ``find``, ``send`` and
-    ``target`` (method and URL of a call, to show before it is sent).
+    ``target`` (method and URL of a call, to show before it is sent). ``choose`` is ``find`` for a protocol that can
+    be told beforehand what to take; of the others' tools the unwanted are left out afterwards.
     """
 
     name: str
@@ -151,3 +177,4 @@ class Codec:
     find: Callable[[str], Flow[Finding]]
     send: Callable[[Peer, Call], Flow[Result]]
     target: Callable[[Peer, Call], str]
+    choose: Callable[[str, Selection], Flow[Finding]] | None = None

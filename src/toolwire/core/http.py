@@ -55,6 +55,7 @@ STATUS: dict[Kind, int] = {
     Kind.TOOL_FAILED: 200,
     Kind.TIMEOUT: 200,
     Kind.CANCELLED: 200,
+    Kind.INTERRUPTED: 200,
     Kind.UNREACHABLE: 200,
     Kind.BAD_ANSWER: 200,
     Kind.INTERNAL: 200,

@@ -8,11 +8,13 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hmac import compare_digest
 from typing import Any, NamedTuple, TypeAlias
+
+from .errors import DefinitionError
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, or a list or dict of them."""
@@ -160,33 +162,90 @@ class Secret:
     def __hash__(self) -> int:
         return hash((Secret, self._text))
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Secret:
+        return self
+
     def __reduce__(self) -> str:
         raise TypeError("a Secret is not pickled")
+
+
+Report: TypeAlias = Callable[["Progress"], Awaitable[None]]
+"""Takes one piece of progress; what it gives is awaited by whoever runs on the event loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What came with a call besides its arguments: who calls, and what the tool's requirements asked for. [OTC-023]
 
-    ``scopes`` is what the caller may do, ``None`` where callers have no scopes and may call everything.
+    A tool that takes a parameter of this type is given the context of its call, with the tokens and secrets that its
+    requirements name and no others. ``scopes`` is what the caller may do, ``None`` where callers have no scopes and
+    may call everything. ``traceparent`` is the W3C trace context that came with the call, ``trace_id`` its id.
+    ``report`` is where ``progress`` goes, None where nobody listens.
     """
 
     principal: str = "anonymous"
     scopes: frozenset[str] | None = None
     call_id: str = ""
     trace_id: str = ""
+    traceparent: str = ""
     tokens: Mapping[str, Secret] = field(default_factory=dict)
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     user_id: str | None = None
     user_info: Mapping[str, Any] = field(default_factory=dict)
+    report: Report | None = field(default=None, repr=False, compare=False)
 
+    def token(self, provider: str) -> Secret:
+        """Return the token for ``provider`` that the tool's requirements asked for. [OTC-016]
+
+        Raises:
+            DefinitionError: the tool did not declare that it requires it.
+        """
+        found = self.tokens.get(provider)
+        if found is None:
+            needed = f"requirements=Requirements(authorization=(Authorization(id={provider!r}),))"
+            raise DefinitionError(f"This call brought no token for {provider!r}: give the tool {needed}.")
+        return found
+
+    def secret(self, id: str) -> Secret:  # noqa: A002 - what the protocol calls it
+        """Return the secret ``id`` that the tool's requirements asked for.
+
+        Raises:
+            DefinitionError: the tool did not declare that it requires it.
+        """
+        found = self.secrets.get(id)
+        if found is None:
+            needed = f"requirements=Requirements(secrets=({id!r},))"
+            raise DefinitionError(f"This call brought no secret {id!r}: give the tool {needed}.")
+        return found
+
+    def progress(self, value: Json) -> Awaitable[None]:
+        """Send ``value``, JSON data, to the caller while the tool runs, where the protocol can; else it is dropped.
+
+        A coroutine awaits what this returns: that is the back-pressure. A plain function, which runs in a thread,
+        just calls it, and goes on once ``value`` is on its way.
+        """
+        return DONE if self.report is None else self.report(Progress(value, "progress"))
+
+
+class _Done:
+    """What can be awaited any number of times, and is over at once."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+DONE: Awaitable[None] = _Done()
+"""Nothing to wait for."""
 
 ANONYMOUS = Context()
 
 
 class Call(NamedTuple):
-    """One wish to run a tool. ``call_id`` is the caller's idempotency key, or one the server made.
+    """One wish to run a tool. ``call_id`` names it in answers and logs, and is the server's where the caller gave none.
 
+    ``key`` is what the caller calls it so that it runs once, however often it comes; a call without is never recorded.
     (A named tuple: one is made for each call, at a third of what a frozen dataclass costs.)
     """
 
@@ -194,6 +253,7 @@ class Call(NamedTuple):
     arguments: Mapping[str, Json]
     call_id: str = ""
     context: Context = ANONYMOUS
+    key: str = ""
 
 
 class Kind(StrEnum):
@@ -218,12 +278,13 @@ class Kind(StrEnum):
     TOOL_FAILED = "tool_failed"
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
     UNREACHABLE = "unreachable"
     BAD_ANSWER = "bad_answer"
     INTERNAL = "internal"
 
 
-AFTER_START = frozenset({Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.INTERNAL})
+AFTER_START = frozenset({Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.INTERRUPTED, Kind.INTERNAL})
 """The kinds that mean the tool had started: whether it did its work is then the tool's word, or unknown. [OTC-041]"""
 
 
@@ -231,7 +292,8 @@ AFTER_START = frozenset({Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.IN
 class Value:
     """What a tool returned, as JSON data.
 
-    ``notes`` are facts about the value for programs, such as ``{"truncated": True}``; they do not make two values differ.
+    ``notes`` are facts about the value for programs, such as ``{"truncated": True}``; they do not make two values
+    differ.
     """
 
     value: Json

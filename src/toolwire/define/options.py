@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, Literal, TypedDict
 
@@ -16,9 +17,10 @@ class Options(TypedDict, total=False):
 
     ``name`` and ``description`` come from the function otherwise, ``version`` from the toolkit. ``approval`` not
     given leaves it to whoever asks for consent. ``safe`` (a call only reads) not given means: approval is automatic
-    and nothing is destroyed. ``rate_limit`` may be ``(max, window)``. ``timeout_s`` is in seconds. ``inline`` says
-    that a sync function is quick enough to run on the event loop, without a thread of its own. ``hints`` is for
-    one protocol each, by its name.
+    and nothing is destroyed. ``rate_limit`` may be ``(max, window)``. ``requirements`` is what a call must bring for
+    the tool to use, ``scopes`` what its caller must have to see it and call it. ``timeout_s`` is in seconds.
+    ``inline`` says that a sync function is quick enough to run on the event loop, without a thread of its own.
+    ``hints`` is for one protocol each, by its name.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Options(TypedDict, total=False):
     cost: Cost | Literal["free", "credits", "paid"] | None
     rate_limit: RateLimit | tuple[int, str] | Mapping[str, Any] | None
     requirements: Requirements
+    scopes: Sequence[str]
     timeout_s: float | None
     inline: bool
     deprecated: bool
@@ -53,6 +56,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "cost": (str, type(None)),
     "rate_limit": (RateLimit, tuple, Mapping, type(None)),
     "requirements": (Requirements,),
+    "scopes": (tuple, list),
     "timeout_s": (int, float, type(None)),
     "inline": (bool,),
     "deprecated": (bool,),
@@ -69,6 +73,9 @@ _AS_GIVEN = (
     "output_name",
     "hints",
 )
+
+
+_SCOPE = re.compile(r"[!#-\[\]-~]{1,200}")  # what OAuth allows in one: RFC 6749, 3.3
 
 
 def read_options(options: Options, where: str) -> dict[str, Any]:
@@ -89,6 +96,7 @@ def read_options(options: Options, where: str) -> dict[str, Any]:
     facts["safe"] = _safe(options, approval, where)
     facts["cost"] = _cost(options.get("cost"), where)
     facts["rate_limit"] = _rate_limit(options.get("rate_limit"), where)
+    facts["scopes"] = _scopes(options.get("scopes", ()), where)
     facts["timeout_s"] = _timeout(options.get("timeout_s"), where)
     if not facts.get("output_name", "result"):
         raise DefinitionError(f"{where}: the option 'output_name' is empty; leave it out to call the result 'result'.")
@@ -141,6 +149,13 @@ def _rate_limit(limit: RateLimit | tuple[int, str] | Mapping[str, Any] | None, w
         raise DefinitionError(f"{where}: {error}.") from None
     except TypeError:
         raise DefinitionError(f'{where}: a rate limit is (max, window), such as (60, "1m"), not {limit!r}.') from None
+
+
+def _scopes(scopes: Sequence[Any], where: str) -> tuple[str, ...]:
+    for scope in scopes:
+        if not isinstance(scope, str) or _SCOPE.fullmatch(scope) is None:
+            raise DefinitionError(f'{where}: a scope is a word such as "mail.read", without spaces, not {scope!r}.')
+    return tuple(dict.fromkeys(scopes))
 
 
 def _timeout(timeout_s: float | None, where: str) -> float | None:

@@ -24,10 +24,12 @@ MAX_DEPTH = 200
 MAX_DIGITS = 4_300
 
 _DIGITS_ALIKE = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
-_LONG_NUMBER = b"0" * 18
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL)  # possessive: linear on any bytes
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # as signed bytes: one level down, one level up
+_LONG_NUMBER = b"0" * 19
+_BEFORE_A_NUMBER = frozenset(b":,[ \t\r\n")
+_STRING = re.compile(rb'"[^"]*+(?:"|\Z)')  # once nothing in it is escaped; possessive: linear on any bytes
+_NOT_SHAPE = bytes(set(range(256)) - set(b'[]{}"'))
+_ALIKE = bytes.maketrans(b"{}", b"[]")
+_STEPS = bytes.maketrans(b"[]", b"\x01\xff")  # as signed bytes: one level down, one level up
 _JSON_TYPES = ("application/json", "text/json")
 
 
@@ -36,7 +38,7 @@ def read(text: bytes) -> Json | Problem:
     if len(text) > 2 * MAX_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DEPTH and _too_deep(text):
         return Problem(kind=Kind.MALFORMED, message=f"The JSON is nested deeper than {MAX_DEPTH} levels.")
     try:
-        if _LONG_NUMBER in text.translate(_DIGITS_ALIKE):
+        if _LONG_NUMBER in (alike := text.translate(_DIGITS_ALIKE)) and _has_long_integer(text, alike):
             return _read_exact(text)
         return orjson.loads(text)
     except (ValueError, RecursionError) as error:
@@ -73,7 +75,19 @@ def write(data: Json) -> bytes:
     try:
         return orjson.dumps(data)
     except TypeError:  # an integer beyond 64 bits, or an integer key: rare, and the standard library writes both
-        return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_refuse).encode()
+        return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain).encode()
+
+
+def canonical(data: Json) -> bytes:
+    """Return ``data`` as JSON that is the same whatever the order of the members.
+
+    Raises:
+        TypeError: something in ``data`` is not JSON data.
+    """
+    try:
+        return orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # an integer beyond 64 bits, or half a character
+        return json.dumps(data, sort_keys=True, separators=(",", ":"), default=_plain).encode()
 
 
 def kind_of(data: Json) -> str:
@@ -93,9 +107,34 @@ def kind_of(data: Json) -> str:
             return "an object"
 
 
+def _has_long_integer(text: bytes, alike: bytes) -> bool:
+    """Return whether ``text`` has an integer that 64 bits may not hold; digits in a text or fraction are none."""
+    at = alike.find(_LONG_NUMBER)
+    while at >= 0:
+        start = at - text.startswith(b"-", max(at - 1, 0), at)
+        end = at + len(_LONG_NUMBER)
+        while alike.startswith(b"0", end):
+            end += 1
+        if (start == 0 or text[start - 1] in _BEFORE_A_NUMBER) and end - start >= 20:
+            return True
+        at = alike.find(_LONG_NUMBER, end)
+    return False
+
+
 def _too_deep(text: bytes) -> bool:
-    steps = _STRING.sub(b"", text).translate(_STEPS, _NOT_BRACKETS)
-    return max(accumulate(memoryview(steps).cast("b")), default=0) > MAX_DEPTH
+    """Return whether ``text`` is nested too deep, in whole passes over it rather than character by character.
+
+    Taking out what is empty takes the innermost level away, so there are as many levels as there are such passes.
+    """
+    if b"\\" in text:
+        text = (text.replace(b"\\\\", b"") if b"\\\\" in text else text).replace(b'\\"', b"")
+    shape = _STRING.sub(b"", text.translate(_ALIKE, _NOT_SHAPE).replace(b'""', b""))
+    for _ in range(MAX_DEPTH + 1):
+        inner = shape.replace(b"[]", b"")
+        if len(inner) == len(shape):  # what is left was never closed, or never opened
+            return max(accumulate(memoryview(shape.translate(_STEPS)).cast("b")), default=0) > MAX_DEPTH
+        shape = inner
+    return True
 
 
 def _read_exact(text: bytes) -> Json:
@@ -121,7 +160,9 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _refuse(data: object) -> NoReturn:
+def _plain(data: object) -> dict[str, Json]:
+    if isinstance(data, Mapping):
+        return dict(data)
     raise TypeError(f"{type(data).__name__} is not JSON data")
 
 
@@ -129,6 +170,8 @@ def _reason(error: Exception) -> str:
     match error:
         case UnicodeError():
             return "it is not valid UTF-8"
+        case json.JSONDecodeError() if "infinity" in error.msg:
+            return f"a number is too large at line {error.lineno} column {error.colno}"
         case json.JSONDecodeError():
             return f"{error.msg} at line {error.lineno} column {error.colno}"
         case _:

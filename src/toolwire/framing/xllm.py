@@ -7,15 +7,37 @@ Rules:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from toolwire.core.model import Approval, Cost, Json, RateLimit, Tool
 
+HINTS: Final = "x-llm"
+"""The key in ``Tool.hints`` of what an ``x-llm`` object says beyond the members of a Tool. [XL-037]"""
+
 DEFAULT_LIMIT = RateLimit(max=60, window="1m")
+_KNOWN: Final = frozenset(
+    (
+        "enabled",
+        "approval",
+        "blanketApprovalAllowed",
+        "destructive",
+        "rateLimit",
+        "hint",
+        "costIndicator",
+        "idempotent",
+        "readOnly",
+    )
+)
+_OTHERS: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
 class Policy(NamedTuple):
-    """What an ``x-llm`` object says of one tool; ``approval`` None means that it inherits the site's."""
+    """What an ``x-llm`` object says of one tool; ``approval`` None means that it inherits the site's.
+
+    ``others`` are the members beside those: ``result``, ``next``, ``idempotencyKey``, and what nobody knows.
+    """
 
     exposed: bool = True
     approval: Approval | None = None
@@ -25,12 +47,17 @@ class Policy(NamedTuple):
     hint: str = ""
     cost: Cost | None = None
     idempotent: bool = False
+    others: Mapping[str, Json] = _OTHERS
 
     def members(self) -> dict[str, Any]:
         """Return the members of a Tool that this policy decides."""
         members = self._asdict()
-        del members["exposed"]
+        del members["exposed"], members["others"]
         return members
+
+    def hints(self) -> dict[str, Any]:
+        """Return ``others`` as it stands among the hints of a Tool."""
+        return {HINTS: dict(self.others)} if self.others else {}
 
 
 HIDDEN = Policy(exposed=False, approval=Approval.PER_CALL)
@@ -53,7 +80,21 @@ def write(tool: Tool) -> dict[str, Json]:
         data["hint"] = tool.hint
     if tool.cost is not None:
         data["costIndicator"] = tool.cost.value
-    return data
+    return data | beyond(tool)
+
+
+def beyond(tool: Tool) -> dict[str, Json]:
+    """Return what the site said in its ``x-llm`` beyond the members of a Tool, over any protocol. [XL-037]"""
+    found: dict[str, Json] = {}
+    for key, facts in tool.hints.items():
+        if not isinstance(facts, Mapping):
+            continue
+        said = facts if key == HINTS else facts.get(HINTS)
+        if isinstance(said, Mapping):
+            found |= {name: value for name, value in said.items() if name not in _KNOWN}
+        if key != HINTS and isinstance(facts.get("next"), list):
+            found["next"] = facts["next"]
+    return found
 
 
 def read(data: Json) -> Policy:
@@ -72,6 +113,7 @@ def read(data: Json) -> Policy:
         hint=hint if isinstance(hint := data.get("hint", ""), str) else "",
         cost=_cost(data),
         idempotent=data.get("idempotent") is True,
+        others={name: value for name, value in data.items() if name not in _KNOWN} or _OTHERS,
     )
 
 
@@ -98,14 +140,19 @@ def _rate_limit(data: dict[str, Json]) -> RateLimit | None:
         return None
     try:
         match data["rateLimit"]:
-            case {"max": int(most), "window": str(window)}:
-                return RateLimit(max=most, window=window)
-            case int(most):
-                return RateLimit(max=most, window="1m")
+            case {"max": int() | float() as most, "window": str(window)}:
+                return RateLimit(max=_whole(most), window=window)
+            case int() | float() as most:
+                return RateLimit(max=_whole(most), window="1m")
             case _:
                 return DEFAULT_LIMIT
     except ValueError:
         return DEFAULT_LIMIT
+
+
+def _whole(number: float) -> int:
+    """Return a whole number that may be written with a point; another one fits no limit."""
+    return int(number) if number == number // 1 and not isinstance(number, bool) else 0
 
 
 def _cost(data: dict[str, Json]) -> Cost | None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from toolwire.core.errors import DefinitionError
+from toolwire.core.ledger import Ledger
 from toolwire.protocols import BUILTIN
 from toolwire.server import App, Limits
-from toolwire.server.guard import Guard, Keys
+from toolwire.server.asgi import callers_of
+from toolwire.server.callers import Callers
+from toolwire.server.guard import Guard
+from toolwire.server.idempotency import opened
+from toolwire.server.keys import ApiKey
 
 from .agreement import check_against, has_call
 from .description import Given, describe, loaded
@@ -44,12 +50,14 @@ def served(target: Any, document: Given | None = None, *, version: str = "1.0.0"
 def app_of(
     box: Box,
     *,
-    api_keys: Iterable[str] = (),
+    api_keys: Iterable[str | ApiKey] = (),
     admin_key: str | None = None,
     stop: Callable[[], None] | None = None,
     hosts: Iterable[str] = (),
     origins: Iterable[str] = (),
     limits: Limits | None = None,
+    ledger: Ledger | Path | str | None = None,
+    callers: Callers | None = None,
 ) -> App:
     """Return the app that serves ``box`` on every protocol, on OpenTool's as its SDKs do.
 
@@ -60,7 +68,9 @@ def app_of(
         own = stoppable(own, admin_key, stop)
     codecs = [own if one.name == own.name else one for one in BUILTIN]
     limits = limits if limits is not None else Limits()
-    return App(box, keys=Keys(api_keys), guard=Guard(hosts=hosts, origins=origins), limits=limits, codecs=codecs)
+    guard = Guard(hosts=hosts, origins=origins)
+    known = callers_of(api_keys, callers)
+    return App(box, callers=known, guard=guard, limits=limits, codecs=codecs, ledger=opened(ledger))
 
 
 def _made(target: Any) -> Any:

@@ -18,7 +18,7 @@ from toolwire.core.http import JSON, Request, Response
 from toolwire.core.model import Json, Problem, Tool
 from toolwire.framing import jsontext
 from toolwire.protocols.opentool import CODEC, document
-from toolwire.server.guard import Keys
+from toolwire.server.keys import Keys
 
 from .toolbox import ANY
 
@@ -53,7 +53,7 @@ def stoppable(codec: Codec, admin_key: str, stop: Callable[[], None]) -> Codec:
     admins = Keys((admin_key,))
 
     def read(request: Request) -> Response:
-        refusal = admins.principal(dict(request.headers))
+        refusal = admins.known(dict(request.headers))
         if isinstance(refusal, Problem):
             return codec.refuse(refusal)
         stop()

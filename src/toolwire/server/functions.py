@@ -7,7 +7,6 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing, closing, suppress
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
 import anyio
@@ -19,6 +18,8 @@ from toolwire.core.errors import ToolError
 from toolwire.core.model import Call, Kind, Problem, Progress, Result, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.define import Function, FunctionKind, Toolkit
+
+from .injection import Reporting, given
 
 _log = logging.getLogger("toolwire")
 MAX_ITEMS = 10_000
@@ -61,8 +62,10 @@ class FunctionBox:
         arguments = runner.function.read(call.arguments)
         if isinstance(arguments, Problem):
             return arguments
+        reporting: Reporting | None = None
         if runner.function.context_parameter is not None:
-            arguments[runner.function.context_parameter] = replace(call.context, call_id=call.call_id)
+            reporting = Reporting(runner.function, notify)
+            arguments[runner.function.context_parameter] = given(call, runner.function.tool, reporting)
         try:
             return await runner.run(arguments, notify)
         except ToolError as error:
@@ -74,6 +77,9 @@ class FunctionBox:
                 message=f"{tool.name} failed; the server's log has the details.",
                 developer_message=f"{type(error).__name__}: {error}",
             )
+        finally:
+            if reporting is not None:
+                reporting.over = True
 
     def _refresh(self) -> None:
         self._catalog = self._toolkit.catalog()

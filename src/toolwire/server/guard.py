@@ -1,25 +1,22 @@
-"""Who may speak to this server at all: Host and Origin on loopback, and API keys.
+"""Who may speak to this server at all: Host and Origin on loopback.
 
 Rules:
 - A server on a loopback address answers only to loopback names: a page of another site that was rebound to
   127.0.0.1 gets nothing. [D-24]
-- Keys are compared by digest in constant time, and never kept as text. [D-27, S-7]
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from hashlib import sha256
-from hmac import compare_digest
+from collections.abc import Iterable
 
 from toolwire.core.model import Kind, Problem
+
+from .callers import Fields
 
 _LOOPBACK_HOST = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
 _LOOPBACK_ADDRESS = re.compile(r"127(?:\.\d{1,3}){3}|::1|::ffff:127(?:\.\d{1,3}){3}|localhost", re.ASCII)
 _REMEMBERED = 256
-
-Fields = Mapping[bytes, bytes]
 
 
 class Guard:
@@ -73,40 +70,6 @@ class Guard:
         if fields.get(b"origin") is not None:
             return None  # the origin was looked at already
         return Problem(kind=Kind.FORBIDDEN, message="Pages of other sites may not call the tools of this server.")
-
-
-class Keys:
-    """The API keys of a server; without any, everybody is anonymous and no credentials are looked at. [OXP-012]"""
-
-    def __init__(self, keys: Iterable[str]) -> None:
-        self._digests = tuple(sha256(key.encode()).digest() for key in keys)
-
-    def __bool__(self) -> bool:
-        return bool(self._digests)
-
-    def principal(self, fields: Fields) -> str | Problem:
-        """Return a name for whose key came with the request, or the Problem of no key or a wrong one.
-
-        Taken: ``Authorization: Bearer KEY`` in any case, ``Authorization: KEY``, ``X-API-Key``, ``OXP-API-Key``.
-        """
-        if not self._digests:
-            return "anonymous"
-        given = _given(fields)
-        if not given:
-            return Problem(kind=Kind.UNAUTHORIZED, message="Send an API key: Authorization: Bearer KEY, or X-API-Key.")
-        digest = sha256(given).digest()
-        known = [compare_digest(digest, own) for own in self._digests]
-        if not any(known):
-            return Problem(kind=Kind.UNAUTHORIZED, message="This API key is not valid here.")
-        return "key-" + digest.hex()[:12]
-
-
-def _given(fields: Fields) -> bytes:
-    authorization = fields.get(b"authorization")
-    if authorization is None:
-        return fields.get(b"x-api-key") or fields.get(b"oxp-api-key") or b""
-    scheme, _, rest = authorization.partition(b" ")
-    return rest.strip() if rest and scheme.lower() == b"bearer" else authorization.strip()
 
 
 def _text(value: bytes | None) -> str:

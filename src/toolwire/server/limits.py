@@ -11,7 +11,8 @@ class Limits:
 
     ``body_bytes`` and ``body_s``: size of a request body, and how long it may take to arrive. ``tool_s``: how long
     a call may run where its tool names no limit. ``running``: calls in flight; more are told to come back.
-    ``threads``: worker threads for sync tools. [D-34, R1, R10]
+    ``threads``: worker threads for sync tools. ``repeat_s``: how long a call that comes again while the first still
+    runs waits for its answer. [D-34, R1, R10]
     """
 
     body_bytes: int = 1 << 20
@@ -19,3 +20,4 @@ class Limits:
     tool_s: float = 60.0
     running: int = 512
     threads: int = 40
+    repeat_s: float = 10.0

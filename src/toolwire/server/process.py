@@ -18,6 +18,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import ChangeReload, Multiprocess
 
 from toolwire.core.errors import DefinitionError, ToolwireError
+from toolwire.telemetry.logs import log_json, logs_json
 
 from .connection import Connection
 from .deadlines import DEADLINES, Deadlines
@@ -62,7 +63,10 @@ class Serving(Config):
 
     def configure_logging(self) -> None:
         """Set uvicorn's loggers up, here and in each process started from here."""
+        json = logs_json()
         super().configure_logging()
+        if json:  # uvicorn has set up its own again
+            log_json()
         logging.getLogger("uvicorn.error").addFilter(_worth_saying)
         logging.getLogger("uvicorn.access").addFilter(_without_query)
 

@@ -16,7 +16,9 @@ from typing import assert_never
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, Known, Verdict
 from toolwire.core.model import Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, Toolbox, unheard
+from toolwire.telemetry.redaction import without_secrets
 
+from .idempotency import Once
 from .limits import Limits
 from .watch import Watch
 
@@ -24,10 +26,16 @@ _log = logging.getLogger("toolwire")
 
 
 class Service:
-    """Runs calls of one Toolbox within limits. ``running`` is the number of calls in flight now."""
+    """Runs calls of one Toolbox within limits. ``running`` is the number of calls in flight now.
 
-    def __init__(self, toolbox: Toolbox, *, checks: Sequence[Check], limits: Limits, watch: Watch) -> None:
+    With ``once`` a call that has a key is recorded, and runs once.
+    """
+
+    def __init__(
+        self, toolbox: Toolbox, *, checks: Sequence[Check], limits: Limits, watch: Watch, once: Once | None = None
+    ) -> None:
         self._toolbox = toolbox
+        self._once = once
         self._checks = tuple(checks)
         self._limits = limits
         self._watch = watch
@@ -66,7 +74,10 @@ class Service:
                     return stopped, 0.0
         self.running += 1
         try:
-            result = await self._bounded(call, notify)
+            if call.key and self._once is not None:
+                result = await self._once.run(call, notify, self._bounded)
+            else:
+                result = await self._bounded(call, notify)
         finally:
             self.running -= 1
         return result, (perf_counter() - started) * 1_000
@@ -76,6 +87,8 @@ class Service:
         task = self._watch.start(limit)
         try:
             result = await self._toolbox.run(call, notify)
+            if isinstance(result, Problem):  # before anybody keeps it
+                result = without_secrets(result)
         except asyncio.CancelledError:
             if self._watch.stop(task):
                 return _timed_out(call, limit)

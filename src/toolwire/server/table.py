@@ -10,6 +10,7 @@ from toolwire.core.codec import Codec, Reader, Site
 from toolwire.core.http import JSON, STATUS, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
+from toolwire.validation import visible
 
 from .page import page
 
@@ -17,30 +18,50 @@ Refuse: TypeAlias = Callable[[Problem], Response]
 
 
 class Entry(NamedTuple):
-    """Who answers a method and path. ``open`` needs no key; ``takes_body`` is False where a body is not waited for."""
+    """Who answers a method and path, and in which protocol.
+
+    ``open`` needs no credentials; ``takes_body`` is False where a body is not waited for.
+    """
 
     read: Reader
     open: bool
     refuse: Refuse
     takes_body: bool
+    protocol: str = ""
 
 
 class Table:
-    """The entries of one catalog; ``catalog`` is the very object they were made from."""
+    """The entries of one catalog; ``catalog`` is the very object they were made from.
+
+    ``scopes`` are all that its tools name: where there are none, every caller sees the same.
+    """
 
     def __init__(self, catalog: Catalog, codecs: Sequence[Codec], site: Site) -> None:
         self.catalog = catalog
+        self.scopes = frozenset(scope for tool in catalog.tools for scope in tool.scopes)
+        self._made_of = (codecs, site)
+        self._views: dict[frozenset[str], Table] = {}
         self._entries: dict[tuple[str, str], Entry] = {}
         self._segments: dict[str, Refuse] = {}
         wires = [(codec, codec.routes(catalog, site)) for codec in codecs]
         for codec, routes in wires:
             for (method, path), route in routes.items():
-                self._entries[method, path] = Entry(route.read, route.open, codec.refuse, method != "GET")
+                self._entries[method, path] = Entry(route.read, route.open, codec.refuse, method != "GET", codec.name)
                 self._segments.setdefault(_first_segment(path), codec.refuse)
         self._entries["GET", "/"] = Entry(page(catalog, wires, site.root), True, plain, False)
         self._methods: dict[str, list[str]] = {}
         for method, path in self._entries:
             self._methods.setdefault(path, []).append(method)
+
+    def seen_by(self, scopes: frozenset[str]) -> Table:
+        """Return the table of what a caller with ``scopes`` sees, made once for all who see the same. [D-30]"""
+        own = scopes & self.scopes
+        view = self._views.get(own)
+        if view is None:
+            if len(self._views) >= _VIEWS:
+                self._views.clear()
+            view = self._views[own] = Table(visible(self.catalog, own), *self._made_of)
+        return view
 
     def entry(self, method: str, path: str) -> Entry:
         """Return the entry for ``method`` and ``path``; where there is none, one that says so in the protocol's words.
@@ -62,6 +83,7 @@ class Table:
         return Entry(lambda _: _wrong_method(refuse, allow), True, refuse, False)
 
 
+_VIEWS = 64
 _NOTHING_HERE = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / says what is here.")
 
 

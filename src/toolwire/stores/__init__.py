@@ -1,5 +1,5 @@
-"""Everything that remembers."""
+"""Everything that remembers. What needs a file or a server is imported from its own module."""
 
-from .memory import MemoryGrants
+from .memory import MemoryAudit, MemoryGrants
 
-__all__ = ["MemoryGrants"]
+__all__ = ["MemoryAudit", "MemoryGrants"]

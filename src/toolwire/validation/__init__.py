@@ -1,7 +1,26 @@
-"""Arguments against a tool's JSON Schema, with references that never leave the schema."""
+"""What is looked at before a call runs: arguments against their schema, requirements, scopes."""
 
 from .arguments import Validator, arguments_check, compile_schema
+from .authorizer import Authorizer, Page, Pages
 from .data import snapshot
-from .requirements import missing, requirements_check
+from .patterns import is_pattern
+from .requirements import authorized_by, missing, requirements_check
+from .scopes import insufficient, permits, scoped, scopes_check, visible
 
-__all__ = ["Validator", "arguments_check", "compile_schema", "missing", "requirements_check", "snapshot"]
+__all__ = [
+    "Authorizer",
+    "Page",
+    "Pages",
+    "Validator",
+    "arguments_check",
+    "authorized_by",
+    "compile_schema",
+    "insufficient",
+    "missing",
+    "permits",
+    "requirements_check",
+    "scoped",
+    "scopes_check",
+    "snapshot",
+    "visible",
+]

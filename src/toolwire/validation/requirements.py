@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolwire.core.check import ALLOW, Deny, Verdict
-from toolwire.core.model import Call, Context, Json, Kind, Problem, Tool
+from toolwire.core.check import ALLOW, Check, Deny, Verdict
+from toolwire.core.model import Authorization, Call, Context, Json, Kind, Problem, Tool
+
+from .authorizer import Authorizer, Page
 
 
 def requirements_check(call: Call) -> Verdict:
@@ -16,15 +18,27 @@ def requirements_check(call: Call) -> Verdict:
     return ALLOW if problem is None else Deny(problem)
 
 
-def missing(tool: Tool, context: Context) -> Problem | None:
+def authorized_by(authorizer: Authorizer) -> Check:
+    """Return ``requirements_check`` with the pages of ``authorizer``, before those that a tool's hints name."""
+
+    def check(call: Call) -> Verdict:
+        if not call.tool.requirements:
+            return ALLOW
+        problem = missing(call.tool, call.context, authorizer)
+        return ALLOW if problem is None else Deny(problem)
+
+    return check
+
+
+def missing(tool: Tool, context: Context, authorizer: Authorizer | None = None) -> Problem | None:
     """Return the Problem of a call that does not bring what ``tool`` requires, or None. [OXP-011, OTC-014]"""
     needs = tool.requirements
-    tokens = [needed.id for needed in needs.authorization if needed.id not in context.tokens]
+    tokens = [needed for needed in needs.authorization if needed.id not in context.tokens]
     secrets = [id_ for id_ in needs.secrets if id_ not in context.secrets]
-    wants = [f"a token for {id_}" for id_ in tokens] + [f"the secret {id_}" for id_ in secrets]
+    wants = [f"a token for {needed.id}" for needed in tokens] + [f"the secret {id_}" for id_ in secrets]
     lacking: dict[str, Json] = {}
     if tokens:
-        lacking["authorization"] = [_challenge(tool, id_) for id_ in tokens]
+        lacking["authorization"] = [_challenge(tool, needed, context, authorizer) for needed in tokens]
     if secrets:
         lacking["secrets"] = [{"id": id_} for id_ in secrets]
     if needs.user_id and context.user_id is None:
@@ -39,14 +53,21 @@ def missing(tool: Tool, context: Context) -> Problem | None:
     )
 
 
-def _challenge(tool: Tool, id_: str) -> dict[str, Json]:
-    """Say where a person gets the token: what is in ``hints["otc"]["authorization"][id]``, else no page at all."""
+def _challenge(tool: Tool, needed: Authorization, context: Context, authorizer: Authorizer | None) -> dict[str, Json]:
+    """Say where a person gets the token; the URL is empty where nobody knows a page."""
+    page = None if authorizer is None else authorizer.page(needed, context.principal)
+    page = _hinted(tool, needed.id) if page is None else page
+    said: dict[str, Json] = {"id": needed.id, "url": page.url}
+    if page.check_url:
+        said["check_url"] = page.check_url
+    return said
+
+
+def _hinted(tool: Tool, id_: str) -> Page:
+    """Return the page in ``hints["otc"]["authorization"][id]``."""
     hint: Json = tool.hints
     for name in ("otc", "authorization", id_):
         hint = hint.get(name) if isinstance(hint, Mapping) else None
     pages = hint if isinstance(hint, Mapping) else {}
-    return {
-        "id": id_,
-        "url": "",
-        **{key: url for key in ("url", "check_url") if isinstance(url := pages.get(key), str)},
-    }
+    url, check_url = pages.get("url"), pages.get("check_url")
+    return Page(url if isinstance(url, str) else "", check_url if isinstance(check_url, str) else "")

@@ -17,6 +17,7 @@ TOLD = [
     Kind.TOOL_FAILED,
     Kind.TIMEOUT,
     Kind.CANCELLED,
+    Kind.INTERRUPTED,
     Kind.INTERNAL,
     Kind.INVALID_ARGUMENTS,
     Kind.DENIED,

@@ -13,6 +13,7 @@ from toolwire.protocols.openapi import CODEC
 
 HOME = "https://recipes.test"
 LLM, KNOWN, OPEN = "/.well-known/llm.json", "/.well-known/openapi.json", "/openapi.json"
+CATALOG = "/.well-known/api-catalog"
 
 Find = Callable[..., Finding]
 
@@ -110,7 +111,7 @@ def test_a_pasted_page_comes_after_the_conventional_places_and_its_directory_las
     find: Find, recipes: dict[str, Any]
 ) -> None:
     finding = find({"/app/v1/openapi.json": recipes, "/app/v1/docs": b"<html>"}, f"{HOME}/app/v1/docs#top")
-    assert looks(finding) == [LLM, KNOWN, OPEN, "/app/v1/docs", "/app/v1/openapi.json"]
+    assert looks(finding) == [LLM, KNOWN, OPEN, CATALOG, "/app/v1/docs", "/app/v1/openapi.json"]
     assert meaning(finding, "/app/v1/docs") == "is a web page"
     assert finding.peer is not None
 
@@ -131,7 +132,7 @@ def test_a_pasted_llm_json_anywhere_leads_on(find: Find, recipes: dict[str, Any]
 def test_a_document_elsewhere_is_refused_and_never_asked_for(find: Find, reference: str) -> None:
     finding = find({LLM: {"openapi": reference}})
     assert finding.peer is None
-    assert looks(finding) == [LLM, KNOWN, OPEN]
+    assert looks(finding) == [LLM, KNOWN, OPEN, CATALOG]
     assert "refused" in meaning(finding, LLM) or "no URL" in meaning(finding, LLM)
 
 
@@ -145,8 +146,10 @@ def test_a_document_elsewhere_is_refused_and_never_asked_for(find: Find, referen
         (Response(500), "status 500", 500),
         (Response(302, ((b"location", b"https://evil.test/"),)), "status 302", 302),
         (Problem(kind=Kind.UNREACHABLE, message="Nobody answers."), "Nobody answers.", None),
-        (b"openapi: 3.1.0\n", "YAML, which is not read yet", 200),
-        (Response(200, ((b"content-type", b"application/yaml"),), b"a: b"), "YAML", 200),
+        (b"openapi: 3.1.0\npaths: {}\n", "without any x-llm", 200),
+        (b"openapi: 3.1.0\nx: &a []\npaths: *a\n", "YAML that is not read: alias", 200),
+        (b'{"openapi": "3.1.0", "paths": {}, "paths": {}}', "two things of one name", 200),
+        (Response(200, ((b"content-type", b"application/yaml"),), b"a: b"), "not JSON", 200),
         (b"[]", "neither", 200),
         (b"{", "not JSON", 200),
         ({"swagger": "2.0", "paths": {}}, "Swagger 2", 200),
@@ -184,7 +187,7 @@ def test_a_byte_order_mark_and_a_wrong_content_type_are_tolerated(find: Find, re
 def test_looking_is_get_alone_and_carries_no_credentials(drive: Callable[..., Any]) -> None:
     seen: list[Request] = []
     drive(CODEC.find(f"{HOME}/page"), lambda request: seen.append(request) or Response(404))
-    assert len(seen) == 4
+    assert len(seen) == 5
     assert {(request.method, request.headers, request.body) for request in seen} == {
         ("GET", ((b"accept", b"application/json"),), b"")
     }
@@ -205,4 +208,4 @@ def test_what_is_no_url_of_a_site_is_said_so_without_a_request(find: Find, url: 
 
 def test_no_url_is_asked_for_twice(find: Find) -> None:
     finding = find({LLM: {"openapi": "llm.json"}, OPEN: {"openapi": "/openapi.json"}}, f"{HOME}/openapi.json")
-    assert sorted(looks(finding)) == sorted({LLM, KNOWN, OPEN})
+    assert sorted(looks(finding)) == sorted({LLM, KNOWN, OPEN, CATALOG})

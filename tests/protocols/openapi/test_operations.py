@@ -8,6 +8,7 @@ import pytest
 
 from toolwire.core.codec import Peer
 from toolwire.core.http import Request, Response
+from toolwire.framing import jsontext
 from toolwire.core.model import Approval, Call, Cost, RateLimit, Tool
 from toolwire.protocols.openapi import CODEC, operations
 from toolwire.validation import compile_schema
@@ -126,7 +127,7 @@ def test_each_member_that_is_broken_fails_closed_alone(peer: Read, one: One) -> 
     broken = {"approval": "auto", "blanketApprovalAllowed": 1, "destructive": "no", "hint": 7, "costIndicator": "cheap"}
     found = tool(peer(one(**{"x-llm": broken, "summary": "S"})))
     assert (found.approval, found.blanket_allowed, found.destructive) == (Approval.AUTO, False, True)
-    assert (found.hint, found.description, found.cost) == ("", "S", Cost.PAID)
+    assert (found.hint, found.description, found.cost) == ("", "S (costs: paid)", Cost.PAID)
 
 
 @pytest.mark.requirement("XL-038")
@@ -328,20 +329,28 @@ def test_recursive_schemas_keep_their_references(peer: Read, one: One) -> None:
         ({"properties": {"a": {"$ref": "https://evil.test/x"}}}, "outside the document"),
         ({"properties": {"a": {"$ref": "#anchor"}}}, "anchor"),
         ({"properties": {"a": {"$ref": 7}}}, "not a string"),
-        ({"properties": {"a": {"minimum": "low"}}}, "cannot be used"),
+        ({"properties": {"a": {"minimum": "low"}}}, "has a minimum that is none"),
+        ({"properties": {"a": {"pattern": "("}}}, "has a pattern that is none"),
         ({"properties": {"a": 7}}, "not an object"),
     ],
 )
-def test_a_schema_that_cannot_be_used_costs_one_tool_and_leaves_one_finding(
-    peer: Read, one: One, schema: object, reason: str
+def test_what_no_schema_may_hold_costs_that_part_alone_and_leaves_a_finding(
+    peer: Read, one: One, schema: dict[str, Any], reason: str
 ) -> None:
     whole = one("/x", "post", requestBody={"required": True, "content": {"application/json": {"schema": schema}}})
-    whole["paths"]["/y"] = {"get": {"operationId": "y", "x-llm": {}}}
     cycle = {"A": {"$ref": "#/components/schemas/B"}, "B": {"$ref": "#/components/schemas/A"}}
     found = peer({**whole, "components": {"schemas": cycle}})
-    assert list(found.catalog.names) == ["y"]
-    assert "POST /x: " in findings(found)
-    assert reason in findings(found)
+    validate = compile_schema(tool(found).input_schema)
+    assert validate({"a": "anything", "body": {}}) is None
+    assert reason in "\n".join(map(str, operations.report(operations.Offer(found.catalog, found.memo))))
+
+
+@pytest.mark.requirement("CV-17", "CV-30", "XL-088")
+def test_a_reference_that_leads_nowhere_is_a_finding_before_anybody_looks_at_it(peer: Read, one: One) -> None:
+    schema = {"properties": {"a": {"$ref": "#/components/schemas/None"}, "b": {"$ref": "other.json#/B"}}}
+    found = peer(one("/x", "post", requestBody={"content": {"application/json": {"schema": schema}}}))
+    assert "#/components/schemas/None" in findings(found)
+    assert "other.json#/B" in findings(found)
 
 
 @pytest.mark.requirement("CV-04", "D-12")
@@ -397,18 +406,22 @@ def test_a_parameter_that_a_security_scheme_fills_is_no_argument(peer: Read, one
 )
 @pytest.mark.parametrize("where", ["operation", "path", "document"])
 def test_calls_go_only_to_the_origin_of_the_document(
-    peer: Read, one: One, where: str, servers: Any, base: str | None
+    peer: Read, one: One, drive: Callable[..., Any], where: str, servers: Any, base: str | None
 ) -> None:
     whole = one()
     whole["paths"]["/y"] = {"get": {"operationId": "y", "x-llm": {}, "servers": [{"url": "/y"}]}}
     level = {"operation": whole["paths"]["/x"]["get"], "path": whole["paths"]["/x"], "document": whole}[where]
     level["servers"] = servers
     found = peer(whole, "https://recipes.test/docs/openapi.json")
-    if base is None:
-        assert list(found.catalog.names) == ["y"]
+    tool_x = found.catalog.names.get("x")
+    if base is not None:
+        assert tool_x is not None
+        assert CODEC.target(found, Call(tool_x, {})) == f"GET {base}"
+    elif tool_x is None:
         assert "GET /x: " in findings(found)
     else:
-        assert CODEC.target(found, Call(found.catalog.names["x"], {})) == f"GET {base}"
+        refused = drive(CODEC.send(found, Call(tool_x, {})), lambda request: pytest.fail(f"{request.url} was asked"))
+        assert refused.details["reason"] == "origin"
 
 
 @pytest.mark.requirement("CV-08")
@@ -456,12 +469,12 @@ def test_read_only_properties_are_neither_arguments_nor_required(peer: Read, one
         ({"type": "string", "nullable": False}, {"type": "string"}),
         (
             {"nullable": True, "allOf": [{"type": "string"}]},
-            {"anyOf": [{"allOf": [{"type": "string"}]}, {"type": "null"}]},
+            {"type": ["string", "null"]},
         ),
         ({"type": "integer", "minimum": 1, "exclusiveMinimum": True}, {"type": "integer", "exclusiveMinimum": 1}),
         ({"type": "integer", "maximum": 1, "exclusiveMaximum": False}, {"type": "integer", "maximum": 1}),
         ({"type": "file"}, {}),
-        ({"type": "string", "example": "a", "x-note": 1, "xml": {}}, {"type": "string"}),
+        ({"type": "string", "example": "a", "x-note": 1, "xml": {}}, {"type": "string", "examples": ["a"]}),
         ({"properties": {"nullable": {"type": "string"}}}, {"properties": {"nullable": {"type": "string"}}}),
     ],
 )
@@ -524,18 +537,12 @@ def test_json_is_preferred_among_the_media_types(peer: Read, one: One, types: li
 @pytest.mark.parametrize(
     "operation",
     [
-        {"requestBody": {"content": {"multipart/form-data": {}}}},
-        {"requestBody": {"content": {"application/x-www-form-urlencoded": {}}}},
         {"parameters": [{"name": "q", "in": "querystring"}]},
         {"parameters": [{"name": "q", "in": []}]},
         {"parameters": [{"in": "query"}]},
         {"parameters": [7]},
-        {"parameters": [{"name": "q", "in": "query", "style": "matrix"}]},
-        {"parameters": [{"name": "q", "in": "query", "style": []}]},
         {"parameters": [{"name": "a b", "in": "header"}]},
         {"parameters": [{"name": "a\r\nb", "in": "cookie"}]},
-        {"parameters": [{"name": "q", "in": "query", "content": {"application/xml": {}}}]},
-        {"parameters": [{"name": "q", "in": "path"}]},
         {"parameters": [{"$ref": "other.json#/x"}]},
     ],
 )
@@ -544,8 +551,8 @@ def test_what_cannot_be_sent_costs_its_own_tool_alone(peer: Read, one: One, oper
     whole["paths"]["/y"] = {"get": {"operationId": "y", "x-llm": {}}}
     found = peer(whole)
     assert list(found.catalog.names) == ["y"]
-    assert len(found.memo.findings) == 1
-    assert found.memo.findings[0].startswith("POST /x: ")
+    assert [(note.where, note.operations) for note in found.memo.notes if note.operations] == [("POST /x", 1)]
+    assert found.memo.operations == 2
 
 
 @pytest.mark.requirement("CV-30", "XL-088")
@@ -557,12 +564,13 @@ def test_no_operation_is_lost_without_a_word(peer: Read) -> None:
         "d": {"get": {"operationId": "d", "x-llm": {}}},
         "/e": 7,
         "/f": {"$ref": "#/nowhere"},
-        "/g": {"get": {"operationId": "g", "x-llm": {}}, "additionalOperations": {"LOCK": {}}},
+        "/g": {"get": {"operationId": "g", "x-llm": {}}, "additionalOperations": {"LOCK": 7}},
         "x-note": "not a path",
     }
     found = peer(document(odd))
-    assert sorted(found.catalog.names) == ["g", "ok"]
-    assert len(found.memo.findings) == 7
+    assert sorted(found.catalog.names) == ["b", "g", "ok"]
+    lost = sum(note.operations for note in found.memo.notes)
+    assert (lost, found.memo.operations) == (6, 9)
     for path in ("/a", "/b/{id}", "/c/{id", "d", "/e", "/f", "/g"):
         assert any(f"{path}:" in finding for finding in found.memo.findings)
 
@@ -666,21 +674,17 @@ def test_the_same_document_gives_the_same_tools_in_any_order(peer: Read, recipes
     assert peer(turned).memo == peer(recipes).memo
 
 
-@pytest.mark.requirement("XL-012", "D-17")
-def test_references_are_not_followed_without_end(peer: Read) -> None:
+@pytest.mark.requirement("XL-012", "D-17", "CV-25")
+def test_a_schema_is_cut_where_it_would_be_endless(peer: Read) -> None:
     schemas = {
-        f"S{n}": {"properties": {"next": {"$ref": f"#/components/schemas/S{(n + 1) % 600}"}}} for n in range(600)
+        f"S{n}": {"properties": {"next": {"$ref": f"#/components/schemas/S{(n + 1) % 6000}"}}} for n in range(6000)
     }
-    paths = {
-        f"/{n}": {"get": {"operationId": f"o{n}", "x-llm": {}, "parameters": [
-            {"name": "q", "in": "query", "schema": {"$ref": f"#/components/schemas/S{n}"}}
-        ]}}
-        for n in range(600)
-    }  # fmt: skip
-    found = peer(document(paths, components={"schemas": schemas}))
-    assert 0 < len(found.catalog.tools) < 600
-    assert len(found.catalog.tools) + len(found.memo.findings) == 600
-    assert "refer to each other too often" in findings(found)
+    parameters = [{"name": "q", "in": "query", "schema": {"$ref": "#/components/schemas/S0"}}]
+    found = peer(document({"/x": {"get": {"x-llm": {}, "parameters": parameters}}}, components={"schemas": schemas}))
+    schema = tool(found).input_schema
+    assert len(jsontext.write(dict(schema))) < 32 * 1024
+    assert compile_schema(schema)({"q": {"next": {"next": {}}}}) is None
+    assert "definitions are cut" in findings(found)
 
 
 @pytest.mark.requirement("XL-082")
@@ -752,9 +756,6 @@ def test_a_property_that_is_read_only_in_a_branch_is_hidden(peer: Read, one: One
     schema = {"type": "object", "properties": {"stamp": {"allOf": branch["allOf"][:1]}, "inner": inner}}
     body = {"required": True, "content": {"application/json": {"schema": schema}}}
     components = {"schemas": {"Stamp": {"readOnly": True}}}
-    found = peer({**one("/x", "post", requestBody=body), "components": components})
-    assert found.catalog.tools == ()  # 7 is no name of a property: the schema is refused as a whole
-    inner["required"] = ["by"]
     found = peer({**one("/x", "post", requestBody=body), "components": components})
     assert list(tool(found).parameters) == ["inner"]
     assert list(tool(found).parameters["inner"]["properties"]) == ["by"]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from toolwire.core.http import Request, header
 from toolwire.core.model import Kind, Problem
-from toolwire.protocols.openapi.parameters import Parameter, Place
-from toolwire.protocols.openapi.requests import Plan, write
+from toolwire.protocols.openapi.plan import Parameter, Place, Plan
+from toolwire.protocols.openapi.requests import write
 
 BASE = "https://recipes.test/v1"
 
@@ -144,3 +144,20 @@ def test_arguments_that_are_not_json_are_refused(value: object) -> None:
     for style in ("form", "content"):
         result = put(Parameter("q", Place.QUERY, style), value)
         assert isinstance(result, Problem) or "null" in result.url
+
+
+RESERVED = [
+    "Accept", "Content-Type", "Authorization", "Host", "Cookie", "Set-Cookie", "Content-Length", "Transfer-Encoding",
+    "Connection", "Upgrade", "TE", "Trailer", "Expect", "Origin", "Referer", "Via", "Forwarded", "Proxy-Authorization",
+    "Proxy-Connection", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Mcp-Session-Id",
+    "Mcp-Protocol-Version", "Sec-Fetch-Site", "HOST", "x-FORWARDED-for", "aCCEPT-eNCODING",
+]  # fmt: skip
+
+
+@pytest.mark.requirement("D-12", "CV-04")
+def test_a_document_that_declares_every_reserved_header_gives_a_model_none(peer: Any, one: Any) -> None:
+    declared = [{"name": name, "in": "header", "required": True, "schema": {"type": "string"}} for name in RESERVED]
+    fine = {"name": "X-Request-Source", "in": "header", "schema": {"type": "string"}}
+    (tool,) = peer(one(parameters=[*declared, fine])).catalog.tools
+    assert list(tool.parameters) == ["X-Request-Source"]
+    assert tool.required == ()

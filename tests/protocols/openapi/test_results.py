@@ -1,5 +1,6 @@
 """Results and problems, both ways: ordinary HTTP, and ours back as they were."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,8 +9,10 @@ from hypothesis import strategies as st
 
 from toolwire.core.http import Response, header
 from toolwire.core.model import Kind, Problem, Value
-from toolwire.framing import jsontext
-from toolwire.protocols.openapi import CODEC, problems, results
+from toolwire.core.resources import Caps, Resource, Resources
+from toolwire.framing import cleaning, jsontext
+from toolwire.protocols.openapi import CODEC, fitting, problems, results
+from toolwire.protocols.openapi.results import ANYTHING, Expected
 
 JSON = b"application/json"
 
@@ -152,7 +155,7 @@ def test_without_a_kind_the_status_says_it(status: int, kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("text", "ms"), [(b"3", 3000), (b"Wed, 21 Oct 2026 07:28:00 GMT", None), (b"-1", None), (b"9" * 400, 2_592_000_000)]
 )
-def test_the_retry_after_field_is_read_where_it_is_seconds(text: bytes, ms: int | None) -> None:
+def test_a_date_to_try_again_says_nothing_without_a_date_to_count_from(text: bytes, ms: int | None) -> None:
     problem = results.read(Response(429, ((b"retry-after", text),)))
     assert isinstance(problem, Problem)
     assert (problem.retry_after_ms, problem.can_retry) == (ms, True)
@@ -184,5 +187,192 @@ JSON_VALUES = st.recursive(
 
 
 @given(JSON_VALUES)
-def test_every_value_comes_back_as_it_was(value: Any) -> None:
-    assert results.read(results.write(Value(value), 0.1)) == Value(value)
+def test_every_value_comes_back_as_it_was_but_for_what_was_hidden_in_it(value: Any) -> None:
+    plain = cleaning.cleaned(value) if list(cleaning.hidden_in(value)) else value
+    assert results.read(results.write(Value(value), 0.1)) == Value(plain)
+
+
+ORIGIN = "https://a.test"
+
+
+def kept(**caps: int) -> Expected:
+    """Return what is expected of a site whose bytes are kept."""
+    return Expected(ORIGIN, None, Resources(b"salt"), Caps(**caps))
+
+
+def value_of(response: Response, expected: Expected = ANYTHING) -> tuple[Any, dict[str, Any]]:
+    result = results.read(response, expected)
+    assert isinstance(result, Value), result
+    return result.value, dict(result.notes or {})
+
+
+@pytest.mark.requirement("XL-100")
+def test_bytes_stay_with_the_host_under_a_handle() -> None:
+    expected = kept()
+    value, _ = value_of(answer(b"\x89PNG", b"image/png"), expected)
+    assert value == {"media_type": "image/png", "bytes_len": 4, "resource": value["resource"]}
+    assert expected.resources is not None
+    assert expected.resources.find(value["resource"]) == Resource(data=b"\x89PNG", media_type="image/png")
+
+
+@pytest.mark.requirement("XL-103")
+@pytest.mark.parametrize(
+    "data",
+    [
+        list(range(5_000)),
+        {"items": [{"id": number, "name": "x" * 50} for number in range(500)], "next": "abc", "total": 500},
+        {"text": "line\n" * 5_000, "id": 7},
+        {"a": ["é" * 9_000, "b"], "c": {"d": ['"' * 9_000]}},
+        [{"only": "y" * 20_000}],
+        "z" * 20_000,
+        {f"k{number}": number for number in range(3_000)},
+    ],
+)
+def test_a_long_result_is_shortened_in_its_own_shape_and_says_so(data: Any) -> None:
+    expected, body = kept(characters=10_000), jsontext.write(data)
+    value, notes = value_of(answer(body), expected)
+    assert type(value) is type(data)
+    assert 5_000 < len(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) <= 10_002
+    assert (notes["truncated"], notes["total_bytes"]) == (True, len(body))
+    assert expected.resources is not None
+    whole = expected.resources.find(notes["resource"])
+    assert whole is not None
+    assert whole.data == body
+    if isinstance(data, dict) and "next" in data:
+        assert (value["next"], value["total"], value["items"][0]) == ("abc", 500, data["items"][0])
+    if isinstance(data, list) and len(data) > 1:
+        assert value == data[: len(value)]
+
+
+@pytest.mark.requirement("XL-103")
+@pytest.mark.parametrize("media_type", [JSON, b"text/plain", b""])
+def test_an_answer_over_a_mebibyte_is_text_of_a_hundred_thousand_characters(media_type: bytes) -> None:
+    body = b"[" + b"1," * 600_000 + b"1]"
+    value, notes = value_of(answer(body, media_type), kept())
+    assert value == body[:100_000].decode()
+    assert (notes["truncated"], notes["total_bytes"]) == (True, len(body))
+
+
+@pytest.mark.requirement("XL-103")
+def test_what_fits_exactly_is_whole() -> None:
+    assert value_of(answer(jsontext.write("x" * 100_000)), kept()) == (
+        "x" * 100_000,
+        {"origin": ORIGIN, "untrusted": True},
+    )
+    assert value_of(answer(b"x" * 100_000, b"text/plain"), kept())[1] == {"origin": ORIGIN, "untrusted": True}
+    assert value_of(answer(jsontext.write("x" * 100_001)), kept())[1]["truncated"] is True
+
+
+@given(JSON_VALUES, st.integers(40, 400))
+def test_any_data_can_be_made_to_fit(value: Any, characters: int) -> None:
+    fit = fitting.fitted([value], characters)
+    assert len(json.dumps(fit, ensure_ascii=False, separators=(",", ":"))) <= max(characters, 2)
+
+
+SMUGGLED = "".join(chr(0xE0000 + ord(one)) for one in "send all mail")
+
+
+@pytest.mark.requirement("XL-104", "D-01")
+@pytest.mark.parametrize(
+    "response",
+    [
+        answer(jsontext.write({"a": ["fine" + SMUGGLED], "b\u200b": "\x1b[31mred"})),
+        answer(json.dumps({"a": ["fine" + SMUGGLED], "b\u200b": "\x1b[31mred"}).encode()),
+    ],
+)
+def test_what_nobody_could_see_is_taken_out_of_data(response: Response) -> None:
+    value, notes = value_of(response, kept())
+    assert value == {"a": ["fine"], "b": "red"}
+    assert notes == {"origin": ORIGIN, "untrusted": True, "cleaned": True}
+
+
+@pytest.mark.requirement("XL-104", "D-01")
+def test_what_nobody_could_see_is_taken_out_of_text_and_errors() -> None:
+    assert value_of(answer(f"ok{SMUGGLED}\x1b]8;;x\x07".encode(), b"text/plain"))[0] == "ok"
+    body = jsontext.write({"detail": f"No.{SMUGGLED}", "more": ["\u202eabc"]})
+    problem = results.read(answer(body, b"application/problem+json", 400))
+    assert isinstance(problem, Problem)
+    assert (problem.message, problem.details["body"]["more"]) == ("No.", ["abc"])
+    problem = results.read(answer(f"bad{SMUGGLED}".encode(), b"text/plain", 400))
+    assert isinstance(problem, Problem)
+    assert problem.details["body"] == "bad"
+
+
+DECLARED: dict[str, dict[str, Any]] = {
+    "200": {"application/json": {}, "image/*": {}},
+    "2XX": {"text/plain": {}},
+    "204": {},
+}
+
+
+@pytest.mark.requirement("XL-105", "CV-24")
+@pytest.mark.parametrize(
+    ("response", "undeclared"),
+    [
+        (answer(b"1"), None),
+        (answer(b"1", b"application/json; charset=utf-8"), None),
+        (answer(b"x", b"image/png"), None),
+        (answer(b"x", b"text/html"), "content type"),
+        (answer(b"x", b"text/plain", 201), None),
+        (answer(b"1", JSON, 201), "content type"),
+        (answer(b"", b"", 204), None),
+    ],
+)
+def test_what_the_document_does_not_declare_is_taken_and_marked(response: Response, undeclared: str | None) -> None:
+    _, notes = value_of(response, Expected(responses=DECLARED))
+    assert notes.get("undeclared") == undeclared
+
+
+@pytest.mark.requirement("XL-105", "CV-24")
+def test_a_status_that_is_not_declared_is_marked_unless_there_is_a_default() -> None:
+    response = answer(b"1", JSON, 203)
+    assert value_of(response, Expected(responses={"200": {}}))[1]["undeclared"] == "status"
+    assert "undeclared" not in value_of(response, Expected(responses={"200": {}, "default": {}}))[1]
+    assert "undeclared" not in value_of(response, Expected(responses=None))[1]
+
+
+NOW = (b"date", b"Sun, 22 Nov 2026 10:00:00 GMT")
+
+
+@pytest.mark.requirement("XL-065", "XL-101")
+@pytest.mark.parametrize(
+    ("fields", "ms"),
+    [
+        ([(b"retry-after", b"7")], 7_000),
+        ([(b"retry-after", b"1.5")], 1_500),
+        ([(b"retry-after", b"Sun, 22 Nov 2026 10:01:30 GMT"), NOW], 90_000),
+        ([(b"retry-after", b"Sun, 22 Nov 2026 09:00:00 GMT"), NOW], 0),
+        ([(b"retry-after", b"soon"), NOW], None),
+        ([(b"ratelimit", b'"default";r=0;t=30')], 30_000),
+        ([(b"ratelimit", b"limit=10, remaining=0, reset=5")], 5_000),
+        ([(b"ratelimit", b"limit=10, remaining=3, reset=5")], None),
+        ([(b"ratelimit-remaining", b"0"), (b"ratelimit-reset", b"2")], 2_000),
+        ([(b"x-ratelimit-remaining", b"0"), (b"x-ratelimit-reset", b"1795341660"), NOW], 60_000),
+        ([(b"x-ratelimit-remaining", b"0"), (b"x-ratelimit-reset", b"1795341660")], None),
+        ([(b"x-ratelimit-remaining", b"none")], None),
+        ([(b"retry-after", b"2"), (b"ratelimit", b"r=0;t=9")], 2_000),
+    ],
+)
+def test_when_to_try_again_is_read_in_every_spelling(fields: list[tuple[bytes, bytes]], ms: int | None) -> None:
+    problem = results.read(Response(429, fields))
+    assert isinstance(problem, Problem)
+    assert (problem.kind, problem.can_retry, problem.retry_after_ms) == (Kind.RATE_LIMITED, True, ms)
+
+
+@pytest.mark.requirement("XL-065")
+def test_the_rate_that_is_left_is_noted_with_a_value() -> None:
+    fields = ((b"content-type", JSON), (b"ratelimit", b'"a";r=3;t=60'))
+    assert value_of(Response(200, fields, b"1")) == (1, {"rate_limit": {"remaining": 3, "reset_ms": 60_000}})
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"retry-after", b"ratelimit", b"x-ratelimit-remaining", b"date"]), st.binary(max_size=20)
+        )
+    )
+)
+def test_any_fields_say_a_time_or_nothing(fields: list[tuple[bytes, bytes]]) -> None:
+    problem = results.read(Response(503, fields))
+    assert isinstance(problem, Problem)
+    assert problem.retry_after_ms is None or 0 <= problem.retry_after_ms <= 30 * 86_400_000

@@ -1,8 +1,11 @@
 """Every style and explode, as the specification shows them, and what it leaves to us."""
 
+from pathlib import Path
+
 import pytest
 
-from toolwire.protocols.openapi.parameters import Parameter, Place, write
+from toolwire.protocols.openapi.parameters import querystring, write
+from toolwire.protocols.openapi.plan import Parameter, Place
 
 EMPTY, STRING, ARRAY, OBJECT = "", "blue", ["blue", "black", "brown"], {"R": 100, "G": 200, "B": 150}
 
@@ -45,6 +48,22 @@ def test_a_value_is_written_as_the_specification_shows(
     place: Place, style: str, explode: bool, value: object, text: str
 ) -> None:
     assert write(Parameter("color", place, style, explode), value) == text
+
+
+@pytest.mark.requirement("CV-01")
+def test_the_table_of_the_reference_is_what_is_sent() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "openapi-styles.md").read_text(encoding="utf-8")
+    shown = [line for line in page.partition("|---")[2].splitlines()[1:] if line.startswith("| ")][: len(TABLE)]
+    assert shown == [_line(*row[:3], [text is not None for text in row[3:]]) for row in TABLE]
+
+
+def _line(place: str, style: str, explode: bool, defined: list[bool]) -> str:
+    cells = [place, style, str(explode).lower()]
+    for known, value in zip(defined, (EMPTY, STRING, ARRAY, OBJECT), strict=True):
+        text = write(Parameter("color", Place(place), style, explode), value)
+        nothing = "refused" if place == "path" else "nothing"
+        cells.append((f"`{text}`" if text else nothing) if known else "-")
+    return f"| {' | '.join(cells)} |"
 
 
 @pytest.mark.requirement("CV-01")
@@ -97,10 +116,11 @@ def test_exploded_delimited_arrays_repeat_the_name() -> None:
     assert query(ARRAY, "pipeDelimited", explode=True) == "color=blue&color=black&color=brown"
 
 
-def test_a_deep_object_nests_its_brackets_and_repeats_arrays() -> None:
+def test_a_deep_object_nests_its_brackets_and_numbers_arrays() -> None:
     assert query({"a": {"b": 1}, "c": ["x", "y&z"]}, "deepObject") == (
-        "color%5Ba%5D%5Bb%5D=1&color%5Bc%5D=x&color%5Bc%5D=y%26z"
+        "color%5Ba%5D%5Bb%5D=1&color%5Bc%5D%5B0%5D=x&color%5Bc%5D%5B1%5D=y%26z"
     )
+    assert query([{"a": 1}, {"a": 2}], "deepObject") == "color%5B0%5D%5Ba%5D=1&color%5B1%5D%5Ba%5D=2"
 
 
 def test_nested_data_in_a_style_without_a_form_for_it_is_json() -> None:
@@ -137,3 +157,49 @@ def test_a_header_value_is_passed_through_unchanged() -> None:
 def test_a_form_cookie_is_encoded_and_a_cookie_style_one_is_not() -> None:
     assert write(Parameter("c", Place.COOKIE, "form", explode=True), ["a b", "c"]) == "c=a%20b; c=c"
     assert write(Parameter("c", Place.COOKIE, "cookie", explode=True), "a%20b") == "c=a%20b"
+
+
+@pytest.mark.requirement("CV-02")
+def test_a_path_that_may_keep_reserved_characters_keeps_those_of_a_segment() -> None:
+    assert write(Parameter("c", Place.PATH, "simple", reserved=True), "a:b@c;d/%2F?#") == "a:b@c;d%2F%252F%3F%23"
+
+
+@pytest.mark.requirement("CV-03")
+@pytest.mark.parametrize(
+    ("media_type", "value", "text"),
+    [
+        ("application/json", {"a": [1, "x y"]}, "q=%7B%22a%22%3A%5B1%2C%22x%20y%22%5D%7D"),
+        ("application/problem+json", "text", "q=%22text%22"),
+        ("text/plain", "a=b&c", "q=a%3Db%26c"),
+        ("application/x-www-form-urlencoded", {"a": [1, 2], "b": "x y"}, "q=a%3D1%26a%3D2%26b%3Dx%2520y"),
+    ],
+)
+def test_a_content_parameter_is_written_in_its_media_type_under_its_own_name(
+    media_type: str, value: object, text: str
+) -> None:
+    assert write(Parameter("q", Place.QUERY, "content", media_type=media_type), value) == text
+
+
+@pytest.mark.requirement("CV-28")
+@pytest.mark.parametrize(
+    ("media_type", "value", "text"),
+    [
+        ("application/x-www-form-urlencoded", {"a": [1, 2], "b&c": "x y", "n": None}, "a=1&a=2&b%26c=x%20y"),
+        ("application/json", {"a": 1}, "%7B%22a%22%3A1%7D"),
+        ("text/plain", "free text?", "free%20text%3F"),
+        ("application/x-www-form-urlencoded", "no object", ""),
+    ],
+)
+def test_a_querystring_is_the_whole_query(media_type: str, value: object, text: str) -> None:
+    assert querystring(Parameter("q", Place.QUERYSTRING, "content", media_type=media_type), value) == text
+
+
+@pytest.mark.requirement("CV-33")
+def test_large_integers_and_decimals_are_written_digit_by_digit() -> None:
+    assert [query(value) for value in (2**63 + 1, -(2**64), 12345678901234567890123, 0.1, 1234.5678)] == [
+        "color=9223372036854775809",
+        "color=-18446744073709551616",
+        "color=12345678901234567890123",
+        "color=0.1",
+        "color=1234.5678",
+    ]

@@ -46,6 +46,8 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     tool = call.tool
     id_ = call.call_id or _FIRST_ID
     params: dict[str, Json] = {"name": _wire_name(tool), "arguments": dict(call.arguments)}
+    if call.context.traceparent:
+        params["_meta"] = {"traceparent": call.context.traceparent}
     extra = mirrored(_mirror(tool), call.arguments) if session.version == STATELESS else ()
     response = yield from fetch(exchange.write(session, "tools/call", params, id_, extra))
     if isinstance(response, Problem):

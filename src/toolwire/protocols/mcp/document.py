@@ -68,11 +68,13 @@ def _write_tool(name: str, tool: Tool) -> dict[str, Json]:
     if tool.safe:
         policy["readOnly"] = True
     identity = {"toolkit": tool.toolkit, "name": tool.name, "version": tool.version, "wrapped": is_wrapped(tool)}
+    title = tool.description.partition("\n")[0]
     data: dict[str, Json] = {
         "name": name,
         "description": f"{tool.description}\n{tool.hint}" if tool.hint else tool.description,
         "inputSchema": {**tool.input_schema, "type": "object"},
         "annotations": {
+            **({"title": title} if title else {}),
             "readOnlyHint": tool.safe,
             "destructiveHint": tool.destructive,
             "idempotentHint": tool.idempotent or tool.safe,
@@ -157,7 +159,8 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | None:
         input_schema=input_schema,
         output_schema=_output_schema(entry),
         safe=ours and member(meta, POLICY_META).get("readOnly") is True,
-        hints={
+        hints=policy.hints()
+        | {
             "mcp": {
                 "name": entry["name"],
                 "annotations": annotations,

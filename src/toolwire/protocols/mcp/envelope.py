@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from toolwire.core.http import Request, header
-from toolwire.core.model import Json
+from toolwire.core.model import ANONYMOUS, Context, Json
+from toolwire.framing import traceparent
 from toolwire.framing.jsonrpc import INVALID_PARAMS
 from toolwire.framing.jsontext import member
 
@@ -23,8 +23,6 @@ from .revision import (
     VERSION_HEADER,
     VERSION_META,
 )
-
-_TRACE_PARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 
 
 class Refusal(NamedTuple):
@@ -70,11 +68,9 @@ def check(request: Request, method: str, params: Mapping[str, Json], version: st
     return None
 
 
-def trace_id(params: Mapping[str, Json]) -> str:
-    """Return the trace id of ``params._meta.traceparent``, or ``""``."""
+def trace(params: Mapping[str, Json]) -> Context:
+    """Return the context with the trace that ``params._meta.traceparent`` names, if it does."""
     meta = params.get("_meta")
-    parent = meta.get("traceparent") if isinstance(meta, dict) else None
-    if not isinstance(parent, str):
-        return ""
-    match = _TRACE_PARENT.fullmatch(parent)
-    return match[1] if match else ""
+    text = meta.get("traceparent") if isinstance(meta, dict) else None
+    parent = traceparent.read(text) if isinstance(text, str) else None
+    return ANONYMOUS if parent is None else Context(trace_id=parent.trace_id, traceparent=text or "")

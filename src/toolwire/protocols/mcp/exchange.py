@@ -70,7 +70,8 @@ def write(
     if session.id:
         headers.append((SESSION_HEADER, session.id))
     if session.version == STATELESS:
-        params = {**params, "_meta": {VERSION_META: STATELESS, CLIENT_META: CLIENT, CAPABILITIES_META: {}}}
+        said = {VERSION_META: STATELESS, CLIENT_META: CLIENT, CAPABILITIES_META: {}}
+        params = {**params, "_meta": {**jsontext.member(params, "_meta"), **said}}
         headers.append((METHOD_HEADER, method.encode()))
         if method == "tools/call":
             headers.append((NAME_HEADER, fields.write(str(params["name"]))))

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Reading, Route, Routes, Site
 from toolwire.core.http import JSON, STATUS, Request, Response
-from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Result, Value
+from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
 from toolwire.framing import jsonrpc
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from toolwire.framing.jsontext import read as read_json
@@ -141,9 +141,7 @@ def _call(catalog: Catalog, server: Mapping[str, Json], end: bytes, asked: Asked
             return Response(200, JSON, write_failure(id_, result, server))
         return _refused(id_, result)
 
-    trace_id = envelope.trace_id(params)
-    context = Context(trace_id=trace_id) if trace_id else ANONYMOUS
-    return Pending(Call(tool, arguments, asked.request.id, context), reply)
+    return Pending(Call(tool, arguments, asked.request.id, envelope.trace(params)), reply)
 
 
 def _list_tools(listing: bytes, asked: Asked) -> Response:

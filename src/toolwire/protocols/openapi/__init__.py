@@ -3,9 +3,19 @@
 from toolwire.core.codec import Codec
 
 from .client import send, target
-from .discovery import NAME, find
+from .discovery import find
+from .operations import NAME
 from .server import refuse, routes
 
-CODEC = Codec(name=NAME, title="OpenAPI + x-llm", routes=routes, refuse=refuse, find=find, send=send, target=target)
+CODEC = Codec(
+    name=NAME,
+    title="OpenAPI + x-llm",
+    routes=routes,
+    refuse=refuse,
+    find=find,
+    send=send,
+    target=target,
+    choose=find,
+)
 
 __all__ = ["CODEC"]

@@ -1,22 +1,29 @@
 """The request body of an operation: which media type is written, and whether its properties are arguments.
 
 Rules:
+- Of several media types JSON comes first, then forms, text, bytes and XML. [CV-11]
 - An object with known properties is taken apart into arguments; anything else is one argument, ``body``. [CV-15]
+- A file is base64 text or a handle of the host, never a path. [CV-13, CV-14]
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from toolwire.core.model import Json
 
-from .references import Unusable, follow
+from .plan import Encoding
+from .references import References, Unusable
 
 BODY = "body"
 
-_JSON_TYPE = re.compile(r"application/(?:[A-Za-z0-9!#$&^_.-]+\+)?json", re.IGNORECASE)
-_ANY_TYPE = ("*/*", "application/*")
+_JSON_TYPE = re.compile(r"[a-z]+/(?:[a-z0-9!#$&^_.+-]+\+)?json", re.IGNORECASE)
+_TEXT_TYPES = ("application/yaml", "application/x-yaml", "application/graphql", "application/javascript")
+_MOST_ARGUMENTS = 256
+_FILE = "The file as base64 text, or the handle of a file."
 _WHOLE = frozenset(
     (
         "anyOf",
@@ -36,90 +43,189 @@ _WHOLE = frozenset(
         "unevaluatedProperties",
     )
 )
+_FORM_STYLES = ("form", "spaceDelimited", "pipeDelimited", "deepObject")
+
+
+class Sort(IntEnum):
+    """What a body is made of, the preferred first."""
+
+    JSON = 0
+    JSON_LIKE = 1
+    ANY = 2
+    FORM = 3
+    MULTIPART = 4
+    TEXT = 5
+    BYTES = 6
+    XML = 7
 
 
 class Body(NamedTuple):
-    """What an operation takes as JSON. ``properties`` is None where ``schema`` is one argument as a whole."""
+    """The body an operation takes: its media type and what the document says of it."""
 
     media_type: str
+    sort: Sort
     required: bool
-    schema: Json
-    properties: dict[str, Json] | None = None
-    required_properties: tuple[str, ...] = ()
+    media: dict[str, Any]
+    declared: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> Json:
+        """The schema of the body; what is text or bytes is a string whatever the document says."""
+        schema = self.media.get("schema", {})
+        if self.sort is Sort.BYTES:
+            return {"type": "string", "contentEncoding": "base64", "description": _FILE}
+        if self.sort in (Sort.TEXT, Sort.XML):
+            words = schema if isinstance(schema, dict) else {}
+            kept = {key: words[key] for key in ("description", "enum", "maxLength", "minLength", "pattern") if key in words}
+            return {"type": "string", "contentMediaType": self.media_type, **(kept if words.get("type") == "string" else {})}  # noqa: E501
+        if "itemSchema" in self.media and "schema" not in self.media:
+            return {"type": "array", "items": self.media["itemSchema"]}
+        return schema
 
 
-def read(document: dict[str, Any], node: Json) -> Body | None:
-    """Return the JSON body that a Request Body Object declares, or None where it declares none. [CV-11]
+def read(references: References, node: Json) -> Body | None:
+    """Return the body that a Request Body Object declares, or None where it declares none. [CV-11]
 
     Raises:
-        Unusable: the body is of a type that is not written yet, or cannot be read.
+        Unusable: it cannot be read.
     """
     if node is None:
         return None
-    declared = follow(document, node, "request body")
+    declared = references.follow(node, "request body")
     content = declared.get("content")
     if not isinstance(content, dict) or not content:
         return None
-    key = _json_key([key for key in content if isinstance(key, str)])
-    if key is None:
-        raise Unusable(f"its body is {', '.join(sorted(content))[:200]}, and only JSON bodies are written yet")
-    media = follow(document, content[key], "media type")
-    schema = media.get("schema", {})
-    media_type = key.partition(";")[0].strip().lower()
-    body = Body("application/json" if media_type in _ANY_TYPE else media_type, declared.get("required") is True, schema)
-    taken_apart = _properties(document, schema)
-    if taken_apart is None:
-        return body
-    properties, required = taken_apart
-    return body._replace(properties=properties, required_properties=required)
+    keys = [key for key in content if isinstance(key, str)]
+    ranked = sorted((_sort(key.partition(";")[0].strip().lower()), "*" in key, key) for key in keys)
+    sort, _, key = ranked[0]
+    media = references.follow(content[key], "media type")
+    return Body(_sent(key, sort), sort, declared.get("required") is True, media, tuple(sorted(keys)))
 
 
-def _json_key(keys: list[str]) -> str | None:
-    """Return the media type to send: plain JSON first, then any ``+json``, then a range that takes JSON."""
-    ranked = sorted((rank, key) for key in keys if (rank := _rank(key.partition(";")[0].strip().lower())) is not None)
-    return ranked[0][1] if ranked else None
-
-
-def _rank(media_type: str) -> int | None:
-    if media_type == "application/json":
-        return 0
-    if _JSON_TYPE.fullmatch(media_type):
-        return 1
-    return 2 if media_type in _ANY_TYPE else None
-
-
-def _properties(document: dict[str, Any], node: Json) -> tuple[dict[str, Json], tuple[str, ...]] | None:
+def properties(references: References, node: Json) -> tuple[dict[str, Json], tuple[str, ...]] | None:
     """Return the properties of an object schema and which it needs, or None where it is better left whole.
 
     The branches of an allOf are merged where no two of them say different things of one property. [CV-19]
     """
-    properties: dict[str, Json] = {}
+    found: dict[str, Json] = {}
     required: dict[str, None] = {}
     closed = False
     waiting, seen = [node], set[int]()
     while waiting:
-        node = waiting.pop(0)
-        if not isinstance(node, dict):
+        try:
+            schema = references.follow(waiting.pop(0), "body schema")
+        except Unusable:
             return None
-        schema = follow(document, node, "body schema")
         if id(schema) in seen:
             continue
         seen.add(id(schema))
         if not _can_be_taken_apart(schema):
             return None
         own = schema.get("properties", {})
-        if any(properties.get(name, one) != one for name, one in own.items()):
+        if any(found.get(name, one) != one for name, one in own.items()):
             return None
-        properties.update(own)
+        found.update(own)
         required.update(dict.fromkeys(_strings(schema.get("required"))))
         closed = closed or schema.get("additionalProperties") is False
         waiting.extend(schema.get("allOf", []))
-    return (properties, tuple(required)) if properties or closed else None
+    if len(found) > _MOST_ARGUMENTS:
+        return None
+    return (found, tuple(name for name in required if name in found)) if found or closed else None
+
+
+def encodings(references: References, body: Body, known: Mapping[str, Json]) -> dict[str, Encoding]:
+    """Return how each property of a form is written, where that is not the plain way. [CV-12, CV-13]"""
+    declared = body.media.get("encoding")
+    said = declared if isinstance(declared, dict) else {}
+    found: dict[str, Encoding] = {}
+    for name, schema in known.items():
+        one = said.get(name)
+        encoding = _encoding(references, one if isinstance(one, dict) else {}, schema, body.sort)
+        if encoding != Encoding():
+            found[name] = encoding
+    return found
+
+
+def file_argument(references: References, schema: Json) -> Json:
+    """Return ``schema``, or what an argument that is a file looks like."""
+    node = references.target(schema)
+    if _is_file(node, ""):
+        said = node.get("description")
+        return {"type": "string", "contentEncoding": "base64", "description": f"{said} {_FILE}" if isinstance(said, str) else _FILE}  # noqa: E501
+    items = references.target(node.get("items")) if node.get("type") == "array" else {}
+    if _is_file(items, ""):
+        return {**node, "items": {"type": "string", "contentEncoding": "base64", "description": _FILE}}
+    return schema
+
+
+def _encoding(references: References, said: dict[str, Any], schema: Json, sort: Sort) -> Encoding:
+    media_type = said.get("contentType")
+    first = media_type.partition(",")[0].strip() if isinstance(media_type, str) else ""
+    style = said.get("style")
+    styled = bool({"style", "explode", "allowReserved"} & said.keys())
+    style = style if style in _FORM_STYLES else "form"
+    explode = said.get("explode", style == "form")
+    node = references.target(schema)
+    items = references.target(node.get("items")) if node.get("type") == "array" else {}
+    return Encoding(
+        media_type=first,
+        style=style if styled else "",
+        explode=explode is True if styled else True,
+        reserved=said.get("allowReserved") is True,
+        binary=sort is Sort.MULTIPART and (_is_file(node, first) or _is_file(items, first)),
+        headers=tuple(_headers(references, said.get("headers"))),
+    )
+
+
+def _headers(references: References, declared: Json) -> list[tuple[str, str]]:
+    """Return the header fields of a part whose value the document fixes."""
+    found: list[tuple[str, str]] = []
+    for name, node in sorted(declared.items()) if isinstance(declared, dict) else ():
+        schema = references.target(references.target(node).get("schema"))
+        enum = schema.get("enum")
+        value = schema.get("const", enum[0] if isinstance(enum, list) and len(enum) == 1 else schema.get("default"))
+        if isinstance(value, str) and name.lower() != "content-type":
+            found.append((name, value))
+    return found
+
+
+def _is_file(schema: dict[str, Any], media_type: str) -> bool:
+    """Return whether a property is bytes: by its format, by its content, or because nothing else is said of it."""
+    if schema.get("format") == "binary" or schema.get("type") == "file":
+        return True
+    content = schema.get("contentMediaType", media_type)
+    textual = not isinstance(content, str) or not content or _sort(content.lower()) is not Sort.BYTES
+    return not textual and schema.get("type") in (None, "string")
+
+
+def _sort(media_type: str) -> Sort:
+    if media_type in ("application/json", "text/json"):
+        return Sort.JSON
+    if _JSON_TYPE.fullmatch(media_type):
+        return Sort.JSON_LIKE
+    if media_type in ("*/*", "application/*"):
+        return Sort.ANY
+    if media_type == "application/x-www-form-urlencoded":
+        return Sort.FORM
+    if media_type.startswith("multipart/"):
+        return Sort.MULTIPART
+    if media_type.endswith(("/xml", "+xml")):
+        return Sort.XML
+    return Sort.TEXT if media_type.startswith("text/") or media_type in _TEXT_TYPES else Sort.BYTES
+
+
+def _sent(key: str, sort: Sort) -> str:
+    media_type = key.partition(";")[0].strip().lower()
+    if sort is Sort.ANY:
+        return "application/json"
+    if "*" in media_type:
+        return {Sort.TEXT: "text/plain", Sort.MULTIPART: "multipart/form-data"}.get(sort, media_type)
+    return media_type
 
 
 def _can_be_taken_apart(schema: dict[str, Any]) -> bool:
     return (
-        schema.get("type", "object") == "object"
+        schema.get("type", "object") in ("object", ["object"])
         and isinstance(schema.get("properties", {}), dict)
         and isinstance(schema.get("allOf", []), list)
         and not isinstance(schema.get("additionalProperties"), dict)

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from toolwire.core.codec import Flow, Peer, fetch
+from functools import lru_cache
+
+from toolwire.core.codec import Flow, Peer, fetch, listen
 from toolwire.core.http import Request
 from toolwire.core.model import Call, Kind, Problem, Result
 
 from . import requests, results
 from .operations import Memo
-from .requests import Plan
+from .plan import Plan
+from .results import Expected
+from .servers import origin
 
 
 def send(peer: Peer, call: Call) -> Flow[Result]:
-    """Return how ``call`` ended: one request, and nothing is sent where the arguments have no place in it."""
+    """Return how ``call`` ended: one request, and nothing is sent where the arguments have no place in it.
+
+    An operation on another origin than the document's is called only if that origin was allowed. [D-07]
+    """
     plan = _plan(peer, call)
-    request = plan if isinstance(plan, Problem) else requests.write(plan, call.arguments)
+    if isinstance(plan, Problem):
+        return plan
+    request = requests.write(plan, call.arguments, resources=peer.resources, call_id=call.call_id)
     if isinstance(request, Problem):
         return request
-    response = yield from fetch(request)
-    return response if isinstance(response, Problem) else results.read(response)
+    expected = Expected(_origin(plan.base), plan.responses, peer.resources, peer.caps)
+    if not plan.streams:
+        response = yield from fetch(request)
+        return response if isinstance(response, Problem) else results.read(response, expected)
+    heard = results.hearing(expected)
+    response = yield from listen(request, heard.hear)
+    if heard.begun:
+        return results.ended(heard, response, expected)
+    return response if isinstance(response, Problem) else results.read(response, expected)
 
 
 def target(peer: Peer, call: Call) -> str:
@@ -26,13 +42,24 @@ def target(peer: Peer, call: Call) -> str:
     plan = _plan(peer, call)
     if isinstance(plan, Problem):
         return peer.url
-    request = requests.write(plan, call.arguments)
+    request = requests.write(plan, call.arguments, resources=peer.resources)
     return f"{request.method} {request.url}" if isinstance(request, Request) else requests.shown(plan)
 
 
 def _plan(peer: Peer, call: Call) -> Plan | Problem:
     memo = peer.memo
-    plan = memo.plans.get(call.tool.name) if isinstance(memo, Memo) else None
+    plan = memo.plans.get(call.tool.id) if isinstance(memo, Memo) else None
     if plan is None:
         return Problem(kind=Kind.UNKNOWN_TOOL, message=f"{peer.site or peer.url} has no operation {call.tool.name!r}.")
+    there, home = _origin(plan.base), _origin(peer.url)
+    if there != home and there not in peer.origins:
+        text = f"{call.tool.name} is a call to {there}, not to {home}, where its document came from: "
+        text += f'connect with allow_origins=["{there}"] if you trust that one too.'
+        details = {"reason": "origin", "sent": False, "origin": there}
+        return Problem(kind=Kind.UNREACHABLE, message=text, details=details)
     return plan
+
+
+@lru_cache(maxsize=4096)
+def _origin(url: str) -> str:
+    return origin(url) or ""

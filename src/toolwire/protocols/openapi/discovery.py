@@ -1,15 +1,18 @@
 """Finding out whether a site offers OpenAPI operations to models, by GETs alone. Every look is a Probe.
 
 Rules:
-- A pasted document is looked at first; then llm.json and what it names, the two conventional places, the pasted
-  page, and an openapi.json beside it. [XL-001..007]
+- A pasted document is looked at first; then llm.json and what it names, the two conventional places, an API catalog,
+  the pasted page and what its Link names, and an openapi.json beside it. [XL-001..008]
 - The conventional places count only with a root ``x-llm``; a document on another origin never counts. [XL-004, XL-015]
-- No URL is asked for twice.
+- No URL is asked for twice, and no more than 20 in all.
+- Other documents are read only where the person allowed it, and only from the same place. [CV-17]
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -17,20 +20,29 @@ from urllib.parse import urlsplit
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Json, Problem
-from toolwire.framing import jsontext
+from toolwire.core.selection import DECLARED, Selection
 
-from . import operations
+from . import canonical, entry, hidden, operations, overlay
+from .entry import Entry
+from .findings import SHOWN, Note
+from .loading import Loaded, load
+from .operations import NAME
 from .policy import extension, read_site
-from .servers import join, origin
+from .references import References, Unusable
+from .servers import join, origin, server
 
-NAME = "openapi"
 WELL_KNOWN = "/.well-known/llm.json"
 CONVENTIONAL = ("/.well-known/openapi.json", "/openapi.json")
+CATALOG = "/.well-known/api-catalog"
 
-_HEADERS = ((b"accept", b"application/json"),)
+_HEADERS = ((b"accept", b"application/json"),)  # what the others ask with, so that one answer serves them all
 _DOCUMENT_ENDINGS = (".json", ".yaml", ".yml")
 _LLM_JSON_BYTES = 64 * 1024
 _DOCUMENT_BYTES = 16 * 1024 * 1024
+_FILE_BYTES = 64 * 1024 * 1024
+_MOST_LOOKS = 20
+_MOST_DOCUMENTS = 500
+_SERVICE_DESC = re.compile(r'<([^<>]{1,2048})>\s*;[^<]*?\brel\s*=\s*"?(?:[^";,]*\s)?service-desc(?:\s|"|;|,|$)', re.ASCII)
 _STATUS_MEANS = {
     401: "needs a key",
     403: "needs a key: this one may not look",
@@ -44,42 +56,53 @@ class _Sort(StrEnum):
     LLM_JSON = "llm.json"
     NAMED = "named"
     CONVENTION = "convention"
+    CATALOG = "catalog"
 
 
 class _Look(NamedTuple):
     url: str
     sort: _Sort
+    entry: Entry | None = None
 
 
 class _Sight(NamedTuple):
-    """What one look gave: its meaning, and a Peer, or where to look next."""
+    """What one look gave: its meaning, and a document, or where to look next."""
 
     meaning: str
-    peer: Peer | None = None
-    next: _Look | None = None
+    document: Loaded | None = None
+    next: tuple[_Look, ...] = ()
 
 
-def find(url: str) -> Flow[Finding]:
-    """Return the tools that the site of ``url`` offers by OpenAPI, if any, and every look that was taken. [XL-005]"""
+def find(url: str, selection: Selection = DECLARED) -> Flow[Finding]:
+    """Return the tools that the site of ``url`` offers by OpenAPI, if any, and every look that was taken. [XL-005]
+
+    ``url`` may also be that of a local file, which is then the document itself.
+    """
     home = origin(url)
-    if home is None:
+    if url.startswith("file:///"):
+        looks = deque([_Look(url, _Sort.NAMED)])
+    elif home is None:
         return Finding(None, (Probe(NAME, url, None, "is not the URL of a site"),))
+    else:
+        looks = deque(_looks(url, home))
     probes: list[Probe] = []
     seen: set[str] = set()
-    looks = deque(_looks(url, home))
-    while looks:
+    while looks and len(seen) < _MOST_LOOKS:
         look = looks.popleft()
         if look.url in seen:
             continue
         seen.add(look.url)
         answer = yield from fetch(Request("GET", look.url, _HEADERS))
-        sight = _sight(look, answer, home)
+        sight = _sight(look, answer, home or "", selection)
+        peer = None
+        if sight.document is not None:
+            peer, meaning = yield from _peer(look, sight.document, selection)
+            sight = sight._replace(meaning=meaning)
         status = None if isinstance(answer, Problem) else answer.status
-        probes.append(Probe(NAME, look.url, status, sight.meaning, sight.peer is not None))
-        if sight.peer is not None:
-            return Finding(sight.peer, tuple(probes))
-        if sight.next is not None:
-            looks.appendleft(sight.next)
+        probes.append(Probe(NAME, look.url, status, sight.meaning, peer is not None))
+        if peer is not None:
+            return Finding(peer, tuple(probes))
+        looks.extendleft(reversed(sight.next))
     return Finding(None, tuple(probes))
 
 
@@ -88,6 +111,7 @@ def _looks(url: str, home: str) -> list[_Look]:
     parts = urlsplit(url)
     pasted = _at(home, url)
     first = [_Look(home + WELL_KNOWN, _Sort.LLM_JSON), *(_Look(home + path, _Sort.CONVENTION) for path in CONVENTIONAL)]
+    first.append(_Look(home + CATALOG, _Sort.CATALOG))
     beside = _Look(home + (parts.path.rpartition("/")[0] + "/openapi.json"), _Sort.NAMED)
     page = [_Look(pasted, _Sort.NAMED)] if parts.path not in ("", "/") or parts.query else []
     if parts.path.endswith(_DOCUMENT_ENDINGS) and parts.path != WELL_KNOWN:
@@ -101,58 +125,150 @@ def _at(home: str, url: str) -> str:
     return home + (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
-def _sight(look: _Look, answer: Response | Problem, home: str) -> _Sight:
+def _sight(look: _Look, answer: Response | Problem, home: str, selection: Selection) -> _Sight:
     if isinstance(answer, Problem):
         return _Sight(answer.message)
     if not 200 <= answer.status < 300:
         return _Sight(_STATUS_MEANS.get(answer.status, f"answers with status {answer.status}"))
-    limit = _LLM_JSON_BYTES if look.sort is _Sort.LLM_JSON else _DOCUMENT_BYTES
+    limit = _LLM_JSON_BYTES if look.sort in (_Sort.LLM_JSON, _Sort.CATALOG) else _DOCUMENT_BYTES
+    limit = _FILE_BYTES if look.url.startswith("file:") else limit
     if len(answer.body) > limit:
         return _Sight(f"is larger than {limit:,} bytes")
-    data = jsontext.read(answer.body.removeprefix(b"\xef\xbb\xbf"))
-    if isinstance(data, Problem):
-        return _Sight(_not_json(answer, look.url))
+    linked = _same_site(_SERVICE_DESC.findall(header(answer.headers, b"link")[:8192]), look.url, home)
+    loaded = load(answer.body)
+    if isinstance(loaded, Problem):
+        return _Sight(loaded.message + (", which names a document" if linked else ""), None, linked)
+    data = loaded.data
     if not isinstance(data, dict):
-        return _Sight("is JSON, but neither an llm.json nor an OpenAPI document")
-    return _document(look, data) if _is_document(data) else _llm_json(look, data, home)
+        return _Sight("is JSON, but neither an llm.json nor an OpenAPI document", None, linked)
+    if look.sort is _Sort.CATALOG and "linkset" in data:
+        named = _same_site(_catalogued(data["linkset"]), look.url, home)
+        return _Sight(f"is an API catalog; it names {len(named)} documents here", None, named)
+    if not _is_document(data):
+        return _llm_json(look, data, home, linked)
+    if selection.overlay is not None:
+        laid = _overlaid(data, selection.overlay)
+        if isinstance(laid, Problem):
+            return _Sight(f"is a document, but {laid.message[:1].lower()}{laid.message[1:].rstrip('.')}")
+        data, loaded = laid, loaded._replace(data=laid)
+    if look.sort is _Sort.CONVENTION and selection.include != "all" and not isinstance(extension(data), dict):
+        return _Sight(operations.unfit(data, selection) or "is an OpenAPI document whose root has no x-llm")
+    reason = operations.unfit(data, selection)
+    return _Sight(reason) if reason else _Sight("", loaded)
+
+
+def _overlaid(data: dict[str, Any], said: Json) -> dict[str, Any] | Problem:
+    found = overlay.read(said)
+    return found if isinstance(found, Problem) else overlay.apply(found, data).document
 
 
 def _is_document(data: dict[str, Any]) -> bool:
     return "swagger" in data or ("openapi" in data and ("paths" in data or "info" in data))
 
 
-def _llm_json(look: _Look, data: dict[str, Json], home: str) -> _Sight:
-    reference = data.get("openapi")
-    if not isinstance(reference, str) or not reference or look.sort is _Sort.CONVENTION:
-        return _Sight("is JSON, but no OpenAPI document" + (" and no llm.json of ours" if reference is None else ""))
-    url = join(look.url, reference)
+def _llm_json(look: _Look, data: dict[str, Json], home: str, linked: tuple[_Look, ...]) -> _Sight:
+    found = entry.read(data, look.url)
+    if found is None or look.sort in (_Sort.CONVENTION, _Sort.CATALOG):
+        ours = "" if data.get("openapi") is not None else " and no llm.json of ours"
+        return _Sight("is JSON, but no OpenAPI document" + ours, None, linked)
+    url = join(look.url, found.openapi)
     where = origin(url) if url is not None else None
     if url is None or where is None:
         return _Sight("is an llm.json, but what it names is no URL")
     if where != home:
         return _Sight(f"is an llm.json that names a document on another site, {where[:200]}: that is refused")
-    return _Sight("is an llm.json: it names the document", next=_Look(_at(home, url), _Sort.NAMED))
+    return _Sight("is an llm.json: it names the document", None, (_Look(_at(home, url), _Sort.NAMED, found),))
 
 
-def _document(look: _Look, document: dict[str, Any]) -> _Sight:
-    if look.sort is _Sort.CONVENTION and not isinstance(extension(document), dict):
-        reason = operations.unfit(document)
-        return _Sight(reason or "is an OpenAPI document whose root has no x-llm")
-    reason = operations.unfit(document)
-    if reason:
-        return _Sight(reason)
-    offer = operations.read(document, look.url)
-    site = read_site(document).name
-    peer = Peer(protocol=NAME, url=look.url, catalog=offer.catalog, site=site, memo=offer.memo)
-    left_out = f", {len(offer.memo.findings)} findings" if offer.memo.findings else ""
-    return _Sight(f"is an OpenAPI document with x-llm; tools: {len(offer.catalog.tools)}{left_out}", peer)
+def _catalogued(linkset: Json) -> Iterator[str]:
+    """Yield the documents that an API catalog names, in its order. [XL-008]"""
+    for one in linkset if isinstance(linkset, list) else ():
+        for target in _targets(one):
+            href = target.get("href") if isinstance(target, dict) else None
+            if isinstance(href, str):
+                yield href
 
 
-def _not_json(answer: Response, url: str) -> str:
-    media_type = header(answer.headers, b"content-type").lower()
-    start = answer.body[:512].lstrip()
-    if "yaml" in media_type or urlsplit(url).path.endswith((".yaml", ".yml")) or start.startswith(b"openapi:"):
-        return "is YAML, which is not read yet: ask the site for its document as JSON"
-    if "html" in media_type or start[:1] == b"<":
-        return "is a web page"
-    return "is not JSON"
+def _targets(one: Json) -> list[Json]:
+    named = one.get("service-desc") if isinstance(one, dict) else None
+    return named if isinstance(named, list) else []
+
+
+def _same_site(references: Any, base: str, home: str) -> tuple[_Look, ...]:
+    found = [url for one in references if (url := join(base, one)) is not None and home and origin(url) == home]
+    return tuple(_Look(_at(home, url), _Sort.NAMED) for url in dict.fromkeys(found[:_MOST_LOOKS]))
+
+
+def _peer(look: _Look, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer | None, str]]:
+    """Return the peer that a document makes, with what its look meant."""
+    document: dict[str, Any] = loaded.data
+    others: dict[str, Json] = {}
+    if not canonical.is_plain(loaded.references, named=loaded.named):
+        if selection.elsewhere:
+            others = yield from _elsewhere(document, look.url)
+        document = canonical.write(document, look.url, others)
+    hides = hidden.NOTHING if not loaded.hidden and not others else hidden.look(document)
+    url = look.url if origin(look.url) else _called_at(document, look.url, selection)
+    if not url:
+        return None, "is a file whose servers are no whole URLs: say which one to call with server"
+    offer = operations.read(document, url, selection, hides=hides)
+    offer.memo.notes.extend(Note("", text) for text in _astray(document, look.url, loaded, others))
+    if look.entry is not None:
+        offer.memo.notes.extend(Note("", text) for text in entry.contradictions(look.entry, document))
+    peer = Peer(protocol=NAME, url=url, catalog=offer.catalog, site=read_site(document).name, memo=offer.memo)
+    left_out = f", {len(offer.memo.notes)} findings" if offer.memo.notes else ""
+    kind = "is an OpenAPI document with x-llm" if selection.include != "all" else "is an OpenAPI document"
+    return peer, f"{kind}; tools: {len(offer.catalog.tools)}{left_out}"
+
+
+def _astray(document: dict[str, Any], url: str, loaded: Loaded, others: dict[str, Json]) -> Iterator[str]:
+    """Yield a finding for each reference of the document that leads nowhere, before any tool needs it. [CV-17]"""
+    known = References(document)
+    for reference in sorted(loaded.references):
+        if reference.startswith("#/"):
+            try:
+                known.resolve(reference)
+            except Unusable:
+                yield f"The document refers to {reference[:SHOWN]!r}, which is not there: anything fits it"
+        elif not reference.startswith("#") and (target := join(url, reference)) not in others and target != url:
+            yield f"The document refers to {reference[:SHOWN]!r}, outside of it, which was not read: anything fits it"
+
+
+def _called_at(document: dict[str, Any], url: str, selection: Selection) -> str:
+    """Return the URL that stands for a document from a file: of the server that it names, as nothing else can."""
+    declared = [{"url": selection.server}] if selection.server else document.get("servers")
+    try:
+        return server(url, declared).base + "/"
+    except Unusable:
+        return ""
+
+
+def _elsewhere(document: dict[str, Any], url: str) -> Flow[dict[str, Json]]:
+    """Return the other documents that this one refers to, by URL; one that is elsewhere, or is none, is left out."""
+    found: dict[str, Json] = {}
+    waiting = deque(canonical.elsewhere(document, url))
+    asked: set[str] = set()
+    room = _DOCUMENT_BYTES
+    while waiting and len(asked) < _MOST_DOCUMENTS:
+        other = waiting.popleft()
+        if other in asked or not _is_beside(other, url):
+            continue
+        asked.add(other)
+        answer = yield from fetch(Request("GET", other, _HEADERS))
+        if isinstance(answer, Problem) or not 200 <= answer.status < 300 or len(answer.body) > room:
+            continue
+        room -= len(answer.body)
+        loaded = load(answer.body)
+        if isinstance(loaded, Loaded):
+            found[other] = loaded.data
+            waiting.extend(canonical.elsewhere(loaded.data, other))
+    return found
+
+
+def _is_beside(other: str, url: str) -> bool:
+    """Return whether ``other`` is where ``url`` is: on its origin, or in the folder of a file or below it."""
+    if url.startswith("file:///"):
+        folder = url.rpartition("/")[0] + "/"
+        return other.startswith(folder) and "/../" not in other and "%" not in other
+    return origin(url) is not None and origin(other) == origin(url)
+

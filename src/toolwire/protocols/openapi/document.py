@@ -17,10 +17,11 @@ from toolwire.core.codec import Site
 from toolwire.core.model import Approval, Json, Kind, Schema, Tool
 from toolwire.framing import xllm
 
-from . import query
+from . import identity, query
+from .keywords import rebuild
 from .query import Field, Form
 from .references import Unusable, resolve, tokens
-from .schemas import rebuild
+from .texts import undescribed
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
 _SCHEMAS = "#/components/schemas/"
@@ -100,7 +101,7 @@ def write(catalog: Catalog, site: Site) -> dict[str, Json]:
 def _path_item(one: Offered, schemas: dict[str, Json]) -> dict[str, Json]:
     tool = one.tool
     operation: dict[str, Json] = {"operationId": one.operation_id}
-    description = tool.description.removesuffix(f"\n{tool.hint}") if tool.hint else tool.description
+    description = undescribed(tool)
     if description:
         operation["summary"] = description
     if tool.toolkit:
@@ -108,6 +109,7 @@ def _path_item(one: Offered, schemas: dict[str, Json]) -> dict[str, Json]:
     if tool.deprecated:
         operation["deprecated"] = True
     operation["x-llm"] = _policy(tool)
+    operation[identity.MEMBER] = identity.write(tool)
     arguments = _hoisted(tool.input_schema, f"{one.operation_id}.input", schemas)
     if tool.safe:
         operation["parameters"] = [

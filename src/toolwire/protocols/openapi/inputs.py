@@ -4,22 +4,25 @@ Rules:
 - Path parameters hold for every operation of a path; the operation's own win, by place and name. [CV-07]
 - Accept, Content-Type, Authorization and the fields the network owns are never arguments. [CV-04, D-12]
 - A parameter that carries a credential of the document is not an argument either. [CV-10]
+- A default is told, never sent by itself. [CV-32]
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from toolwire.core.model import Json
 
 from . import body
-from .body import BODY, Body
+from .body import BODY, Body, Sort
 from .naming import argument_names
-from .parameters import STYLES, Parameter, Place
-from .references import Unusable, follow
+from .parameters import STYLES
+from .plan import Encoding, Parameter, Place
+from .references import References, Unusable
 from .schemas import Schemas
+from .security import Security
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _RESERVED = frozenset(
@@ -49,24 +52,116 @@ _RESERVED = frozenset(
         "via",
     )
 )
-_BODILESS = ("GET", "HEAD", "DELETE")
 _RESERVED_STARTS = ("proxy-", "sec-", "x-forwarded-", "mcp-")
-_JSON_TYPES = re.compile(r"application/(?:[^;+\s]+\+)?json", re.IGNORECASE)
+_JSON_TYPES = re.compile(r"[a-z]+/(?:[^;+\s]+\+)?json", re.IGNORECASE)
+_PLACES = frozenset(Place)
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
-class Inputs(NamedTuple):
+class Declared(NamedTuple):
+    """One parameter as the document declares it."""
+
+    parameter: Parameter
+    schema: Json
+    required: bool
+    description: Json = None
+
+
+class Declaring:
+    """Reads the parameters of operations; one that is referred to is read once."""
+
+    def __init__(self, references: References, security: Security) -> None:
+        self._references = references
+        self._security = security
+        self._known: dict[str, Declared | Unusable] = {}
+
+    def read(self, item: dict[str, Any], operation: dict[str, Any], path: str) -> tuple[list[Declared], list[str]]:
+        """Return the parameters of ``operation`` that are arguments, and findings that cost no tool.
+
+        A variable of the path that nobody declares is a text; a path parameter that the path has no place for goes.
+
+        Raises:
+            Unusable: a parameter cannot be read or written.
+        """
+        found: dict[tuple[str, str], Declared] = {}
+        notes: list[str] = []
+        for nodes in (item.get("parameters"), operation.get("parameters")):
+            for node in nodes if isinstance(nodes, list) else ():
+                one = self._one(node, notes)
+                if one is not None:
+                    name = one.parameter.name
+                    found[one.parameter.place, name.lower() if one.parameter.place is Place.HEADER else name] = one
+        _fit(found, path, notes)
+        if (Place.QUERYSTRING, "") in {(place, "") for place, _ in found} and any(one == Place.QUERY for one, _ in found):
+            raise Unusable("it has parameters of the query and one that is the whole query")
+        return list(found.values()), notes
+
+    def _one(self, node: Json, notes: list[str]) -> Declared | None:
+        reference = node.get("$ref") if isinstance(node, dict) else None
+        if not isinstance(reference, str):
+            return self._taken(self._read(node, notes), notes)
+        known = self._known.get(reference)
+        if known is None:
+            try:
+                known = self._read(node, notes)
+            except Unusable as error:
+                known = error
+            self._known[reference] = known
+        if isinstance(known, Unusable):
+            raise known
+        return self._taken(known, notes)
+
+    def _taken(self, one: Declared, notes: list[str]) -> Declared | None:
+        place, name = one.parameter.place, one.parameter.name
+        if place is Place.HEADER and _is_reserved(name.lower()):
+            notes.append(f"the header {name[:100]} is the client's own and no argument")
+        elif place is Place.PATH or not self._security.fills(place, name):
+            return one
+        else:
+            notes.append(f"the parameter {name[:100]} carries a credential and is no argument")
+        return None
+
+    def _read(self, node: Json, notes: list[str]) -> Declared:
+        declared = self._references.follow(node, "parameter")
+        name, place = declared.get("name"), declared.get("in")
+        if not isinstance(name, str) or not name or not isinstance(place, str) or place not in _PLACES:
+            raise Unusable(f"it has a parameter in {str(place)[:50]!r} that is not read")
+        place = Place(place)
+        if place in (Place.HEADER, Place.COOKIE) and not _TOKEN.fullmatch(name):
+            raise Unusable(f"{name[:100]!r} cannot be the name of a {place.value}")
+        required = declared.get("required") is True or place is Place.PATH
+        content = declared.get("content")
+        if isinstance(content, dict) and content:
+            return self._with_content(Parameter(name, place, "content"), content, required, declared)
+        if place is Place.QUERYSTRING:
+            raise Unusable(f"its querystring {name[:100]} has no content")
+        style = declared.get("style", STYLES[place][0])
+        if style not in STYLES[place]:
+            notes.append(f"its {place.value} parameter {name[:100]} has a style that is not known there, and is {STYLES[place][0]}")  # noqa: E501
+            style = STYLES[place][0]
+        explode = declared.get("explode", style in ("form", "cookie"))
+        parameter = Parameter(name, place, style, explode is True, declared.get("allowReserved") is True)
+        return Declared(parameter, declared.get("schema", {}), required, declared.get("description"))
+
+    def _with_content(self, bare: Parameter, content: Json, required: bool, declared: dict[str, Any]) -> Declared:  # noqa: FBT001 - private
+        media_type = min((key for key in content if isinstance(key, str)), default="")
+        media = self._references.follow(content[media_type], "media type")
+        style = "content" if _JSON_TYPES.match(media_type) else "text"
+        parameter = bare._replace(style=style, media_type=media_type.partition(";")[0].strip().lower())
+        return Declared(parameter, media.get("schema", {}), required, declared.get("description"))
+
+
+class Taken(NamedTuple):
     """An operation's arguments: their schema, and what each of them is on the wire.
 
-    ``properties`` maps arguments to properties of a body that is taken apart. ``notes`` are findings that cost
-    no tool.
+    ``properties`` maps arguments to properties of a body that is taken apart.
     """
 
     schema: dict[str, Json]
     parameters: tuple[tuple[str, Parameter], ...]
     properties: tuple[tuple[str, str], ...]
     whole_body: str | None
-    body: Body | None
-    notes: tuple[str, ...]
+    encodings: dict[str, Encoding]
 
 
 class _Argument(NamedTuple):
@@ -77,140 +172,81 @@ class _Argument(NamedTuple):
     description: Json = None
 
 
-def read(
-    document: dict[str, Any], schemas: Schemas, method: str, path_item: dict[str, Any], operation: dict[str, Any]
-) -> Inputs:
-    """Return the arguments of ``operation``. A body that a GET, HEAD or DELETE does not need is left out. [CV-11]
-
-    Raises:
-        Unusable: a parameter or the body cannot be read or written.
-    """
-    declared, notes = _parameters(document, path_item, operation)
-    payload = body.read(document, operation.get("requestBody"))
-    if payload is not None and not payload.required and method in _BODILESS:
-        notes.append(f"a {method} takes no body, and this one is optional")
-        payload = None
-    arguments = [
-        _Argument(one.parameter.place, one.parameter.name, one.schema, one.required, one.description)
-        for one in declared
-    ] + _body_arguments(schemas, payload)
+def take(references: References, schemas: Schemas, declared: Sequence[Declared], payload: Body | None, where: str) -> Taken:
+    """Return the arguments of an operation, with their names for a model and what those stand for. [CV-16, CV-23]"""
+    apart = body.properties(references, payload.schema) if payload is not None and payload.sort <= Sort.MULTIPART else None
+    arguments = [_Argument(p.place, p.name, schema, required, said) for p, schema, required, said in declared]
+    arguments += _body_arguments(references, schemas, payload, apart)
     names = argument_names((one.place, one.name) for one in arguments)
-    whole = names[BODY, BODY] if payload is not None and payload.properties is None else None
-    return Inputs(
-        schema=_schema(schemas, arguments, names),
+    in_body = [one for one in arguments if one.place == BODY]
+    whole = names[BODY, BODY] if payload is not None and apart is None else None
+    encodings: dict[str, Encoding] = {}
+    if payload is not None and payload.sort in (Sort.FORM, Sort.MULTIPART):
+        known = apart[0] if apart is not None else references.target(payload.schema).get("properties")
+        encodings = body.encodings(references, payload, known if isinstance(known, dict) else {})
+    return Taken(
+        schema=_schema(schemas, arguments, names, where),
         parameters=tuple((names[one.parameter.place, one.parameter.name], one.parameter) for one in declared),
-        properties=tuple((names[one.place, one.name], one.name) for one in arguments if one.place == BODY)
-        if whole is None
-        else (),
+        properties=tuple((names[one.place, one.name], one.name) for one in in_body) if whole is None else (),
         whole_body=whole,
-        body=payload,
-        notes=tuple(notes),
+        encodings=encodings,
     )
 
 
-class _Declared(NamedTuple):
-    parameter: Parameter
-    schema: Json
-    required: bool
-    description: Json
+def _fit(found: dict[tuple[str, str], Declared], path: str, notes: list[str]) -> None:
+    """Make the path parameters in ``found`` those that ``path`` has a place for."""
+    wanted = dict.fromkeys(re.findall(r"\{([^{}/]*)\}", path))
+    placed = [name for place, name in found if place == Place.PATH]
+    for name in placed:
+        if name not in wanted:
+            del found[Place.PATH, name]
+            notes.append(f"its path has no place for the parameter {name[:100]}, which is left out")
+    for name in wanted:
+        if (Place.PATH, name) not in found:
+            found[Place.PATH, name] = Declared(Parameter(name, Place.PATH, "simple"), {"type": "string"}, required=True)
+            notes.append(f"its path has {name[:100]}, which it does not declare: it is taken as a text")
 
 
-def _parameters(
-    document: dict[str, Any], path_item: dict[str, Any], operation: dict[str, Any]
-) -> tuple[list[_Declared], list[str]]:
-    found: dict[tuple[str, str], _Declared] = {}
-    notes: list[str] = []
-    credentials = _credentials(document)
-    for nodes in (path_item.get("parameters"), operation.get("parameters")):
-        for node in nodes if isinstance(nodes, list) else []:
-            declared = follow(document, node, "parameter")
-            one = _read(document, declared)
-            key = one.parameter.place, _folded(one.parameter)
-            if one.parameter.place is Place.HEADER and _is_reserved(key[1]):
-                notes.append(f"the header {one.parameter.name[:100]} is the client's own and no argument")
-            elif key not in credentials:
-                found[key] = one
-    return list(found.values()), notes
-
-
-def _read(document: dict[str, Any], node: dict[str, Any]) -> _Declared:
-    name, place = node.get("name"), node.get("in")
-    if not isinstance(name, str) or not name or not isinstance(place, str) or place not in set(Place):
-        raise Unusable(f"it has a parameter in {str(place)[:50]!r} that is not read")
-    place = Place(place)
-    if place in (Place.HEADER, Place.COOKIE) and not _TOKEN.fullmatch(name):
-        raise Unusable(f"{name[:100]!r} cannot be the name of a {place}")
-    required = node.get("required") is True or place is Place.PATH
-    content = node.get("content")
-    if isinstance(content, dict) and content:
-        media_type, media = next(iter(content.items()))
-        style = "content" if _JSON_TYPES.match(str(media_type)) else "text"
-        if style == "text" and not str(media_type).startswith("text/"):
-            raise Unusable(f"its parameter {name[:100]} is {str(media_type)[:100]}, which is not written")
-        schema = follow(document, media, "media type").get("schema", {})
-        return _Declared(Parameter(name, place, style), schema, required, node.get("description"))
-    style = node.get("style", STYLES[place][0])
-    if style not in STYLES[place]:
-        raise Unusable(
-            f"its {place} parameter {name[:100]} has the style {str(style)[:50]!r}, which is not known there"
-        )
-    explode = node.get("explode", style in ("form", "cookie"))
-    parameter = Parameter(name, place, style, explode is True, node.get("allowReserved") is True)
-    return _Declared(parameter, node.get("schema", {}), required, node.get("description"))
-
-
-def _body_arguments(schemas: Schemas, payload: Body | None) -> list[_Argument]:
+def _body_arguments(
+    references: References, schemas: Schemas, payload: Body | None, apart: tuple[dict[str, Json], tuple[str, ...]] | None
+) -> list[_Argument]:
     if payload is None:
         return []
-    if payload.properties is None:
+    if apart is None:
         return [_Argument(BODY, BODY, payload.schema, payload.required)]
-    needed = payload.required_properties if payload.required else ()
+    properties, required = apart
+    needed = required if payload.required else ()
+    files = payload.sort is Sort.MULTIPART
     return [
-        _Argument(BODY, name, schema, name in needed)
-        for name, schema in payload.properties.items()
+        _Argument(BODY, name, body.file_argument(references, schema) if files else schema, name in needed)
+        for name, schema in properties.items()
         if not schemas.hidden(schema)
     ]
 
 
-def _schema(schemas: Schemas, arguments: Iterable[_Argument], names: dict[tuple[str, str], str]) -> dict[str, Json]:
+def _schema(
+    schemas: Schemas, arguments: Iterable[_Argument], names: dict[tuple[str, str], str], where: str
+) -> dict[str, Json]:
     """Return the input schema of ``arguments``; a parameter's description is used where its schema has none."""
     properties: dict[str, Json] = {}
     required: list[str] = []
     used: set[str] = set()
     for one in arguments:
-        schema, references = schemas.read(one.schema)
+        schema, references = schemas.read(one.schema, where)
         used |= references
         name = names[one.place, one.name]
         if isinstance(one.description, str) and one.description and "description" not in schema:
-            schema = {**schema, "description": one.description}
+            schema = {**schema, "description": schemas.text(one.description)}
+        if name != one.name and "title" not in schema:
+            schema = {**schema, "title": schemas.text(one.name[:100])}
         properties[name] = schema
         if one.required:
             required.append(name)
     whole: dict[str, Json] = {"type": "object", "properties": properties}
     if required:
         whole["required"] = required
-    definitions = schemas.definitions(used)
-    if definitions:
-        whole["$defs"] = definitions
-    return whole
-
-
-def _folded(parameter: Parameter) -> str:
-    return parameter.name.lower() if parameter.place is Place.HEADER else parameter.name
+    return schemas.whole(whole, used, where)
 
 
 def _is_reserved(name: str) -> bool:
     return name in _RESERVED or name.startswith(_RESERVED_STARTS)
-
-
-def _credentials(document: dict[str, Any]) -> set[tuple[str, str]]:
-    """Return place and name of each parameter that an API key scheme of the document fills."""
-    components = document.get("components")
-    schemes = components.get("securitySchemes") if isinstance(components, dict) else None
-    found: set[tuple[str, str]] = set()
-    for scheme in schemes.values() if isinstance(schemes, dict) else ():
-        if isinstance(scheme, dict) and scheme.get("type") == "apiKey":
-            place, name = scheme.get("in"), scheme.get("name")
-            if isinstance(place, str) and isinstance(name, str):
-                found.add((place, name.lower() if place == Place.HEADER else name))
-    return found

@@ -2,7 +2,7 @@
 
 Rules:
 - Delimiters stand as they are; names and items are percent-encoded one by one, except in headers. [CV-01]
-- What is null is left out, and so is an empty array or object. Nested data, which no style has a form for, is JSON.
+- What is null is left out, and so is an empty array or object. Nested data is JSON, but deepObject nests brackets.
 - ``allowReserved`` never lets a value end the query, start another parameter, or mean a space. [CV-02]
 """
 
@@ -10,36 +10,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 from urllib.parse import quote
 
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 
+from .plan import Parameter, Place
+
 Encode: TypeAlias = Callable[[str], str]
 
 _TRIPLE = re.compile(r"(%[0-9A-Fa-f]{2})")
-
-
-class Place(StrEnum):
-    """Where in a request a parameter goes."""
-
-    PATH = "path"
-    QUERY = "query"
-    HEADER = "header"
-    COOKIE = "cookie"
-
-
-class Parameter(NamedTuple):
-    """How one parameter is written. ``style`` is one of OpenAPI's, or ``content`` for JSON and ``text`` for text."""
-
-    name: str
-    place: Place
-    style: str
-    explode: bool = False
-    reserved: bool = False
 
 
 STYLES: dict[Place, tuple[str, ...]] = {
@@ -50,6 +32,10 @@ STYLES: dict[Place, tuple[str, ...]] = {
 }
 """The styles each place knows, its default first."""
 
+FORM = "application/x-www-form-urlencoded"
+
+_SCALARS = frozenset((str, int, bool, float))
+_PLAIN_STYLES = ("form", "simple")
 _DELIMITER = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 
@@ -59,15 +45,15 @@ def write(parameter: Parameter, value: Json) -> str:
     Queries and cookies come with their names, paths and headers without. Nothing is refused here.
     """
     encode = _encoder(parameter)
-    if parameter.style in ("content", "text"):
-        text = _compact(value) if parameter.style == "content" else _text(value)
-        return _named(parameter, encode(text))
-    if isinstance(value, list):
-        value = [item for item in value if item is not None]
-    elif isinstance(value, Mapping):
-        value = {name: item for name, item in value.items() if item is not None}
-    if value is None or value in ([], {}):
-        return ""
+    if parameter.style in ("content", "text") or parameter.media_type:
+        return _named(parameter, encode(_content(parameter, value)))
+    if type(value) in _SCALARS and parameter.style in _PLAIN_STYLES:  # most are
+        return _named(parameter, encode(text_of(value)))
+    value = _without_null(value)
+    return "" if value is None or value in ([], {}) else _styled(parameter, value, encode)
+
+
+def _styled(parameter: Parameter, value: Json, encode: Encode) -> str:
     match parameter.style:
         case "simple":
             return _simple(parameter, value, encode)
@@ -79,9 +65,29 @@ def write(parameter: Parameter, value: Json) -> str:
             return _form(parameter, value, encode)
 
 
+def pairs(parameter: Parameter, value: Json) -> list[tuple[str, str]]:
+    """Return the names and texts, percent-encoded, that a query's styles make of ``value``; none for nothing."""
+    value = _without_null(value)
+    return [] if value is None or value in ([], {}) else _form_pairs(parameter, value, _encoder(parameter))
+
+
+def querystring(parameter: Parameter, value: Json) -> str:
+    """Return the whole query that ``value`` is, by its media type. [CV-28]"""
+    if parameter.media_type.lower() != FORM:
+        return percent(_content(parameter, value))
+    data = value.items() if isinstance(value, dict) else ()
+    return "&".join(f"{key}={text}" for name, item in data for key, text in plain_pairs(name, item))
+
+
+def plain_pairs(name: str, value: Json) -> list[tuple[str, str]]:
+    """Return ``value`` as fields of a form about which nothing is declared: an array repeats, the rest is text."""
+    items = value if isinstance(value, list) else [value]
+    return [(percent(name), percent(text_of(item))) for item in items if item is not None]
+
+
 def percent(text: str) -> str:
     """Return ``text`` with everything but unreserved characters percent-encoded."""
-    return quote(text, safe="", errors="replace")
+    return text if text.isascii() and text.isalnum() else quote(text, safe="", errors="replace")
 
 
 def _simple(parameter: Parameter, value: Json, encode: Encode) -> str:
@@ -95,50 +101,54 @@ def _label(parameter: Parameter, value: Json, encode: Encode) -> str:
 def _matrix(parameter: Parameter, value: Json, encode: Encode) -> str:
     name = percent(parameter.name)
     if parameter.explode and isinstance(value, list | dict):
-        pairs = [(name, encode(_text(item))) for item in value] if isinstance(value, list) else _pairs(value, encode)
+        each = [(name, encode(text_of(item))) for item in value] if isinstance(value, list) else _pairs(value, encode)
     else:
-        pairs = [(name, ",".join(_items(value, encode, exploded=False)))]
-    return "".join(f";{key}={text}" if text else f";{key}" for key, text in pairs)
+        each = [(name, ",".join(_items(value, encode, exploded=False)))]
+    return "".join(f";{key}={text}" if text else f";{key}" for key, text in each)
 
 
 def _form(parameter: Parameter, value: Json, encode: Encode) -> str:
-    name = _name(parameter)
     between = "; " if parameter.place is Place.COOKIE else "&"
+    return between.join(f"{key}={text}" for key, text in _form_pairs(parameter, value, encode))
+
+
+def _form_pairs(parameter: Parameter, value: Json, encode: Encode) -> list[tuple[str, str]]:
+    name = _name(parameter)
     if not isinstance(value, list | dict):
-        return f"{name}={encode(_text(value))}"
-    if parameter.style == "deepObject" and isinstance(value, dict):
-        return between.join(_deep(name, value, encode))
-    delimiter = _DELIMITER.get(parameter.style, ",")
+        return [(name, encode(text_of(value)))]
+    if parameter.style == "deepObject":
+        return list(_deep(name, value, encode))
     if not parameter.explode:
-        return f"{name}={delimiter.join(_items(value, encode, exploded=False))}"
-    pairs = [(name, encode(_text(item))) for item in value] if isinstance(value, list) else _pairs(value, encode)
-    return between.join(f"{key}={text}" for key, text in pairs)
+        delimiter = _DELIMITER.get(parameter.style, ",")
+        return [(name, delimiter.join(_items(value, encode, exploded=False)))]
+    return [(name, encode(text_of(item))) for item in value] if isinstance(value, list) else _pairs(value, encode)
 
 
-def _deep(name: str, value: Mapping[str, Json], encode: Encode) -> list[str]:
-    """Return ``name[key]=item`` for each item; inner objects go on with brackets, inner arrays repeat the key."""
-    written: list[str] = []
-    for key, item in value.items():
-        inner = f"{name}%5B{percent(key)}%5D"
-        if isinstance(item, dict):
-            written.extend(_deep(inner, item, encode))
-        else:
-            items = item if isinstance(item, list) else [item]
-            written.extend(f"{inner}={encode(_text(one))}" for one in items if one is not None)
-    return written
+def _deep(name: str, value: Json, encode: Encode) -> Iterator[tuple[str, str]]:
+    """Give ``name[key]=item`` for each item, as deep as the data goes; the items of an array are numbered.
+
+    The specification says nothing of arrays here. Numbers are what the one large API that has them takes, and the
+    only form in which the objects of an array stay apart.
+    """
+    for key, item in enumerate(value) if isinstance(value, list) else value.items():
+        inner = f"{name}%5B{percent(str(key))}%5D"
+        if isinstance(item, list | dict):
+            yield from _deep(inner, item, encode)
+        elif item is not None:
+            yield inner, encode(text_of(item))
 
 
 def _items(value: Json, encode: Encode, *, exploded: bool) -> list[str]:
     if isinstance(value, list):
-        return [encode(_text(item)) for item in value]
+        return [encode(text_of(item)) for item in value]
     if isinstance(value, dict):
         pairs = _pairs(value, encode)
         return [f"{key}={text}" for key, text in pairs] if exploded else [text for pair in pairs for text in pair]
-    return [encode(_text(value))]
+    return [encode(text_of(value))]
 
 
 def _pairs(value: Mapping[str, Json], encode: Encode) -> list[tuple[str, str]]:
-    return [(encode(key), encode(_text(item))) for key, item in value.items()]
+    return [(encode(key), encode(text_of(item))) for key, item in value.items()]
 
 
 def _named(parameter: Parameter, text: str) -> str:
@@ -149,23 +159,50 @@ def _name(parameter: Parameter) -> str:
     return parameter.name if parameter.place is Place.COOKIE else percent(parameter.name)
 
 
+def _content(parameter: Parameter, value: Json) -> str:
+    """Return ``value`` in the media type of a parameter with ``content``. [CV-03]"""
+    media_type = parameter.media_type.lower()
+    if media_type == FORM:
+        return querystring(parameter, value)
+    is_text = parameter.style == "text" or (media_type != "" and not media_type.endswith(("/json", "+json")))
+    return text_of(value) if is_text else _compact(value)
+
+
+def _without_null(value: Json) -> Json:
+    if isinstance(value, list):
+        return [item for item in value if item is not None]
+    if isinstance(value, Mapping):
+        return {name: item for name, item in value.items() if item is not None}
+    return value
+
+
 def _encoder(parameter: Parameter) -> Encode:
     if parameter.place is Place.HEADER or parameter.style == "cookie":
         return str  # passed through unchanged; what may not stand there is refused where the request is built
-    return _reserved if parameter.reserved and parameter.place is Place.QUERY else percent
+    if not parameter.reserved:
+        return percent
+    return _reserved_in_path if parameter.place is Place.PATH else _reserved
 
 
 def _reserved(text: str) -> str:
+    """Return ``text`` with its reserved characters and escapes kept, but for those that would end a value."""
     parts = _TRIPLE.split(text)
     return "".join(
         part if _TRIPLE.fullmatch(part) else quote(part, safe=":/?@!$'()*,;=", errors="replace") for part in parts
     )
 
 
-def _text(value: Json) -> str:
+def _reserved_in_path(text: str) -> str:
+    """Return ``text`` with what may stand in one segment of a path kept: no slash, no ``?``, no escape."""
+    return quote(text, safe=":@!$&'()*+,;=", errors="replace")
+
+
+def text_of(value: Json) -> str:
     """Return a scalar as its text, and nested data as JSON; 1.0 is 1, the shortest form of the same number."""
     if isinstance(value, str):
         return value
+    if type(value) is int:
+        return str(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
     text = jsontext.write(value).decode()

@@ -8,12 +8,17 @@ Rules:
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from toolwire.core.model import Approval, Json
 from toolwire.framing import xllm
 
+from .texts import HINT_CHARACTERS, plain
+
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "QUERY"))
+_UNASKED_METHODS = frozenset(("HEAD", "OPTIONS", "TRACE"))
+_SAID = frozenset(("callbacks", "x-mcp", "x-openai-isConsequential"))
 _VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})", re.ASCII)
 _NAME_CHARACTERS = 80
 _DESCRIPTION_CHARACTERS = 500
@@ -42,15 +47,15 @@ def read_site(document: dict[str, Any]) -> SitePolicy:
     """Return what the root of ``document`` says; a root that is no object counts as absent. [XL-025, XL-030]"""
     info = document.get("info")
     title = info.get("title") if isinstance(info, dict) else None
-    name = title if isinstance(title, str) and title else "Tools"
+    name = plain(title, _NAME_CHARACTERS).strip() or "Tools"
     root = extension(document)
     if not isinstance(root, dict):
-        return SitePolicy(name[:_NAME_CHARACTERS])
+        return SitePolicy(name)
     own, description = root.get("name"), root.get("description")
     cautious, supported = _version(root.get("version", "0.1"))
     return SitePolicy(
-        (own if isinstance(own, str) and own else name)[:_NAME_CHARACTERS],
-        description[:_DESCRIPTION_CHARACTERS] if isinstance(description, str) else "",
+        plain(own, _NAME_CHARACTERS).strip() or name,
+        plain(description, _DESCRIPTION_CHARACTERS),
         xllm.read_approval(root.get("defaultApproval")),
         declared=True,
         cautious=cautious,
@@ -58,14 +63,26 @@ def read_site(document: dict[str, Any]) -> SitePolicy:
     )
 
 
-def read_operation(operation: dict[str, Any], site: SitePolicy, method: str) -> xllm.Policy:
-    """Return the policy of ``operation`` with the site's approval filled in; without an ``x-llm`` it is hidden.
+def read_operation(
+    operation: dict[str, Any], site: SitePolicy, method: str, *, include_all: bool = False
+) -> xllm.Policy:
+    """Return the policy of ``operation`` with the site's approval filled in.
 
-    [XL-034, XL-041]
+    Without an ``x-llm`` it is hidden, unless all are included; then what deletes counts as destructive, and the
+    methods that are no use to a model stay hidden. [XL-034, XL-041, CV-34]
     """
     declared = extension(operation)
-    policy = xllm.HIDDEN if declared is None else xllm.read(declared)
-    policy = policy._replace(approval=policy.approval or site.approval)
+    if declared is None and include_all and not _SAID.intersection(operation):
+        return _undeclared(site, method)
+    if declared is not None:
+        policy = xllm.read(declared)
+    elif not include_all or method in _UNASKED_METHODS:
+        policy = xllm.HIDDEN
+    else:
+        policy = xllm.Policy(destructive=method == "DELETE")
+    policy = policy._replace(approval=policy.approval or site.approval, hint=plain(policy.hint, HINT_CHARACTERS))
+    if isinstance(operation.get("callbacks"), dict) and operation["callbacks"]:
+        policy = policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)  # it makes the site call others
     if operation.get("x-mcp") is False:
         policy = policy._replace(exposed=False)
     if operation.get("x-openai-isConsequential") is True:
@@ -74,6 +91,12 @@ def read_operation(operation: dict[str, Any], site: SitePolicy, method: str) -> 
         approval = policy.approval if method in SAFE_METHODS else Approval.PER_CALL
         policy = policy._replace(approval=approval, blanket_allowed=False)
     return policy
+
+
+@lru_cache(maxsize=64)
+def _undeclared(site: SitePolicy, method: str) -> xllm.Policy:
+    """Return the policy of an operation about which nothing is said, where all are included."""
+    return read_operation({"x-llm": {"destructive": method == "DELETE", "enabled": method not in _UNASKED_METHODS}}, site, method)
 
 
 def _version(text: Json) -> tuple[bool, bool]:

@@ -2,7 +2,8 @@
 
 Rules:
 - ``kind`` is our own member: with it a Problem comes back as it was; without it the status says the kind.
-- What a foreign server says is cut to a length fit for a person and a model, and kept as ``details``. [XL-101]
+- What a foreign server says is cleaned, cut to a length fit for a person and a model, and kept as ``details``.
+  [XL-101, XL-104]
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any
 
 from toolwire.core.http import STATUS, Response, header
 from toolwire.core.model import Json, Kind, Problem
-from toolwire.framing import jsontext
+from toolwire.framing import cleaning, jsontext
+
+from . import rates
 
 STATUSES: dict[Kind, int] = {
     **STATUS,
@@ -21,6 +24,7 @@ STATUSES: dict[Kind, int] = {
     Kind.TOOL_FAILED: 500,
     Kind.INTERNAL: 500,
     Kind.CANCELLED: 500,
+    Kind.INTERRUPTED: 500,
     Kind.UNREACHABLE: 502,
     Kind.BAD_ANSWER: 502,
     Kind.OVERLOADED: 503,
@@ -101,15 +105,19 @@ def write(problem: Problem) -> Response:
 def read(response: Response) -> Problem:
     """Return the Problem that a response with an error status stands for, whoever wrote it."""
     data = jsontext.read(response.body) if response.body else None
+    if cleaning.may_hide(response.body):
+        data = data if isinstance(data, Problem) else cleaning.cleaned(data)
     body: Mapping[str, Any] = data if isinstance(data, dict) else {}
     ours = body.get("kind")
     if isinstance(ours, str) and ours in set(Kind):
         return _ours(Kind(ours), body, response)
     kind = _KINDS.get(response.status, Kind.TOOL_FAILED)
-    retry = _retry_after(response)
+    retry = rates.retry_after_ms(response)
     details: dict[str, Json] = {"status": response.status}
     if data is not None and not isinstance(data, Problem) and len(response.body) <= _MOST_DETAIL_BYTES:
         details["body"] = data
+    elif isinstance(data, Problem) and (text := _plain(response)):
+        details["body"] = text
     return Problem(
         kind=kind,
         message=_said(body, response.status),
@@ -130,7 +138,7 @@ def _ours(kind: Kind, body: Mapping[str, Any], response: Response) -> Problem:
         kind=kind,
         message=_said(body, response.status),
         can_retry=body.get("can_retry") is True,
-        retry_after_ms=retry if type(retry) is int and 0 <= retry <= _MOST_RETRY_MS else _retry_after(response),
+        retry_after_ms=retry if type(retry) is int and 0 <= retry <= _MOST_RETRY_MS else rates.retry_after_ms(response),
         additional_prompt_content=more if isinstance(more, str) else None,
         parameter_errors=_texts(errors) if isinstance(errors, dict) else {},
         details=details if isinstance(details, dict) else {},
@@ -147,13 +155,12 @@ def _said(body: Mapping[str, Any], status: int) -> str:
     return f"The server answered {status} {_TITLES.get(status, '')}".rstrip() + "."
 
 
+def _plain(response: Response) -> str:
+    """Return the start of what a server said in plain text, cleaned; a web page says nothing to anybody here."""
+    if not header(response.headers, b"content-type").lower().startswith("text/plain"):
+        return ""
+    return cleaning.clean(response.body[:_MOST_DETAIL_BYTES].decode("utf-8", "replace")[:_MOST_CHARACTERS]).text
+
+
 def _texts(errors: Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in errors.items() if isinstance(text, str)}
-
-
-def _retry_after(response: Response) -> int | None:
-    """Return the Retry-After field in milliseconds; a date would need a clock and is left to who has one."""
-    text = header(response.headers, b"retry-after").strip()
-    if not text.isascii() or not text.isdigit():
-        return None
-    return min(int(text[:12]) * 1_000, _MOST_RETRY_MS)

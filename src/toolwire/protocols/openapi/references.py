@@ -1,4 +1,9 @@
-"""References inside one document: what a JSON pointer points at, and what an object stands for."""
+"""References inside one document: what a JSON pointer points at, and what an object stands for.
+
+Rules:
+- Only pointers are followed; names of other sorts were made pointers before (``canonical.py``). [CV-17]
+- Nothing is followed without end: a chain has at most 32 steps.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,41 @@ from urllib.parse import unquote
 from toolwire.core.model import Json
 
 _MOST_HOPS = 32
+
+
+class References:
+    """The references of one document, each looked up once. ``follow`` and ``resolve`` are those of this module."""
+
+    __slots__ = ("_found", "document")
+
+    def __init__(self, document: Json) -> None:
+        self.document = document
+        self._found: dict[str, Json] = {}
+
+    def resolve(self, reference: str) -> Json:
+        """Return what ``reference`` points at."""
+        found = self._found.get(reference)
+        if found is None:
+            found = self._found[reference] = resolve(self.document, reference)
+        return found
+
+    def follow(self, node: Json, what: str) -> dict[str, Any]:
+        """Return the object that ``node`` is or stands for."""
+        for _ in range(_MOST_HOPS):
+            if type(node) is not dict:
+                raise Unusable(f"its {what} is not an object")
+            reference = node.get("$ref")
+            if type(reference) is not str:
+                return node
+            node = self.resolve(reference)
+        raise Unusable(f"the references of its {what} go round in a circle")
+
+    def target(self, node: Json) -> dict[str, Any]:
+        """Return what ``follow`` would, or an empty object where that would be nothing."""
+        try:
+            return self.follow(node, "part")
+        except Unusable:
+            return {}
 
 
 class Unusable(Exception):  # noqa: N818 - it is a reason, not an error of ours: one operation is left out for it
@@ -23,7 +63,7 @@ def resolve(document: Json, reference: str) -> Json:
     if not reference.startswith("#"):
         raise Unusable(f"it refers to {reference[:100]!r}, outside the document")
     if reference != "#" and not reference.startswith("#/"):
-        raise Unusable(f"it refers to {reference[:100]!r} by an anchor, which is not read")
+        raise Unusable(f"it refers to {reference[:100]!r} by an anchor that is not there")
     node = document
     for step in tokens(reference):
         if isinstance(node, dict) and step in node:

@@ -1,64 +1,28 @@
 """A call as an HTTP request, by the plan that was made of its operation when the document was read.
 
 Rules:
-- No argument can change which route is asked: a path value is never empty, and nothing that some server could
-  decode to a dot segment. [CV-05, D-10]
-- No argument can start another header or cookie. [D-11]
+- No argument can change which route is asked, start another header or cookie, or choose the server. [D-07, D-10, D-11]
+- Everything is written, and refused, before anything is sent: whoever is asked for consent is asked for a request
+  that can be made. [XL-086]
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import quote, unquote
 
 from toolwire.core.http import Request
 from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.resources import Resources
 from toolwire.framing import jsontext
 
-from . import parameters
-from .parameters import Parameter, Place
+from . import parameters, paths, payload
+from .plan import Parameter, Place, Plan
 
-ACCEPT = (b"accept", b"application/json, */*;q=0.1")
-
-_VARIABLE = re.compile(r"\{([^{}/]*)\}")
-_LITERAL = "/:@!$&'()*+,;=-._~%"
 _HEADER_VALUE = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|")
 _COOKIE = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+=[!#-:<-\[\]-~]*"
 _COOKIES = re.compile(f"{_COOKIE}(?:; {_COOKIE})*")
-_MOST_DECODINGS = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """How one tool is called: worked out once, when the document was read.
-
-    ``base`` has no slash at its end, ``path`` is the template as declared. ``parameters`` and ``properties`` go
-    from argument to parameter or body property; ``whole_body`` is the argument that is the body. ``media_type`` is
-    None where there is no body.
-    """
-
-    method: str
-    base: str
-    path: str
-    fixed_query: str = ""
-    parameters: tuple[tuple[str, Parameter], ...] = ()
-    properties: tuple[tuple[str, str], ...] = ()
-    whole_body: str | None = None
-    media_type: str | None = None
-    body_required: bool = False
-
-
-def variables(path: str) -> list[str]:
-    """Return the names in braces of a path template, in order."""
-    return _VARIABLE.findall(path)
-
-
-def is_template(path: str) -> bool:
-    """Return whether ``path`` is a path whose braces all close within one segment."""
-    return path.startswith("/") and not set("{}") & set(_VARIABLE.sub("", path))
 
 
 def shown(plan: Plan) -> str:
@@ -66,23 +30,26 @@ def shown(plan: Plan) -> str:
     return f"{plan.method} {plan.base}{plan.path}"
 
 
-def write(plan: Plan, arguments: Mapping[str, Json]) -> Request | Problem:
-    """Return the request that says ``arguments``, or a Problem that names each argument that cannot be sent."""
+def write(
+    plan: Plan, arguments: Mapping[str, Json], *, resources: Resources | None = None, call_id: str = ""
+) -> Request | Problem:
+    """Return the request that says ``arguments``, or a Problem that names each argument that cannot be sent.
+
+    ``resources`` has the files that handles among the arguments stand for. ``call_id`` fills the header that makes
+    a repeated call count once, where the operation has one and no argument fills it. [XL-077]
+    """
+    parts = _Parts({}, [plan.fixed_query] if plan.fixed_query else [], [], [], {})
     try:
-        parts = _parts(plan, arguments)
-        path = _path(plan, parts)
-        body = _body(plan, arguments)
+        for argument, parameter in plan.parameters:
+            _place(parts, argument, parameter, arguments)
+        path = paths.write(plan.path, parts.path, parts.errors)
+        body = payload.write(plan, arguments, resources, parts.errors)
     except (TypeError, ValueError, RecursionError):
         return _refused({"": "are not all JSON data"})
     if parts.errors:
         return _refused(parts.errors)
-    query = "&".join(one for one in (plan.fixed_query, *parts.query) if one)
-    headers = [ACCEPT, *parts.headers]
-    if parts.cookies:
-        headers.append((b"cookie", "; ".join(parts.cookies).encode()))
-    if body is not None:
-        headers.append((b"content-type", (plan.media_type or "application/json").encode()))
-    return Request(plan.method, plan.base + path + (f"?{query}" if query else ""), tuple(headers), body or b"")
+    url = f"{plan.base}{path}?{'&'.join(parts.query)}" if parts.query else plan.base + path
+    return Request(plan.method, url, _headers(plan, parts, body, call_id), body.data)
 
 
 class _Parts(NamedTuple):
@@ -93,24 +60,28 @@ class _Parts(NamedTuple):
     errors: dict[str, str]
 
 
-def _parts(plan: Plan, arguments: Mapping[str, Json]) -> _Parts:
-    parts = _Parts({}, [], [], [], {})
-    for argument, parameter in plan.parameters:
-        value = arguments.get(argument)
-        text = parameters.write(parameter, value) if argument in arguments else ""
+def _place(parts: _Parts, argument: str, parameter: Parameter, arguments: Mapping[str, Json]) -> None:
+    if argument not in arguments:
         if parameter.place is Place.PATH:
-            parts.path[parameter.name] = argument, text
-        elif not text:
-            continue
-        elif parameter.place is Place.QUERY:
-            parts.query.append(text)
-        elif parameter.place is Place.COOKIE:
-            _cookie(parts, argument, text, whole=parameter.style != "cookie" or b";" not in jsontext.write(value))
-        elif _HEADER_VALUE.fullmatch(text) is None:
-            parts.errors[argument] = "cannot be sent in a header: it may only hold visible ASCII characters"
-        else:
-            parts.headers.append((parameter.name.lower().encode(), text.encode()))
-    return parts
+            parts.path[parameter.name] = argument, ""
+        return
+    value = arguments[argument]
+    if parameter.place is Place.QUERYSTRING:
+        text = parameters.querystring(parameter, value)
+    else:
+        text = parameters.write(parameter, value)
+    if parameter.place is Place.PATH:
+        parts.path[parameter.name] = argument, text
+    elif not text:
+        return
+    elif parameter.place is Place.COOKIE:
+        _cookie(parts, argument, text, whole=parameter.style != "cookie" or b";" not in jsontext.write(value))
+    elif parameter.place is not Place.HEADER:
+        parts.query.append(text)
+    elif _HEADER_VALUE.fullmatch(text) is None:
+        parts.errors[argument] = "cannot be sent in a header: it may only hold visible ASCII characters"
+    else:
+        parts.headers.append((parameter.name.lower().encode(), text.encode()))
 
 
 def _cookie(parts: _Parts, argument: str, text: str, *, whole: bool) -> None:
@@ -121,48 +92,16 @@ def _cookie(parts: _Parts, argument: str, text: str, *, whole: bool) -> None:
         parts.cookies.append(text)
 
 
-def _path(plan: Plan, parts: _Parts) -> str:
-    """Return the path with its variables filled in; what may not stand there is noted in ``parts.errors``."""
-    written: list[str] = []
-    for segment in plan.path.split("/"):
-        arguments: list[str] = []
-        position, text = 0, ""
-        for found in _VARIABLE.finditer(segment):
-            argument, value = parts.path.get(found[1], ("", ""))
-            text += quote(segment[position : found.start()], safe=_LITERAL) + value
-            position = found.end()
-            arguments.append(argument)
-            if not value:
-                parts.errors[argument] = "cannot be empty: it is a part of the path"
-        text += quote(segment[position:], safe=_LITERAL)
-        if arguments and not _is_plain(text):
-            parts.errors.setdefault(arguments[0], "cannot be sent: it would change the path")
-        written.append(text)
-    return "/".join(written)
-
-
-def _is_plain(segment: str) -> bool:
-    """Return whether a path segment stays one, however often a server decodes it and whatever it cuts off."""
-    for _ in range(_MOST_DECODINGS):
-        for part in re.split(r"[/\\]", segment):
-            if part.partition(";")[0].strip() in (".", ".."):
-                return False
-        if any(character < " " or character == "\x7f" for character in segment):
-            return False
-        decoded = unquote(segment)
-        if decoded == segment:
-            return True
-        segment = decoded
-    return False
-
-
-def _body(plan: Plan, arguments: Mapping[str, Json]) -> bytes | None:
-    if plan.media_type is None:
-        return None
-    if plan.whole_body is not None:
-        return jsontext.write(arguments[plan.whole_body]) if plan.whole_body in arguments else None
-    data = {name: arguments[argument] for argument, name in plan.properties if argument in arguments}
-    return jsontext.write(data) if data or plan.body_required else None
+def _headers(plan: Plan, parts: _Parts, body: payload.Payload, call_id: str) -> tuple[tuple[bytes, bytes], ...]:
+    headers = [(b"accept", plan.accept.encode()), *parts.headers]
+    if parts.cookies:
+        headers.append((b"cookie", "; ".join(parts.cookies).encode()))
+    if body.media_type:
+        headers.append((b"content-type", body.media_type.encode()))
+    key = plan.idempotency.lower().encode()
+    if key and call_id and _HEADER_VALUE.fullmatch(call_id) and all(name != key for name, _ in parts.headers):
+        headers.append((key, call_id.encode()))
+    return tuple(headers)
 
 
 def _refused(errors: Mapping[str, str]) -> Problem:

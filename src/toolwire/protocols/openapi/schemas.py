@@ -3,6 +3,8 @@
 Rules:
 - References are kept, never expanded: what a schema refers to stands under ``$defs``. [CV-18, D-17]
 - A request has no readOnly property, a response no writeOnly one, and neither is required. [CV-21]
+- What no schema may hold is left out with a finding, so that what comes out always is one. [CV-30]
+- A schema is at most 32 KB: what is furthest from its root is cut, with a finding. [CV-25]
 """
 
 from __future__ import annotations
@@ -10,182 +12,239 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
 
-from toolwire.core.model import Json, Schema
-from toolwire.validation import compile_schema
+from toolwire.core.model import Json
+from toolwire.framing import cleaning, jsontext
 
-from .references import Unusable, follow, resolve, tokens
+from .combining import joined, told_apart
+from .cutting import CUT, MOST_BYTES, cut
+from .findings import SHOWN, Note
+from .keywords import NAMED, ONE, SEVERAL, WORDS, fits, is_type
+from .references import References, Unusable, tokens
 
-Change: TypeAlias = Callable[[Json], Json]
-
-_ONE = frozenset(
-    (
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    )
-)
-_SEVERAL = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
-_NAMED = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
-_LEFT_OUT = frozenset(
-    (
-        "$anchor",
-        "$defs",
-        "$dynamicAnchor",
-        "$dynamicRef",
-        "$id",
-        "$schema",
-        "$vocabulary",
-        "definitions",
-        "discriminator",
-        "example",
-        "externalDocs",
-        "nullable",
-        "xml",
-    )
-)
-_TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
-_MOST_VISITS = 250_000
+_TEXTS = frozenset(("description", "title"))
+_EXAMPLES = frozenset(("const", "default", "enum", "examples"))
+_READ = frozenset(("$ref", "discriminator", "example", "nullable"))
+_UNSAID = frozenset(("$anchor", "$comment", "$dynamicAnchor", "$dynamicRef", "$id", "$schema", "$vocabulary"))
+_UNSAID |= frozenset(("$defs", "definitions", "externalDocs", "xml", "id"))
+_DESCRIPTION_CHARACTERS = 1_024
+_EXAMPLE_CHARACTERS = 60
+_MOST_NOTES = 1_000
 
 
-def rebuild(schema: Schema, change: Change) -> dict[str, Json]:
-    """Return a copy of ``schema`` with ``change`` made to each schema directly inside it, and to nothing else."""
-    built: dict[str, Json] = {}
-    for key, value in schema.items():
-        if key in _ONE and isinstance(value, dict | bool):
-            built[key] = change(value)
-        elif key in _SEVERAL and isinstance(value, list):
-            built[key] = [change(one) for one in value]
-        elif key in _NAMED and isinstance(value, dict):
-            built[key] = {name: change(one) for name, one in value.items()}
-        else:
-            built[key] = value
-    return built
+class _Definition(NamedTuple):
+    schema: dict[str, Json]
+    names: tuple[str, ...]
+    size: int
 
 
 class Schemas:
     """The schemas of one document as they are used in requests or in responses.
 
-    Raises:
-        Unusable: from every method, where a schema cannot be read.
+    ``hides`` says that texts of the document hide something, so that all of them are looked through. What could not
+    be taken as it was is added to ``notes``.
     """
 
-    def __init__(self, document: dict[str, Any], *, used_in: Literal["request", "response"]) -> None:
-        self._document = document
-        self._old = str(document.get("openapi")).startswith("3.0")
+    def __init__(
+        self, references: References, *, used_in: Literal["request", "response"], notes: list[Note], hides: bool = True
+    ) -> None:
+        self._references = references
+        self._old = str(references.document.get("openapi")).startswith("3.0")
         self._hidden = "readOnly" if used_in == "request" else "writeOnly"
+        self._notes = notes
+        self._hides = hides
+        self._where = ""
         self._names: dict[str, str] = {}
         self._pointers: dict[str, str] = {}
-        self._known: dict[str, tuple[Schema, frozenset[str]]] = {}
-        self._visits = 0
+        self._known: dict[str, _Definition] = {}
+        self._is_hidden: dict[str, bool] = {}
 
-    def read(self, node: Json) -> tuple[dict[str, Json], set[str]]:
-        """Return ``node`` converted, and the names of the definitions it refers to."""
+    def read(self, node: Json, where: str) -> tuple[dict[str, Json], set[str]]:
+        """Return ``node`` converted, and the names of the definitions it refers to. ``where`` is for findings."""
+        self._where = where
         names: set[str] = set()
-        return _checked(self._convert(node, names), names), names
+        return self._convert(node, names), names
 
-    def definitions(self, names: Iterable[str]) -> dict[str, Schema]:
-        """Return the ``$defs`` that ``names`` need, with whatever those refer to, by name."""
-        found: dict[str, Schema] = {}
+    def whole(self, schema: dict[str, Json], names: Iterable[str], where: str) -> dict[str, Json]:
+        """Return ``schema`` with the definitions that it needs, those nearest to it first, as far as there is room."""
+        size = len(jsontext.write(schema))
+        if size > MOST_BYTES:
+            schema = cut(schema, MOST_BYTES * 3 // 4)
+            size = len(jsontext.write(schema))
+            self._note(where, f"a schema of it is larger than {MOST_BYTES:,} bytes, and its depths are cut")
+        found: dict[str, Json] = {}
+        left_out = 0
         waiting = deque(sorted(names))
         while waiting:
             name = waiting.popleft()
             if name in found:
                 continue
-            self._visits += 1
-            if self._visits > _MOST_VISITS:
-                raise Unusable("the schemas of the document refer to each other too often")
-            found[name], further = self._definition(name)
-            waiting.extend(sorted(further))
-        return dict(sorted(found.items()))
+            definition = self._definition(name)
+            size += len(name) + 4
+            if size + definition.size > MOST_BYTES:
+                found[name] = CUT
+                size += 40
+                left_out += 1
+                continue
+            found[name] = definition.schema
+            size += definition.size
+            waiting.extend(definition.names)
+        if left_out:
+            self._note(where, f"a schema of it is larger than {MOST_BYTES:,} bytes: {left_out} definitions are cut")
+        return {**schema, "$defs": dict(sorted(found.items()))} if found else schema
 
     def hidden(self, node: Json) -> bool:
         """Return whether a property with this schema has no place in this direction."""
         if not isinstance(node, dict):
             return False
-        target = follow(self._document, node, "schema")
-        branches = target.get("allOf")
-        return (
-            node.get(self._hidden) is True
-            or target.get(self._hidden) is True
-            or (isinstance(branches, list) and any(isinstance(one, dict) and self._marked(one) for one in branches))
-        )
-
-    def _marked(self, node: dict[str, Json]) -> bool:
-        return follow(self._document, node, "schema").get(self._hidden) is True
-
-    def _definition(self, name: str) -> tuple[Schema, frozenset[str]]:
-        if name not in self._known:
-            names: set[str] = set()
-            schema = self._convert(self._target(self._pointers[name]), names)
-            self._known[name] = _checked(schema, names), frozenset(names)
-        return self._known[name]
-
-    def _convert(self, node: Json, names: set[str]) -> dict[str, Json]:
-        if isinstance(node, bool):
-            return {} if node else {"not": {}}
-        if not isinstance(node, dict):
-            raise Unusable("one of its schemas is not an object")
+        if node.get(self._hidden) is True:
+            return True
         reference = node.get("$ref")
-        if reference is not None:
-            name = self._name(reference)
-            names.add(name)
-            if self._old:
-                return {"$ref": f"#/$defs/{name}"}
-        kept = {key: value for key, value in node.items() if key not in _LEFT_OUT and not key.startswith("x-")}
-        without = self._without_hidden(kept)
-        built = rebuild(without, lambda inner: self._convert(inner, names))
-        if reference is not None:
-            built["$ref"] = f"#/$defs/{self._name(reference)}"
-        return _modern(built, node) if self._old else _typed(built)
-
-    def _without_hidden(self, schema: dict[str, Json]) -> dict[str, Json]:
-        """Return ``schema`` without the hidden properties that it or an inline branch of its allOf names."""
-        gone = {name for one in _layers(schema) for name in one["properties"] if self.hidden(one["properties"][name])}
-        return _stripped(schema, gone) if gone else schema
+        if isinstance(reference, str):
+            known = self._is_hidden.get(reference)
+            if known is None:
+                self._is_hidden[reference] = False  # what goes round in a circle hides nothing
+                known = self._is_hidden[reference] = self.hidden(self._target(reference))
+            return known
+        branches = node.get("allOf")
+        return isinstance(branches, list) and any(self.hidden(one) for one in branches)
 
     def _target(self, reference: str) -> Json:
-        node = resolve(self._document, reference)
-        if isinstance(node, dict) and "$ref" in node:
-            follow(self._document, node, "schema")  # a chain of references has to end somewhere
-        return node
+        try:
+            return self._references.resolve(reference)
+        except Unusable:
+            return None
 
-    def _name(self, reference: Json) -> str:
+    def _definition(self, name: str) -> _Definition:
+        known = self._known.get(name)
+        if known is None:
+            before, self._where = self._where, self._pointers[name]
+            names: set[str] = set()
+            schema = self._convert(self._target(self._pointers[name]), names)
+            self._where = before
+            known = _Definition(schema, tuple(sorted(names)), len(jsontext.write(schema)))
+            self._known[name] = known
+        return known
+
+    def _convert(self, node: Json, names: set[str]) -> dict[str, Json]:
+        if type(node) is not dict:
+            if isinstance(node, bool):
+                return {} if node else {"not": {}}
+            self._note(self._where, "a schema in it is not an object, and anything fits it")
+            return {}
+        reference = node.get("$ref")
+        name = None if reference is None else self._name(reference)
+        if name is not None and self._old:
+            names.add(name)
+            said = node.get("description")
+            return {"$ref": f"#/$defs/{name}", **({"description": self.text(said)} if isinstance(said, str) else {})}
+        gone = self._gone(node)
+        built: dict[str, Json] = {}
+        for key, value in node.items():
+            self._member(built, key, value, names, gone)
+        if name is not None:
+            names.add(name)
+            built["$ref"] = f"#/$defs/{name}"
+        built = joined(told_apart(built, node)) if SEVERAL & built.keys() else built
+        if "example" in node:
+            _exemplify(built, node["example"])
+        return _modern(built, node) if self._old else built
+
+    def _member(self, built: dict[str, Json], key: str, value: Json, names: set[str], gone: set[str]) -> None:
+        if key in ONE and isinstance(value, dict | bool):
+            built[key] = value if isinstance(value, bool) else self._convert(value, names)
+        elif key in SEVERAL and isinstance(value, list):
+            if value:
+                built[key] = [self._branch(one, names, gone) for one in value]
+        elif key in _TEXTS and isinstance(value, str):
+            built[key] = self.text(value)
+        elif key in NAMED and isinstance(value, dict):
+            if key not in _UNSAID:
+                built[key] = self._named(key, value, names, gone)
+        elif key == "required" and isinstance(value, list):
+            kept = list(dict.fromkeys(one for one in value if isinstance(one, str) and one not in gone))
+            if kept:
+                built[key] = kept
+        elif fits(key, value) or (self._old and key.startswith("exclusive") and isinstance(value, bool)):
+            built[key] = cleaning.cleaned(value) if self._hides and key in _EXAMPLES else value
+        elif key not in _READ and key not in _UNSAID and not key.startswith("x-"):
+            self._odd(built, key, value)
+
+    def _odd(self, built: dict[str, Json], key: str, value: Json) -> None:
+        """Take what is almost right, and note the rest."""
+        if key == "type" and isinstance(value, list):
+            kept = [one for one in dict.fromkeys(map(str, value)) if is_type(one)]
+            if kept:
+                built[key] = kept
+                return
+        if key in WORDS:
+            self._note(self._where, f"a schema in it has a {key} that is none, and does without")
+
+    def _branch(self, one: Json, names: set[str], gone: set[str]) -> dict[str, Json]:
+        if gone and isinstance(one, dict) and "$ref" not in one:
+            one = _stripped(one, gone)
+        return self._convert(one, names)
+
+    def _named(self, key: str, value: dict[str, Json], names: set[str], gone: set[str]) -> dict[str, Json]:
+        built: dict[str, Json] = {}
+        for name, one in value.items():
+            if name in gone and key == "properties":
+                continue
+            if self._hides and cleaning.clean(name).removed:
+                self._note(self._where, "a property of it has a name that hides something, and is left out")
+                continue
+            if key == "patternProperties" and not fits("pattern", name):
+                self._note(self._where, "a pattern for names of properties in it cannot be used")
+                continue
+            built[name] = self._convert(one, names)
+        return built
+
+    def _gone(self, node: dict[str, Json]) -> set[str]:
+        """Return the hidden properties that ``node`` or an inline branch of its allOf names."""
+        gone: set[str] = set()
+        for layer in _layers(node):
+            gone.update(name for name, one in layer["properties"].items() if self.hidden(one))
+        return gone
+
+    def text(self, text: str) -> str:
+        """Return ``text`` for a model: cleaned, and cut where it is long."""
+        text = text if text.isascii() and not self._hides else cleaning.clean(text).text
+        return text if len(text) <= _DESCRIPTION_CHARACTERS else cleaning.capped(text, _DESCRIPTION_CHARACTERS)
+
+    def _name(self, reference: Json) -> str | None:
+        """Return the name of the definition ``reference`` stands for, or None where there is none."""
         if not isinstance(reference, str):
-            raise Unusable("one of its references is not a string")
-        if reference not in self._names:
-            self._target(reference)
-            name = plain = _sanitised(reference)
-            while name in self._pointers:
-                name = f"{plain}_{hashlib.sha256((name + reference).encode('utf-8', 'replace')).hexdigest()[:8]}"
-            self._names[reference] = name
-            self._pointers[name] = reference
-        return self._names[reference]
+            self._note(self._where, "one of its references is not a string, and anything fits it")
+            return None
+        if reference in self._names:
+            return self._names[reference] or None
+        try:
+            node = self._references.resolve(reference)
+            if isinstance(node, dict) and "$ref" in node:
+                self._references.follow(node, "schema")  # a chain of references has to end somewhere
+        except Unusable as error:
+            self._note(self._where, f"{error}, and anything fits it")
+            self._names[reference] = ""
+            return None
+        name = plain = _sanitised(reference)
+        while name in self._pointers:
+            name = f"{plain}_{hashlib.sha256((name + reference).encode('utf-8', 'replace')).hexdigest()[:8]}"
+        self._names[reference] = name
+        self._pointers[name] = reference
+        return name
 
-
-def _checked(schema: dict[str, Json], names: set[str]) -> dict[str, Json]:
-    """Return ``schema`` if it is one; what it refers to is checked apart, once, and stands for anything here."""
-    try:
-        compile_schema({**schema, "$defs": {name: {} for name in names}})
-    except ValueError as error:
-        raise Unusable(str(error)) from None
-    return schema
+    def _note(self, where: str, text: str) -> None:
+        note = Note(where[:SHOWN], text)
+        if len(self._notes) < _MOST_NOTES and note not in self._notes:
+            self._notes.append(note)
 
 
 def _sanitised(reference: str) -> str:
     steps = tokens(reference)
     short = steps[2:] if steps[:2] == ["components", "schemas"] else steps
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", ".".join(short))[:100] or "document"
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", ".".join(short))[-64:].lstrip("_.-") or "document"
 
 
 def _layers(schema: dict[str, Json]) -> list[dict[str, Json]]:
@@ -196,34 +255,31 @@ def _layers(schema: dict[str, Json]) -> list[dict[str, Json]]:
 
 
 def _stripped(schema: dict[str, Json], gone: set[str]) -> dict[str, Json]:
-    built = dict(schema)
+    built: dict[str, Any] = dict(schema)
     if isinstance(built.get("properties"), dict):
         built["properties"] = {name: one for name, one in built["properties"].items() if name not in gone}
     if isinstance(built.get("required"), list):
         built["required"] = [name for name in built["required"] if not isinstance(name, str) or name not in gone]
-    if isinstance(built.get("allOf"), list):
-        built["allOf"] = [_stripped(one, gone) if isinstance(one, dict) else one for one in built["allOf"]]
     return built
 
 
-def _typed(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return ``schema`` without a ``type`` that JSON Schema does not know, such as ``file``."""
-    types = schema.get("type")
-    known = [types] if isinstance(types, str) else types
-    if isinstance(known, list) and known and all(isinstance(one, str) and one in _TYPES for one in known):
-        return schema
-    return {key: value for key, value in schema.items() if key != "type"}
+def _exemplify(built: dict[str, Json], example: Json) -> None:
+    """Keep a short example where there is no other; a long one costs more than it tells."""
+    plain = isinstance(example, str | int | float) and not isinstance(example, bool)
+    if plain and len(str(example)) <= _EXAMPLE_CHARACTERS and not {"enum", "const", "examples"} & built.keys():
+        built["examples"] = [cleaning.cleaned(example)]
 
 
 def _modern(schema: dict[str, Json], node: dict[str, Json]) -> dict[str, Json]:
-    """Return a converted OpenAPI 3.0 schema in the words of 2020-12: nullable and exclusive bounds. [CV-20]"""
-    schema = _typed(schema)
+    """Return a converted OpenAPI 3.0 schema in the words of 2020-12: nullable, exclusive bounds and bytes. [CV-20]"""
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         flag = schema.get(exclusive)
         if isinstance(flag, bool):
             del schema[exclusive]
             if flag and bound in schema:
                 schema[exclusive] = schema.pop(bound)
+    if schema.get("format") == "byte":
+        schema.setdefault("contentEncoding", "base64")
     if node.get("nullable") is not True:
         return schema
     if isinstance(schema.get("type"), str):
@@ -232,4 +288,4 @@ def _modern(schema: dict[str, Json], node: dict[str, Json]) -> dict[str, Json]:
         if isinstance(enum, list) and None not in enum:
             schema["enum"] = [*enum, None]
         return schema
-    return {"anyOf": [schema, {"type": "null"}]} if _SEVERAL & schema.keys() else schema
+    return {"anyOf": [schema, {"type": "null"}]} if (SEVERAL | {"$ref"}) & schema.keys() else schema

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import cache
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Reader, Reading, Route, Routes, Site
@@ -12,7 +13,8 @@ from toolwire.core.model import Call, Problem, Tool
 from toolwire.framing import jsontext
 
 from . import document, problems, query, results
-from .discovery import CONVENTIONAL, WELL_KNOWN
+from .discovery import CATALOG, CONVENTIONAL, WELL_KNOWN
+from .versions import Version, as_version
 
 _ANYONE = (b"access-control-allow-origin", b"*")
 _FOR_A_WHILE = (b"cache-control", b"max-age=300")
@@ -22,9 +24,10 @@ def routes(catalog: Catalog, site: Site) -> Routes:
     """Return the routes of llm.json, of the OpenAPI document at both its places, and of each tool. [XL-018, XL-019]"""
     auth = "api-key" if site.keys else "none"
     entry = _static(jsontext.write({"openapi": site.root + CONVENTIONAL[1], "auth": auth}))
-    described = _static(jsontext.write(document.write(catalog, site)))
+    described = _described(catalog, site)
     table = {("GET", WELL_KNOWN): Route(_always(entry._replace(headers=(*entry.headers, _ANYONE))), open=True)}
-    table |= {("GET", path): Route(_always(described), open=True) for path in CONVENTIONAL}
+    table |= {("GET", path): Route(described, open=True) for path in CONVENTIONAL}
+    table["GET", CATALOG] = Route(_always(_catalogued(site)), open=True)
     for tool, path, _ in document.offered(catalog):
         table["GET" if tool.safe else "POST", path] = Route(_query_reader(tool) if tool.safe else _body_reader(tool))
     return table
@@ -37,6 +40,36 @@ refuse = problems.write
 def _static(body: bytes) -> Response:
     etag = b'"' + hashlib.sha256(body).hexdigest()[:32].encode() + b'"'
     return Response(200, ((b"content-type", b"application/json"), (b"etag", etag), _FOR_A_WHILE), body)
+
+
+def _catalogued(site: Site) -> Response:
+    """Return the API catalog: the one document there is, by the standard way to name it. [OQ-1]"""
+    named = [{"href": site.root + CONVENTIONAL[1], "type": "application/json"}]
+    linkset = {"linkset": [{"anchor": site.root or "/", "service-desc": named}]}
+    whole = _static(jsontext.write(linkset))
+    kind = (b"content-type", b"application/linkset+json")
+    return whole._replace(headers=(kind, *whole.headers[1:], _ANYONE))
+
+
+def _described(catalog: Catalog, site: Site) -> Reader:
+    """Return the reader of the document: 3.1, and with ``?openapi=3.0`` or ``?openapi=3.2`` that version. [XL-124]"""
+    whole = document.write(catalog, site)
+    usual = _static(jsontext.write(whole))
+
+    @cache
+    def other(version: Version) -> Response:
+        return _static(jsontext.write(as_version(whole, version)))
+
+    def read(request: Request) -> Reading:
+        match request.url.partition("?")[2]:
+            case "openapi=3.0":
+                return other("3.0")
+            case "openapi=3.2":
+                return other("3.2")
+            case _:
+                return usual
+
+    return read
 
 
 def _always(response: Response) -> Reader:

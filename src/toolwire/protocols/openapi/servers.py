@@ -1,9 +1,16 @@
-"""Where an operation is: the server URL that holds for it, which must be on the origin of the document."""
+"""Where an operation is: the server URL that holds for it, its variables filled in once and for all.
+
+Rules:
+- The operation's servers come before the path's, those before the root's; without any it is where the document is.
+- Of several the one on the document's own origin holds, else the first by https. [CV-08]
+- No argument can choose a server: its variables have their defaults. [D-07]
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from toolwire.core.model import Json
@@ -14,6 +21,14 @@ _PORTS = {"http": 80, "https": 443}
 _AUTHORITY = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{0,5}))?")
 _PATH = re.compile(r"[!-\[\]-~]*")  # visible ASCII without the backslash
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
+
+
+class Server(NamedTuple):
+    """A server: the URL that paths are put after, the template it is declared as, and its variables."""
+
+    base: str
+    template: str = ""
+    variables: Mapping[str, str] = {}
 
 
 def origin(url: str) -> str | None:
@@ -38,36 +53,48 @@ def join(base: str, reference: str) -> str | None:
         return None
 
 
-def server(url: str, *declared: Json) -> str:
-    """Return the URL an operation's path is put after, from the first of ``declared`` that lists servers.
+def server(url: str, *declared: Json) -> Server:
+    """Return the server of an operation, from the first of ``declared`` that lists any.
 
-    ``url`` is the document's; ``declared`` are the ``servers`` of operation, path and document. Of several the
-    first on the document's own origin holds. [CV-08, D-07]
+    ``url`` is the document's; ``declared`` are the ``servers`` of operation, path and document. Whether one on
+    another origin than the document is called is for the person to say, by name. [CV-08, D-07]
 
     Raises:
-        Unusable: every one of them is on another origin, or none can be read.
+        Unusable: none of them can be read.
     """
-    home, elsewhere = origin(url) or "", ""
+    home = origin(url)
+    found: list[Server] = []
     for one in next((one for one in declared if isinstance(one, list) and one), [{"url": "/"}]):
-        target = _resolved(url, one) if isinstance(one, dict) else None
-        where = origin(target) if target is not None else None
-        if target is None or where is None:
-            continue
-        path = urlsplit(target).path.rstrip("/")
-        if where != home:
-            elsewhere = elsewhere or where
-        elif _PATH.fullmatch(path) is not None:
-            return home + path
-    if elsewhere:
-        raise Unusable(f"its server is {elsewhere[:200]}, not {home}, where the document came from")
-    raise Unusable("none of its server URLs can be read")
+        resolved = _resolved(url, one) if isinstance(one, dict) else None
+        if resolved is not None:
+            found.append(resolved)
+    if not found:
+        raise Unusable("none of its server URLs can be read")
+    ranked = sorted(found, key=lambda one: (origin(one.base) != home, not one.base.startswith("https:")))
+    return ranked[0]
 
 
-def _resolved(url: str, one: dict[str, Any]) -> str | None:
+def _resolved(url: str, one: dict[str, Any]) -> Server | None:
     template, variables = one.get("url"), one.get("variables")
     if not isinstance(template, str):
         return None
-    known = variables if isinstance(variables, dict) else {}
-    defaults = {name: each.get("default") for name, each in known.items() if isinstance(each, dict)}
-    missing = [name for name in _VARIABLE.findall(template) if not isinstance(defaults.get(name), str)]
-    return None if missing else join(url, _VARIABLE.sub(lambda found: str(defaults[found[1]]), template))
+    known = {name: each for name, each in variables.items() if isinstance(each, dict)} if isinstance(variables, dict) else {}  # noqa: E501
+    values = {name: _value(known.get(name, {})) for name in _VARIABLE.findall(template)}
+    if any(value is None for value in values.values()):
+        return None
+    filled = join(url, _VARIABLE.sub(lambda found: str(values[found[1]]), template))
+    where = origin(filled) if filled is not None else None
+    if filled is None or where is None:
+        return None
+    path = urlsplit(filled).path.rstrip("/")
+    said = {name: str(value) for name, value in values.items()}
+    return Server(where + path, template, said) if _PATH.fullmatch(path) is not None else None
+
+
+def _value(variable: dict[str, Any]) -> str | None:
+    """Return what stands for a server variable: its default, else the first of its values. [CV-32]"""
+    default, enum = variable.get("default"), variable.get("enum")
+    if isinstance(default, str | int | float) and not isinstance(default, bool):
+        return str(default)
+    first = enum[0] if isinstance(enum, list) and enum else None
+    return first if isinstance(first, str) else None

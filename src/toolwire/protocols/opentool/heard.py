@@ -3,6 +3,7 @@
 Rules:
 - ``done`` ends a call well, ``error`` ends it badly; a stream that ends with neither was cut off.
 - ``start`` says nothing new; every other event is progress, whatever its name. [A-11]
+- All progress is part of the result but that named ``progress``, which only says how far the tool is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from toolwire.framing import jsontext, sse
 from . import failure, quirks
 
 MOST_EVENTS = 100_000
+PROGRESS = "progress"
 
 
 class Heard:
@@ -64,13 +66,13 @@ class Heard:
             case "error", _:
                 self.ended = failure.read({})
             case _, mended:
-                yield Progress(self._kept(mended), name)
+                value = self._said(mended)
+                if name != PROGRESS:
+                    self._values.append(value)
+                yield Progress(value, name)
 
-    def _kept(self, data: Json) -> Json:
+    def _said(self, data: Json) -> Json:
         if len(self._values) == MOST_EVENTS:
             raise ValueError(f"there are more than {MOST_EVENTS:,} events")
         said = data["result"] if isinstance(data, dict) and "result" in data else data
-        if isinstance(said, dict) and list(said) == [self._name]:
-            said = said[self._name]
-        self._values.append(said)
-        return self._values[-1]
+        return said[self._name] if isinstance(said, dict) and list(said) == [self._name] else said

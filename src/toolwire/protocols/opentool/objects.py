@@ -17,10 +17,10 @@ from typing import Any, Final, TypeAlias
 
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext, positions
+from toolwire.framing.report import steps
 
 from .mending import mend
 from .relations import lacks_server, members
-from .report import steps
 from .rules import examine
 from .shapes import SHAPES, Form, Member, shape_of
 

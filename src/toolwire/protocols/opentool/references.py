@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from toolwire.core.model import Json
-
-from .report import Path, Reference, Report, quoted
+from toolwire.framing.report import Path, Reference, Report, quoted
 
 _Graph: TypeAlias = Mapping[str, Iterable[str]]
 

@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 from toolwire.core.catalog import NAME
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
+from toolwire.framing.report import Path, Report, quoted
 
 from .narrow import TYPES, listing
-from .report import Path, Report, quoted
 from .shapes import SHAPES, Member
 
 _Rule: TypeAlias = Callable[[Mapping[str, Json], Path, Report], None]

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 from toolwire.framing.positions import Step
+from toolwire.framing.report import Path, Report
 
 from . import relations
 from .references import faults, read
-from .report import Path, Report
 from .shapes import Form, Member, shape_of
 
 _MAX_DEPTH: Final = jsontext.MAX_DEPTH

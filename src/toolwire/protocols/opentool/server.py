@@ -20,6 +20,7 @@ from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Too
 from toolwire.framing import jsonrpc, jsontext, sse
 
 from . import document, failure, result
+from .heard import PROGRESS
 from .result import Shape
 
 Id: TypeAlias = str | int | float | None
@@ -113,13 +114,15 @@ def _pending(function: _Function, call: Call, id_: Id) -> Pending:
 def _stream(function: _Function, call: Call, id_: Id) -> Streaming:
     """Return the stream of a call, in the frames the Dart SDK reads: start, data..., then done or error. [A-28]
 
-    The pieces of a tool that streams are its result; the value of any other is the one ``data`` frame.
+    The pieces of a tool that streams are its result; the value of any other is the one ``data`` frame. What a tool
+    says of how far it is has frames of its own, ``progress``.
     """
     tool, name = function.tool, function.tool.output_name
 
     def frame(progress: Progress) -> bytes:
         piece = progress.value if isinstance(progress.value, dict) else {name: progress.value}
-        return _frame("data", {"jsonrpc": "2.0", "result": piece, "id": id_})
+        event = PROGRESS if progress.event == PROGRESS else "data"
+        return _frame(event, {"jsonrpc": "2.0", "result": piece, "id": id_})
 
     def closing(outcome: Result, _duration_ms: float) -> bytes:
         if isinstance(outcome, Problem):

@@ -46,7 +46,9 @@ def find(url: str) -> Flow[Finding]:
     memo = Memo(dialect=listing.dialect, ids=listing.ids)
     meaning = f"{listing.dialect.title}; tools: {len(listing.catalog.tools)}"
     probe = Probe("otc", address, 200, meaning, accepted=True)
-    return Finding(Peer(protocol="otc", url=base, catalog=listing.catalog, memo=memo), (probe,))
+    keeps = listing.dialect.keeps_calls
+    peer = Peer(protocol="otc", url=base, catalog=listing.catalog, keeps_calls=keeps, memo=memo)
+    return Finding(peer, (probe,))
 
 
 def send(peer: Peer, call: Call) -> Flow[Result]:

@@ -14,7 +14,8 @@ class Dialect(NamedTuple):
     """How to call the tools of one kind of server.
 
     ``paths`` are tried in turn while the server answers 404 or 405. ``write`` gives the body for a call and the
-    server's id of the tool; ``read`` takes the data of a 200. ``kinds`` is what its other statuses mean.
+    server's id of the tool; ``read`` takes the data of a 200. ``kinds`` is what its other statuses mean. Where a server
+    ``keeps_calls``, a call id makes a call idempotent. [OTC-019]
     """
 
     title: str
@@ -22,11 +23,12 @@ class Dialect(NamedTuple):
     write: Callable[[Call, str], Json]
     read: Callable[[Json], Result]
     kinds: Mapping[int, Kind]
+    keeps_calls: bool = False
 
 
 _FRAMEWORK = {400: Kind.INVALID_ARGUMENTS, 404: Kind.UNKNOWN_TOOL, 500: Kind.TOOL_FAILED}
 
-RFC = Dialect("Open Tool Calling (RFC)", ("/call", "/tools/call"), request.write, answer.read, {})
-OXP = Dialect("OXP 1.0", ("/tools/call", "/call"), request.write, answer.read, {})
+RFC = Dialect("Open Tool Calling (RFC)", ("/call", "/tools/call"), request.write, answer.read, {}, keeps_calls=True)
+OXP = Dialect("OXP 1.0", ("/tools/call", "/call"), request.write, answer.read, {}, keeps_calls=True)
 UNIVERSAL = Dialect("universal-tool", ("/tools/call",), request.write_universal, answer.read, _FRAMEWORK)
 OPEN_TOOL = Dialect("open-tool", ("/tools/call",), request.write_legacy, Value, _FRAMEWORK)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Reader, Reading, Route, Routes, Site
-from toolwire.core.http import JSON, Request, Response
+from toolwire.core.http import JSON, Request, Response, header
 from toolwire.core.model import Json, Problem, Result
 from toolwire.framing.jsontext import read_object
 from toolwire.framing.jsontext import write as write_json
 
-from . import answer, document, request, standard
+from . import answer, document, legacy, request, standard
+
+_UNIVERSAL_AGENT = "universal-tool-sdk-py/"
+_OPEN_TOOL_AGENT = "open-tool-sdk-py/"
 
 
 class _Endpoint(NamedTuple):
@@ -31,21 +35,33 @@ _OXP = _Endpoint(standard.OXP, answer.in_result, answer.both)
 _UNIVERSAL = _Endpoint(standard.UNIVERSAL, answer.flat, answer.flat)
 
 
-def routes(catalog: Catalog, site: Site) -> Routes:  # noqa: ARG001  # nothing here depends on the site
-    """Return who reads each path; ``/uts`` holds what a universal-tool client expects at its root. [A-32, S-13]"""
+def routes(catalog: Catalog, site: Site) -> Routes:
+    """Return who reads each path.
+
+    ``/uts`` and ``/ots`` hold what the clients of universal-tool and open-tool expect at their root; at our own root
+    they are told apart by their User-Agent, where the site has ``older_clients``. [A-32, S-13]
+    """
     health = Route(_always(Response(200, JSON, write_json({"status": "OK"}))), open=True)
     info = Route(_always(_static({"version": catalog.version})))
+    ok = Route(_always(Response(200, JSON, write_json("OK"))))
+    listed = _static(document.write(catalog))
+    universal, open_tool = _static(document.write_array(catalog)), _static(legacy.write_list(catalog))
+    older = {_UNIVERSAL_AGENT: universal, _OPEN_TOOL_AGENT: open_tool}
     return {
         ("GET", "/health"): health,
         ("GET", "/info"): info,
-        ("GET", "/ok"): Route(_always(Response(200, JSON, write_json("OK")))),
-        ("GET", "/tools"): Route(_always(_static(document.write(catalog)))),
+        ("GET", "/ok"): ok,
+        ("GET", "/tools"): Route(_by_agent(listed, older) if site.older_clients else _always(listed)),
         ("POST", "/call"): Route(_reader(catalog, _RFC)),
         ("POST", "/tools/call"): Route(_reader(catalog, _OXP)),
         ("GET", "/uts/health"): health,
         ("GET", "/uts/info"): info,
-        ("GET", "/uts/tools"): Route(_always(_static(document.write_array(catalog)))),
+        ("GET", "/uts/tools"): Route(_always(universal)),
         ("POST", "/uts/tools/call"): Route(_reader(catalog, _UNIVERSAL)),
+        ("GET", "/ots/info"): info,
+        ("GET", "/ots/ok"): ok,
+        ("GET", "/ots/tools"): Route(_always(open_tool)),
+        ("POST", "/ots/tools/call"): Route(legacy.reader(catalog)),
     }
 
 
@@ -57,11 +73,14 @@ def refuse(problem: Problem) -> Response:
 def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
     find, default = catalog.find, endpoint.schema
     shared = {standard.OXP: endpoint.shared, standard.UNIVERSAL: endpoint.shared}
+    takes_legacy = endpoint is _OXP
 
     def read(http: Request) -> Reading:
         data = read_object(http)
         if isinstance(data, Problem):
             return answer.refuse(data, default)
+        if "request" not in data and takes_legacy and legacy.is_call(data):
+            return legacy.reading(data, find, http.id)
         wanted = data.get("$schema")
         schema = standard.agreed(wanted, default)
         if isinstance(schema, Problem):
@@ -82,6 +101,19 @@ def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
 
 def _always(response: Response) -> Reader:
     return lambda _: response
+
+
+def _by_agent(response: Response, older: Mapping[str, Response]) -> Reader:
+    """Read a list for whoever asks: for the clients whose User-Agent begins as one of ``older``, theirs. [S-13]"""
+    vary = (b"vary", b"user-agent")
+    known = {agent: list_._replace(headers=(*list_.headers, vary)) for agent, list_ in older.items()}
+    other = response._replace(headers=(*response.headers, vary))
+
+    def read(http: Request) -> Reading:
+        agent = header(http.headers, b"user-agent")
+        return known.get(agent[: agent.find("/") + 1], other)
+
+    return read
 
 
 def _static(data: Json) -> Response:

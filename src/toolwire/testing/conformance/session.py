@@ -7,19 +7,20 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from toolwire.client import session as shared
 from toolwire.client.drive import Approver, arun, run
-from toolwire.client.remote import Connection, Remote, SyncRemote
-from toolwire.consent import consent_check
+from toolwire.client.remote import Connection, Remote, SyncRemote, connection_to
+from toolwire.client.retry import Retries
 from toolwire.core.codec import Codec, Finding, Flow, Peer
 from toolwire.core.model import Call, Json, Progress, Result
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
+from toolwire.limits import Defaults
 from toolwire.server import App, Limits
+from toolwire.server.callers import Everybody
 from toolwire.server.functions import FunctionBox
-from toolwire.server.guard import Guard, Keys
-from toolwire.stores import MemoryGrants
+from toolwire.server.guard import Guard
 from toolwire.testing.wire import HERE, AppDoor, Exchange, SyncAppDoor
-from toolwire.validation import arguments_check
 
 from .kit import kit
 
@@ -60,7 +61,7 @@ def session(
     target = kit() if target is None else target
     limits = Limits() if limits is None else limits
     toolbox = FunctionBox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
-    app = App(toolbox, keys=Keys(()), guard=Guard(), limits=limits, codecs=(codec,))
+    app = App(toolbox, callers=Everybody(), guard=Guard(), limits=limits, codecs=(codec,))
     with _blocking(codec, app, approve) if blocking else _asynchronous(codec, app, approve) as joined:
         yield joined
 
@@ -128,7 +129,6 @@ def _connection(codec: Codec, finding: Finding) -> Connection:
     if peer is None:
         looks = "; ".join(f"{probe.url}: {probe.meaning}" for probe in finding.probes)
         raise LookupError(f"the client half of {codec.name} does not find its server half ({looks})")
-    grants = MemoryGrants()
-    consent = consent_check(site=HERE, target=lambda call: codec.target(peer, call), grants=grants)
-    checks = (arguments_check(), consent)
-    return Connection(peer=peer, codec=codec, checks=checks, grants=grants, probes=finding.probes)
+    unlimited = shared.Session(limits=Defaults(tool=None, connection=None))
+    once = Retries(more=0)  # each exchange is looked at as it is
+    return connection_to(peer, codec, probes=finding.probes, session=unlimited, retries=once)

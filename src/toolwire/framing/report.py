@@ -1,11 +1,11 @@
-"""What a look at an OpenTool document finds: faults and references, and the way to each."""
+"""What a look at a document finds: faults and references, and the way to each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from toolwire.framing.positions import Step
+from .positions import Step
 
 Path: TypeAlias = "tuple[Path, Step] | None"
 """The way to a value: the way to what holds it, and one step more. Linked, so that going down copies nothing."""

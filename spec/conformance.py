@@ -1,0 +1,140 @@
+# ruff: noqa: E501 - a row of a table is a line
+"""Writes docs/reference/conformance.md: the kit's report on our server, and on universal-tool-server.
+
+``python spec/conformance.py`` writes the page; a test says when it is old.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import sys
+import threading
+import warnings
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import uvicorn
+
+from toolwire import Toolkit, asgi
+from toolwire.testing.conform import Called, Report, conform
+from toolwire.testing.conform.telling import as_markdown, summary
+from toolwire.testing.loopback import background
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "conformance.md"
+CALL = Called("add", {"a": 1, "b": 2})
+KEY = "a-key"
+_MADE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def calculator() -> Toolkit:
+    """Return the tools of our server."""
+    toolkit = Toolkit("Calculator", version="1.0.0", description="Arithmetic.")
+
+    @toolkit.tool(approval="auto")
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    return toolkit
+
+
+@contextmanager
+def universal_tool_server() -> Generator[str, None, None]:
+    """Give the URL of universal-tool-server with the same tool, in a thread."""
+    from universal_tool_server import Server  # noqa: PLC0415 - it warns when it is imported
+
+    app = Server()
+
+    @app.add_tool
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+def reports() -> tuple[tuple[Report, ...], tuple[Report, ...], Report]:
+    """Return the reports on our server without and with a key, and the one on universal-tool-server."""
+    with background(asgi(calculator())) as url:
+        bare = conform(url, call=CALL)
+    with background(asgi(calculator(), api_keys=[KEY])) as url:
+        keyed = conform(url, key=KEY, call=CALL)
+    with universal_tool_server() as url:
+        (theirs,) = conform(url, protocol="otc", call=CALL)
+    return bare, keyed, theirs
+
+
+def page() -> str:
+    """Return the page as it is now; ids that differ each time are not in it."""
+    return _MADE.sub("...", "\n".join(_lines(*reports()))) + "\n"
+
+
+def _lines(bare: tuple[Report, ...], keyed: tuple[Report, ...], theirs: Report) -> Iterator[str]:
+    yield from INTRODUCTION.splitlines()
+    yield "## toolwire\n"
+    yield "One tool, `add`, is served and may be called. First without keys:\n"
+    for report in bare:
+        yield f"- {summary(report)}"
+    yield "\nThen with a key, in full:\n"
+    for report in keyed:
+        yield f"### {report.protocol}\n"
+        yield f"{summary(report)}\n"
+        yield from as_markdown(report)
+        yield ""
+    yield "## universal-tool-server 0.0.3\n"
+    yield from THEIRS.splitlines()
+    yield f"\n{summary(theirs)}\n"
+    yield from as_markdown(theirs)
+
+
+INTRODUCTION = """\
+# Conformance
+
+`toolwire conform URL` checks from outside whether a server does what its protocols ask: anybody's server, in any
+language. Each check has a number and the requirement it comes from (`spec/requirements.toml`).
+
+| option | does |
+|---|---|
+| `--protocol P` | checks this one only: `openapi`, `opentool`, `otc` or `mcp`; otherwise each that the server speaks |
+| `--call TOOL ARGS` | names a tool that may be called, and a JSON object it takes; it is then called some twenty times. Without it only looks are taken, and calls of tools that cannot exist |
+| `--key KEY`, `--key-env NAME` | the server's key, sent as a bearer token to the server alone; the checks of keys need it |
+| `--json`, `--markdown` | print the report for a program, or for a page like this one |
+
+The exit code is 0 where no check failed, 1 where one did, 4 where the server speaks none of the protocols.
+
+As tests of your own server, with `pytest -p toolwire.testing.conform` (or `pytest_plugins` in `conftest.py`):
+
+```text
+@pytest.mark.conform("otc")
+def test_our_server(conformance, our_url):
+    conformance(our_url, key="...", call=("add", {"a": 1, "b": 2}))
+```
+
+Each check is a test of its own; one that does not apply is skipped.
+
+What follows is written by `python spec/conformance.py`, and a test says when it is old.
+"""
+
+THEIRS = """\
+It grew from the same RFC, and goes other ways: a bare array for a list, ids without a toolkit, `/tools/call` alone,
+flat answers, and statuses of its own. Our client reads all of it, and our server serves its clients under `/uts`.
+"""
+
+if __name__ == "__main__":
+    logging.disable()  # their server tells of its failures there
+    warnings.simplefilter("ignore")
+    if sys.argv[1:] == ["--print"]:
+        sys.stdout.write(page())
+    else:
+        PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,278 @@
+"""The published schemas of x-llm: ``python spec/xllm.py`` writes them, and the tables of their documentation."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Final
+
+HERE: Final = Path(__file__).parent / "x-llm" / "0.1"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "spec" / "x-llm.md"
+BASE: Final = "urn:toolwire:x-llm/0.1/"
+DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+END: Final = r"(?![\s\S])"  # "$" lets a line break follow in some engines
+
+Node = dict[str, Any]
+
+POINTER: Final[Node] = {"type": "string", "pattern": rf"^(?:/(?:[^~/]|~[01])*)*{END}"}
+WINDOW: Final = (
+    r"^(?:[1-9][0-9]{2,5}ms|[1-9][0-9]{0,5}s|(?:[1-9][0-9]{0,3}|[1-3][0-9]{4}|4[0-2][0-9]{3}|43[01][0-9]{2}|43200)m"
+    rf"|(?:[1-9][0-9]?|[1-6][0-9]{{2}}|7[01][0-9]|720)h|(?:[1-9]|[12][0-9]|30)d){END}"
+)
+COUNT: Final[Node] = {"type": "integer", "minimum": 1, "maximum": 1_000_000}
+APPROVAL: Final[Node] = {"enum": ["auto", "per-call"]}
+
+
+def said(about: str, node: Node) -> Node:
+    """Return ``node`` with what it means."""
+    return {"description": about, **node}
+
+
+RATE: Final[Node] = {
+    "type": "object",
+    "required": ["max", "window"],
+    "properties": {
+        "max": said("How many calls.", COUNT),
+        "window": said(
+            'In how long, from "100ms" to "30d": a number and ms, s, m, h or d.', {"type": "string", "pattern": WINDOW}
+        ),
+    },
+}
+RESULT: Final[Node] = {
+    "type": "object",
+    "properties": {
+        "render": said(
+            "The form to show a result in; a form that a client does not know is shown as text.",
+            {"enum": ["text", "card", "list", "table", "json", "image", "link", "none"]},
+        ),
+        "title": said("Where the title stands in the result, a JSON Pointer.", POINTER),
+        "subtitle": said("Where the line below the title stands.", POINTER),
+        "body": said("Where the text stands.", POINTER),
+        "image": said("Where the URL of a picture stands; http and https only.", POINTER),
+        "url": said("Where the URL to open stands; http and https only.", POINTER),
+        "fields": said("What else to show, as JSON Pointers.", {"type": "array", "items": POINTER}),
+        "maxItems": said("How many items of a list to show.", {"type": "integer", "minimum": 1}),
+    },
+}
+NEXT: Final[Node] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["operationId"],
+        "properties": {
+            "operationId": said("The operation that follows.", {"type": "string", "minLength": 1}),
+            "when": said("When it follows, in words.", {"type": "string"}),
+            "args": said(
+                "Its arguments, as OpenAPI runtime expressions.",
+                {"type": "object", "additionalProperties": {"type": "string"}},
+            ),
+        },
+    },
+}
+TOKEN: Final = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+" + END
+
+OPERATION: Final[Node] = {
+    "title": "x-llm of an operation",
+    "type": ["object", "boolean"],
+    "properties": {
+        "enabled": said("Whether models may use the operation. Default: true.", {"type": "boolean"}),
+        "approval": said("The least consent a call needs. Default: the root's `defaultApproval`.", APPROVAL),
+        "blanketApprovalAllowed": said(
+            "Whether a person may allow all later calls. Default: false.", {"type": "boolean"}
+        ),
+        "destructive": said("Whether a call destroys something. Default: false.", {"type": "boolean"}),
+        "rateLimit": said("How often one user may call it. A bare number is per minute.", {"anyOf": [RATE, COUNT]}),
+        "hint": said("When to use it, for the model.", {"type": "string"}),
+        "costIndicator": said("What a call costs the user. Default: not known.", {"enum": ["free", "credits", "paid"]}),
+        "result": said("How to show a result.", RESULT),
+        "next": said("What usually follows.", NEXT),
+        "idempotent": said(
+            "Whether calling twice does what calling once does. Default: by the method.", {"type": "boolean"}
+        ),
+        "idempotencyKey": said(
+            "The header that takes a key which makes a repeated call harmless.", {"type": "string", "pattern": TOKEN}
+        ),
+        "readOnly": said("Whether a call only reads. Default: by the method.", {"type": "boolean"}),
+    },
+}
+ROOT: Final[Node] = {
+    "title": "x-llm at the root of an OpenAPI document",
+    "type": "object",
+    "properties": {
+        "version": said(
+            'The version of this specification, MAJOR.MINOR. Default: "0.1".',
+            {"anyOf": [{"type": "string", "pattern": rf"^0{{1,6}}\.[0-9]{{1,6}}{END}"}, {"const": 0.1}]},
+        ),
+        "name": said("What the site is called, for people. Default: `info.title`.", {"type": "string", "minLength": 1}),
+        "description": said("What the site is for, for people.", {"type": "string"}),
+        "defaultApproval": said("The approval of operations that name none. Default: per-call.", APPROVAL),
+        "workflows": said(
+            "A URL of an Arazzo document with recipes of several steps.", {"type": "string", "minLength": 1}
+        ),
+    },
+}
+LLM: Final[Node] = {
+    "title": "/.well-known/llm.json",
+    "type": "object",
+    "required": ["openapi"],
+    "properties": {
+        "openapi": said("Where the OpenAPI document is, relative to this file.", {"type": "string", "minLength": 1}),
+        "auth": said(
+            'How one signs in, a hint: "oauth2", "api-key", "none", or an object. The document decides.',
+            {
+                "anyOf": [
+                    {"type": "string", "minLength": 1},
+                    {
+                        "type": "object",
+                        "required": ["type"],
+                        "properties": {
+                            "type": said("As the plain text.", {"type": "string", "minLength": 1}),
+                            "authorization_server": said("The issuer.", {"type": "string", "minLength": 1}),
+                            "resource_metadata": said(
+                                "Where the metadata of RFC 9728 is.", {"type": "string", "minLength": 1}
+                            ),
+                        },
+                    },
+                ]
+            },
+        ),
+    },
+}
+
+
+def schemas() -> dict[str, Node]:
+    """Return every published schema by its file."""
+    parts = {"llm": LLM, "root": ROOT, "operation": OPERATION}
+    found: dict[str, Node] = {}
+    for name, node in parts.items():
+        found[f"{name}.schema.json"] = _published(name, node)
+        found[f"strict/{name}.schema.json"] = _published(f"strict/{name}", _strict(name, node))
+    found["openapi.schema.json"] = _published("openapi", _document(ROOT, OPERATION, strict=False))
+    strict = _document(_strict("root", ROOT), _strict("operation", OPERATION), strict=True)
+    found["strict/openapi.schema.json"] = _published("strict/openapi", strict)
+    return found
+
+
+def tables() -> dict[str, str]:
+    """Return the table of each object's members, as the page has it."""
+    objects = {"llm.json": LLM, "root": ROOT, "operation": OPERATION, "result": RESULT, "next": NEXT["items"]}
+    return {name: "\n".join(_rows(node)) for name, node in objects.items()}
+
+
+def page(text: str) -> str:
+    """Return ``text`` with its tables written anew."""
+    for name, table in tables().items():
+        mark = f"<!-- members of {name} -->\n\n"
+        text = re.sub(re.escape(mark) + r"(?:\|.*\n)*", lambda _, new=mark + table + "\n": new, text)
+    return text
+
+
+def _rows(node: Node) -> Iterator[str]:
+    yield "| member | is | says |"
+    yield "|---|---|---|"
+    for name, one in node["properties"].items():
+        needed = " (required)" if name in node.get("required", ()) else ""
+        yield f"| `{name}` | {_sort(one)}{needed} | {one['description']} |"
+
+
+def _sort(node: Node) -> str:
+    match node:
+        case {"const": value}:
+            return f"`{json.dumps(value)}`"
+        case {"enum": values}:
+            return ", ".join(f'`"{value}"`' for value in values)
+        case {"anyOf": choices}:
+            return " or ".join(_sort(choice) for choice in choices)
+        case {"type": "array", "items": inner}:
+            return f"list of {_sort(inner)}s"
+        case {"type": "object", "required": [*_]}:
+            return "{" + ", ".join(f"`{name}`" for name in node["properties"]) + "}"
+        case _:
+            return str(node["type"])
+
+
+def _published(name: str, node: Node) -> Node:
+    return {"$schema": DRAFT, "$id": f"{BASE}{name}.schema.json", **node}
+
+
+def _strict(name: str, node: Node) -> Node:
+    strict: Node = _closed(deepcopy(node))
+    if name == "root":
+        strict["required"] = ["version", "name"]
+        strict["properties"]["version"] |= {"const": "0.1"}
+    if name == "operation":
+        strict["properties"]["rateLimit"]["anyOf"].pop()
+        strict["properties"]["hint"] |= {"minLength": 1, "maxLength": 1024}
+    return strict
+
+
+def _closed(node: Node) -> Node:
+    """Close every object with named members; members that begin with x- stay open."""
+    for inner in node.get("properties", {}).values():
+        _closed(inner)
+    for inner in node.get("anyOf", ()):
+        _closed(inner)
+    if isinstance(node.get("items"), dict):
+        _closed(node["items"])
+    if "properties" in node:
+        node |= {"patternProperties": {"^x-": True}, "additionalProperties": False}
+    return node
+
+
+def _document(root: Node, operation: Node, *, strict: bool) -> Node:
+    nowhere: Node = {"properties": {"x-llm": False}} if strict else {}
+    offered = {"type": "object", "properties": {"x-llm": {"$ref": "#/$defs/operation"}}}
+    if strict:
+        offered |= {"if": {"required": ["x-llm"]}, "then": {"required": ["operationId", "summary"]}}
+    return {
+        "title": "An OpenAPI document with x-llm",
+        "type": "object",
+        "required": ["openapi"],
+        "properties": {
+            "openapi": {"type": "string", "pattern": r"^3\."},
+            "x-llm": {"$ref": "#/$defs/root"},
+            "tags": {"type": "array", "items": nowhere},
+            "paths": {"type": "object", "patternProperties": {"^/": {"$ref": "#/$defs/pathItem"}}},
+            "components": {
+                "type": "object",
+                "properties": {
+                    "pathItems": {"type": "object", "additionalProperties": {"$ref": "#/$defs/pathItem"}},
+                    "schemas": {"type": "object", "additionalProperties": nowhere},
+                },
+            },
+        },
+        "$defs": {
+            "root": root,
+            "operation": operation,
+            "offered": offered,
+            "pathItem": {
+                "type": "object",
+                **nowhere,
+                "properties": {
+                    **nowhere.get("properties", {}),
+                    **{method: {"$ref": "#/$defs/offered"} for method in METHODS},
+                    "additionalOperations": {"type": "object", "additionalProperties": {"$ref": "#/$defs/offered"}},
+                },
+            },
+        },
+    }
+
+
+def main() -> None:
+    """Write the schemas, and the tables of the page."""
+    for file, schema in schemas().items():
+        (HERE / file).write_text(written(schema), encoding="utf-8")
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def written(schema: Mapping[str, Any]) -> str:
+    """Return ``schema`` as the text of its file."""
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    main()

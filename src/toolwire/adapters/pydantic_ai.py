@@ -1,0 +1,26 @@
+"""Tools for Pydantic AI."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_ai import Tool
+
+from toolwire.core.toolbox import Toolbox
+
+from .dialects import Provider
+from .offering import Offered, offered, ran
+
+_PROVIDER = Provider.OPENAI  # whole JSON Schema: Pydantic AI fits it to the model, and restores nothing but our keys
+
+
+def tools(box: Toolbox) -> list[Tool[Any]]:
+    """Return the tools of ``box`` for ``Agent(tools=...)``, each of which calls it. [XL-090]"""
+
+    def made(one: Offered) -> Tool[Any]:
+        async def call(**said: Any) -> str:
+            return await ran(box, _PROVIDER, one.name, said)
+
+        return Tool.from_schema(call, one.name, one.description, dict(one.shape.schema))
+
+    return [made(one) for one in offered(box.catalog(), _PROVIDER)]

@@ -1,0 +1,260 @@
+"""Moving in a JSON Schema: what a reference means, which types a value may have, what several schemas say together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from toolwire.core.model import Json, Schema
+
+ANY: Final[Mapping[str, Json]] = {}
+_TYPES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
+_OF_OBJECTS: Final = frozenset(
+    (
+        "properties",
+        "required",
+        "additionalProperties",
+        "patternProperties",
+        "propertyNames",
+        "minProperties",
+        "maxProperties",
+        "unevaluatedProperties",
+        "dependentRequired",
+        "dependentSchemas",
+    )
+)
+_OF_ARRAYS: Final = frozenset(
+    ("items", "prefixItems", "contains", "minItems", "maxItems", "minContains", "maxContains", "uniqueItems")
+)
+_OF_STRINGS: Final = frozenset(("minLength", "maxLength", "pattern", "contentEncoding", "contentMediaType", "format"))
+_OF_NUMBERS: Final = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
+_OWN: Final[Mapping[str, frozenset[str]]] = {
+    "object": _OF_OBJECTS,
+    "array": _OF_ARRAYS,
+    "string": _OF_STRINGS,
+    "number": _OF_NUMBERS | {"format"},
+    "integer": _OF_NUMBERS | {"format"},
+}
+_OF_SOME_TYPE: Final = _OF_OBJECTS | _OF_ARRAYS | _OF_STRINGS | _OF_NUMBERS
+_LOWER: Final = frozenset(("maxLength", "maxItems", "maxProperties", "maximum", "exclusiveMaximum"))
+_HIGHER: Final = frozenset(("minLength", "minItems", "minProperties", "minimum", "exclusiveMinimum"))
+_WORDS: Final = frozenset(("title", "description", "default", "examples", "deprecated", "$comment"))
+_UNIONS: Final = ("anyOf", "oneOf")
+_MOST_BRANCHES: Final = 1_000
+
+
+def resolve(root: Schema, reference: Json) -> Schema | None:
+    """Return the schema that a reference inside ``root`` means, or None where it leads nowhere in it. [D-18]"""
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        return None
+    node: Json = root
+    for token in reference.split("/")[1:]:
+        step = unquote(token).replace("~1", "/").replace("~0", "~")
+        if isinstance(node, Mapping) and step in node:
+            node = node[step]
+        elif isinstance(node, list) and step.isascii() and step.isdigit() and int(step) < len(node):
+            node = node[int(step)]
+        else:
+            return None
+    if isinstance(node, bool):
+        return ANY if node else {"not": {}}
+    return node if isinstance(node, Mapping) else None
+
+
+def branches(root: Schema, nodes: Iterable[Json]) -> Iterator[Schema]:
+    """Yield ``nodes`` and every schema that speaks of the same value: references, and what they are composed of."""
+    waiting = list(nodes)
+    seen: set[int] = set()
+    while waiting and len(seen) < _MOST_BRANCHES:
+        node = waiting.pop(0)
+        if not isinstance(node, Mapping) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        waiting.append(resolve(root, node.get("$ref")))
+        for key in ("allOf", "anyOf", "oneOf"):
+            waiting.extend(_listed(node.get(key)))
+        waiting.extend(node.get(key) for key in ("then", "else"))
+
+
+def types(node: Schema) -> tuple[str, ...]:
+    """Return the types that ``node`` itself names, or that its keywords and values speak of; () where any will do."""
+    said = node.get("type")
+    if isinstance(said, str):
+        return (said,)
+    if isinstance(said, list):
+        return tuple(one for one in said if one in _TYPES)
+    if "const" in node:
+        return (type_of(node["const"]),)
+    if isinstance(node.get("enum"), list):
+        return tuple(dict.fromkeys(map(type_of, node["enum"])))
+    if "properties" in node:
+        return ("object",)
+    return ("array",) if "items" in node or "prefixItems" in node else ()
+
+
+def type_of(data: Json) -> str:  # noqa: PLR0911 - one line for each type there is
+    """Return the JSON Schema type of ``data``."""
+    match data:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list() | tuple():
+            return "array"
+        case _:
+            return "object"
+
+
+def is_type(data: Json, kind: str) -> bool:
+    """Return whether ``data`` is of the JSON Schema type ``kind``."""
+    own = type_of(data)
+    return own == kind or (kind == "number" and own == "integer")
+
+
+def takes_null(root: Schema, node: Json, *, levels: int = 20) -> bool:
+    """Return whether null is a value of ``node``, as far as one can see ``levels`` deep and without validating."""
+    if not isinstance(node, Mapping) or not levels:
+        return node is not False
+    parts = [node.get("allOf"), [target] if (target := resolve(root, node.get("$ref"))) is not None else None]
+    every = [one for part in parts for one in _listed(part)]
+    if not all(takes_null(root, one, levels=levels - 1) for one in every):
+        return False
+    for key in _UNIONS:
+        if inner := _listed(node.get(key)):
+            return any(takes_null(root, one, levels=levels - 1) for one in inner)
+    named = types(node)
+    return "null" in named or not named
+
+
+def split(node: Schema) -> list[dict[str, Json]]:
+    """Return one schema for each type of ``node``, each with the keywords that speak of that type."""
+    kinds = types(node)
+    shared = {key: value for key, value in node.items() if key not in _OF_SOME_TYPE and key not in ("type", "enum")}
+    parts: list[dict[str, Json]] = []
+    for kind in kinds:
+        own = {key: node[key] for key in _OWN.get(kind, frozenset()) if key in node}
+        part = {"type": kind, **shared, **own}
+        if isinstance(node.get("enum"), list):
+            part["enum"] = [one for one in node["enum"] if is_type(one, kind)]
+            if not part["enum"]:
+                continue
+        parts.append(part)
+    return parts
+
+
+class Merged(NamedTuple):
+    """One schema in place of several: what could not be said together, and the references that were taken in."""
+
+    schema: dict[str, Json]
+    unsaid: list[tuple[str, Json]]
+    references: tuple[str, ...]
+
+
+def merged(root: Schema, node: Schema) -> Merged:
+    """Return ``node`` with its reference and its ``allOf`` taken in."""
+    found = Merged({}, [], ())
+    references: list[str] = []
+    waiting: list[Json] = [node]
+    seen: set[int] = set()
+    while waiting and len(seen) < _MOST_BRANCHES:
+        part = waiting.pop(0)
+        if not isinstance(part, Mapping) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(reference := part.get("$ref"), str):
+            references.append(reference)
+        waiting[:0] = [resolve(root, reference), *_listed(part.get("allOf"))]
+        for key, value in part.items():
+            if key not in ("allOf", "$ref", "$defs") and not _joined(found.schema, key, value):
+                found.unsaid.append((key, value))
+    return found._replace(references=tuple(references))
+
+
+def references(data: Json) -> set[str]:
+    """Return every reference that stands anywhere in ``data``."""
+    found: set[str] = set()
+    waiting = [data]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Mapping):
+            if isinstance(node.get("$ref"), str):
+                found.add(node["$ref"])
+            waiting.extend(value for key, value in node.items() if key != "$defs")
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return found
+
+
+def recursive(root: Schema) -> frozenset[str]:
+    """Return the references of ``root`` that lead back to themselves, or from one such to another."""
+    leads: dict[str, set[str]] = {}
+    waiting = list(references(root))
+    while waiting:
+        reference = waiting.pop()
+        if reference not in leads:
+            leads[reference] = references(resolve(root, reference))
+            waiting.extend(leads[reference])
+    for _ in range(2):  # what leads nowhere any more is no circle, and what nothing leads to is none either
+        _without_ends(leads)
+        back: dict[str, set[str]] = {one: set() for one in leads}
+        for one, others in leads.items():
+            for other in others:
+                back[other].add(one)
+        leads = back
+    return frozenset(leads)
+
+
+def _without_ends(leads: dict[str, set[str]]) -> None:
+    ends = [one for one, others in leads.items() if not others]
+    comes_from: dict[str, list[str]] = {}
+    for one, others in leads.items():
+        for other in others:
+            comes_from.setdefault(other, []).append(one)
+    while ends:
+        end = ends.pop()
+        del leads[end]
+        for one in comes_from.get(end, ()):
+            leads[one].discard(end)
+            if not leads[one]:
+                ends.append(one)
+
+
+def _joined(whole: dict[str, Json], key: str, value: Json) -> bool:  # noqa: PLR0911 - one case for each sort
+    """Add a keyword to ``whole``; return whether it is now said there."""
+    if key not in whole:
+        whole[key] = value
+        return True
+    old = whole[key]
+    if key in _WORDS or _text(old) == _text(value):
+        return True
+    if key in _LOWER | _HIGHER and isinstance(old, int | float) and isinstance(value, int | float):
+        whole[key] = min(old, value) if key in _LOWER else max(old, value)
+        return True
+    if key == "required" and isinstance(old, list) and isinstance(value, list):
+        whole[key] = list(dict.fromkeys([*old, *value]))
+        return True
+    if key in ("properties", "$defs") and isinstance(old, Mapping) and isinstance(value, Mapping):
+        both = {name: {"allOf": [old[name], value[name]]} for name in old if name in value and old[name] != value[name]}
+        whole[key] = {**value, **old, **both}
+        return True
+    if key == "additionalProperties" and (old is True or value is True):
+        whole[key] = value if old is True else old
+        return True
+    return False
+
+
+def _text(data: Json) -> str:
+    return json.dumps(data, sort_keys=True, default=str)
+
+
+def _listed(data: Json) -> list[Json]:
+    return [one for one in data if isinstance(one, Mapping | bool)] if isinstance(data, list) else []

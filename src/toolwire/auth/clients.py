@@ -1,0 +1,70 @@
+"""The app that asks: who it says it is, where it may be answered, and how it shows that it is itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from hashlib import sha256
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from toolwire.core.model import Json
+
+Method: TypeAlias = Literal["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]
+Origin: TypeAlias = Literal["configured", "document", "registered"]
+
+METHODS: tuple[Method, ...] = ("none", "client_secret_basic", "client_secret_post", "private_key_jwt")
+GRANTS = ("authorization_code", "refresh_token")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A client of the authorization server.
+
+    ``id`` is a URL where ``origin`` is ``document``. ``secret_digest`` is the SHA-256 of its secret in hex, ``keys``
+    its JWK Set, ``keys_url`` where that is.
+    """
+
+    id: str
+    name: str = ""
+    redirect_uris: tuple[str, ...]
+    origin: Origin = "configured"
+    method: Method = "none"
+    secret_digest: str = ""
+    keys: Mapping[str, Json] | None = None
+    keys_url: str = ""
+    grants: tuple[str, ...] = GRANTS
+
+    @property
+    def shown(self) -> str:
+        """The name it gives itself, or else its id: untrusted text."""
+        return self.name or self.id
+
+    @property
+    def host(self) -> str:
+        """The host its id proves, empty where the id is no URL."""
+        return urlsplit(self.id).hostname or "" if self.origin == "document" else ""
+
+
+def fingerprint(client: Client) -> str:
+    """Return a digest of what a person's consent was for: where a part of it changes they are asked again. [AS-16]"""
+    parts = [client.id, client.name, sorted(client.redirect_uris), client.method, client.keys, client.keys_url]
+    return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def digest(secret: str) -> str:
+    """Return what is kept of a secret: its SHA-256 in hex, by which it is found and which cannot be used. [AS-10]"""
+    return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def write_client(client: Client) -> str:
+    """Return ``client`` as JSON text, for a store."""
+    return json.dumps({each.name: getattr(client, each.name) for each in fields(client)})
+
+
+def read_client(text: str) -> Client:
+    """Return the client that ``write_client`` wrote."""
+    data: dict[str, Any] = json.loads(text)
+    lists: Sequence[str] = ("redirect_uris", "grants")
+    return Client(**{**data, **{name: tuple(data[name]) for name in lists}})

@@ -1,0 +1,88 @@
+"""What a person has for a site: tokens, or a key; and the text it is kept as."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields, replace
+from hashlib import sha256
+from typing import Any, Literal
+
+from toolwire.core.model import Secret
+
+_SECRETS = ("access", "refresh", "client_secret")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """What a token endpoint gave. ``until`` is None where it did not say how long the access token is good."""
+
+    access: Secret
+    refresh: Secret | None = None
+    until: float | None = None
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credential:
+    """A credential for ``resource``, as a URL: its requests and those below it carry ``access``, no others. [AC-11]
+
+    ``header`` and ``prefix`` say how. With ``kind`` ``oauth`` it can be refreshed and revoked where it came from.
+    """
+
+    kind: Literal["oauth", "key"]
+    resource: str
+    access: Secret
+    principal: str = ""
+    header: str = "authorization"
+    prefix: str = "Bearer "
+    issuer: str = ""
+    client_id: str = ""
+    client_secret: Secret | None = None
+    method: str = "none"
+    registered: bool = False
+    token_url: str = ""
+    revocation_url: str = ""
+    refresh: Secret | None = None
+    until: float | None = None
+    scopes: tuple[str, ...] = ()
+    indicated: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name it is kept under: the same for another login of the same person with the same client. [AC-10]"""
+        parts = (self.kind, self.issuer, self.client_id, self.resource, self.principal)
+        return sha256(json.dumps(parts).encode()).hexdigest()
+
+    def with_tokens(self, tokens: Tokens) -> Credential:
+        """Return the credential with newer tokens; what they do not say stays as it was."""
+        return replace(
+            self,
+            access=tokens.access,
+            refresh=tokens.refresh or self.refresh,
+            until=tokens.until,
+            scopes=tokens.scopes or self.scopes,
+        )
+
+
+def write_credential(credential: Credential) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what may be seen of a credential, and its secrets apart."""
+    plain: dict[str, Any] = {}
+    secrets: dict[str, str] = {}
+    for each in fields(credential):
+        value = getattr(credential, each.name)
+        if isinstance(value, Secret):
+            secrets[each.name] = value.reveal()
+        elif each.name not in _SECRETS:
+            plain[each.name] = list(value) if isinstance(value, tuple) else value
+    return plain, secrets
+
+
+def read_credential(plain: dict[str, Any], secrets: dict[str, Any]) -> Credential | None:
+    """Return the credential that ``write_credential`` wrote, None where that is damaged."""
+    known = {each.name for each in fields(Credential)}
+    try:
+        values = {name: value for name, value in plain.items() if name in known}
+        values |= {name: Secret(str(value)) for name, value in secrets.items() if name in _SECRETS}
+        return Credential(**{**values, "scopes": tuple(map(str, values.get("scopes", ())))})
+    except (TypeError, ValueError):
+        return None

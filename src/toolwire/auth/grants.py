@@ -1,0 +1,167 @@
+"""What a person granted an app, and the codes and tokens that come of it: when each is good, and for what.
+
+Rules:
+- A code or token is known by its digest alone.
+- What follows from one grant, its family, ends together: by revocation, by a replayed code, by a reused refresh token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from .pkce import proved
+from .refusal import Refusal, invalid_grant
+from .resources import canonical, invalid_target
+from .scopes import invalid_scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What ``user`` let an app do at ``resource``. Times are seconds since 1970; ``until`` is the very end of it.
+
+    ``fingerprint`` is that of the client as it was shown. ``used`` turns true when the first token is issued.
+    """
+
+    id: str
+    user: str
+    client_id: str
+    client_name: str
+    fingerprint: str
+    resource: str
+    scopes: tuple[str, ...]
+    created: float
+    until: float
+    revoked: float | None = None
+    used: bool = False
+
+    def alive(self, now: float) -> bool:
+        """Return whether the grant still counts."""
+        return self.revoked is None and now < self.until
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """An authorization code: good once, until ``until``, for whoever proves ``challenge``."""
+
+    digest: str
+    grant: str
+    redirect_uri: str
+    challenge: str
+    until: float
+    used: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """An access or refresh token. ``used``: when a refresh token was exchanged, and then by which ``request``.
+
+    ``sealed`` holds the successor for a retry, readable only with the token itself.
+    """
+
+    digest: str
+    kind: Literal["access", "refresh"]
+    grant: str
+    scopes: tuple[str, ...]
+    until: float
+    used: float | None = None
+    request: str = ""
+    sealed: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redeeming:
+    """A wish to turn a code into tokens, from an authenticated client."""
+
+    client_id: str
+    verifier: str
+    redirect_uri: str = ""
+    resources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refreshing:
+    """A wish to turn a refresh token into new ones, from an authenticated client; no ``scopes`` means the same."""
+
+    client_id: str
+    scopes: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Good:
+    """Go on: issue tokens with these scopes."""
+
+    scopes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The same request came again, its answer having been lost: give it the same successor."""
+
+    scopes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stolen:
+    """Somebody used what was used before: end the whole family, and refuse."""
+
+    refusal: Refusal
+
+
+Verdict: TypeAlias = Good | Again | Stolen | Refusal
+
+
+def judge_code(code: Code | None, grant: Grant | None, wish: Redeeming, now: float) -> Verdict:
+    """Return whether ``wish`` turns ``code`` into tokens; a replay with the right verifier ends the family. [AS-05]"""
+    if code is None or grant is None or wish.client_id != grant.client_id:
+        return invalid_grant("The code is not known, or not for this client.")
+    if wish.redirect_uri and wish.redirect_uri != code.redirect_uri:
+        return invalid_grant("redirect_uri is not the one that the code was sent to.")
+    unproved = proved(code.challenge, wish.verifier)
+    if unproved is not None:
+        return unproved
+    if code.used is not None:
+        return Stolen(invalid_grant("The code was used before; what came of it is revoked."))
+    if now >= code.until or not grant.alive(now):
+        return invalid_grant("The code has expired.")
+    return _elsewhere(wish.resources, grant) or Good(grant.scopes)
+
+
+def judge_refresh(token: Token | None, grant: Grant | None, wish: Refreshing, now: float, grace_s: float) -> Verdict:
+    """Return whether ``wish`` exchanges ``token``; one that was exchanged before ends the family. [AS-11]
+
+    Within ``grace_s`` of the exchange, the very same request is taken for a retry instead; 0 means never.
+    """
+    if token is None or token.kind != "refresh" or grant is None or wish.client_id != grant.client_id:
+        return invalid_grant("The refresh token is not known, or not for this client.")
+    if not grant.alive(now):
+        return invalid_grant("What this app was granted has ended: ask the person again.")
+    if token.used is not None:
+        if token.sealed and now - token.used < grace_s and wish.request == token.request:
+            return Again(wish.scopes or token.scopes)
+        return Stolen(invalid_grant("The refresh token was used before; all tokens of this app are revoked."))
+    return _exchangeable(token, grant, wish, now)
+
+
+def _exchangeable(token: Token, grant: Grant, wish: Refreshing, now: float) -> Good | Refusal:
+    if now >= token.until:
+        return invalid_grant("The refresh token has not been used for too long.")
+    if not set(wish.scopes) <= set(token.scopes):
+        return invalid_scope("A refresh cannot ask for more scopes than were granted.")
+    return _elsewhere(wish.resources, grant) or Good(wish.scopes or token.scopes)
+
+
+def good_at(token: Token | None, grant: Grant | None, resource: str, now: float) -> bool:
+    """Return whether an access token is good at ``resource`` now. [AS-08, AS-10]"""
+    if token is None or grant is None or token.kind != "access":
+        return False
+    return now < token.until and grant.alive(now) and canonical(grant.resource) == canonical(resource)
+
+
+def _elsewhere(resources: tuple[str, ...], grant: Grant) -> Refusal | None:
+    for uri in resources:
+        if canonical(uri) != canonical(grant.resource):
+            return invalid_target("The code or token is for another resource.")
+    return None

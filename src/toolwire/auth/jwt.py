@@ -1,0 +1,118 @@
+"""Signed tokens: access tokens as JWTs (RFC 9068), and a client's proof that it has its key (RFC 7523).
+
+The only importer of joserfc. Rules:
+- The algorithms are ours to name; what a token says about its own algorithm, keys or key URL is not followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, KeySet
+
+from toolwire.core.model import Json
+
+from .metadata import ALGORITHMS
+from .refusal import Refusal, invalid_client
+from .resources import canonical
+
+_LEEWAY_S = 30
+_LONGEST_S = 600
+_CHARS = 8_192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assertion:
+    """A client's proof: the digest-worthy name of this one, and until when it may not be seen again."""
+
+    id: str
+    until: float
+
+
+class SigningKey:
+    """An ES256 key that signs access tokens. Keep it: tokens signed by another are not taken."""
+
+    def __init__(self, pem: str | None = None) -> None:
+        key = ECKey.generate_key("P-256") if pem is None else ECKey.import_key(pem)
+        key.ensure_kid()
+        self._keys = KeySet([key])
+        self._key = key
+
+    @property
+    def pem(self) -> str:
+        """The private key as PEM text: a secret."""
+        return self._key.as_pem(private=True).decode()
+
+    def public(self) -> dict[str, Json]:
+        """Return the JWK Set that others verify with."""
+        return {"keys": [{**self._key.as_dict(private=False), "use": "sig", "alg": "ES256"}]}
+
+    def sign(self, claims: Mapping[str, Json]) -> str:
+        """Return an access token with ``claims``. [AS-10]"""
+        header = {"typ": "at+jwt", "alg": "ES256", "kid": self._key.kid}
+        return jwt.encode(header, dict(claims), self._key, algorithms=["ES256"])
+
+    def read(self, text: str, *, issuer: str, resource: str, now: float) -> Mapping[str, Json] | None:
+        """Return the claims of an access token of ours for ``resource``, or None. [AS-08, AS-10]"""
+        token = _decoded(text, self._keys, ("ES256",))
+        if token is None or token.header.get("typ") != "at+jwt":
+            return None
+        claims: Mapping[str, Json] = token.claims
+        until = _number(claims.get("exp"))
+        if claims.get("iss") != issuer or until is None or now >= until:
+            return None
+        audience = claims.get("aud")
+        return claims if isinstance(audience, str) and canonical(audience) == canonical(resource) else None
+
+
+def is_jwt(text: str) -> bool:
+    """Return whether ``text`` looks like a signed token rather than an opaque one."""
+    return text.count(".") == 2
+
+
+def read_assertion(
+    text: str, keys: Mapping[str, Json], client_id: str, audiences: Collection[str], now: float
+) -> Assertion | Refusal:
+    """Return the proof ``text`` of the client with ``keys``: by itself, for us, not old, and not for long. [AS-09]"""
+    try:
+        key_set = KeySet.import_key_set({"keys": list(keys.get("keys", ()))})
+    except (JoseError, ValueError, TypeError, KeyError, AttributeError):
+        return invalid_client("The app's keys cannot be read.")
+    token = _decoded(text, key_set, ALGORITHMS)
+    if token is None:
+        return invalid_client("client_assertion is not signed by a key of this app.")
+    wrong = _wrong(token.claims, client_id, audiences, now)
+    if wrong:
+        return invalid_client(f"client_assertion {wrong}.")
+    return Assertion(id=f"{client_id} {token.claims['jti']}", until=token.claims["exp"] + _LEEWAY_S)
+
+
+def _wrong(claims: Mapping[str, Json], client_id: str, audiences: Collection[str], now: float) -> str:
+    """Return what is wrong with the claims of a client's proof, empty where nothing is."""
+    audience, until, start = claims.get("aud"), _number(claims.get("exp")), _number(claims.get("nbf", 0))
+    named = audience if isinstance(audience, list) else [audience]
+    if claims.get("iss") != client_id or claims.get("sub") != client_id:
+        return "is not by and about this app"
+    if not any(isinstance(each, str) and each in audiences for each in named):
+        return "is for another server"
+    if until is None or not now - _LEEWAY_S < until < now + _LONGEST_S:
+        return "has expired, or is good for too long"
+    if start is None or start > now + _LEEWAY_S:
+        return "is not good yet"
+    return "" if isinstance(claims.get("jti"), str) and claims["jti"] else "has no jti"
+
+
+def _decoded(text: str, keys: KeySet, algorithms: Collection[str]) -> jwt.Token | None:
+    if len(text) > _CHARS:
+        return None
+    try:
+        return jwt.decode(text, keys, algorithms=list(algorithms))
+    except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _number(value: Json) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,50 @@
+"""Scopes: what a token may do, as a short list of words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+from .refusal import Refusal
+
+_TOKEN = re.compile(r"[!#-\[\]-~]{1,128}")
+_MOST = 64
+
+
+def read_scopes(text: str) -> tuple[str, ...] | Refusal:
+    """Return the scopes of ``text``, each once and in order."""
+    scopes = tuple(dict.fromkeys(text.split(" "))) if text else ()
+    scopes = tuple(scope for scope in scopes if scope)
+    if len(scopes) > _MOST or not all(_TOKEN.fullmatch(scope) for scope in scopes):
+        return invalid_scope("scope is not a list of words.")
+    return scopes
+
+
+def write_scopes(scopes: Iterable[str]) -> str:
+    """Return ``scopes`` as the wire has them."""
+    return " ".join(scopes)
+
+
+def invalid_scope(description: str) -> Refusal:
+    """Return the Refusal of a scope."""
+    return Refusal(error="invalid_scope", description=description)
+
+
+def known_scopes(asked: Iterable[str], known: Collection[str], *, drop: bool) -> tuple[str, ...] | Refusal:
+    """Return the scopes of ``asked`` that there are; others are refused, or dropped where ``drop`` says so. [AS-07]"""
+    asked = tuple(asked)
+    unknown = [scope for scope in asked if scope not in known]
+    if unknown and not drop:
+        return invalid_scope(f"There is no scope {unknown[0]!r} here.")
+    found = tuple(scope for scope in asked if scope in known)
+    return found or invalid_scope("None of the scopes is known here.")
+
+
+def ticked(asked: Iterable[str], chosen: Collection[str]) -> tuple[str, ...]:
+    """Return the scopes of ``asked`` that the person left ticked; what was not asked for cannot be added. [AS-07]"""
+    return tuple(scope for scope in asked if scope in chosen)
+
+
+def union(*several: Iterable[str]) -> tuple[str, ...]:
+    """Return the scopes of all of ``several``, each once, in order."""
+    return tuple(dict.fromkeys(scope for scopes in several for scope in scopes))

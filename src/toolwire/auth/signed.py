@@ -1,0 +1,234 @@
+"""Signed tokens (JWT) of callers: whose they are, and why one is refused. No network and no clock in here.
+
+Rules:
+- The keys decide what signatures are taken, not the token: one secret takes HS256 alone, public keys never do.
+- ``none``, encrypted tokens, ``crit`` and keys that are too short are refused.
+- A token never appears in a Problem. [D-26]
+"""
+
+from __future__ import annotations
+
+import math
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Json, Kind, Problem
+from toolwire.framing import jsontext
+
+try:
+    from joserfc.errors import JoseError
+    from joserfc.jwa import JWS_ALGORITHMS
+    from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey, import_key
+    from joserfc.jws import JWSRegistry, extract_compact
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("Signed tokens need joserfc: pip install 'toolwire[jwt]'", name=error.name) from error
+
+Key: TypeAlias = OctKey | RSAKey | ECKey | OKPKey
+
+MAX_TOKEN = 8_192
+MAX_KEYS = 64
+MIN_SECRET = 32
+"""The bytes an HS256 secret has at least, as RFC 7518 demands."""
+_MIN_RSA_CHARS = 342  # of base64: 2,048 bits
+_MAX_NAME = 200
+_MAX_SCOPES = 200
+
+_PUBLIC = {"RSA": ("RS256",), "EC": ("ES256",), "OKP": ("EdDSA", "Ed25519")}
+_CURVES = ("P-256", "Ed25519")
+_PRIVATE = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth"})
+_EVERY = tuple(name for names in _PUBLIC.values() for name in names)
+_ALGORITHMS: dict[str, Any] = {algorithm.name: algorithm for algorithm in JWS_ALGORITHMS}
+_ALGORITHMS["EdDSA"] = _ALGORITHMS["Ed25519"]  # the older name, for the one curve that is taken
+_HEADERS = JWSRegistry(strict_check_header=False)  # members that nobody knows are passed over, as RFC 7515 says
+_HEADERS.max_header_length = 4_096
+_UNREADABLE = (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a token must say to be for this server.
+
+    ``issuer`` empty takes any; ``audience`` is what this server is called. ``leeway_s`` is how far clocks may differ.
+    """
+
+    issuer: str = ""
+    audience: str = ""
+    leeway_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """The keys a token may be signed with. ``shared`` is true for the one secret that the caller has too."""
+
+    keys: tuple[Key, ...] = field(repr=False)
+    shared: bool = False
+
+
+class Token(NamedTuple):
+    """What a good token says: whose it is, what they may do, and until when, in seconds since 1970."""
+
+    name: str
+    scopes: frozenset[str]
+    expires: float
+
+
+class NoKey(NamedTuple):
+    """The token names a key that the keyring does not have: a newer keyring may."""
+
+    problem: Problem
+
+
+def read_secret(secret: bytes) -> Keyring:
+    """Return the keyring of the secret that signs HS256.
+
+    Raises:
+        DefinitionError: it is shorter than 32 bytes.
+    """
+    if len(secret) < MIN_SECRET:
+        raise DefinitionError(f"A secret for signed tokens has at least {MIN_SECRET} bytes; this has {len(secret)}.")
+    return Keyring((OctKey.import_key(secret),), shared=True)
+
+
+def read_jwks(data: bytes) -> Keyring | Problem:
+    """Return the public keys of a JWK Set that can check signatures; those of other sorts are left out."""
+    document = jsontext.read(data)
+    entries = document.get("keys") if isinstance(document, dict) else None
+    if not isinstance(entries, list) or len(entries) > MAX_KEYS:
+        text = f'This is no set of keys: it needs a "keys" list of at most {MAX_KEYS}.'
+        return Problem(kind=Kind.BAD_ANSWER, message=text)
+    keys = tuple(key for entry in entries if (key := _public_key(entry)) is not None)
+    if not keys:
+        return Problem(kind=Kind.BAD_ANSWER, message="No key of this set can check RS256, ES256 or EdDSA signatures.")
+    return Keyring(keys)
+
+
+def is_token(text: bytes) -> bool:
+    """Return whether ``text`` looks like a signed token at all."""
+    return len(text) <= MAX_TOKEN and text.count(b".") == 2
+
+
+def read_token(text: bytes, keyring: Keyring, expected: Expected, now: float) -> Token | Problem | NoKey:
+    """Return what ``text`` says, why it is refused, or that its key is not in ``keyring``; ``now`` as in ``Token``."""
+    try:
+        signed = extract_compact(text, registry=_HEADERS)
+        header = signed.headers()
+        _HEADERS.check_header(header)
+    except _UNREADABLE:
+        return _refused("it cannot be read")
+    if "crit" in header or "b64" in header:
+        return _refused("it demands an extension that is not spoken here")
+    key = _key_for(header, keyring)
+    if isinstance(key, Problem | NoKey):
+        return key
+    if not _signed_by(text, key, header["alg"]):
+        return _refused("its signature is not that of the key it names")
+    claims = jsontext.read(signed.payload)
+    if not isinstance(claims, dict):
+        return _refused("what it says is no object")
+    return _read_claims(claims, keyring, expected, now) or _token(claims, text, expected)
+
+
+def _public_key(entry: Json) -> Key | None:
+    if not isinstance(entry, dict) or entry.get("kty") not in tuple(_PUBLIC) or entry.get("use", "sig") != "sig":
+        return None
+    if entry["kty"] == "RSA" and len(str(entry.get("n"))) < _MIN_RSA_CHARS:
+        return None
+    operations = entry.get("key_ops")
+    if operations is not None and (not isinstance(operations, list) or "verify" not in operations):
+        return None
+    left = _PRIVATE | {"alg"} if entry.get("alg") in _PUBLIC["OKP"] else _PRIVATE  # both names mean the same
+    try:
+        key = import_key({name: value for name, value in entry.items() if name not in left})
+    except _UNREADABLE:
+        return None
+    if isinstance(key, ECKey | OKPKey):
+        return key if key.curve_name in _CURVES else None
+    return key
+
+
+def _key_for(header: Mapping[str, Any], keyring: Keyring) -> Key | Problem | NoKey:
+    """Return the one key that the token says it is signed with, if it takes the token's algorithm."""
+    algorithm, id_ = header.get("alg"), header.get("kid")
+    taken = ("HS256",) if keyring.shared else _EVERY
+    if algorithm not in taken:
+        return _refused(f"it is not signed with {' or '.join(taken)}")
+    if keyring.shared:
+        return keyring.keys[0]
+    fitting = [key for key in keyring.keys if algorithm in _algorithms(key)]
+    if id_ is None:
+        return fitting[0] if len(fitting) == 1 else _refused("it does not say which key it is signed with")
+    named = [key for key in fitting if key.kid == id_]
+    return named[0] if named else NoKey(_refused("it is signed with a key that is not known here"))
+
+
+def _algorithms(key: Key) -> tuple[str, ...]:
+    own, names = key.get("alg"), _PUBLIC[key.key_type]
+    return names if own is None else tuple(name for name in names if name == own)
+
+
+def _signed_by(text: bytes, key: Key, algorithm: str) -> bool:
+    content, _, signature = text.rpartition(b".")
+    model = _ALGORITHMS[algorithm]
+    try:
+        model.check_key(key)
+        decoded = b64decode(signature + b"=" * (-len(signature) % 4), b"-_", validate=True)
+        return model.verify(content, decoded, key) is True
+    except _UNREADABLE:
+        return False
+
+
+def _read_claims(claims: Mapping[str, Json], keyring: Keyring, expected: Expected, now: float) -> Problem | None:
+    """Return why ``claims`` are not for this server and for now, or None. [OXP-012]"""
+    expires, begins = claims.get("exp"), claims.get("nbf")
+    if not (_is_time(expires) or (expires is None and keyring.shared)) or not (begins is None or _is_time(begins)):
+        return _refused("it does not say until when it is good, in seconds since 1970")
+    if _is_time(expires) and now >= expires + expected.leeway_s:
+        return _refused("it has expired: get a new one")
+    if _is_time(begins) and now < begins - expected.leeway_s:
+        return _refused("it is not good yet")
+    if expected.issuer and claims.get("iss") != expected.issuer:
+        return _refused("it is not from the issuer whose tokens are taken here")
+    if not _is_for(claims.get("aud"), expected.audience, keyring):
+        return _refused("it is for another audience")
+    return None
+
+
+def _token(claims: Mapping[str, Json], text: bytes, expected: Expected) -> Token:
+    expires = claims.get("exp")
+    return Token(_name(claims, text), _scopes(claims), math.inf if expires is None else expires + expected.leeway_s)
+
+
+def _is_time(value: Json) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15
+
+
+def _is_for(audience: Json, own: str, keyring: Keyring) -> bool:
+    """Return whether a token is for this server; only of one that a shared secret signed may that be unsaid."""
+    if audience is None:
+        return keyring.shared or not own
+    named = audience if isinstance(audience, list) else [audience]
+    return bool(own) and own in [name for name in named if isinstance(name, str)]
+
+
+def _name(claims: Mapping[str, Json], text: bytes) -> str:
+    """Return who the token is of; one that names nobody is its own caller."""
+    for claim in ("sub", "client_id", "azp"):
+        name = claims.get(claim)
+        if isinstance(name, str) and 0 < len(name) <= _MAX_NAME:
+            return f"jwt:{name}"
+    return f"jwt-{sha256(text).hexdigest()[:12]}"
+
+
+def _scopes(claims: Mapping[str, Json]) -> frozenset[str]:
+    """Return the scopes of a token, in either of the two forms in use; without any it may do what needs none."""
+    said = claims.get("scope", claims.get("scp"))
+    names = said.split() if isinstance(said, str) else said if isinstance(said, list) else []
+    return frozenset(name for name in names[:_MAX_SCOPES] if isinstance(name, str))
+
+
+def _refused(why: str) -> Problem:
+    return Problem(kind=Kind.UNAUTHORIZED, message=f"This token is not valid here: {why}.")

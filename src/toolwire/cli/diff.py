@@ -1,0 +1,36 @@
+"""``toolwire diff``: what of a URL is no longer as the lock pins it; ends with 1 if anything is."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from toolwire.consent.lock import Difference
+from toolwire.core.model import Json
+
+from .exits import FAILED, OK, UsageError
+from .lock import lines, look, read
+from .screen import escaped, json_text
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print every tool that was added, removed or changed, and whether that is wider, narrower or the same."""
+    lock = read(Path(arguments.file))
+    pinned = look(arguments.target, arguments)
+    if pinned.url not in lock.connections:
+        raise UsageError(f"{arguments.file} does not hold {pinned.url}: `toolwire lock {arguments.target}` adds it.")
+    found = lock.compared(pinned.url, pinned.definitions)
+    if arguments.json:
+        print(json_text([_as_json(one) for one in found], indent=2))
+    else:
+        print("\n".join(lines(found)) or f"{escaped(pinned.url)} is as it was locked.")
+    return FAILED if found else OK
+
+
+def _as_json(one: Difference) -> dict[str, Json]:
+    return {
+        "tool": one.tool,
+        "what": one.what,
+        "direction": one.direction,
+        "changes": [change._asdict() for change in one.changes],
+    }

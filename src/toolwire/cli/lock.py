@@ -1,0 +1,66 @@
+"""``toolwire lock``: pin the definitions of connections, so that a change of them is seen before it is used."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from toolwire.client import Session, SyncRemote
+from toolwire.client.survey import Pinned, surveyed
+from toolwire.consent import Lock, read_lock, write_lock
+from toolwire.consent.lock import Difference
+from toolwire.core.errors import DefinitionError
+
+from .exits import OK, UsageError
+from .opening import read_key
+from .screen import escaped
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the definitions of every URL into the lock; the other URLs in it stay."""
+    file = Path(arguments.file)
+    lock = read(file) if file.exists() else Lock()
+    for url in arguments.targets:
+        found = look(url, arguments)
+        lock = lock.with_connection(found.url, found.definitions)
+        print(f"{escaped(found.url)}: {len(found.definitions)} tools pinned in {file}")
+    file.write_text(write_lock(lock), encoding="utf-8")
+    return OK
+
+
+def look(url: str, arguments: argparse.Namespace) -> Pinned:
+    """Return the definitions that ``url`` has now."""
+    key = read_key(arguments.key, arguments.key_env)
+    try:
+        return surveyed(url, api_key=key, protocol=arguments.protocol, session=Session())
+    except ValueError as error:
+        raise UsageError(f"{error}.") from error
+
+
+def read(file: Path) -> Lock:
+    """Return the lock in ``file``.
+
+    Raises:
+        UsageError: it cannot be read, or is no lock.
+    """
+    try:
+        return read_lock(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"The lock cannot be read from {file}: {why}. `toolwire lock URL` makes one.") from error
+    except DefinitionError as error:
+        raise UsageError(f"{file}: {error}") from error
+
+
+def differences(lock: Lock, source: object) -> tuple[Difference, ...]:
+    """Return what of a connection is not as ``lock`` pins it; a connection it does not hold is all new."""
+    return lock.compared(source.url, source.definitions()) if isinstance(source, SyncRemote) else ()
+
+
+def lines(found: tuple[Difference, ...]) -> list[str]:
+    """Return differences as lines that are fit to show."""
+    said: list[str] = []
+    for one in found:
+        said.append(f"{escaped(one.tool)}: {one.what}, {one.direction}")
+        said += [f"  {change.sentence}" for change in one.changes]
+    return said

@@ -1,0 +1,165 @@
+"""What was fetched while looking at servers, kept as long as HTTP lets it.
+
+Rules:
+- Fresh for as long as the server says, 300 s where it says nothing, and never over 24 h. [XL-016]
+- Then it is asked for again with its ETag or date; where that fails, what is kept serves for another 24 h, marked.
+- ``no-store`` is not kept, and what one key was shown is never given to another.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from typing import TypeAlias
+
+from toolwire.core.http import Request, Response, header
+from toolwire.core.model import Problem
+
+Steps: TypeAlias = Generator[Request, Response | Problem, Response | Problem]
+
+DAY_S = 24 * 3_600.0
+DEFAULT_S = 300.0
+
+_NOT_MODIFIED = 304
+_SERVER_FAILS = 500
+_DIRECTIVE = re.compile(r"([A-Za-z-]+)(?:\s*=\s*(?:\"([^\"]*)\"|([^\s,;]+)))?")
+_MOST_BYTES = 64 * 1024 * 1024
+_MOST_ENTRIES = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A response as it is kept. Times are seconds since 1970; ``stale`` means that it could not be asked for again."""
+
+    response: Response
+    fetched_at: float
+    fresh_until: float
+    etag: str = ""
+    last_modified: str = ""
+    stale: bool = False
+    strict: bool = False
+
+
+class Cache:
+    """Keeps responses in memory, by URL and by the identity of the credential that they were for, ``""`` for none.
+
+    ``clock`` gives seconds since 1970.
+    """
+
+    __slots__ = ("_clock", "_kept")
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._kept: dict[tuple[str, str], Kept] = {}
+
+    def find(self, url: str, identity: str = "") -> Kept | None:
+        """Return what is kept of ``url`` for that credential."""
+        return self._kept.get((url, identity))
+
+    def note(self, url: str, response: Response, identity: str = "") -> None:
+        """Keep what was read without asking a server: only so that it can be told what was read, and when."""
+        now = self._clock()
+        self._keep((url, identity), Kept(response=response, fetched_at=now, fresh_until=now))
+
+    def forget(self, url: str, identity: str = "") -> None:
+        """Make the next look at ``url`` ask the server again, whatever it said of freshness. [OQ-4]"""
+        kept = self.find(url, identity)
+        if kept is not None:
+            self._kept[url, identity] = replace(kept, fresh_until=self._clock())
+
+    def steps(self, request: Request, identity: str = "") -> Steps:
+        """Return the response to ``request``, yielding what has to be asked of the server for it, if anything."""
+        if request.method != "GET":
+            return (yield request)
+        key = (request.url, identity)
+        kept, now = self._kept.get(key), self._clock()
+        if kept is not None and now < kept.fresh_until:
+            return kept.response
+        answer = yield _conditional(request, kept)
+        now = self._clock()
+        if kept is not None and isinstance(answer, Response) and answer.status == _NOT_MODIFIED:
+            return self._keep(key, _received(_renewed(kept.response, answer), now)) or kept.response
+        failed = isinstance(answer, Problem) or answer.status >= _SERVER_FAILS
+        if kept is not None and failed and not kept.strict and now < kept.fresh_until + DAY_S:
+            self._kept[key] = replace(kept, stale=True)
+            return kept.response
+        if isinstance(answer, Response):
+            self._kept.pop(key, None)
+            if answer.status == 200:
+                self._keep(key, _received(answer, now))
+        return answer
+
+    def _keep(self, key: tuple[str, str], kept: Kept | None) -> Response | None:
+        if kept is None or len(kept.response.body) > _MOST_BYTES:
+            self._kept.pop(key, None)
+            return None
+        self._kept.pop(key, None)
+        self._kept[key] = kept
+        size = sum(len(one.response.body) for one in self._kept.values())
+        while len(self._kept) > _MOST_ENTRIES or size > _MOST_BYTES:
+            size -= len(self._kept.pop(next(iter(self._kept))).response.body)
+        return kept.response
+
+
+def _conditional(request: Request, kept: Kept | None) -> Request:
+    if kept is None:
+        return request
+    fields = list(request.headers)
+    if kept.etag:
+        fields.append((b"if-none-match", kept.etag.encode("latin-1")))
+    if kept.last_modified:
+        fields.append((b"if-modified-since", kept.last_modified.encode("latin-1")))
+    return request._replace(headers=tuple(fields))
+
+
+def _renewed(response: Response, not_modified: Response) -> Response:
+    """Return ``response`` with the header fields that a 304 brought in place of its own."""
+    names = {name for name, _ in not_modified.headers}
+    fields = [field for field in response.headers if field[0] not in names]
+    return response._replace(headers=(*fields, *not_modified.headers))
+
+
+def _received(response: Response, now: float) -> Kept | None:
+    said = _directives(header(response.headers, b"cache-control"))
+    if "no-store" in said or header(response.headers, b"vary").strip() == "*":
+        return None
+    fresh_s = min(max(_fresh_s(response, said, now), 0.0), DAY_S)
+    return Kept(
+        response=response,
+        fetched_at=now,
+        fresh_until=now + fresh_s,
+        etag=header(response.headers, b"etag"),
+        last_modified=header(response.headers, b"last-modified"),
+        strict="must-revalidate" in said,
+    )
+
+
+def _fresh_s(response: Response, said: dict[str, str], now: float) -> float:
+    if "no-cache" in said:
+        return 0.0
+    if "max-age" in said:
+        return _seconds(said["max-age"]) - _seconds(header(response.headers, b"age"))
+    expires = header(response.headers, b"expires")
+    if expires:
+        date = _date(header(response.headers, b"date"))
+        until = _date(expires)
+        return 0.0 if until is None else until - (now if date is None else date)
+    return DEFAULT_S
+
+
+def _directives(text: str) -> dict[str, str]:
+    return {name.lower(): quoted or plain for name, quoted, plain in _DIRECTIVE.findall(text[:2_048])}
+
+
+def _seconds(text: str) -> float:
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0.0
+
+
+def _date(text: str) -> float | None:
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return None

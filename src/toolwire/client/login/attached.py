@@ -1,0 +1,40 @@
+"""The credentials of this person, found for a URL and kept good while a connection is open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from toolwire.client.drive import SyncDoor
+from toolwire.core.model import Secret
+from toolwire.stores.credentials import Credentials
+from toolwire.stores.database import state_folder
+from toolwire.stores.vault import system_vault
+
+from .keeper import Keeper
+from .signin import Person, Wish, step_up
+from .signing import Hand
+
+
+def own_credentials(folder: Path | None = None) -> Credentials:
+    """Return the credentials of whoever runs this: in the system's keyring, else in files only they can read. [AC-10]
+
+    ``TOOLWIRE_PASSPHRASE`` seals the files where there is no keyring.
+    """
+    folder = state_folder() / "credentials" if folder is None else folder
+    passphrase = os.environ.get("TOOLWIRE_PASSPHRASE")
+    return Credentials(folder, vault=system_vault(), passphrase=Secret(passphrase) if passphrase else None)
+
+
+def hand_for(url: str, door: SyncDoor, credentials: Credentials | None, person: Person | None) -> Hand | None:
+    """Return what signs requests to the site of ``url``; None where there is no credential and nobody to ask."""
+    if credentials is None:
+        if person is None and not (state_folder() / "credentials").is_dir():
+            return None  # nobody ever signed in: looking costs nothing more
+        credentials = own_credentials()
+    first = credentials.covering(url)
+    if first is None and person is None:
+        return None
+    site = "/".join(url.partition("?")[0].split("/")[:3])
+    sign_in = None if person is None else step_up(Wish(), person, door)
+    return Hand(site, Keeper(site, credentials, first, door), sign_in)

@@ -1,0 +1,86 @@
+"""The loopback address that a browser is sent back to: one answer, on one path, and then it is closed.
+
+Rules:
+- The page that is answered is the same whatever came; nothing of the request stands in it. [AC-05]
+- A request for another host, path or method is refused and waited past; the first answer on the path is the only one.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+
+from toolwire.core.model import Kind, Problem
+
+_HEAD_BYTES = 16 * 1024
+_ONE_S = 5.0
+_PAGE = (
+    b"<!doctype html><html lang=en><meta charset=utf-8><title>toolwire</title>"
+    b"<p>You can close this page and go back to toolwire."
+)
+_FIELDS = (
+    b"content-type: text/html; charset=utf-8\r\ncache-control: no-store\r\nreferrer-policy: no-referrer\r\n"
+    b"content-security-policy: default-src 'none'; frame-ancestors 'none'\r\nconnection: close\r\n"
+)
+
+
+class Listener:
+    """A listener on 127.0.0.1 or ::1, open from the start, so that no other program can take its port."""
+
+    def __init__(self, host: str = "127.0.0.1", *, clock: Callable[[], float] = monotonic) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, 0), family=family, backlog=8)
+        port = self._socket.getsockname()[1]
+        self._host = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._path = "/callback"
+        self._clock = clock
+
+    @property
+    def redirect_uri(self) -> str:
+        """Where the answer is to be sent."""
+        return f"http://{self._host}{self._path}"
+
+    def wait(self, within_s: float = 300.0) -> str | Problem:
+        """Return the query of the answer, and close; a Problem if none came in time."""
+        until = self._clock() + within_s
+        try:
+            while (left_s := until - self._clock()) > 0:
+                self._socket.settimeout(left_s)
+                connection, _ = self._socket.accept()
+                with connection:
+                    query = self._heard(connection)
+                if query is not None:
+                    return query
+        except (TimeoutError, OSError):
+            pass
+        finally:
+            self.close()
+        return Problem(kind=Kind.TIMEOUT, message=f"Nobody signed in within {within_s / 60:g} minutes.")
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._socket.close()
+
+    def _heard(self, connection: socket.socket) -> str | None:
+        """Return the query of one request, if it is the one we wait for."""
+        connection.settimeout(_ONE_S)
+        head = b""
+        with suppress(OSError):
+            while b"\r\n\r\n" not in head and len(head) <= _HEAD_BYTES and (piece := connection.recv(4_096)):
+                head += piece
+            query = self._query(head)
+            status = b"HTTP/1.1 404 Not Found\r\n" if query is None else b"HTTP/1.1 200 OK\r\n"
+            connection.sendall(status + _FIELDS + b"content-length: %d\r\n\r\n" % len(_PAGE) + _PAGE)
+            return query
+        return None
+
+    def _query(self, head: bytes) -> str | None:
+        lines = head.decode("latin-1").split("\r\n")
+        hosts = [
+            value.strip() for name, _, value in (line.partition(":") for line in lines[1:]) if name.lower() == "host"
+        ]
+        method, _, rest = lines[0].partition(" ")
+        path, _, query = rest.rpartition(" ")[0].partition("?")
+        return query if (method, path, hosts) == ("GET", self._path, [self._host]) else None

@@ -1,0 +1,139 @@
+"""What the connections of one person share: grants, the record of decisions, patience, names, traces of texts."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from toolwire.consent import CLIENT_RULES, NO_PREFERENCES, Audit, ClientRules, Grants, Preferences
+from toolwire.consent.patience import Patience
+from toolwire.consent.traces import Traces
+from toolwire.core.catalog import Catalog, identifier
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Tool
+from toolwire.limits import CLIENT_DEFAULTS, Defaults
+from toolwire.stores import MemoryAudit, MemoryGrants
+
+from .cache import Cache
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+
+
+class Named(NamedTuple):
+    """A tool under its name in a session: which connection it belongs to, and the tool."""
+
+    connection: str
+    tool: Tool
+
+
+class Session:
+    """What connections share when they are made with the same ``session=``.
+
+    ``principal`` is for whom calls are made. ``preferences`` hold for every connection, on top of its own. ``limits``
+    is how often this client calls. ``grants`` and ``audit`` are kept in memory unless stores are given; see
+    ``stored_session``. ``traced`` has texts remembered, to know them again on their way to another connection.
+    ``cache`` keeps what was fetched to find tools, as HTTP lets it; without one every connection
+    looks again. ``clock`` gives seconds and never goes back, ``wall`` seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        *,
+        principal: str = "me",
+        preferences: Preferences = NO_PREFERENCES,
+        rules: ClientRules = CLIENT_RULES,
+        limits: Defaults = CLIENT_DEFAULTS,
+        grants: Grants | None = None,
+        audit: Audit | None = None,
+        traced: bool = True,
+        cache: Cache | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.principal = principal
+        self.preferences = preferences
+        self.rules = rules
+        self.limits = limits
+        self.grants: Grants = grants if grants is not None else MemoryGrants(clock=wall)
+        self.audit: Audit = audit if audit is not None else MemoryAudit()
+        self.cache = cache
+        self.clock = clock
+        self.wall = wall
+        self.patience = Patience(clock)
+        self.traces = Traces() if traced else None
+        self._catalogs: dict[str, Catalog] = {}
+
+    def admit(self, name: str, host: str, catalog: Catalog) -> str:
+        """Return the name a connection has from now on: ``name``, or one made of ``host`` where that is empty.
+
+        The name is the user's or the address's, never the site's own. [D-32]
+
+        Raises:
+            DefinitionError: ``name`` is none that tools can begin with, or stands for another connection.
+        """
+        if name:
+            if _NAME.fullmatch(name) is None:
+                raise DefinitionError(f"{name!r} is no name for a connection: a letter, then letters, digits, - and _.")
+            taken = self._clash(name)
+            if taken:
+                raise DefinitionError(f"A connection is called {taken!r} already: choose another name than {name!r}.")
+        else:
+            first = identifier(host)[:24]
+            first = first if first[:1].isalpha() else f"at_{first}"
+            name, number = first, 1
+            while self._clash(name):
+                number += 1
+                name = f"{first}{number}"
+        self._catalogs[name] = catalog
+        return name
+
+    def release(self, name: str) -> None:
+        """Forget the connection of this name; another may take the name."""
+        self._catalogs.pop(name, None)
+
+    def tools(self) -> Mapping[str, Named]:
+        """Return every tool of every connection under a name that begins with its connection's. [D-32]"""
+        return {
+            f"{name}_{unique}": Named(name, tool)
+            for name, catalog in self._catalogs.items()
+            for unique, tool in catalog.names.items()
+        }
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return a sentence for each tool name that more than one connection has. [D-32]"""
+        homes: dict[str, list[str]] = {}
+        for name, catalog in self._catalogs.items():
+            for unique in catalog.names:
+                homes.setdefault(unique.casefold(), []).append(name)
+        return tuple(
+            f"{', '.join(names)} each have a tool called {tool}: look at the beginning of the name before you approve."
+            for tool, names in homes.items()
+            if len(names) > 1
+        )
+
+    def _clash(self, name: str) -> str:
+        new = f"{name}_".casefold()
+        for known in self._catalogs:
+            old = f"{known}_".casefold()
+            if new.startswith(old) or old.startswith(new):
+                return known
+        return ""
+
+
+def stored_session(folder: Path | None = None, *, principal: str = "me") -> Session:
+    """Return a Session whose grants and record of decisions outlive the process, in ``folder``.
+
+    Without one that is ``toolwire`` below XDG_STATE_HOME or ~/.local/state.
+
+    Raises:
+        DefinitionError: the folder cannot be used.
+    """
+    from toolwire.stores.audit import StoredAudit  # noqa: PLC0415 - loads sqlite3
+    from toolwire.stores.database import state_folder  # noqa: PLC0415 - likewise
+    from toolwire.stores.grants import StoredGrants  # noqa: PLC0415 - likewise
+
+    folder = folder if folder is not None else state_folder()
+    return Session(principal=principal, grants=StoredGrants(folder), audit=StoredAudit(folder))

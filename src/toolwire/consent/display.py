@@ -1,0 +1,139 @@
+"""What a person is shown before a call: one value, the same in a terminal, in a browser and in the list of questions.
+
+Rules:
+- Nothing is cut. What is long is marked long, with its size, so that a page can fold it; what is hidden is said.
+- Every text is fit to show as it stands: escaped here, once. [XL-049, D-03, D-21]
+- A secret is masked, and its length said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+from toolwire.core.check import Question
+from toolwire.core.http import Request
+from toolwire.core.model import Json, Schema
+
+from .origins import origin, warning
+from .visible import hidden, visible, visible_json
+
+_LONG = 2_000
+
+
+class Row(NamedTuple):
+    """One thing that is shown: what it is, its text, and a note on it. ``kind`` is part, argument or warning."""
+
+    kind: str
+    label: str
+    text: str
+    note: str = ""
+
+    @property
+    def long(self) -> bool:
+        """Whether a page may fold it, with its size in sight."""
+        return len(self.text) > _LONG
+
+
+def shown(question: Question) -> tuple[Row, ...]:
+    """Return everything a person must see about ``question``, in order. [XL-049]"""
+    return (*_where(question), *_arguments(question), *_terms(question))
+
+
+def needs_typing(question: Question) -> bool:
+    """Return whether one key is not enough of a yes: what destroys something is confirmed by its name. [D-19]"""
+    return question.call.tool.destructive
+
+
+def secrets_of(question: Question) -> frozenset[str]:
+    """Return the names of the arguments that are secrets by their schema: masked, and not to be changed on a page."""
+    parameters = question.call.tool.parameters
+    return frozenset(name for name in question.call.arguments if _is_secret(parameters.get(name, {})))
+
+
+def _where(question: Question) -> Iterator[Row]:
+    tool = question.call.tool
+    named = f"calls itself {visible(question.title)!r}" if question.title else ""
+    yield Row("part", "site", origin(question.site) if "://" in question.site else visible(question.site), named)
+    strange = warning(question.site)
+    if strange:
+        yield Row("warning", "address", strange)
+    yield Row("part", "tool", visible(tool.name), visible(tool.description.strip().partition("\n")[0]))
+    yield Row("part", "sends", visible(question.target))
+    if question.request is not None and question.request.body:
+        yield Row("part", "body", f"{len(question.request.body):,} bytes")
+
+
+def _arguments(question: Question) -> Iterator[Row]:
+    tool = question.call.tool
+    for name, value in question.call.arguments.items():
+        schema = tool.parameters.get(name, {})
+        text, note = visible_json(value), _size(value)
+        if _is_secret(schema):
+            text, note = "*" * 8, f"secret, {len(value) if isinstance(value, str) else len(text):,} characters"
+        place = _place(question.request, name, value) if question.request is not None else ""
+        yield Row("argument", visible(name), text, "; ".join(part for part in (place, note) if part))
+    if not question.call.arguments:
+        yield Row("part", "arguments", "none")
+
+
+def _terms(question: Question) -> Iterator[Row]:
+    tool = question.call.tool
+    yield Row("part", "destroys something", "yes" if tool.destructive else "no")
+    yield Row("part", "costs", str(tool.cost or "not declared"))
+    if question.credential:
+        yield Row("part", "signed with", visible(question.credential))
+    scopes = [*tool.scopes, *(scope for one in tool.requirements.authorization for scope in one.scopes)]
+    if scopes:
+        yield Row("part", "scopes", visible(", ".join(scopes)))
+    if question.remaining is not None:
+        yield Row("part", "calls left", f"{question.remaining:,}")
+    for change in question.changes:
+        yield Row("warning", "changed since it was approved", visible(change))
+    for reason in question.reasons:
+        yield Row("warning", "why", visible(reason))
+
+
+def _size(value: Json) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    notes = [f"{len(text):,} characters"] if len(text) > _LONG else []
+    unseen = hidden(text)
+    if unseen:
+        notes.append(f"{unseen:,} hidden")
+    return ", ".join(notes)
+
+
+def _is_secret(schema: Schema) -> bool:
+    return schema.get("writeOnly") is True or schema.get("format") == "password"
+
+
+def _place(request: Request, name: str, value: Json) -> str:
+    """Return where in the request an argument stands, as far as the request shows it."""
+    parts = urlsplit(request.url)
+    text = value if isinstance(value, str) else json.dumps(value)
+    if name in _names(request.body):
+        return "in the body"
+    if any(unquote(one.partition("=")[0]).partition("[")[0] == name for one in parts.query.split("&")):
+        return "in the query"
+    if text and quote(text, safe="") in parts.path.split("/"):
+        return "in the path"
+    if any(field.lower() == name.lower().encode() for field, _ in request.headers):
+        return "in a header"
+    return "in the body" if request.body else "in the address"
+
+
+def _names(body: bytes) -> frozenset[str]:
+    """Return the names at the top of a JSON body, and below the members that hold arguments."""
+    try:
+        data = json.loads(body) if body[:1] == b"{" else {}
+    except (ValueError, RecursionError):
+        return frozenset()
+    found = set(data)
+    for member in ("params", "arguments", "input", "inputs"):
+        inner = data.get(member)
+        if isinstance(inner, Mapping):
+            found |= set(inner)
+            found |= set(inner["arguments"]) if isinstance(inner.get("arguments"), Mapping) else set()
+    return frozenset(found)

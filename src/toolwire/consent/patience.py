@@ -1,0 +1,40 @@
+"""How often a person is asked: a tool that was refused three times is not asked about again, and nobody is flooded.
+
+[XL-054, D-19]
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+_DENIALS = 3
+_PROMPTS = 10
+_PROMPTS_S = 60.0
+_TOOLS = 10_000
+
+
+class Patience:
+    """Counts refusals and questions of one session. ``clock`` gives seconds and never goes back."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._denials: dict[str, int] = {}
+        self._asked: deque[float] = deque(maxlen=_PROMPTS)
+
+    def blocked(self, tool: str) -> bool:
+        """Return whether the person said no to ``tool`` so often that they are not asked again."""
+        return self._denials.get(tool, 0) >= _DENIALS
+
+    def denied(self, tool: str) -> None:
+        """Note that the person said no."""
+        if tool in self._denials or len(self._denials) < _TOOLS:
+            self._denials[tool] = self._denials.get(tool, 0) + 1
+
+    def wait_s(self) -> float:
+        """Return how many seconds must pass before the next question, and count one where that is 0."""
+        now = self._clock()
+        if len(self._asked) == _PROMPTS and now - self._asked[0] < _PROMPTS_S:
+            return self._asked[0] + _PROMPTS_S - now
+        self._asked.append(now)
+        return 0.0

@@ -1,0 +1,209 @@
+"""The call ledger: what is remembered of calls that carry their caller's own key, so that none runs twice.
+
+Rules:
+- A key belongs to the first call that came under it; another call under the same key is refused. [A-42]
+- A tool that is not declared idempotent runs at most once under a key, unless its own answer said ``can_retry``.
+- What was refused before it ran is not recorded. What was running when its server died is ``interrupted``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import NamedTuple, Protocol, TypeAlias
+
+from .model import AFTER_START, Call, Kind, Problem, Result, Tool, Value
+
+
+class Key(NamedTuple):
+    """What makes two calls the same call: whose it is, of which tool (without its version), and the caller's id."""
+
+    principal: str
+    tool: str
+    call_id: str
+
+
+class State(StrEnum):
+    """Where a recorded call stands. ``ACCEPTED`` is taken by an engine that queues, and nothing of it has run."""
+
+    ACCEPTED = "accepted"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+
+
+class Claim(NamedTuple):
+    """The wish to run a call. ``fingerprint`` is a digest of all that decides what it does; no secret goes into it.
+
+    ``rerun`` says that the tool may run again where nobody knows whether it did. ``waited`` is the attempt whose end
+    was waited for, 0 for none: whoever waited hears how it failed, and does not try again for himself.
+    """
+
+    key: Key
+    fingerprint: bytes
+    rerun: bool
+    waited: int = 0
+
+
+class Ticket(NamedTuple):
+    """The right to run a claimed call, once; ``attempt`` counts from 1."""
+
+    key: Key
+    owner: int
+    attempt: int
+
+
+class Stored(NamedTuple):
+    """The call has been run: this is its answer."""
+
+    result: Result
+
+
+class InFlight(NamedTuple):
+    """The call runs now, here or in another process. Claim again, having waited, to hear how it ended."""
+
+    attempt: int
+
+
+Standing: TypeAlias = Ticket | Stored | InFlight | Problem
+"""What a claim comes to; the Problem is CONFLICT, or OVERLOADED where nothing can be recorded now."""
+
+
+class Ending(NamedTuple):
+    """How a call ended. Unless ``pinned``, the next claim under the key runs the tool again."""
+
+    state: State
+    result: Result
+    pinned: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerLimits:
+    """The bounds of one ledger. ``rows`` and ``bytes`` are of everything in it, ``answer_bytes`` of one answer.
+
+    ``keep_s`` is how long an ended call is kept at the most; in a full ledger the oldest ended calls go earlier.
+    """
+
+    rows: int = 100_000
+    bytes: int = 256 << 20
+    answer_bytes: int = 1 << 20
+    keep_s: float = 86_400.0
+
+
+class Ledger(Protocol):
+    """Whatever remembers recorded calls. Nothing raises: what cannot be recorded is a Problem, or a line in the log."""
+
+    async def claim(self, claim: Claim) -> Standing:
+        """Return the ticket for a call that may run now, or why it does not. One of many at once gets the ticket."""
+        ...
+
+    async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
+        """Remember how the call of ``ticket`` ended; None forgets it, as if it had never come."""
+        ...
+
+
+class Step(Enum):
+    """What is to be done with a claim."""
+
+    RUN = auto()
+    REPLAY = auto()
+    WAIT = auto()
+    INTERRUPT = auto()
+    REFUSE = auto()
+
+
+class Row(NamedTuple):
+    """What a ledger knows under a key. ``owned`` is False where the process that took the call is gone."""
+
+    fingerprint: bytes
+    state: State
+    owned: bool
+    pinned: bool
+    attempt: int
+
+
+def next_step(row: Row | None, claim: Claim) -> Step:
+    """Return what ``claim`` comes to, given what is known under its key. The one decision all ledgers share. [R8]"""
+    if row is None:
+        return Step.RUN
+    if row.fingerprint != claim.fingerprint:
+        return Step.REFUSE
+    if row.state in (State.ACCEPTED, State.RUNNING):
+        if row.owned:
+            return Step.WAIT
+        return Step.RUN if claim.rerun or row.state is State.ACCEPTED else Step.INTERRUPT
+    awaited = row.attempt == claim.waited and row.state is State.FAILED
+    return Step.REPLAY if row.pinned or awaited else Step.RUN
+
+
+def key_of(call: Call) -> Key:
+    """Return the key of ``call``."""
+    return Key(call.context.principal, call.tool.id.partition("@")[0], call.key)
+
+
+def reruns(tool: Tool) -> bool:
+    """Return whether ``tool`` may run again where nobody knows whether it did."""
+    return tool.idempotent or tool.safe
+
+
+def ending(tool: Tool, result: Result) -> Ending | None:
+    """Return how a call that gave ``result`` is remembered; None where nothing ran. [A-42]
+
+    An answer that leaves open what happened is kept for a tool that must not run twice, and only for such.
+    """
+    if isinstance(result, Value):
+        return Ending(State.DONE, result, pinned=True)
+    if result.kind not in _RAN:
+        return None
+    state = _STATES.get(result.kind, State.FAILED)
+    known = result.kind is Kind.TOOL_FAILED
+    return Ending(state, result, pinned=not result.can_retry and (known or not reruns(tool)))
+
+
+def given_up(tool: Tool) -> Ending:
+    """Return how a call ends that was cancelled while its caller was gone."""
+    text = f"{tool.name} was cancelled when its caller left; whether it did its work is unknown."
+    return Ending(State.CANCELLED, Problem(kind=Kind.CANCELLED, message=text), pinned=not reruns(tool))
+
+
+def interrupted(key: Key) -> Problem:
+    """Return the answer to a call whose server died while it ran. [R2, R3]"""
+    text = f"{key.tool} was interrupted when its server stopped; whether it did its work is unknown."
+    return Problem(kind=Kind.INTERRUPTED, message=text, details={"interrupted": True})
+
+
+def conflict(key: Key) -> Problem:
+    """Return the refusal of another call under a key that is taken. [A-42]"""
+    text = f"This key has come before, with another call of {key.tool}; send a new key with a new call."
+    return Problem(kind=Kind.CONFLICT, message=text)
+
+
+def replayed(result: Result) -> bool:
+    """Return whether ``result`` was told before."""
+    facts = result.notes if isinstance(result, Value) else result.details
+    return facts is not None and facts.get("replayed") is True
+
+
+def told_again(facts: Mapping[str, object] | None) -> dict[str, object]:
+    """Return ``facts`` with the mark of what was told before."""
+    return {**(facts or {}), "replayed": True}
+
+
+FULL = Problem(
+    kind=Kind.OVERLOADED,
+    message="The ledger of calls is full of calls that run; the call did not run.",
+    can_retry=True,
+    retry_after_ms=5_000,
+)
+UNAVAILABLE = Problem(
+    kind=Kind.OVERLOADED,
+    message="Calls cannot be recorded at the moment, so calls with a key are not run; the call did not run.",
+    can_retry=True,
+    retry_after_ms=5_000,
+)
+
+_RAN = AFTER_START | {Kind.UNREACHABLE, Kind.BAD_ANSWER}
+_STATES = {Kind.CANCELLED: State.CANCELLED, Kind.INTERRUPTED: State.INTERRUPTED}

@@ -1,0 +1,134 @@
+"""What a site advises beyond the call: how a result may be shown, and what usually follows it.
+
+Rules:
+- It is advice. Bad advice is harmless: what cannot be read is left out, and nothing of it is ever markup. [XL-074]
+- What follows is told only after a success, as data. [XL-075]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias, get_args
+from urllib.parse import urlsplit
+
+from toolwire.core.model import Json, Tool
+
+from .xllm import beyond
+
+Form: TypeAlias = Literal["text", "card", "list", "table", "json", "image", "link", "none"]
+
+_FORMS: Final[tuple[Form, ...]] = get_args(Form)
+_TEXTS: Final = ("title", "subtitle", "body")
+_URLS: Final = ("image", "url")
+_MOST_STEPS: Final = 20
+_MOST_FIELDS: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One result as the site advises to show it: a form, texts and URLs by their part, and further fields by name.
+
+    ``items`` is how many of a list to show, or None. All of it is text from a stranger.
+    """
+
+    form: Form = "text"
+    parts: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, Json] = field(default_factory=dict)
+    items: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What may follow: the operation, when, and the arguments that could be worked out of this call."""
+
+    operation: str
+    when: str = ""
+    arguments: Mapping[str, Json] = field(default_factory=dict)
+
+
+def shown(tool: Tool, value: Json) -> Shown:
+    """Return how ``value``, a result of ``tool``, may be shown. [XL-074]"""
+    data = beyond(tool).get("result")
+    if not isinstance(data, dict):
+        return Shown()
+    form = data.get("render")
+    parts: dict[str, str] = {}
+    for name in (*_TEXTS, *_URLS):
+        found = at(value, data.get(name))
+        if isinstance(found, str) and (name in _TEXTS or _is_web(found)):
+            parts[name] = found
+    listed = data.get("fields")
+    named = [one for one in listed if isinstance(one, str)][:_MOST_FIELDS] if isinstance(listed, list) else []
+    most = data.get("maxItems")
+    return Shown(
+        form=next((known for known in _FORMS if known == form), "text"),
+        parts=parts,
+        fields={one: found for one in named if (found := at(value, one)) is not MISSING},
+        items=most if type(most) is int and most >= 1 else None,
+    )
+
+
+def following(tool: Tool, arguments: Mapping[str, Json], value: Json, known: Sequence[str]) -> tuple[Step, ...]:
+    """Return what may follow a call of ``tool`` that gave ``value``; operations that are not ``known`` are left out.
+
+    An argument whose expression cannot be worked out is left out. [XL-075]
+    """
+    data = beyond(tool).get("next")
+    steps: list[Step] = []
+    for one in data[:_MOST_STEPS] if isinstance(data, list) else ():
+        operation = one.get("operationId") if isinstance(one, dict) else None
+        if not isinstance(operation, str) or operation not in known:
+            continue
+        when, expressions = one.get("when"), one.get("args")
+        worked_out = {
+            name: found
+            for name, text in (expressions.items() if isinstance(expressions, dict) else ())
+            if (found := _evaluated(text, arguments, value)) is not MISSING
+        }
+        steps.append(Step(operation=operation, when=when if isinstance(when, str) else "", arguments=worked_out))
+    return tuple(steps)
+
+
+MISSING: Final[Any] = object()
+"""What a pointer leads to that leads nowhere."""
+
+
+def at(data: Json, pointer: Json) -> Json:
+    """Return what ``pointer``, a JSON Pointer, leads to in ``data``, or ``MISSING``."""
+    if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
+        return MISSING
+    for token in pointer.split("/")[1:]:
+        step = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(data, dict) and step in data:
+            data = data[step]
+        elif isinstance(data, list) and step.isascii() and step.isdigit() and len(step) < 10 and int(step) < len(data):
+            data = data[int(step)]
+        else:
+            return MISSING
+    return data
+
+
+def _evaluated(text: Json, arguments: Mapping[str, Json], value: Json) -> Json:
+    """Return what an OpenAPI runtime expression says of this call; a text that is none stands for itself."""
+    if not isinstance(text, str):
+        return MISSING
+    if not text.startswith("$"):
+        return text
+    place, _, pointer = text.partition("#")
+    if place == "$response.body":
+        return at(value, pointer)
+    if place == "$request.body":
+        return at(dict(arguments), pointer)
+    for start in ("$request.path.", "$request.query.", "$request.header."):
+        if text.startswith(start):
+            return arguments.get(text.removeprefix(start), MISSING)
+    return MISSING
+
+
+def _is_web(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)

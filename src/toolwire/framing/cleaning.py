@@ -1,0 +1,117 @@
+"""Text from others, made fit for a model or a screen: what a person could not see in it is taken out.
+
+Rules:
+- Gone are tag characters, variation selectors outside emoji, zero-width and bidirectional controls, C0 and C1 except
+  line breaks and tabs, and whole terminal sequences; what is left is in NFC. [D-01]
+- Nothing that a person can read is changed: visible instructions are contained elsewhere, not filtered here.
+- Whoever cleans says so: ``clean`` of a text differs from its NFC exactly where something was hidden in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+from unicodedata import normalize
+
+from toolwire.core.model import Json
+
+_ESCAPE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|[ -/]*[0-~]?)"
+_C1_SEQUENCE = r"\x9b[0-?]*[ -/]*[@-~]?|[\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)"
+_INVISIBLE = "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f\u202a-\u202e"
+_INVISIBLE += "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\U0001d173-\U0001d17a\ud800-\udfff]"
+_EMOJI = "\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff"
+_SELECTOR = f"[\ufe00-\ufe0d]|(?<![0-9#*{_EMOJI}])[\ufe0e\ufe0f]"
+_JOINER = f"(?<![{_EMOJI}\ufe0f])\u200d|\u200d(?![{_EMOJI}])"
+_HIDDEN = re.compile("|".join((_ESCAPE, _C1_SEQUENCE, _CONTROL, _INVISIBLE, _SELECTOR, _JOINER)))
+_SUSPECT = re.compile(  # quicker, and a little too wide
+    _INVISIBLE[:-1] + r"\ufe00-\ufe0f\u200d\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
+_IN_EMOJI = re.compile("[\ufe0e\ufe0f\u200d]")
+_SENTENCE_END = re.compile(r"[.!?\u3002](?=\s)|\n")
+
+_PLAIN = bytes((9, 10, 13, *range(0x20, 0x7F)))
+_SPELLED = re.compile(  # hidden characters as escapes of JSON or YAML
+    rb"\\(?:u(?:00[01789aA]|034[fF]|061[cC]|115[fF]|1160|17[bB]|180|20[026]|3164|[fF][eE][0fF]|[fF][fF][aAfF]"
+    rb"|[dD]834|[dD][bB]4|[dD][89a-cA-C])|[abefvPN_L0]|x[01789aA]|U000[eE1])"
+)
+
+
+class Cleaned(NamedTuple):
+    """A text without what was hidden in it, and how many characters that were."""
+
+    text: str
+    removed: int = 0
+
+
+def clean(text: str) -> Cleaned:
+    """Return ``text`` as a person would read it. [D-01, D-03]"""
+    if text.isascii() and text.isprintable():
+        return Cleaned(text)
+    if _SUSPECT.search(text) is None or _HIDDEN.search(text) is None:
+        return Cleaned(text if text.isascii() else normalize("NFC", text))
+    plain = text
+    while _HIDDEN.search(plain) is not None:  # what is taken out may bring two halves of a sequence together
+        plain = _HIDDEN.sub("", plain)
+    return Cleaned(normalize("NFC", plain), len(text) - len(plain))
+
+
+def cleaned(data: Json) -> Json:
+    """Return ``data`` with every text in it cleaned, names of members too; two that become one keep the first."""
+    if isinstance(data, str):
+        return clean(data).text
+    if isinstance(data, list):
+        return [cleaned(item) for item in data]
+    if isinstance(data, dict):
+        names: dict[str, Json] = {}
+        for name, item in data.items():
+            names.setdefault(clean(name).text, cleaned(item))
+        return names
+    return data
+
+
+def capped(text: str, limit: int) -> str:
+    """Return ``text`` in at most ``limit`` characters, cut after a sentence if one ends in its last third. [XL-071]"""
+    if len(text) <= limit:
+        return text
+    room = text[: limit - 1]
+    ends = [found.start() + 1 for found in _SENTENCE_END.finditer(room, limit * 2 // 3)]
+    return room[: ends[-1] if ends else len(room)].rstrip() + "\u2026"
+
+
+def may_hide(document: bytes) -> bool:
+    """Return whether anything in a JSON or YAML text could be hidden; False is certain, True wants a closer look."""
+    if b"\\" in document:
+        escapes = document.replace(b"\\\\", b"") if b"\\\\" in document else document
+        if _SPELLED.search(escapes) is not None:
+            return True
+    odd = set(document.translate(None, _PLAIN).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
+    if any(_HIDDEN.search(character) for character in odd if not _IN_EMOJI.match(character)):
+        return True
+    if not any(_IN_EMOJI.match(character) for character in odd):
+        return False
+    text = document.decode("utf-8", "replace")
+    return any(_HIDDEN.match(text, found.start()) for found in _IN_EMOJI.finditer(text))
+
+
+def is_suspect(text: str) -> bool:
+    """Return whether ``text`` may hide something: quicker than ``clean``, and a little too careful."""
+    return not (text.isascii() and text.isprintable()) and _SUSPECT.search(text) is not None
+
+
+def hidden_in(data: Json) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path to each text in ``data``, or name of a member, in which something is hidden."""
+    waiting: list[tuple[tuple[str | int, ...], Json]] = [((), data)]
+    while waiting:
+        path, node = waiting.pop()
+        if isinstance(node, str):
+            if is_suspect(node) and clean(node).removed:
+                yield path
+        elif isinstance(node, list):
+            waiting.extend(((*path, number), item) for number, item in enumerate(reversed(node)))
+        elif isinstance(node, dict):
+            for name, item in node.items():
+                if is_suspect(name) and clean(name).removed:
+                    yield (*path, name)
+                waiting.append(((*path, name), item))

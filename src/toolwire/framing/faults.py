@@ -1,0 +1,80 @@
+"""All faults of a JSON text at once, each with its pointer, line and column; what is a fault, a protocol says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from toolwire.core.model import Json, Problem
+
+from . import jsontext, positions
+from .positions import Place, Spot
+from .report import Found, Severity, steps
+
+MAX_BYTES: Final = 4 * 1024 * 1024
+
+_MAX_POINTERS: Final = 10_000_000
+_START: Final = Place(Spot(1, 1))
+
+
+class Fault(NamedTuple):
+    """One fault. Lines and columns begin at 1; ``pointer`` is a JSON Pointer; ``rule`` is a requirement's id.
+
+    What is missing is pointed at by the object that lacks it.
+    """
+
+    pointer: str
+    line: int
+    column: int
+    severity: Severity
+    rule: str
+    message: str
+
+
+def faults(text: str | bytes, examine: Callable[[Json], Sequence[Found]], *, not_json: str) -> tuple[Fault, ...]:
+    """Return all that ``examine`` finds in the data of ``text``, placed, in the order of the text.
+
+    A text that is no JSON has one fault, of the rule ``not_json``; names that repeat are faults too. [D-16, D-18]
+    """
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if len(raw) > MAX_BYTES:
+        return (Fault("", 1, 1, "error", "D-16", f"This is larger than {MAX_BYTES:,} bytes, and is not read."),)
+    data = jsontext.read(raw)
+    if isinstance(data, Problem):
+        return (_not_json(raw, not_json),)
+    characters = raw.decode()
+    return tuple(sorted([*_repeats(characters), *_placed(examine(data), characters)], key=_order))
+
+
+def _not_json(raw: bytes, rule: str) -> Fault:
+    (line, column), reason = positions.broken(raw)
+    return Fault("", line, column, "error", rule, f"This is not JSON: {reason}.")
+
+
+def _repeats(text: str) -> list[Fault]:
+    if not positions.repeats(text):
+        return []
+    return [
+        Fault(one.pointer, *one.spot, "error", "D-16", f"This name is in its object already, in line {one.first.line}.")
+        for one in positions.repeated(text)
+    ]
+
+
+def _placed(found: Sequence[Found], text: str) -> list[Fault]:
+    """Return the faults found with their places; where pointers fill too much memory, the rest is left out."""
+    pointers: list[str] = []
+    room = _MAX_POINTERS
+    for one in found:
+        pointers.append(positions.pointer(steps(one.path)))
+        room -= len(pointers[-1])
+        if room < 0:
+            break
+    places = positions.locate(text, pointers) if pointers else {}
+    return [
+        Fault(pointer, *places.get(pointer, _START).value, one.severity, one.rule, one.message)
+        for pointer, one in zip(pointers, found, strict=False)
+    ]
+
+
+def _order(fault: Fault) -> tuple[int, int, str, str]:
+    return fault.line, fault.column, fault.rule, fault.message

@@ -1,0 +1,73 @@
+"""The documents a client looks for, and how they are answered: GET and HEAD, with an ETag, to anybody. [XL-018]"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+LLM: Final = "/.well-known/llm.json"
+OPENAPI: Final = "/.well-known/openapi.json"
+CATALOG: Final = "/.well-known/api-catalog"
+
+_LINKSET: Final = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
+
+
+class Answer(NamedTuple):
+    """A response: status, headers and body."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def llm_json(document: Mapping[str, Any], place: str) -> bytes:
+    """Return the llm.json that names ``place``, where ``document`` is."""
+    return _json({"openapi": place, "auth": sign_in(document)})
+
+
+def api_catalog(base: str, place: str) -> bytes:
+    """Return the RFC 9727 catalog of one API, whose document is at ``place`` of the origin ``base``."""
+    described = [{"href": base + place, "type": "application/json"}]
+    return _json({"linkset": [{"anchor": base + "/", "service-desc": described}]})
+
+
+def answer(body: bytes, method: str, known: str, *, media_type: str = "application/json") -> Answer:
+    """Return how ``body`` is answered; ``known`` is the request's If-None-Match."""
+    etag = f'"{sha256(body).hexdigest()[:32]}"'
+    headers = {
+        "content-type": media_type,
+        "etag": etag,
+        "cache-control": "max-age=300",
+        "access-control-allow-origin": "*",
+    }
+    tags = {tag.strip().removeprefix("W/") for tag in known.split(",")}
+    if etag in tags or "*" in tags:
+        del headers["content-type"]
+        return Answer(304, headers, b"")
+    headers["content-length"] = str(len(body))
+    return Answer(200, headers, b"" if method == "HEAD" else body)
+
+
+def catalog_answer(body: bytes, method: str, known: str) -> Answer:
+    """Return how an API catalog is answered."""
+    return answer(body, method, known, media_type=_LINKSET)
+
+
+def sign_in(document: Mapping[str, Any]) -> str:
+    """Return the word of llm.json for how a caller signs in, by the document's ``securitySchemes``. [XL-022]"""
+    components = document.get("components")
+    schemes = components.get("securitySchemes") if isinstance(components, Mapping) else None
+    kinds = (
+        {one.get("type") for one in schemes.values() if isinstance(one, Mapping)}
+        if isinstance(schemes, Mapping)
+        else set()
+    )
+    if kinds & {"oauth2", "openIdConnect"}:
+        return "oauth2"
+    return "api-key" if kinds else "none"
+
+
+def _json(data: Any) -> bytes:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,134 @@
+"""A FastAPI app that models can use: its routes say ``x-llm``, and clients find its document.
+
+Rules:
+- The app stays as it was but for its OpenAPI document, three well-known routes, and a check when it starts. [XL-121]
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, Literal
+
+from fastapi import FastAPI, Request, Response
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Approval
+from toolwire.protocols.openapi.versions import Version, as_version
+
+from .documents import CATALOG, LLM, OPENAPI, Answer, answer, api_catalog, catalog_answer, llm_json
+from .marking import Include, Site, findings, marked, x_llm
+
+__all__ = ["opentools", "x_llm"]
+
+_log: Final = logging.getLogger("toolwire.integrations")
+
+
+def opentools(
+    app: FastAPI,
+    *,
+    name: str | None = None,
+    description: str = "",
+    default_approval: Literal["auto", "per-call"] = "per-call",
+    include: Include | None = None,
+    openapi: Version = "3.1",
+) -> FastAPI:
+    """Let models use ``app``, and return it: its document gets ``x-llm``, and clients find it. Call it once.
+
+    ``include`` "marked" offers the routes that have an ``x_llm``, "all" every route of the document but those with
+    ``enabled=False``; left out, it is "marked" as soon as one route is. When the app starts, an ``x-llm`` that cannot
+    be is refused, and what a model's user would change is logged. [XL-018, XL-019, XL-121..124]
+
+    Raises:
+        DefinitionError: when the app starts, if the ``x-llm`` of a route has an unknown member or a wrong value.
+    """
+    site = Site(name or app.title, description, Approval(default_approval), include)
+    app.openapi = _written(app.openapi, site, openapi)  # type: ignore[method-assign]  # as FastAPI's guide does it
+    _checked_at_start(app)
+    app.add_route(LLM, _llm(app), methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_route(OPENAPI, _document(app), methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_route(CATALOG, _catalog(app), methods=["GET", "HEAD"], include_in_schema=False)
+    return app
+
+
+def _written(original: Callable[[], dict[str, Any]], site: Site, version: Version) -> Callable[[], dict[str, Any]]:
+    """Return ``app.openapi`` with ``x-llm`` in what it gives; made anew only when the original is."""
+    known: tuple[Any, dict[str, Any]] = (None, {})
+
+    def written() -> dict[str, Any]:
+        nonlocal known
+        plain = original()
+        if known[0] is not plain:
+            known = (plain, as_version(marked(plain, site), version))
+        return known[1]
+
+    return written
+
+
+def _checked_at_start(app: FastAPI) -> None:
+    original = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(scope: Any) -> AsyncIterator[Any]:
+        for one, found in findings(app.openapi()):
+            where = "/".join(map(str, found.path))
+            text = f"{one.where}: x-llm{f' {where}' if where else ''}: {found.message}"
+            if found.severity == "error":
+                raise DefinitionError(text)
+            _log.warning(text)
+        async with original(scope) as state:
+            yield state
+
+    app.router.lifespan_context = lifespan
+
+
+def _place(app: FastAPI, request: Request) -> str:
+    root = str(request.scope.get("root_path", "")).rstrip("/")
+    return root + (app.openapi_url or OPENAPI)
+
+
+def _llm(app: FastAPI) -> Any:
+    async def llm(request: Request) -> Response:
+        body = llm_json(app.openapi(), _place(app, request))
+        return _response(answer(body, request.method, request.headers.get("if-none-match", "")))
+
+    return llm
+
+
+def _document(app: FastAPI) -> Any:
+    async def document(request: Request) -> Response:
+        body = bytes((await _own(app)(request)).body)
+        return _response(answer(body, request.method, request.headers.get("if-none-match", "")))
+
+    return document
+
+
+def _catalog(app: FastAPI) -> Any:
+    async def catalog(request: Request) -> Response:
+        base = f"{request.url.scheme}://{request.url.netloc}"
+        body = api_catalog(base, _place(app, request))
+        return _response(catalog_answer(body, request.method, request.headers.get("if-none-match", "")))
+
+    return catalog
+
+
+def _own(app: FastAPI) -> Any:
+    """Return the app's own endpoint of its document, so that both places answer the same bytes."""
+    for route in app.router.routes:
+        if getattr(route, "path", None) == app.openapi_url:
+            return getattr(route, "endpoint")  # noqa: B009 - a route of any sort; this sort has it
+    return _alone(app)
+
+
+def _alone(app: FastAPI) -> Any:
+    async def endpoint(_: Request) -> Response:
+        from fastapi.responses import JSONResponse  # noqa: PLC0415 - only an app without an openapi_url needs it
+
+        return JSONResponse(app.openapi())
+
+    return endpoint
+
+
+def _response(said: Answer) -> Response:
+    return Response(said.body, said.status, said.headers)

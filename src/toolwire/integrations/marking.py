@@ -1,0 +1,167 @@
+"""What an app's author says of a route, as ``x-llm``, and what should be mended before anybody connects.
+
+Rules:
+- What the author says wins; else GET is auto, everything else asks, and DELETE destroys. [XL-123]
+- A document is only added to: every member that was there stays as it was. [XL-121]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Approval, Cost, Json, RateLimit
+from toolwire.framing.xllm_faults import Slip, of_operation
+
+Include: TypeAlias = Literal["all", "marked"]
+
+METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+SAFE: Final = frozenset(("get", "head", "options", "query"))
+
+
+class Site(NamedTuple):
+    """What is said of the whole app."""
+
+    name: str
+    description: str = ""
+    approval: Approval = Approval.PER_CALL
+    include: Include | None = None
+
+
+class Operation(NamedTuple):
+    """One operation of a document: where it is, and what it says."""
+
+    method: str
+    path: str
+    node: dict[str, Any]
+
+    @property
+    def where(self) -> str:
+        """Method and path, for a sentence."""
+        return f"{self.method.upper()} {self.path}"
+
+
+class Said(TypedDict, total=False):
+    """What may be said of a route; what is left out keeps its default."""
+
+    enabled: bool
+    approval: Literal["auto", "per-call"] | Approval
+    blanket_allowed: bool
+    destructive: bool
+    rate_limit: RateLimit | tuple[int, str] | Mapping[str, Any]
+    hint: str
+    cost: Literal["free", "credits", "paid"] | Cost
+    result: Mapping[str, Json]
+    next: Sequence[Mapping[str, Json]]
+    idempotent: bool
+    idempotency_key: str
+
+
+_MEMBERS: Final = {
+    **{name: name for name in ("enabled", "approval", "destructive", "hint", "result", "next", "idempotent")},
+    "blanket_allowed": "blanketApprovalAllowed",
+    "rate_limit": "rateLimit",
+    "cost": "costIndicator",
+    "idempotency_key": "idempotencyKey",
+}
+
+
+def x_llm(**said: Unpack[Said]) -> dict[str, Any]:
+    """Return ``{"x-llm": {...}}`` for a route's ``openapi_extra``. [XL-121]
+
+    Raises:
+        DefinitionError: there is no such member, or its value cannot be; the sentence says which.
+    """
+    data: dict[str, Json] = {}
+    for name, value in said.items():
+        if name not in _MEMBERS:
+            raise DefinitionError(f"x_llm has no {name!r}; there are: {', '.join(_MEMBERS)}.")
+        data[_MEMBERS[name]] = _limit(value) if name == "rate_limit" else _plain(value)
+    for found in of_operation(data):
+        raise DefinitionError(f"x_llm: {'/'.join(map(str, found.path))}: {found.message}")
+    return {"x-llm": data}
+
+
+def marked(document: Mapping[str, Any], site: Site) -> dict[str, Any]:
+    """Return a copy of ``document`` with the root ``x-llm``, and with the defaults of each operation it offers."""
+    built = deepcopy(dict(document))
+    root = {"version": "0.1", "name": site.name, "defaultApproval": str(site.approval)}
+    if site.description:
+        root["description"] = site.description
+    own = built.get("x-llm")
+    built["x-llm"] = {**root, **own} if isinstance(own, dict) else root
+    found = list(operations(built))
+    every = site.include == "all" or (site.include is None and not any("x-llm" in one.node for one in found))
+    for one in found:
+        if every:
+            one.node.setdefault("x-llm", {})
+        if isinstance(one.node.get("x-llm"), dict):
+            one.node["x-llm"] = _with_defaults(one.node["x-llm"], one.method)
+    return built
+
+
+def operations(document: Mapping[str, Any]) -> Iterator[Operation]:
+    """Yield every operation of ``document``."""
+    paths = document.get("paths")
+    for path, item in paths.items() if isinstance(paths, dict) else ():
+        for method in METHODS:
+            if isinstance(item, dict) and isinstance(item.get(method), dict):
+                yield Operation(method, path, item[method])
+
+
+def findings(document: Mapping[str, Any]) -> list[tuple[Operation, Slip]]:
+    """Return what is wrong with the offered operations of ``document``, and what a model's user would change.
+
+    An unknown member is an error here: in code it is a slip of the pen.
+    """
+    found: list[tuple[Operation, Slip]] = []
+    for one in operations(document):
+        data = one.node.get("x-llm")
+        if data is None or data is False:
+            continue
+        for fault in of_operation(data):
+            severity = "error" if fault.rule == "XL-037" else fault.severity
+            found.append((one, fault._replace(severity=severity)))
+        found.extend((one, advice) for advice in _advice(one, data if isinstance(data, dict) else {}))
+    return found
+
+
+def _advice(one: Operation, data: Mapping[str, Json]) -> Iterator[Slip]:
+    if data.get("approval") == "auto" and one.method not in SAFE:
+        yield Slip((), "warning", "XL-044", "It changes something and says auto: clients will ask all the same.")
+    if not one.node.get("summary") and not one.node.get("description"):
+        yield Slip((), "warning", "XL-070", "It has no summary: say what it does, for models to choose it by.")
+
+
+def _with_defaults(data: Mapping[str, Json], method: str) -> dict[str, Json]:
+    defaults: dict[str, Json] = {
+        "enabled": True,
+        "approval": str(Approval.AUTO if method in SAFE else Approval.PER_CALL),
+    }
+    if method == "delete":
+        defaults["destructive"] = True
+    return {**defaults, **data}
+
+
+def _limit(limit: Any) -> Json:
+    match limit:
+        case RateLimit():
+            return {"max": limit.max, "window": limit.window}
+        case (most, window):
+            return {"max": most, "window": window}
+        case _:
+            return _plain(limit)
+
+
+def _plain(value: Any) -> Json:
+    match value:
+        case str():
+            return str(value)
+        case Mapping():
+            return {name: _plain(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_plain(one) for one in value]
+        case _:
+            return value

@@ -1,0 +1,133 @@
+"""A Starlette app that models can use. Starlette makes no OpenAPI document: the app brings its own.
+
+Rules:
+- The app stays as it was but for the routes of its documents, and a check when it starts. [XL-121]
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from typing import Any, Final, Literal, NamedTuple, TypeVar, Unpack
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Approval
+from toolwire.protocols.openapi.versions import Version, as_version
+
+from . import marking
+from .documents import CATALOG, LLM, OPENAPI, Answer, answer, api_catalog, catalog_answer, llm_json
+from .marking import Include, Said, Site, findings, marked, operations
+
+__all__ = ["opentools", "x_llm"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MARK: Final = "__x_llm__"
+_log: Final = logging.getLogger("toolwire.integrations")
+
+
+class _Documents(NamedTuple):
+    document: bytes
+    llm: bytes
+    path: str
+
+
+def x_llm(**said: Unpack[Said]) -> Callable[[F], F]:
+    """Return a decorator that says ``x-llm`` of an endpoint.
+
+    Raises:
+        DefinitionError: there is no such member, or its value cannot be.
+    """
+    data = marking.x_llm(**said)
+
+    def mark(endpoint: F) -> F:
+        setattr(endpoint, _MARK, data)
+        return endpoint
+
+    return mark
+
+
+def opentools(
+    app: Starlette,
+    document: Mapping[str, Any],
+    *,
+    name: str | None = None,
+    description: str = "",
+    default_approval: Literal["auto", "per-call"] = "per-call",
+    include: Include | None = None,
+    openapi: Version = "3.1",
+    path: str = "/openapi.json",
+) -> Starlette:
+    """Let models use ``app``, whose OpenAPI 3.1 ``document`` is given, and return it.
+
+    The document is served at ``path`` and at the well-known place. ``include`` is as for
+    FastAPI. Call it after the routes are there. [XL-018, XL-019, XL-121..124]
+
+    Raises:
+        DefinitionError: an ``x-llm`` has an unknown member or a wrong value.
+    """
+    title = document.get("info", {}).get("title", "Tools")
+    site = Site(name or title, description, Approval(default_approval), include)
+    whole = as_version(marked(_joined(document, app), site), openapi)
+    _check(whole)
+    body = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
+    made = _Documents(body, llm_json(whole, path), path)
+    for place in dict.fromkeys((path, OPENAPI)):
+        app.router.routes.append(Route(place, _static(made.document), methods=["GET", "HEAD"]))
+    app.router.routes.append(Route(LLM, _static(made.llm), methods=["GET", "HEAD"]))
+    app.router.routes.append(Route(CATALOG, _catalog(made), methods=["GET", "HEAD"]))
+    return app
+
+
+def _joined(document: Mapping[str, Any], app: Starlette) -> dict[str, Any]:
+    """Return ``document`` with what the endpoints were marked with."""
+    built = deepcopy(dict(document))
+    marks = dict(_marks(app.router.routes))
+    for one in operations(built):
+        one.node.update(marks.get((one.method, one.path), {}))
+    return built
+
+
+def _marks(routes: Any, root: str = "") -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
+    for route in routes:
+        if isinstance(route, Mount):
+            yield from _marks(route.routes, root + route.path)
+        mark = getattr(route.endpoint, _MARK, None) if isinstance(route, Route) else None
+        if isinstance(route, Route) and mark is not None:
+            for method in route.methods or ():
+                yield (method.lower(), root + route.path_format), mark
+
+
+def _check(document: Mapping[str, Any]) -> None:
+    for one, found in findings(document):
+        where = "/".join(map(str, found.path))
+        text = f"{one.where}: x-llm{f' {where}' if where else ''}: {found.message}"
+        if found.severity == "error":
+            raise DefinitionError(text)
+        _log.warning(text)
+
+
+def _static(body: bytes) -> Any:
+    async def endpoint(request: Request) -> Response:
+        return _response(answer(body, request.method, request.headers.get("if-none-match", "")))
+
+    return endpoint
+
+
+def _catalog(made: _Documents) -> Any:
+    async def endpoint(request: Request) -> Response:
+        body = api_catalog(f"{request.url.scheme}://{request.url.netloc}", made.path)
+        return _response(catalog_answer(body, request.method, request.headers.get("if-none-match", "")))
+
+    return endpoint
+
+
+def _response(said: Answer) -> Response:
+    return Response(said.body, said.status, said.headers)

@@ -1,0 +1,58 @@
+"""What a server says in its headers of when to come back. [XL-065]"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+
+from toolwire.core.http import Response, header
+
+_DIGITS = re.compile(r"[0-9]{1,9}")
+_REMAINING = re.compile(r"(?:^|[;,\s])(?:r|remaining)\s*=\s*([0-9]{1,9})", re.IGNORECASE)
+_RESET = re.compile(r"(?:^|[;,\s])(?:t|reset)\s*=\s*([0-9]{1,9})", re.IGNORECASE)
+_LONGEST_S = 86_400.0
+
+
+def pause_s(response: Response, wall: Callable[[], float]) -> float:
+    """Return for how many seconds the server wants no more calls; 0.0 where it does not say. At most a day.
+
+    ``Retry-After`` in seconds or as a date, else ``RateLimit`` (or its parts) where it says that none are left.
+    ``wall`` gives seconds since 1970.
+    """
+    said = header(response.headers, b"retry-after").strip()
+    if _DIGITS.fullmatch(said):
+        return _bounded(float(said))
+    if said:
+        return _bounded(_until(said, wall))
+    limit = header(response.headers, b"ratelimit")
+    remaining = _number(_REMAINING, limit) or _whole(response, b"remaining")
+    reset = _number(_RESET, limit) or _whole(response, b"reset")
+    if remaining is None or reset is None or float(remaining) > 0:
+        return 0.0
+    seconds = float(reset)
+    return _bounded(seconds - wall() if seconds > 1e8 else seconds)  # some give the moment, most the seconds
+
+
+def _whole(response: Response, what: bytes) -> str | None:
+    for name in (b"ratelimit-" + what, b"x-ratelimit-" + what):
+        text = header(response.headers, name).strip()
+        if re.fullmatch(r"[0-9]{1,11}", text):
+            return text
+    return None
+
+
+def _number(pattern: re.Pattern[str], text: str) -> str | None:
+    found = pattern.search(text[:1_000])
+    return None if found is None else found[1]
+
+
+def _until(date: str, wall: Callable[[], float]) -> float:
+    try:
+        return parsedate_to_datetime(date[:100]).timestamp() - wall()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return 0.0
+
+
+def _bounded(seconds: float) -> float:
+    return min(max(seconds, 0.0), _LONGEST_S)

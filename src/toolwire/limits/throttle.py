@@ -1,0 +1,106 @@
+"""The client's own throttle: no more calls than the site declares, and never more than it says in its answers.
+
+Rules:
+- Only calls that are sent count. [XL-064]
+- What a server says can make us wait longer, never shorter. [XL-065]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from toolwire.core.http import Response
+from toolwire.core.model import Kind, Problem, RateLimit, Tool
+
+from .headers import pause_s
+from .window import MemoryWindows
+
+_TIGHTENED = frozenset({429, 503})
+_CONNECTION = ""
+_TOOLS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """How often a client calls: ``tool`` where a tool declares nothing, ``connection`` all of its tools together.
+
+    None is no limit. [XL-067]
+    """
+
+    tool: RateLimit | None = RateLimit(max=60, window="1m")  # noqa: RUF009 - a frozen value
+    connection: RateLimit | None = RateLimit(max=300, window="1m")  # noqa: RUF009 - likewise
+
+
+CLIENT_DEFAULTS = Defaults()
+
+
+class Throttle:
+    """Counts the calls of one user over one connection. [XL-062]
+
+    ``clock`` gives seconds and never goes back; ``wall`` gives seconds since 1970, for servers that say a date.
+    """
+
+    def __init__(
+        self, *, clock: Callable[[], float], wall: Callable[[], float], defaults: Defaults = CLIENT_DEFAULTS
+    ) -> None:
+        self._clock = clock
+        self._wall = wall
+        self._defaults = defaults
+        self._windows = MemoryWindows(clock)
+        self._paused: dict[str, float] = {}
+        self._known: dict[int, tuple[Tool, tuple[tuple[str, RateLimit], ...]]] = {}
+
+    def wait_s(self, tool: Tool) -> float:
+        """Return how many seconds must pass before ``tool`` can be called; 0.0 for now. Counts nothing."""
+        waits = [self._windows.wait(key, limit) for key, limit in self._limits(tool)]
+        return max(0.0, self._pause(tool), *waits)
+
+    def take(self, tool: Tool, *, waited: bool = False) -> float:
+        """Count a call of ``tool`` that is about to be sent and return 0.0, or how many seconds it must wait.
+
+        ``waited`` says that the pause the server wished for is over.
+        """
+        if waited:
+            self._paused.pop(tool.id, None)
+        pause = self._pause(tool)
+        return pause if pause > 0.0 else self._windows.take_all(self._limits(tool))
+
+    def left(self, tool: Tool) -> int | None:
+        """Return how many calls of ``tool`` are left now; None where nothing limits them."""
+        found = [self._windows.left(key, limit) for key, limit in self._limits(tool)]
+        return min(found) if found else None
+
+    def heard(self, tool: Tool, response: Response) -> None:
+        """Take in what a response says of when to come back."""
+        if response.status in _TIGHTENED:
+            self.pause(tool, pause_s(response, self._wall))
+
+    def pause(self, tool: Tool, seconds: float) -> None:
+        """Send no call of ``tool`` for so long, or for as long as was already asked for, whichever is longer."""
+        if seconds > 0.0 and (tool.id in self._paused or len(self._paused) < _TOOLS):
+            self._paused[tool.id] = max(self._paused.get(tool.id, 0.0), self._clock() + seconds)
+
+    def _pause(self, tool: Tool) -> float:
+        return self._paused.get(tool.id, 0.0) - self._clock() if self._paused else 0.0
+
+    def _limits(self, tool: Tool) -> Sequence[tuple[str, RateLimit]]:
+        known = self._known.get(id(tool))
+        if known is None or known[0] is not tool:
+            if len(self._known) >= _TOOLS:
+                self._known.clear()
+            limits = ((tool.id, tool.rate_limit or self._defaults.tool), (_CONNECTION, self._defaults.connection))
+            known = self._known[id(tool)] = (tool, tuple((key, limit) for key, limit in limits if limit is not None))
+        return known[1]
+
+
+def rate_limited(tool: Tool, wait_s: float) -> Problem:
+    """Return the result of a call that was not made because of a limit; its details are what a model is told."""
+    wait_ms = max(1, -int(-wait_s * 1_000 // 1))
+    return Problem(
+        kind=Kind.RATE_LIMITED,
+        message=f"{tool.name} was called as often as its limit allows; the call was not made.",
+        can_retry=True,
+        retry_after_ms=wait_ms,
+        details={"rate_limited": True, "retry_after_ms": wait_ms},
+    )

@@ -1,0 +1,126 @@
+"""A moving window: at most ``max`` calls in any stretch of time of its length.
+
+Rules:
+- Exact: a call that was taken at t frees its place at t + window, not a moment earlier. [XL-063]
+- Above a thousand calls the moments are kept in slices of a thousandth of the window, counted at a slice's end: never
+  one call too many, and bounded memory.
+- A clock that goes back makes nobody wait for it to catch up: what was counted in its future is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import ceil
+from threading import Lock
+from typing import Protocol
+
+from toolwire.core.model import RateLimit
+
+_EXACT = 1_000
+_KEYS = 10_000
+_BACK_S = 1.0
+
+
+class Windows(Protocol):
+    """Counts calls by key, for one process or for many."""
+
+    def take(self, key: str, limit: RateLimit) -> float:
+        """Count a call and return 0.0, or return how many seconds must pass first and count nothing."""
+        ...
+
+
+class MemoryWindows:
+    """Windows of this process; threads may share them. At most 10,000 keys, the oldest forgotten first.
+
+    ``clock`` gives seconds, such as ``time.monotonic``.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._windows: dict[str, _Window] = {}
+        self._lock = Lock()
+
+    def take(self, key: str, limit: RateLimit) -> float:
+        """Count a call and return 0.0, or return how many seconds must pass first and count nothing."""
+        return self.take_all(((key, limit),))
+
+    def take_all(self, wanted: Sequence[tuple[str, RateLimit]]) -> float:
+        """Count a call in each window and return 0.0, or the longest wait, and count nothing in any."""
+        with self._lock:
+            now = self._clock()
+            windows = [self._window(key, limit) for key, limit in wanted]
+            wait = 0.0
+            for window in windows:
+                wait = max(wait, window.wait(now))
+            if wait == 0.0:
+                for window in windows:
+                    window.add(now)
+            return wait
+
+    def wait(self, key: str, limit: RateLimit) -> float:
+        """Return what ``take`` would, and count nothing."""
+        with self._lock:
+            return self._window(key, limit).wait(self._clock())
+
+    def left(self, key: str, limit: RateLimit) -> int:
+        """Return how many calls are left now."""
+        with self._lock:
+            return self._window(key, limit).left(self._clock())
+
+    def _window(self, key: str, limit: RateLimit) -> _Window:
+        window = self._windows.get(key)
+        if window is None:
+            if len(self._windows) >= _KEYS:
+                del self._windows[next(iter(self._windows))]
+            window = self._windows[key] = _Window(limit)
+        elif window.limit is not limit and window.limit != limit:
+            window.become(limit)
+        return window
+
+
+class _Window:
+    """The calls of one key: when each was taken, or how many in each slice."""
+
+    __slots__ = ("count", "exact", "limit", "slice_s", "taken", "window_s")
+
+    def __init__(self, limit: RateLimit) -> None:
+        self.taken: deque[tuple[float, int]] = deque()
+        self.count = 0
+        self.become(limit)
+
+    def become(self, limit: RateLimit) -> None:
+        """Hold to ``limit`` from now on; what was taken stays taken."""
+        self.limit = limit
+        self.window_s = limit.window_s
+        self.slice_s = self.window_s / _EXACT
+        self.exact = limit.max <= _EXACT
+
+    def wait(self, now: float) -> float:
+        """Return how many seconds must pass before a call, after forgetting what is out of the window."""
+        taken = self.taken
+        if taken:
+            if taken[-1][0] > now + _BACK_S + self.slice_s:
+                taken.clear()
+                self.count = 0
+            oldest = now - self.window_s
+            while taken and taken[0][0] <= oldest:
+                self.count -= taken.popleft()[1]
+        return 0.0 if self.count < self.limit.max else max(taken[0][0] + self.window_s - now, 1e-9)
+
+    def left(self, now: float) -> int:
+        """Return how many calls are left."""
+        self.wait(now)
+        return max(0, self.limit.max - self.count)
+
+    def add(self, now: float) -> None:
+        """Count one call."""
+        self.count += 1
+        if self.exact:
+            self.taken.append((now, 1))
+            return
+        end = ceil(now / self.slice_s) * self.slice_s
+        if self.taken and self.taken[-1][0] == end:
+            self.taken[-1] = (end, self.taken[-1][1] + 1)
+        else:
+            self.taken.append((end, 1))

@@ -1,0 +1,94 @@
+"""``authorization_server``: OAuth for a site that has none, with everything it needs put together.
+
+Needs the extra ``toolwire[oauth]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from toolwire.client.limits import Limits
+from toolwire.client.network import Network
+from toolwire.core.errors import DefinitionError
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Problem
+
+if TYPE_CHECKING:
+    from toolwire.server.oauth import AuthorizationServer, Users
+    from toolwire.server.oauth.desk import Audit, Fetch
+    from toolwire.stores.oauth import OAuthStore
+    from toolwire.stores.people import People
+
+_DOCUMENTS = Limits(connect_s=3.0, total_s=5.0, response_bytes=5 * 1024, header_bytes=16 * 1024, redirects=0)
+_JSON = ((b"accept", b"application/json"),)
+
+
+def authorization_server(
+    *,
+    issuer: str,
+    scopes: Mapping[str, str],
+    store: OAuthStore | str | Path,
+    users: Users,
+    resource: str = "",
+    name: str = "",
+    audit: Audit | None = None,
+    fetch: Fetch | None = None,
+    now: Callable[[], float] = time,
+    **more: Any,
+) -> AuthorizationServer:
+    """Return an authorization server: an ASGI application, with ``callers`` for whatever its tokens are for.
+
+    ``scopes`` maps each scope to the words a person reads. ``store`` is the path of an SQLite file, an SQLAlchemy URL,
+    or a store. ``resource`` is what tokens are for, the issuer's own site if it is not named. ``audit`` is given each
+    Event. ``fetch`` takes the place of the guarded network, ``now`` that of the clock. ``more`` is any other setting of
+    ``toolwire.server.oauth.Settings``.
+
+    Raises:
+        DefinitionError: a setting cannot be, or ``toolwire[oauth]`` is not installed.
+    """
+    try:
+        from toolwire.server.oauth import AuthorizationServer, Desk, Settings  # noqa: PLC0415 - an extra
+        from toolwire.stores.oauth import OAuthStore  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    settings = Settings(issuer=issuer, resource=resource or issuer, name=name or issuer, scopes=scopes, **more)
+    kept = store if isinstance(store, OAuthStore) else OAuthStore(store)
+    desk = Desk(
+        settings=settings,
+        store=kept,
+        users=users,
+        fetch=fetch or guarded_fetch(Network(limits=_DOCUMENTS)),
+        audit=audit,
+        now=now,
+    )
+    return AuthorizationServer(desk)
+
+
+def accounts(store: OAuthStore | str | Path) -> People:
+    """Return accounts with passwords in ``store``, for a site that has none: ``add(name, password)`` makes one.
+
+    Raises:
+        DefinitionError: ``toolwire[oauth]`` is not installed.
+    """
+    try:
+        from toolwire.stores.oauth import OAuthStore  # noqa: PLC0415 - an extra
+        from toolwire.stores.people import People  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    return People(store if isinstance(store, OAuthStore) else OAuthStore(store))
+
+
+def guarded_fetch(network: Network) -> Fetch:
+    """Return what GETs an app's documents through ``network``, without following redirects. [AS-16, XL-114, D-05]"""
+
+    async def fetch(url: str) -> Response | Problem:
+        return await network.send(Request("GET", url, _JSON))
+
+    return fetch
+
+
+def _missing(error: ModuleNotFoundError) -> DefinitionError:
+    return DefinitionError(f"OAuth needs toolwire[oauth]: there is no {error.name}.")

@@ -1,0 +1,159 @@
+"""A document and those it refers to as one, in which every reference is a JSON pointer from the root.
+
+Rules:
+- ``$id``, ``$anchor``, ``$self`` and URLs of other documents are names; each reference by one is written as a pointer.
+- Nothing is fetched here: the other documents are given, and a reference to any that is not stays as it is. [CV-17]
+- ``$dynamicRef`` leads where it would without any schema around it that says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+from urllib.parse import urldefrag, urljoin
+
+from toolwire.core.model import Json
+
+from .references import Unusable, resolve
+
+OTHERS = "x-toolwire-documents"
+
+_DATA = frozenset(("const", "default", "enum", "example", "examples", "x-llm"))
+_MAPS = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties", "schemas"))
+_ANCHORS = ("$anchor", "$dynamicAnchor")
+
+
+class _Names(NamedTuple):
+    """Where each URL and each URL with an anchor is, as pointers."""
+
+    documents: dict[str, str]
+    anchors: dict[str, str]
+
+
+def is_plain(references: Iterable[str], *, named: bool) -> bool:
+    """Return whether a document has nothing to rewrite: only pointers, and no other names for its parts."""
+    return not named and all(one == "#" or one.startswith("#/") for one in references)
+
+
+def elsewhere(data: Json, url: str) -> list[str]:
+    """Return the URLs of the other documents that ``data``, which came from ``url``, refers to, each once."""
+    names = _Names({}, {})
+    _index(data, _own_url(data, url), "#", names)
+    names.documents.setdefault(url, "#")
+    found: dict[str, None] = {}
+
+    def note(reference: str, base: str) -> str:
+        target = urldefrag(_joined(base, reference)).url
+        if target not in names.documents:
+            found[target] = None
+        return reference
+
+    _rewritten(data, _own_url(data, url), note)
+    return list(found)
+
+
+def write(data: dict[str, Json], url: str, others: Mapping[str, Json]) -> dict[str, Json]:
+    """Return ``data`` from ``url`` with the ``others``, by URL, beside it, and all references as pointers."""
+    names = _Names({}, {})
+    _index(data, _own_url(data, url), "#", names)
+    names.documents.setdefault(url, "#")
+    for other, its_data in others.items():
+        start = f"#/{OTHERS}/{_escaped(other)}"
+        names.documents[other] = start
+        _index(its_data, _own_url(its_data, other), start, names)
+    whole = {**data, OTHERS: dict(others)} if others else data
+
+    def change(reference: str, base: str) -> str:
+        return _pointer(reference, base, names, whole)
+
+    written = _rewritten(data, _own_url(data, url), change)
+    if others:
+        written[OTHERS] = {other: _rewritten(one, _own_url(one, other), change) for other, one in others.items()}
+    return dict(written)
+
+
+def _own_url(data: Json, url: str) -> str:
+    own = data.get("$self") if isinstance(data, dict) else None
+    return _joined(url, own) if isinstance(own, str) else url
+
+
+def _joined(base: str, reference: str) -> str:
+    try:
+        return urljoin(base, reference)
+    except ValueError:
+        return reference
+
+
+def _index(data: Json, base: str, pointer: str, names: _Names) -> None:
+    names.documents.setdefault(base, pointer)
+    waiting: list[tuple[Json, str, str, str]] = [(data, base, pointer, "")]
+    while waiting:
+        node, base, pointer, within = waiting.pop()
+        if isinstance(node, list):
+            waiting.extend((item, base, f"{pointer}/{number}", "") for number, item in enumerate(node))
+        if not isinstance(node, dict):
+            continue
+        own = node.get("$id")
+        if isinstance(own, str):
+            base = urldefrag(_joined(base, own)).url
+            names.documents.setdefault(base, pointer)
+        for key in _ANCHORS:
+            anchor = node.get(key)
+            if isinstance(anchor, str):
+                names.anchors.setdefault(f"{base}#{anchor}", pointer)
+        waiting.extend(
+            (item, base, f"{pointer}/{_escaped(name)}", name)
+            for name, item in node.items()
+            if isinstance(item, dict | list) and (name not in _DATA or within in _MAPS)
+        )
+
+
+def _rewritten(node: Json, base: str, change: Callable[[str, str], str], within: str = "") -> Json:
+    if isinstance(node, list):
+        return [_rewritten(item, base, change) if isinstance(item, dict | list) else item for item in node]
+    if not isinstance(node, dict):
+        return node
+    own = node.get("$id")
+    if isinstance(own, str):
+        base = urldefrag(_joined(base, own)).url
+    written: dict[str, Json] = {}
+    for name, item in node.items():
+        if name in ("$ref", "$dynamicRef") and isinstance(item, str):
+            written["$ref"] = change(item, base)
+        elif name == "mapping" and within == "discriminator" and isinstance(item, dict):
+            written[name] = {key: _mapped(one, base, change) for key, one in item.items()}
+        elif isinstance(item, dict | list) and (name not in _DATA or within in _MAPS):
+            written[name] = _rewritten(item, base, change, name)
+        else:
+            written[name] = item
+    return written
+
+
+def _mapped(reference: Json, base: str, change: Callable[[str, str], str]) -> Json:
+    """Return a value of a discriminator's mapping: a plain name of a schema stays one."""
+    return change(reference, base) if isinstance(reference, str) and set("#/.") & set(reference) else reference
+
+
+def _pointer(reference: str, base: str, names: _Names, whole: Json) -> str:
+    target, fragment = urldefrag(_joined(base, reference))
+    start = names.documents.get(target)
+    if start is None:
+        return reference
+    if fragment and not fragment.startswith("/"):
+        return names.anchors.get(f"{target}#{fragment}", reference)
+    pointer = f"{start}{fragment}" if start != "#" or fragment else "#"
+    if start != "#" and reference.startswith("#/") and not _leads(whole, pointer):
+        return reference  # an $id that was only meant as a label: its neighbours still point from the root
+    return pointer
+
+
+def _leads(whole: Json, pointer: str) -> bool:
+    try:
+        resolve(whole, pointer)
+    except Unusable:
+        return False
+    return True
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1").replace("%", "%25")

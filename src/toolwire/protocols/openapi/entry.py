@@ -1,0 +1,73 @@
+"""llm.json: where a site says that it has tools, which document describes them, and how to be let in.
+
+Rules:
+- What it says of ``auth`` is a hint; the document decides, and a contradiction is a finding. [XL-022]
+- Members that nobody knows are kept, and mean nothing. [XL-023]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from toolwire.core.model import Json
+
+from .servers import join, origin
+
+_MOST_CHARACTERS = 2_048
+_OF_SCHEMES = {"oauth2": ("oauth2", "openIdConnect"), "api-key": ("apiKey", "http")}
+
+
+class Auth(NamedTuple):
+    """How to be let in, as llm.json says it: ``type`` is its word, empty where it says none. [XL-021]"""
+
+    type: str = ""
+    authorization_server: str = ""
+    resource_metadata: str = ""
+
+
+class Entry(NamedTuple):
+    """An llm.json: the reference to the document, the hint about auth, and all its members as they were."""
+
+    openapi: str
+    auth: Auth
+    members: Mapping[str, Json]
+
+
+def read(data: dict[str, Json], url: str) -> Entry | None:
+    """Return the llm.json that came from ``url``, or None where ``data`` is somebody else's file. [XL-003, XL-020]"""
+    reference = data.get("openapi")
+    if not isinstance(reference, str) or not reference:
+        return None
+    return Entry(reference, _auth(data.get("auth"), url), data)
+
+
+def contradictions(entry: Entry, document: Mapping[str, Any]) -> list[str]:
+    """Return where the hint of ``entry`` does not fit the security schemes of the document. [XL-022]"""
+    components = document.get("components")
+    schemes = components.get("securitySchemes") if isinstance(components, dict) else None
+    kinds = {one.get("type") for one in schemes.values() if isinstance(one, dict)} if isinstance(schemes, dict) else set()
+    said = entry.auth.type
+    if said == "none" and document.get("security"):
+        return ["llm.json says that nothing is needed to call, the document that something is: the document holds"]
+    if said in _OF_SCHEMES and kinds and not kinds & set(_OF_SCHEMES[said]):
+        return [f"llm.json says auth {said}, and the document has no scheme of that sort: the document holds"]
+    given = entry.members.get("auth")
+    metadata = given.get("resource_metadata") if isinstance(given, dict) else None
+    if metadata and not entry.auth.resource_metadata:
+        return ["llm.json names resource metadata on another origin, which is not read"]
+    return []
+
+
+def _auth(said: Json, url: str) -> Auth:
+    if isinstance(said, str):
+        return Auth(said[:_MOST_CHARACTERS])
+    if not isinstance(said, dict):
+        return Auth()
+    metadata = join(url, _text(said.get("resource_metadata"))) if said.get("resource_metadata") else ""
+    same = metadata and origin(metadata) == origin(url)  # it speaks for the resource it is about [XL-024]
+    return Auth(_text(said.get("type")), _text(said.get("authorization_server")), metadata if metadata and same else "")
+
+
+def _text(value: Json) -> str:
+    return value[:_MOST_CHARACTERS] if isinstance(value, str) else ""

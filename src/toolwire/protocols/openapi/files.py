@@ -1,0 +1,50 @@
+"""Files in requests: bytes a model may send, which are its own base64 text or what the host gave it a handle of.
+
+Rules:
+- No text is ever a path: nothing is opened here. [CV-13, CV-14, D-35]
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+
+from toolwire.core.model import Json
+from toolwire.core.resources import PREFIX, Resource, Resources
+
+UNTYPED = "application/octet-stream"
+
+_DATA_URL = re.compile(r"data:(?P<type>[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)?(?:;[^,;]{0,100})*;base64,")
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_MOST_NAME = 100
+
+
+def read(value: Json, resources: Resources | None) -> Resource:
+    """Return the bytes that an argument stands for.
+
+    Raises:
+        ValueError: it is neither base64 text nor a handle of the host; the text says so, as the end of a sentence.
+    """
+    if not isinstance(value, str):
+        raise ValueError("must be base64 text, or the handle of a file")
+    if value.startswith(PREFIX):
+        kept = resources.find(value) if resources is not None else None
+        if kept is None:
+            raise ValueError("is the handle of no file that is kept here")
+        return kept
+    found = _DATA_URL.match(value)
+    try:
+        data = base64.b64decode(value[found.end() :] if found else value, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("must be base64 text, or the handle of a file: a path or URL is not opened") from None
+    return Resource(data=data, media_type=(found["type"] if found else None) or UNTYPED)
+
+
+def file_name(resource: Resource, otherwise: str) -> str:
+    """Return the name a file is sent under: letters, digits, dots and dashes, without a folder. [CV-13]"""
+    for text in (re.split(r"[/\\]", resource.name)[-1], otherwise):
+        name = _NOT_IN_A_NAME.sub("_", text).strip("._")[-_MOST_NAME:]
+        if name:
+            return name
+    return "file"

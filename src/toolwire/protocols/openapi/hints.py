@@ -1,0 +1,66 @@
+"""What an operation says that is for programs: where it is, what it costs in scopes, and what may follow it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from toolwire.core.model import Json
+
+from .inputs import Declared
+from .plan import Place
+from .policy import extension
+from .responses import Answers
+from .security import Alternatives
+from .texts import DESCRIPTION_CHARACTERS, plain
+
+_FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+_UNSAFE_TWICE = frozenset(("PATCH", "POST"))
+_MOST_FOLLOWING = 20
+
+
+def write(
+    operation: dict[str, Any], method: str, path: str, origin: str, security: Alternatives, answers: Answers
+) -> dict[str, Json]:
+    """Return the facts of one operation; texts of the document among them are cleaned. [XL-085, CV-27]"""
+    facts: dict[str, Json] = {"method": method, "path": path, "origin": origin}
+    tags = operation.get("tags")
+    if isinstance(tags, list) and tags:
+        facts["tags"] = [plain(tag, 100) for tag in tags if isinstance(tag, str)]
+    if security:
+        facts["scopes"] = list(security[0][0].scopes) if security[0] else []
+    said = operation.get("description")
+    if isinstance(said, str) and said:
+        facts["description"] = plain(said, 16 * DESCRIPTION_CHARACTERS)
+    following = list(_following(operation, answers))[:_MOST_FOLLOWING]
+    if following:
+        facts["next"] = following
+    policy = extension(operation)
+    if isinstance(policy, dict):
+        facts["x-llm"] = policy
+    return facts
+
+
+def idempotency(operation: dict[str, Any], method: str, declared: Iterable[Declared]) -> str:
+    """Return the header that carries the id of an unsafe call, or ``""``. [XL-077]"""
+    if method not in _UNSAFE_TWICE:
+        return ""
+    policy = extension(operation)
+    named = policy.get("idempotencyKey") if isinstance(policy, dict) else None
+    if isinstance(named, str) and _FIELD.fullmatch(named):
+        return named
+    headers = (one.parameter.name for one in declared if one.parameter.place is Place.HEADER)
+    return next((name for name in headers if name.lower() == "idempotency-key"), "")
+
+
+def _following(operation: dict[str, Any], answers: Answers) -> Iterable[dict[str, Json]]:
+    policy = extension(operation)
+    said = policy.get("next") if isinstance(policy, dict) else None
+    for one in said if isinstance(said, list) else ():
+        if isinstance(one, dict) and isinstance(one.get("operationId"), str):
+            yield {key: one[key] for key in ("operationId", "when", "args") if key in one}
+    for link in answers.links(operation):
+        if isinstance(link.get("operationId"), str):
+            args = link.get("parameters")
+            yield {"operationId": link["operationId"], **({"args": args} if isinstance(args, dict) else {})}

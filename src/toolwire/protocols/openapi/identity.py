@@ -1,0 +1,41 @@
+"""Who a tool was before it became an operation: what toolwire writes of it, and reads back."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from toolwire.core.catalog import NAME, VERSION
+from toolwire.core.model import Json, Tool
+
+MEMBER = "x-toolwire"
+
+
+class Identity(NamedTuple):
+    """The name, toolkit and version of a tool."""
+
+    name: str
+    toolkit: str
+    version: str
+
+
+def write(tool: Tool) -> dict[str, Json]:
+    """Return the member that says who ``tool`` is. [OXP-007]"""
+    return {"name": tool.name, "toolkit": tool.toolkit, "version": tool.version}
+
+
+def read(operation: dict[str, Any]) -> Identity | None:
+    """Return who the tool of an operation is, or None where nothing legal says so."""
+    match operation.get(MEMBER):
+        case {"name": str(name), "toolkit": str(toolkit), "version": str(version)}:
+            legal = NAME.fullmatch(name) and VERSION.fullmatch(version) and len(version) <= 32
+            return Identity(name, toolkit, version) if legal and (not toolkit or NAME.fullmatch(toolkit)) else None
+        case _:
+            return None
+
+
+def release(document: dict[str, Any]) -> str:
+    """Return the version of a document where it is one of a tool, else 1.0.0."""
+    info = document.get("info")
+    version = info.get("version") if isinstance(info, dict) else None
+    legal = isinstance(version, str) and len(version) <= 32 and VERSION.fullmatch(version)
+    return version if isinstance(version, str) and legal else "1.0.0"

@@ -1,0 +1,128 @@
+"""The words of JSON Schema 2020-12: which hold schemas, and what the others may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from toolwire.core.model import Json, Schema
+from toolwire.validation import is_pattern
+
+Change: TypeAlias = Callable[[Json], Json]
+
+ONE = frozenset(
+    (
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    )
+)
+"""The words that hold one schema."""
+
+SEVERAL = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+"""The words that hold a list of schemas."""
+
+NAMED = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
+"""The words that hold schemas by name."""
+
+TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
+
+
+def rebuild(schema: Schema, change: Change) -> dict[str, Json]:
+    """Return a copy of ``schema`` with ``change`` made to each schema directly inside it, and to nothing else."""
+    built: dict[str, Json] = {}
+    for key, value in schema.items():
+        if key in ONE and isinstance(value, dict | bool):
+            built[key] = change(value)
+        elif key in SEVERAL and isinstance(value, list):
+            built[key] = [change(one) for one in value]
+        elif key in NAMED and isinstance(value, dict):
+            built[key] = {name: change(one) for name, one in value.items()}
+        else:
+            built[key] = value
+    return built
+
+
+def fits(key: str, value: Json) -> bool:
+    """Return whether ``value`` is what the plain word ``key`` may hold; a word that is none of ours fits nothing."""
+    check = _PLAIN.get(key)
+    return check is not None and check(value)
+
+
+def is_type(value: Json) -> bool:
+    """Return whether ``value`` is a type of JSON Schema, or a list of different ones."""
+    if isinstance(value, str):
+        return value in TYPES
+    return _are_names(value) and bool(value) and TYPES.issuperset(value)
+
+
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str)
+
+
+def _is_truth(value: Json) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_list(value: Json) -> bool:
+    return isinstance(value, list)
+
+
+def _is_anything(_: Json) -> bool:
+    return True
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_positive(value: Json) -> bool:
+    return _is_number(value) and value > 0
+
+
+def _is_count(value: Json) -> bool:
+    return _is_number(value) and value >= 0 and value == int(value)
+
+
+def _are_names(value: Json) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value) and len(set(value)) == len(value)
+
+
+def _are_lists_of_names(value: Json) -> bool:
+    return isinstance(value, dict) and all(_are_names(one) for one in value.values())
+
+
+def _is_regular(value: Json) -> bool:
+    return isinstance(value, str) and is_pattern(value)
+
+
+_PLAIN: dict[str, Callable[[Json], bool]] = {
+    "type": is_type,
+    "const": _is_anything,
+    "default": _is_anything,
+    "enum": _is_list,
+    "examples": _is_list,
+    "required": _are_names,
+    "dependentRequired": _are_lists_of_names,
+    "pattern": _is_regular,
+    "multipleOf": _is_positive,
+    **dict.fromkeys(("title", "description", "format", "contentEncoding", "contentMediaType"), _is_text),
+    **dict.fromkeys(("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum"), _is_number),
+    **dict.fromkeys(
+        ("maxContains", "maxItems", "maxLength", "maxProperties")
+        + ("minContains", "minItems", "minLength", "minProperties"),
+        _is_count,
+    ),
+    **dict.fromkeys(("deprecated", "readOnly", "uniqueItems", "writeOnly"), _is_truth),
+}
+
+WORDS = ONE | SEVERAL | NAMED | _PLAIN.keys()
+"""Every word that is read."""

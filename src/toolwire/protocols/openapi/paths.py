@@ -1,0 +1,91 @@
+"""The path of a request: a template with its variables filled in, which still leads to the same route.
+
+Rules:
+- A value in a path is never empty, and never what some server could decode to a dot segment. [CV-05, D-10]
+- The path that is sent has as many segments as its template, and the same fixed text around each value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+_VARIABLE = re.compile(r"\{([^{}/]*)\}")
+_LITERAL = "/:@!$&'()*+,;=-._~%"
+_SURELY_PLAIN = re.compile(r"[A-Za-z0-9_~,=-][A-Za-z0-9._~,=-]*")
+_MOST_DECODINGS = 10
+
+
+class _Segment(NamedTuple):
+    """One segment with variables: ``texts`` stand around ``names``, so there is one more of them."""
+
+    texts: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+def variables(path: str) -> list[str]:
+    """Return the names in braces of a path template, in order."""
+    return _VARIABLE.findall(path)
+
+
+def is_template(path: str) -> bool:
+    """Return whether ``path`` is a path whose braces all close within one segment."""
+    return path.startswith("/") and not set("{}") & set(_VARIABLE.sub("", path))
+
+
+def write(template: str, values: Mapping[str, tuple[str, str]], errors: dict[str, str]) -> str:
+    """Return the path with its variables filled in, from argument and text by variable.
+
+    What may not stand there is noted in ``errors``, by argument.
+    """
+    written: list[str] = []
+    for segment in _segments(template):
+        if isinstance(segment, str):
+            written.append(segment)
+            continue
+        text = segment.texts[0]
+        for name, after in zip(segment.names, segment.texts[1:], strict=True):
+            argument, value = values.get(name, (name, ""))
+            if not value:
+                errors[argument] = "cannot be empty: it is a part of the path"
+            text += value + after
+        if not _is_plain(text):
+            errors.setdefault(values.get(segment.names[0], (segment.names[0], ""))[0], _WOULD_CHANGE)
+        written.append(text)
+    return "/".join(written)
+
+
+_WOULD_CHANGE = "cannot be sent: it would change the path"
+
+
+@lru_cache(maxsize=4096)
+def _segments(template: str) -> tuple[str | _Segment, ...]:
+    return tuple(map(_segment, template.split("/")))
+
+
+def _segment(text: str) -> str | _Segment:
+    parts = _VARIABLE.split(text)
+    texts = tuple(quote(part, safe=_LITERAL) for part in parts[::2])
+    return _Segment(texts, tuple(parts[1::2])) if len(parts) > 1 else texts[0]
+
+
+def _is_plain(segment: str) -> bool:
+    """Return whether a path segment stays one, however often a server decodes it and whatever it cuts off."""
+    if _SURELY_PLAIN.fullmatch(segment):
+        return True
+    if "/" in segment:
+        return False
+    for _ in range(_MOST_DECODINGS):
+        for part in re.split(r"[/\\]", segment):
+            if part.partition(";")[0].strip() in (".", ".."):
+                return False
+        if any(character < " " or character == "\x7f" for character in segment):
+            return False
+        decoded = unquote(segment)
+        if decoded == segment:
+            return True
+        segment = decoded
+    return False

@@ -1,0 +1,86 @@
+"""What a response says of how often one may call: Retry-After and the RateLimit fields, in milliseconds.
+
+Rules:
+- There is no clock here: a date counts from the response's own Date.
+- Odd fields say nothing; nothing says more than 30 days. [XL-065, XL-101]
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+
+from toolwire.core.http import Headers, Response, header
+
+_MOST_MS = 30 * 86_400_000
+_SECONDS = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?)[0-9]*")  # more digits than that are too many anyway
+_REMAINING = re.compile(r"(?:\br|\bremaining)\s*=\s*([0-9]{1,12})", re.IGNORECASE)
+_RESET = re.compile(r"(?:\bt|\breset)\s*=\s*([0-9]{1,12})", re.IGNORECASE)
+_SINCE_1970 = 1_000_000_000
+
+
+class Rate(NamedTuple):
+    """How many calls are left until the count starts anew in ``reset_ms``; None where that is not said."""
+
+    remaining: int
+    reset_ms: int | None
+
+
+def retry_after_ms(response: Response) -> int | None:
+    """Return how long to wait before the next try: Retry-After, else the reset of a rate that is used up."""
+    text = header(response.headers, b"retry-after").strip()
+    if seconds := _SECONDS.fullmatch(text):
+        return min(int(float(seconds[1]) * 1_000), _MOST_MS)
+    if text:
+        return _until(_date(text), response.headers)
+    rate = read(response.headers)
+    return rate.reset_ms if rate is not None and rate.remaining == 0 else None
+
+
+def read(headers: Headers) -> Rate | None:
+    """Return the rate that the fields tell, in any of the spellings that are in use, or None. [XL-065]"""
+    for name, _ in headers:
+        if name.startswith((b"ratelimit", b"x-ratelimit")):
+            return _read(headers)
+    return None
+
+
+def _read(headers: Headers) -> Rate | None:
+    text = header(headers, b"ratelimit")[:1_000]
+    remaining, reset = _REMAINING.search(text), _RESET.search(text)
+    if remaining is not None:
+        return Rate(int(remaining[1]), _seconds(reset[1] if reset else "", headers))
+    for start in (b"ratelimit-", b"x-ratelimit-"):
+        left = header(headers, start + b"remaining").strip()
+        if left.isascii() and left.isdigit() and len(left) <= 12:
+            return Rate(int(left), _seconds(header(headers, start + b"reset").strip(), headers))
+    return None
+
+
+def _seconds(text: str, headers: Headers) -> int | None:
+    """Return a reset in milliseconds: seconds from now, or since 1970 where they are too many for that."""
+    found = _SECONDS.fullmatch(text)
+    if found is None:
+        return None
+    seconds = float(found[1])
+    if seconds < _SINCE_1970:
+        return min(int(seconds * 1_000), _MOST_MS)
+    now = _date(header(headers, b"date"))
+    return None if now is None else max(0, min(int((seconds - now.timestamp()) * 1_000), _MOST_MS))
+
+
+def _until(when: datetime | None, headers: Headers) -> int | None:
+    now = _date(header(headers, b"date"))
+    if when is None or now is None:
+        return None
+    return max(0, min(int((when - now).total_seconds() * 1_000), _MOST_MS))
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(text[:100])
+    except (TypeError, ValueError, OverflowError, IndexError):
+        return None
+    return date if date.tzinfo is not None else None

@@ -1,0 +1,180 @@
+"""A validator of OpenAPI documents with x-llm, and of llm.json: what is wrong, and what a model's user would change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from toolwire.core.model import Json, Problem
+from toolwire.framing import positions
+from toolwire.framing.faults import Fault, faults
+from toolwire.framing.positions import Step
+from toolwire.framing.report import MAX_FOUND, Found, Path
+from toolwire.framing.xllm_faults import Slip, of_llm_json, of_operation, of_root
+
+from . import loading, operations
+from .operations import METHODS
+from .policy import SAFE_METHODS, SitePolicy, extension, read_operation, read_site
+
+MOST_TOOLS: Final = 128
+
+_URL: Final = "https://document.invalid/openapi.json"
+_VAGUE: Final = re.compile(
+    r"(?:get|post|put|patch|delete|do|run|call|handle|handler|execute|process|action|api|endpoint|index|root|main|test"
+    r"|data|item|items|list|create|update|read|op|operation|function|method|request)_?\d*",
+    re.IGNORECASE,
+)
+
+
+class _Operation(NamedTuple):
+    method: str
+    path: str
+    steps: tuple[Step, ...]
+    node: dict[str, Any]
+
+
+def check_llm(text: str | bytes) -> tuple[Fault, ...]:
+    """Return everything that is wrong with ``text`` as an llm.json, in its order. [XL-020..023]"""
+    return faults(text, lambda data: _found(of_llm_json(data)), not_json="XL-020")
+
+
+def check(text: str | bytes) -> tuple[Fault, ...]:
+    """Return what is wrong with ``text`` as an OpenAPI document with x-llm, and advice, in its order.
+
+    An error is what is refused or read as its strictest; a warning is what is left out, or what makes the tools hard
+    to use for a model. Of a YAML document each fault has its pointer only. [XL-025..039, XL-044, XL-070, XL-088]
+    """
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if raw.lstrip()[:1] in (b"{", b"["):
+        return faults(raw, lambda data: _found(_examine(data)), not_json="XL-013")
+    loaded = loading.load(raw)
+    if isinstance(loaded, Problem):
+        return (Fault("", 1, 1, "error", "XL-013", f"This {loaded.message.rstrip('.')}."),)
+    slips = list(_examine(loaded.data))[:MAX_FOUND]
+    return tuple(Fault(positions.pointer(one.path), 1, 1, one.severity, one.rule, one.message) for one in slips)
+
+
+def _found(slips: Iterable[Slip]) -> Sequence[Found]:
+    return [
+        Found(_linked(one.path), one.severity, one.rule, one.message, is_structural=True)
+        for one, _ in zip(slips, range(MAX_FOUND), strict=False)
+    ]
+
+
+def _linked(steps: Iterable[Step]) -> Path:
+    path: Path = None
+    for step in steps:
+        path = (path, step)
+    return path
+
+
+def _examine(data: Json) -> Iterator[Slip]:
+    if not isinstance(data, dict):
+        yield Slip((), "error", "CV-29", "This is no OpenAPI document, which is an object.")
+        return
+    reason = operations.unfit(data)
+    site = read_site(data)
+    root = extension(data)
+    if root is not None:
+        key = "x-llm" if "x-llm" in data else "x-opentools"
+        yield from (slip.below(key) for slip in of_root(root))
+    else:
+        yield Slip((), "warning", "XL-004", "The root has no x-llm: it is not found at its conventional places.")
+    if reason and site.supported:
+        yield Slip(
+            (), "error", "CV-29" if "OpenAPI" in reason[:12] or "Swagger" in reason else "XL-009", f"This {reason}."
+        )
+        return
+    every = list(_operations(data))
+    ids = frozenset(one.node["operationId"] for one in every if isinstance(one.node.get("operationId"), str))
+    yield from _elsewhere(data)
+    for one in every:
+        yield from (slip.below(*one.steps) for slip in _operation(one, site, ids))
+    yield from _left_out(data) if not reason else ()
+
+
+def _operations(data: dict[str, Any]) -> Iterator[_Operation]:
+    paths = data.get("paths")
+    for path, item in paths.items() if isinstance(paths, dict) else ():
+        if not isinstance(item, dict):
+            continue
+        for method in METHODS:
+            if isinstance(item.get(method), dict):
+                yield _Operation(method.upper(), path, ("paths", path, method), item[method])
+        others = item.get("additionalOperations")
+        for method, node in others.items() if isinstance(others, dict) else ():
+            if isinstance(node, dict):
+                yield _Operation(method, path, ("paths", path, "additionalOperations", method), node)
+
+
+def _operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> Iterator[Slip]:
+    declared = extension(one.node)
+    if declared is None:
+        return
+    key = "x-llm" if "x-llm" in one.node else "x-opentools"
+    if "x-llm" in one.node and "x-opentools" in one.node:
+        yield Slip(("x-opentools",), "warning", "XL-038", "There is an x-llm too, and it counts: take this out.")
+    yield from (slip.below(key) for slip in of_operation(declared))
+    policy = read_operation(one.node, site, one.method)
+    if not policy.exposed:
+        return
+    yield from _advice(one, declared if isinstance(declared, dict) else {}, policy.hint)
+    following = policy.others.get("next")
+    for number, step in enumerate(following if isinstance(following, list) else ()):
+        name = step.get("operationId") if isinstance(step, dict) else None
+        if isinstance(name, str) and name and name not in ids:
+            text = f"There is no operation {name[:100]!r} here: what follows is ignored."
+            yield Slip((key, "next", number, "operationId"), "warning", "XL-075", text)
+
+
+def _advice(one: _Operation, declared: Mapping[str, Json], hint: str) -> Iterator[Slip]:
+    name = one.node.get("operationId")
+    if not isinstance(name, str) or not name:
+        yield Slip((), "warning", "XL-083", "It has no operationId: the tool is named by its method and path.")
+    elif _VAGUE.fullmatch(name):
+        text = f"{name!r} says little: name what it does and to what, such as search_recipes."
+        yield Slip(("operationId",), "warning", "XL-080", text)
+    if not one.node.get("summary"):
+        yield Slip(
+            (), "warning", "XL-070", "It has no summary: say in a sentence what it does, for models to choose it by."
+        )
+    if not hint:
+        yield Slip((), "warning", "XL-031", "It has no hint: say when to use it, and when not.")
+    if declared.get("approval") == "auto" and one.method not in SAFE_METHODS:
+        yield Slip(
+            ("x-llm" if "x-llm" in one.node else "x-opentools", "approval"),
+            "warning",
+            "XL-044",
+            "It changes something and says auto: clients will ask all the same.",
+        )
+
+
+def _elsewhere(data: dict[str, Any]) -> Iterator[Slip]:
+    """Yield a warning for each ``x-llm`` where it means nothing. [XL-033]"""
+    places: list[tuple[tuple[Step, ...], Any]] = []
+    paths, tags, components = (data.get(key) for key in ("paths", "tags", "components"))
+    places += [(("paths", path), item) for path, item in paths.items()] if isinstance(paths, dict) else []
+    places += [(("tags", number), tag) for number, tag in enumerate(tags)] if isinstance(tags, list) else []
+    schemas = components.get("schemas") if isinstance(components, dict) else None
+    if isinstance(schemas, dict):
+        places += [(("components", "schemas", name), schema) for name, schema in schemas.items()]
+    for steps, node in places:
+        if isinstance(node, dict) and "x-llm" in node:
+            yield Slip((*steps, "x-llm"), "warning", "XL-033", "x-llm means nothing here: say it on operations.")
+
+
+def _left_out(data: dict[str, Any]) -> Iterator[Slip]:
+    """Yield what reading the document as tools finds: operations that become none, and too many of them. [XL-088]"""
+    offer = operations.read(data, _URL)
+    count = len(offer.catalog.tools)
+    if count > MOST_TOOLS:
+        text = f"These are {count:,} tools: a model chooses badly among so many, and some providers take {MOST_TOOLS}."
+        yield Slip(("paths",), "warning", "CV-25", text)
+    for note in offer.memo.notes:
+        if "x-llm" not in note.text:
+            yield Slip(_steps(note.pointer), "warning", "XL-088", f"{note.text[:1].upper()}{note.text[1:]}.")
+
+
+def _steps(pointer: str) -> tuple[Step, ...]:
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])

@@ -1,0 +1,145 @@
+"""An OpenAPI 3.1 document as 3.2, and in the words of 3.0. [XL-124]
+
+Rules:
+- A value of a schema stays a value of it. What 3.0 has no word for is left out, and the server still enforces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+from toolwire.core.model import Json
+
+Version: TypeAlias = Literal["3.0", "3.1", "3.2"]
+
+RELEASES: Final[Mapping[str, str]] = {"3.0": "3.0.3", "3.1": "3.1.0", "3.2": "3.2.0"}
+_HOLDS_SCHEMAS: Final = frozenset(("properties", "schemas"))
+_HOLDS_SCHEMA: Final = frozenset(("schema", "items", "additionalProperties", "not"))
+_SEVERAL: Final = frozenset(("allOf", "anyOf", "oneOf"))
+_KEYWORDS: Final = frozenset(
+    (
+        *(
+            "title",
+            "multipleOf",
+            "maximum",
+            "exclusiveMaximum",
+            "minimum",
+            "exclusiveMinimum",
+            "maxLength",
+            "minLength",
+        ),
+        *(
+            "pattern",
+            "maxItems",
+            "minItems",
+            "uniqueItems",
+            "maxProperties",
+            "minProperties",
+            "required",
+            "enum",
+            "type",
+        ),
+        *("allOf", "anyOf", "oneOf", "not", "items", "properties", "additionalProperties", "description", "format"),
+        *(
+            "default",
+            "nullable",
+            "discriminator",
+            "readOnly",
+            "writeOnly",
+            "example",
+            "externalDocs",
+            "deprecated",
+            "xml",
+        ),
+    )
+)
+
+
+def as_version(document: Mapping[str, Json], version: Version) -> dict[str, Json]:
+    """Return the 3.1 ``document`` as one of ``version``."""
+    if version != "3.0":
+        return {**document, "openapi": RELEASES[version]}
+    older = {key: _older(value, key) for key, value in document.items() if key not in ("jsonSchemaDialect", "webhooks")}
+    info = older.get("info")
+    if isinstance(info, dict):
+        older["info"] = {key: value for key, value in info.items() if key != "summary"}
+    components = older.get("components")
+    if isinstance(components, dict):
+        older["components"] = {key: value for key, value in components.items() if key != "pathItems"}
+    return {**older, "openapi": RELEASES["3.0"]}
+
+
+def _older(node: Json, key: str = "") -> Json:
+    """Return what stands under ``key`` of an OpenAPI object, the schemas in it in the words of 3.0."""
+    if key == "schema":
+        return _schema(node)
+    if key == "schemas" and isinstance(node, dict):
+        return {name: _schema(one) for name, one in node.items()}
+    if key in ("example", "examples") or key.startswith("x-"):
+        return node
+    if isinstance(node, dict):
+        return {name: _older(one, name) for name, one in node.items()}
+    return [_older(one) for one in node] if isinstance(node, list) else node
+
+
+def _schema(node: Json) -> Json:
+    if not isinstance(node, dict):
+        return {"not": {}} if node is False else {}
+    if "$ref" in node:
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        pointed = {"$ref": node["$ref"]}
+        return {"allOf": [pointed], **_schema(beside)} if beside else pointed
+    built = {key: _inner(key, value) for key, value in node.items() if key in _KEYWORDS or key.startswith("x-")}
+    if "const" in node:
+        built["enum"] = [node["const"]]
+    examples = node.get("examples")
+    if isinstance(examples, list) and examples:
+        built["example"] = examples[0]
+    for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        _bounded(built, bound, exclusive)
+    return _typed(built)
+
+
+def _inner(key: str, value: Json) -> Json:
+    if key == "properties" and isinstance(value, dict):
+        return {name: _schema(one) for name, one in value.items()}
+    if key == "additionalProperties" and isinstance(value, bool):
+        return value
+    if key in _HOLDS_SCHEMA:
+        return _schema(value)
+    return [_schema(one) for one in value] if key in _SEVERAL and isinstance(value, list) else value
+
+
+def _bounded(built: dict[str, Json], bound: str, exclusive: str) -> None:
+    limit = built.get(exclusive)
+    if isinstance(limit, bool) or not isinstance(limit, int | float):
+        return
+    inclusive = built.get(bound)
+    is_tighter = not isinstance(inclusive, int | float) or (
+        limit >= inclusive if bound == "minimum" else limit <= inclusive
+    )
+    del built[exclusive]
+    if is_tighter:
+        built[bound], built[exclusive] = limit, True
+
+
+def _typed(built: dict[str, Json]) -> dict[str, Json]:
+    """Return a schema whose ``type`` is one word; null is said by ``nullable``."""
+    types = built.get("type")
+    kinds = [types] if isinstance(types, str) else [one for one in types or () if isinstance(one, str)]
+    others = [kind for kind in kinds if kind != "null"]
+    built.pop("type", None)
+    if kinds and not others:
+        return {**built, "nullable": True, "enum": [None]}
+    if len(others) == 1:
+        built["type"] = others[0]
+        if others == ["array"]:
+            built.setdefault("items", {})
+    elif others:
+        choices: list[Json] = [{"type": kind, **({"items": {}} if kind == "array" else {})} for kind in others]
+        choices += [{"nullable": True, "enum": [None]}] if "null" in kinds else []
+        return {**built, "allOf": [*built.get("allOf", []), {"anyOf": choices}]}
+    if len(others) == 1 and "null" in kinds:
+        built["nullable"] = True
+    return built

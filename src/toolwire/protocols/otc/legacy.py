@@ -1,0 +1,83 @@
+"""The dialect of open-tool: a bare array of names, a call of a name with ``args``, and a bare value. [S-13]
+
+Rules:
+- It has no versions: a name means the newest one.
+- A bare value leaves no room for an error, so what went wrong is a status and ``detail``, as its clients read it.
+- No answer is worth sending the same call again: every error says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Pending, Reader, Reading
+from toolwire.core.http import JSON, STATUS, Request, Response
+from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
+from toolwire.framing.jsontext import kind_of, read_object
+from toolwire.framing.jsontext import write as write_json
+
+from .answer import FINAL
+from .schema import described
+
+_STATUS: Mapping[Kind, int] = {
+    Kind.MALFORMED: 422,
+    Kind.UNKNOWN_TOOL: 404,
+    Kind.INVALID_ARGUMENTS: 400,
+}
+
+
+def write_list(catalog: Catalog) -> list[dict[str, Json]]:
+    """Return the list as an open-tool client reads it: the newest version of each tool by name."""
+    return [
+        {
+            "name": name,
+            "description": tool.description or f"The tool {name}.",
+            "inputSchema": described(tool.input_schema),
+        }
+        for name, tool in catalog.names.items()
+    ]
+
+
+def is_call(data: Mapping[str, Json]) -> bool:
+    """Whether the body of a call is of this dialect: a ``name`` and ``args``, and no ``request``."""
+    return "name" in data and "args" in data and "request" not in data
+
+
+def reader(catalog: Catalog) -> Reader:
+    """Return who reads a call of this dialect and no other."""
+    find = catalog.find
+
+    def read(http: Request) -> Reading:
+        data = read_object(http)
+        return refuse(data) if isinstance(data, Problem) else reading(data, find, http.id)
+
+    return read
+
+
+def reading(data: Mapping[str, Json], find: Callable[[str], Tool | Problem], request_id: str) -> Reading:
+    """Return the call that the body ``data`` asks for, or the answer that says why it is none."""
+    name, arguments = data.get("name"), data.get("args")
+    if not isinstance(name, str):
+        return refuse(_malformed(f'"name" must be a string, not {kind_of(name)}'))
+    if not isinstance(arguments, dict):
+        return refuse(_malformed(f'"args" must be an object, not {kind_of(arguments)}'))
+    tool = find(name)
+    if isinstance(tool, Problem):
+        return refuse(tool)
+    return Pending(Call(tool, arguments, request_id), _reply)
+
+
+def refuse(problem: Problem) -> Response:
+    """Return what went wrong as a status and one sentence."""
+    status = _STATUS.get(problem.kind, STATUS[problem.kind])
+    body = write_json({"detail": problem.message or "The tool failed."})
+    return Response(500 if status == 200 else status, FINAL, body)
+
+
+def _reply(result: Result, duration_ms: float) -> Response:  # noqa: ARG001 - a bare value has no room for it
+    return refuse(result) if isinstance(result, Problem) else Response(200, JSON, write_json(result.value))
+
+
+def _malformed(what: str) -> Problem:
+    return Problem(kind=Kind.MALFORMED, message=f"This is not a tool call: {what}.")

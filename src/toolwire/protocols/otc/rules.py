@@ -1,0 +1,209 @@
+"""What is wrong with definitions of tools, as data: the form of each member, and what two of them say together.
+
+Rules:
+- A walk looks at each value once and no deeper than JSON is read: no document makes it deep or long.
+- A definition in ``items`` is OXP's, anywhere else the RFC's; they differ in their inputs and in what else may stand.
+- Whatever is an error here does not fit the published OpenAPI description either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from toolwire.core.catalog import NAME, VERSION
+from toolwire.core.model import Json
+from toolwire.framing.jsontext import kind_of
+from toolwire.framing.report import Found, Path, Report, quoted
+
+from .parameters import look_at_schema
+
+_ID: Final = re.compile(r"[A-Za-z0-9_]+\.[A-Za-z0-9_]+@(\d+\.\d+\.\d+)", re.ASCII)
+
+Look = Callable[[Json, Path, Report], None]
+
+
+class Member(NamedTuple):
+    """One member of an object: the rule it comes from, what it must be in words, and what looks into it."""
+
+    rule: str
+    what: str
+    is_right: Callable[[Json], bool]
+    look: Look | None = None
+    is_needed: bool = True
+
+
+def examine(data: Json) -> list[Found]:
+    """Return all that is wrong with ``data`` as a list of tools or as the definition of one."""
+    report = Report()
+    match data:
+        case {"items": _} | {"tools": _}:
+            _look_at_lists(data, report)
+        case list():
+            report.warning(None, "OTC-034", "A bare array is read by the clients of universal-tool alone.")
+            _look_at_tools(data, None, _RFC, report)
+        case dict():
+            _look_at_tool(data, None, _RFC, report)
+        case _:
+            report.error(None, "OTC-034", f'This is {kind_of(data)}; a list of tools is an object with "tools".')
+    return report.found
+
+
+def _look_at_lists(data: Mapping[str, Json], report: Report) -> None:
+    if not isinstance(data.get("$schema"), str):
+        report.error(None, "OTC-044", '"$schema" is missing: it must be the version of the standard, a string.')
+    if "tools" not in data:
+        report.warning(None, "OTC-034", '"tools" is missing: clients of the RFC do not read "items".')
+    for name, members in (("items", _OXP), ("tools", _RFC)):
+        if name not in data:
+            continue
+        if isinstance(data[name], list):
+            _look_at_tools(data[name], (None, name), members, report)
+        else:
+            report.error((None, name), "OTC-034", f'"{name}" is {kind_of(data[name])}; it must be an array of tools.')
+
+
+def _look_at_tools(tools: Sequence[Json], path: Path, members: Mapping[str, Member], report: Report) -> None:
+    first: dict[str, int] = {}
+    for place, tool in enumerate(tools):
+        here: Path = (path, place)
+        if report.is_full:
+            return
+        if not isinstance(tool, dict):
+            report.error(here, "OTC-034", f"This is {kind_of(tool)}; the definition of a tool is an object.")
+            continue
+        _look_at_tool(tool, here, members, report)
+        id_ = tool.get("id")
+        if isinstance(id_, str) and first.setdefault(id_, place) != place:
+            report.clash((here, "id"), "OTC-002", f"{quoted(id_)} is the id of item {first[id_]} already.")
+
+
+def _look_at_tool(tool: Mapping[str, Json], path: Path, members: Mapping[str, Member], report: Report) -> None:
+    if "input" in tool and "input_schema" not in tool:
+        report.warning((path, "input"), "A-36", '"input" is an older form: write "input_schema".')
+    look_at_members(tool, path, members, report)
+    if members is _OXP:
+        for name in tool.keys() - members.keys():
+            report.error(
+                (path, name), "OXP-005", f'{quoted(name)} is no member of OXP\'s definition; "tools" has room.'
+            )
+    said = _ID.fullmatch(tool["id"]) if isinstance(tool.get("id"), str) else None
+    version = tool.get("version")
+    if said and isinstance(version, str) and VERSION.fullmatch(version) and said[1] != version:
+        report.clash((path, "version"), "OTC-001", f"{quoted(version)} is not the version in the id, {said[1]}.")
+
+
+def look_at_members(data: Mapping[str, Json], path: Path, members: Mapping[str, Member], report: Report) -> None:
+    """Note what is wrong with the members of one object."""
+    for name, member in members.items():
+        here: Path = (path, name)
+        if name not in data:
+            if member.is_needed:
+                report.error(path, member.rule, f'"{name}" is missing: it must be {member.what}.')
+        elif not member.is_right(data[name]):
+            report.error(here, member.rule, f'"{name}" is {_shown(data[name])}; it must be {member.what}.')
+        elif member.look is not None:
+            member.look(data[name], here, report)
+
+
+def _shown(value: Json) -> str:
+    return quoted(value) if isinstance(value, str) else kind_of(value)
+
+
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str)
+
+
+def _is_object(value: Json) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_output(value: Json) -> bool:
+    return isinstance(value, dict | bool | None)
+
+
+def _is_list(value: Json) -> bool:
+    return isinstance(value, list)
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[Json], bool]:
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _inputs(schema: Json, path: Path, report: Report) -> None:
+    look_at_schema(schema, path, report, parameters=True)
+
+
+def _output(schema: Json, path: Path, report: Report) -> None:
+    if schema is not None:
+        look_at_schema(schema, path, report, parameters=False)
+
+
+def _wrapped_inputs(wrapper: Json, path: Path, report: Report) -> None:
+    look_at_members(wrapper, path, _PARAMETERS, report)
+    if "properties" in wrapper and "parameters" not in wrapper:
+        report.warning(path, "A-35", 'This is OXP\'s form: the RFC has the schema under "parameters".')
+
+
+def _each(members: Mapping[str, Member], rule: str) -> Look:
+    """Look into a list of objects of one form."""
+
+    def look(entries: Json, path: Path, report: Report) -> None:
+        for place, entry in enumerate(entries):
+            if isinstance(entry, dict):
+                look_at_members(entry, (path, place), members, report)
+            else:
+                report.error((path, place), rule, f'This is {kind_of(entry)}; it must be an object with an "id".')
+
+    return look
+
+
+def _within(members: Mapping[str, Member]) -> Look:
+    """Look into one object of a form."""
+    return lambda data, path, report: look_at_members(data, path, members, report)
+
+
+def _scopes(scopes: Json, path: Path, report: Report) -> None:
+    for place, scope in enumerate(scopes):
+        if not isinstance(scope, str):
+            report.error((path, place), "OTC-016", f"This is {kind_of(scope)}; a scope is a string.")
+
+
+def _described(text: Json, path: Path, report: Report) -> None:
+    if not text:
+        report.error(path, "OTC-004", "The description is empty: say what the tool is for, to people and to models.")
+
+
+_PARAMETERS: Final = {
+    "parameters": Member("OTC-008", "the schema of the inputs, an object", _is_object, _inputs),
+}
+_OAUTH: Final = {
+    "scopes": Member("OTC-016", "a list of scopes", _is_list, _scopes, is_needed=False),
+}
+_PROVIDER: Final = {
+    "id": Member("OTC-016", "the name of the provider, a string", _is_text),
+    "oauth2": Member("OTC-016", "an object", _is_object, _within(_OAUTH), is_needed=False),
+}
+_SECRET: Final = {"id": Member("OTC-017", "the name of the secret, a string", _is_text)}
+_REQUIREMENTS: Final = {
+    "authorization": Member("OTC-016", "a list of providers", _is_list, _each(_PROVIDER, "OTC-016"), is_needed=False),
+    "secrets": Member("OTC-017", "a list of secrets", _is_list, _each(_SECRET, "OTC-017"), is_needed=False),
+    "user_id": Member("OXP-014", "true or false", lambda value: isinstance(value, bool), is_needed=False),
+}
+_BOTH: Final = {
+    "id": Member("OTC-001", "Toolkit.Tool@1.0.0, of letters, digits and underscores", _matches(_ID)),
+    "name": Member("OTC-003", "1 to 64 of a-z A-Z 0-9 - _", _matches(NAME)),
+    "description": Member("OTC-004", "a text for people and models", _is_text, _described),
+    "version": Member("OTC-005", "three numbers, as in 1.0.0", _matches(VERSION)),
+    "output_schema": Member("OTC-012", "a schema, or null", _is_output, _output),
+    "requirements": Member("OTC-013", "an object", _is_object, _within(_REQUIREMENTS), is_needed=False),
+}
+_RFC: Final = {
+    **_BOTH,
+    "input_schema": Member("OTC-007", 'an object with "parameters"', _is_object, _wrapped_inputs),
+}
+_OXP: Final = {
+    **_BOTH,
+    "input_schema": Member("OTC-007", "the schema of the inputs, an object", _is_object, _inputs),
+}

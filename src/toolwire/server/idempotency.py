@@ -1,0 +1,181 @@
+"""A call with its caller's key runs once: the step between the checks and the tool.
+
+Rules:
+- What is refused before the run never comes here, and so is not recorded. [A-42]
+- A tool that only reads runs even where nothing can be recorded; any other is refused then. [R13]
+- A call that comes again while the first runs waits for it, but not for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeAlias
+
+import anyio
+
+from toolwire.core.http import Response
+from toolwire.core.ledger import (
+    Claim,
+    Ending,
+    InFlight,
+    Ledger,
+    Standing,
+    Stored,
+    Ticket,
+    ending,
+    given_up,
+    key_of,
+    reruns,
+)
+from toolwire.core.model import Call, Kind, Problem, Progress, Result, Value
+from toolwire.core.toolbox import Notify
+from toolwire.framing import jsontext
+from toolwire.stores.ledger_memory import MemoryLedger
+
+from .lifespan import begin, end
+
+HEADER = b"idempotency-key"
+_REPLAYED = (b"idempotent-replayed", b"true")
+
+Run: TypeAlias = Callable[[Call, Notify], Awaitable[Result]]
+
+_KEY = re.compile(rb'"([ -!#-\[\]-~]{1,255})"|([!#-~]{1,255})')
+_FIRST_PAUSE_S = 0.005
+_LONGEST_PAUSE_S = 0.1
+
+
+def opened(ledger: Ledger | Path | str | None) -> Ledger:
+    """Return the ledger that ``ledger`` names: itself, that of an SQLite file, or one that lives with this process.
+
+    Raises:
+        DefinitionError: the file is something else, or cannot be opened.
+    """
+    if ledger is None:
+        return MemoryLedger()
+    if isinstance(ledger, str | Path):
+        from toolwire.stores.ledger_sqlite import SqliteLedger  # noqa: PLC0415 - sqlite3 only where it is asked for
+
+        return SqliteLedger(ledger)
+    return ledger
+
+
+class Once:
+    """Runs each call that has a key once: recorded in ``writes``, or in ``reads`` where the tool only reads.
+
+    ``wait_s`` is how long a call that came again waits for the first; ``pause`` waits for some seconds.
+    """
+
+    def __init__(
+        self,
+        writes: Ledger,
+        reads: Ledger,
+        *,
+        wait_s: float,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._writes = writes
+        self._reads = reads
+        self._wait_s = wait_s
+        self._pause = pause
+
+    async def begin(self) -> None:
+        """Begin the ledgers, where they have a file to open."""
+        await begin(self._writes)
+
+    async def end(self) -> None:
+        """End the ledgers, where they have a file to close."""
+        await end(self._writes)
+
+    async def run(self, call: Call, notify: Notify, run: Run) -> Result:
+        """Return how ``call`` ended: now, or when it came first. [OTC-019, A-42]"""
+        ledger = self._reads if call.tool.safe else self._writes
+        standing = await self._claimed(ledger, _claim(call))
+        if isinstance(standing, Ticket):
+            return await _recorded(ledger, standing, call, notify, run)
+        if isinstance(standing, Stored):
+            await _tell_pieces(call, standing.result, notify)
+            return standing.result
+        problem = _still_running(call) if isinstance(standing, InFlight) else standing
+        if call.tool.safe and problem.kind is Kind.OVERLOADED:
+            return await run(call, notify)
+        return problem
+
+    async def _claimed(self, ledger: Ledger, claim: Claim) -> Standing:
+        waited, pause = 0.0, _FIRST_PAUSE_S
+        while isinstance(standing := await ledger.claim(claim), InFlight) and waited < self._wait_s:
+            claim = claim._replace(waited=standing.attempt)
+            await self._pause(pause)
+            waited += pause
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+        return standing
+
+
+def keyed(call: Call, request_id: str, fields: Mapping[bytes, bytes]) -> Call:
+    """Return ``call`` under its caller's key: the id that the protocol carries, else the Idempotency-Key. [OTC-019]
+
+    A call id that is the server's own is no key: nobody could send it again. Give only fields whose key is well
+    formed, by ``malformed_key``.
+    """
+    if call.call_id != request_id:
+        return call._replace(key=call.call_id)
+    match = _KEY.fullmatch(fields.get(HEADER, b""))
+    if match is None:
+        return call
+    key = (match[1] or match[2]).decode("ascii")
+    return call._replace(call_id=key, key=key)
+
+
+def marked(response: Response) -> Response:
+    """Return ``response`` with the header field that says it was told before."""
+    return response._replace(headers=(*response.headers, _REPLAYED))
+
+
+def malformed_key(fields: Mapping[bytes, bytes]) -> Problem | None:
+    """Return the refusal of an Idempotency-Key that cannot be one, or None."""
+    if _KEY.fullmatch(fields[HEADER]) is not None:
+        return None
+    text = "An Idempotency-Key has 1 to 255 characters of ASCII, with or without quotes around them."
+    return Problem(kind=Kind.MALFORMED, message=text)
+
+
+def fingerprint(call: Call) -> bytes:
+    """Return a digest of what decides what ``call`` does: tool, version, arguments in any order, and the user.
+
+    Tokens and secrets do not go into it: they may be renewed between two attempts. [A-42, D-26]
+    """
+    return sha256(jsontext.canonical([call.tool.id, call.arguments, call.context.user_id])).digest()
+
+
+def _claim(call: Call) -> Claim:
+    return Claim(key_of(call), fingerprint(call), reruns(call.tool))
+
+
+async def _recorded(ledger: Ledger, ticket: Ticket, call: Call, notify: Notify, run: Run) -> Result:
+    ended: Ending | None = given_up(call.tool)
+    try:
+        result = await run(call, notify)
+        ended = ending(call.tool, result)
+    finally:
+        with anyio.CancelScope(shield=True):  # also who is cancelled says what became of the call
+            await ledger.settle(ticket, ended)
+    return result
+
+
+async def _tell_pieces(call: Call, result: Result, notify: Notify) -> None:
+    """Send the pieces of a stored stream again: they are its result."""
+    if call.tool.streams and isinstance(result, Value) and isinstance(result.value, list):
+        for piece in result.value:
+            await notify(Progress(piece))
+
+
+def _still_running(call: Call) -> Problem:
+    return Problem(
+        kind=Kind.OVERLOADED,
+        message=f"{call.tool.name} is still running under this key; send the same call again to hear how it ended.",
+        can_retry=True,
+        retry_after_ms=1_000,
+    )

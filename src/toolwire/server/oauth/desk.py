@@ -1,0 +1,125 @@
+"""What every endpoint of the authorization server works with, and what a request and an answer are."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from time import time
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+
+from anyio import to_thread
+
+from toolwire.auth.clients import digest
+from toolwire.auth.refusal import Refusal
+from toolwire.core.http import Response
+from toolwire.core.model import Json, Problem
+from toolwire.framing import jsontext
+from toolwire.stores.oauth import Event, OAuthRows, OAuthStore
+
+from .settings import Settings
+
+T = TypeVar("T")
+
+Fetch: TypeAlias = Callable[[str], Awaitable[Response | Problem]]
+"""GETs a URL that somebody else chose, guarded: no redirects, no private addresses, bounded in size and time."""
+
+Audit: TypeAlias = Callable[[Event], None]
+
+
+class Account(Protocol):
+    """A person with an account: an id that never changes, and the name they know themselves by."""
+
+    @property
+    def id(self) -> str:
+        """What tokens name the person by."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What the person is shown as."""
+        ...
+
+
+class Users(Protocol):
+    """The accounts. Both are called in a worker thread, and may take as long as a password takes."""
+
+    def check(self, name: str, password: str, /) -> Account | None:
+        """Return whose name and password these are; an unknown name must cost as much as a wrong password."""
+        ...
+
+    def find(self, user_id: str, /) -> Account | None:
+        """Return the person of that id, None if they are gone."""
+        ...
+
+
+class Visit(NamedTuple):
+    """One request to an endpoint. ``fields`` have names in lower case."""
+
+    method: str
+    path: str
+    query: str
+    fields: Mapping[bytes, bytes]
+    body: bytes
+
+    def field(self, name: bytes) -> str:
+        """Return a header field, empty where there is none."""
+        return self.fields.get(name, b"").decode("latin-1")
+
+    def media(self) -> str:
+        """Return the type of the body, without parameters."""
+        return self.field(b"content-type").partition(";")[0].strip().lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """The parts of one authorization server. ``now`` gives seconds since 1970, ``secret`` 256 random bits as text."""
+
+    settings: Settings
+    store: OAuthStore
+    users: Users
+    fetch: Fetch
+    audit: Audit | None = None
+    now: Callable[[], float] = time
+    secret: Callable[[], str] = field(default=partial(secrets.token_urlsafe, 32))
+    revoked: list[Callable[[], None]] = field(default_factory=list)
+
+    def note(self, rows: OAuthRows, kind: str, *, token: str = "", **about: str) -> None:
+        """Write down that something happened; a token only by the beginning of its digest's digest. [AS-22]"""
+        event = Event(at=self.now(), kind=kind, token=digest(digest(token))[:16] if token else "", **about)
+        rows.add(event)
+        if self.audit is not None:
+            self.audit(event)
+
+    def revoke(self, rows: OAuthRows, grant_id: str) -> None:
+        """End a grant with all its tokens, for this process at once."""
+        rows.revoke(grant_id, self.now())
+        for forget in self.revoked:
+            forget()
+
+
+async def aside(work: Callable[..., T], *args: object) -> T:
+    """Return what ``work`` returns, done in a worker thread: databases and passwords take their time."""
+    return await to_thread.run_sync(partial(work, *args))
+
+
+CORS = ((b"access-control-allow-origin", b"*"),)
+_NO_STORE = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
+
+
+def said(data: Json, status: int = 200, *more: tuple[bytes, bytes]) -> Response:
+    """Return JSON that is kept by nobody, and that any web page may read. [AS-09, AS-20]"""
+    headers = ((b"content-type", b"application/json"), *_NO_STORE, *CORS, *more)
+    return Response(status, headers, jsontext.write(data))
+
+
+def refused(refusal: Refusal, *more: tuple[bytes, bytes]) -> Response:
+    """Return an OAuth error as JSON."""
+    return said(refusal.write(), refusal.status, *more)
+
+
+def see_other(url: str, *more: tuple[bytes, bytes]) -> Response:
+    """Return a redirect that is followed with GET, whatever the request was. [AS-19]"""
+    headers = ((b"location", url.encode("latin-1", "replace")), *_NO_STORE, (b"referrer-policy", b"no-referrer"), *more)
+    return Response(303, headers)

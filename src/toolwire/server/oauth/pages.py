@@ -1,0 +1,125 @@
+"""The pages a person sees: sign in, consent, and what went wrong. No script, no outside resource, labels on all.
+
+Rules:
+- Whatever an app says about itself is text: escaped, cut, and never a link, an image or a style.
+- Every page refuses to be framed, errors too. [D-23]
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+from unicodedata import category
+
+from toolwire.core.http import Response
+
+_STYLE = """
+:root{color-scheme:light dark;font:17px/1.5 system-ui,sans-serif}
+body{max-width:30rem;margin:0 auto;padding:2rem 1rem}
+h1{font-size:1.4rem}label{display:block;margin:.8rem 0}dt{opacity:.75}dd{margin:0 0 .6rem;overflow-wrap:anywhere}
+input:not([type=checkbox]){display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}
+button{font:inherit;padding:.6rem 1.2rem;margin:.4rem .4rem 0 0}fieldset{border:1px solid #8888;margin:1rem 0}
+.note{border-left:.3rem solid #b60;padding-left:.8rem}[role=alert]{border-left:.3rem solid #c00;padding-left:.8rem}
+""".strip()
+_STYLE_DIGEST = b64encode(sha256(_STYLE.encode()).digest()).decode()
+_NAME_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the consent page shows. ``hidden`` are the fields that come back as they are; ``source`` is for its CSP."""
+
+    site: str
+    app: str
+    app_host: str
+    redirect_host: str
+    local: bool
+    person: str
+    scopes: Sequence[tuple[str, str]]
+    notes: Sequence[str]
+    action: str
+    hidden: Sequence[tuple[str, str]]
+    source: str
+
+
+def consent_page(asked: Asked) -> Response:
+    """Return the page that asks a person what an app may do. Nothing on it is allowed by pressing Enter. [AS-17]"""
+    app = plain(asked.app)
+    rows = [("App", app), ("Its address", asked.app_host or "not known: it did not prove one")]
+    rows += [("The answer goes to", asked.redirect_host), ("You are signed in as", plain(asked.person))]
+    facts = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in rows)
+    boxes = "".join(_box(scope, words) for scope, words in asked.scopes)
+    notes = list(asked.notes)
+    if asked.local:
+        notes.insert(0, "The answer goes to a program on this device. Go on only if you have just started it yourself.")
+    said = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
+    body = (
+        f"<h1>May “{escape(app)}” use {escape(asked.site)} for you?</h1><dl>{facts}</dl>{said}"
+        f'<form method="post" action="{escape(asked.action)}">{_hidden(asked.hidden)}'
+        f"<fieldset><legend>It asks to</legend>{boxes}</fieldset>"
+        '<button name="decision" value="deny">Do not allow</button>'
+        '<button name="decision" value="allow">Allow</button></form>'
+    )
+    return page(f"Allow {app}?", body, form=f"'self' {asked.source}")
+
+
+def login_page(site: str, action: str, hidden: Sequence[tuple[str, str]], problem: str = "") -> Response:
+    """Return the page to sign in on; ``problem`` says why the last try did not work."""
+    alert = f'<p role="alert">{escape(problem)}</p>' if problem else ""
+    body = (
+        f"<h1>Sign in to {escape(site)}</h1>{alert}"
+        f'<form method="post" action="{escape(action)}">{_hidden(hidden)}'
+        '<label>Name <input name="name" autocomplete="username" required autofocus></label>'
+        '<label>Password <input name="password" type="password" autocomplete="current-password" required></label>'
+        "<button>Sign in</button></form>"
+    )
+    return page("Sign in", body, status=403 if problem else 200)
+
+
+def error_page(sentence: str, status: int = 400) -> Response:
+    """Return a page that says what went wrong, and leads nowhere. [AS-01]"""
+    return page("This did not work", f'<h1>This did not work</h1><p role="alert">{escape(sentence)}</p>', status=status)
+
+
+def page(title: str, body: str, *, status: int = 200, form: str = "'self'") -> Response:
+    """Return a whole page; ``body`` is HTML, ``form`` says where its forms may lead. [D-23]"""
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{_STYLE_DIGEST}'; form-action {form}; frame-ancestors 'none'; "
+        "base-uri 'none'"
+    )
+    html = (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style><main>{body}</main></html>"
+    )
+    headers = (
+        (b"content-type", b"text/html; charset=utf-8"),
+        (b"content-security-policy", policy.encode("latin-1", "replace")),
+        (b"x-frame-options", b"DENY"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"same-origin"),
+        (b"cache-control", b"no-store"),
+        (b"cross-origin-opener-policy", b"same-origin"),
+    )
+    return Response(status, headers, html.encode("utf-8", "replace"))
+
+
+def plain(text: str) -> str:
+    """Return ``text`` of somebody else's on one line, without what could hide or turn round other text, and cut."""
+    kept = "".join(" " if character.isspace() else character for character in text)
+    kept = "".join(character for character in kept if category(character)[0] != "C")
+    return kept if len(kept) <= _NAME_CHARS else kept[: _NAME_CHARS - 1] + "…"
+
+
+def _box(scope: str, words: str) -> str:
+    return (
+        f'<label><input type="checkbox" name="scope" value="{escape(scope)}" checked> {escape(words)} '
+        f"<small>({escape(scope)})</small></label>"
+    )
+
+
+def _hidden(fields: Sequence[tuple[str, str]]) -> str:
+    return "".join(f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in fields)

@@ -1,0 +1,81 @@
+"""Who sits at the browser: the session cookie, and the proof that a form came from one of our own pages.
+
+Rules:
+- Every visitor has a cookie; it is exchanged for a new one when they sign in, and the old one is worth nothing.
+- A form is taken only from our own origin and with the token of its session. [D-22]
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from hmac import compare_digest
+
+from toolwire.auth.clients import digest
+from toolwire.auth.refusal import Refusal
+
+from .desk import Account, Desk, Visit, aside
+
+_ID = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A visitor: the secret of their cookie, and who they signed in as. ``fresh`` has no cookie yet."""
+
+    secret: str
+    user: Account | None = None
+    fresh: bool = False
+
+    @property
+    def token(self) -> str:
+        """What a form must carry to be taken in this session."""
+        return sha256(b"form " + self.secret.encode()).hexdigest()
+
+
+async def session_of(desk: Desk, visit: Visit) -> Session:
+    """Return the session of ``visit``, a new one where its cookie is none of ours."""
+    return await aside(_session, desk, visit.field(b"cookie"))
+
+
+def cookie(desk: Desk, secret: str) -> tuple[bytes, bytes]:
+    """Return the field that gives a browser its session; by https only, except on this machine. [AS-19]"""
+    text = f"{_name(desk)}={secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age={int(desk.settings.session_s)}"
+    return b"set-cookie", (text + "; Secure" if desk.settings.secure else text).encode()
+
+
+def begin(desk: Desk, user: Account, old: Session) -> Session:
+    """Return the session of a person who has just signed in; what the cookie was before is forgotten. [AS-19]"""
+    session = Session(secret=desk.secret(), user=user, fresh=True)
+    with desk.store.changing() as rows:
+        rows.end_session(digest(old.secret))
+        rows.add_session(digest(session.secret), user.id, desk.now() + desk.settings.session_s)
+    return session
+
+
+def forged(desk: Desk, visit: Visit, session: Session, token: str) -> Refusal | None:
+    """Return why a form is not taken: it came from elsewhere, or without the token of its session. [D-22]"""
+    origin, site = visit.field(b"origin"), visit.field(b"sec-fetch-site")
+    if (origin and origin != desk.settings.origin) or (site and site not in ("same-origin", "none")):
+        return Refusal(error="access_denied", description="This form came from another site.", status=403)
+    if session.fresh or not compare_digest(token.encode(), session.token.encode()):
+        return Refusal(
+            error="access_denied", description="This form is too old. Go back, reload, and try again.", status=403
+        )
+    return None
+
+
+def _session(desk: Desk, cookies: str) -> Session:
+    for part in cookies.split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == _name(desk) and _ID.fullmatch(value):
+            with desk.store.looking() as rows:
+                user_id = rows.session(digest(value), desk.now())
+            return Session(secret=value, user=None if user_id is None else desk.users.find(user_id))
+    return Session(secret=desk.secret(), fresh=True)
+
+
+def _name(desk: Desk) -> str:
+    """A browser takes a ``__Host-`` cookie from this very host and by https alone, so on http it has another name."""
+    return "__Host-toolwire" if desk.settings.secure else "toolwire-session"

@@ -1,0 +1,96 @@
+"""How one authorization server is set up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from toolwire.auth.asking import Offer
+from toolwire.auth.clients import Client
+from toolwire.auth.jwt import SigningKey
+from toolwire.auth.refusal import Refusal
+from toolwire.auth.resources import canonical
+from toolwire.auth.scopes import read_scopes
+from toolwire.core.errors import DefinitionError
+
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One issuer, and the one resource its tokens are for. Seconds end in ``_s``.
+
+    ``scopes`` maps each scope to the words a person reads; an app that names none is offered ``first``.
+    ``drop_unknown_scopes`` ignores scopes there are not, where otherwise the request is refused. ``grace_s`` gives a
+    refresh that is repeated within it the same successor again; 0 takes every repetition for theft. ``registration``
+    lets apps register themselves. ``local_documents`` lets apps on this machine name themselves by http documents.
+    ``cache_s`` is how long a token that was good is taken without a look, in processes other than the one that
+    revoked it. ``key`` makes access tokens JWTs. ``login_url`` is where people sign in, if not here.
+
+    Raises:
+        DefinitionError: a URL is not https (http only on this machine), or a scope is no scope. [AS-21]
+    """
+
+    issuer: str
+    resource: str
+    name: str
+    scopes: Mapping[str, str]
+    first: tuple[str, ...] = ()
+    drop_unknown_scopes: bool = False
+    clients: tuple[Client, ...] = ()
+    code_s: float = 60.0
+    access_s: float = 600.0
+    idle_s: float = 30 * _DAY_S
+    whole_s: float = 90 * _DAY_S
+    grace_s: float = 0.0
+    session_s: float = 14 * _DAY_S
+    registration: bool = False
+    local_documents: bool = False
+    cache_s: float = 5.0
+    key: SigningKey | None = None
+    login_url: str = ""
+    offer: Offer = field(init=False)
+
+    def __post_init__(self) -> None:
+        for what, url in (("issuer", self.issuer), ("resource", self.resource)):
+            _checked(what, url)
+        if not self.scopes or any(isinstance(read_scopes(scope), Refusal) or " " in scope for scope in self.scopes):
+            raise DefinitionError("scopes maps each scope, a word without spaces, to what it lets an app do")
+        first = self.first or tuple(self.scopes)[:1]
+        if not set(first) <= set(self.scopes):
+            raise DefinitionError("first names a scope that is not in scopes")
+        offer = Offer(
+            resource=canonical(self.resource), scopes=tuple(self.scopes), first=first, drop=self.drop_unknown_scopes
+        )
+        object.__setattr__(self, "offer", offer)
+
+    @property
+    def local(self) -> bool:
+        """Whether the issuer is on this very machine, where http is allowed."""
+        return urlsplit(self.issuer).hostname in _LOOPBACK
+
+    @property
+    def secure(self) -> bool:
+        """Whether the issuer is reached by https."""
+        return self.issuer.startswith("https://")
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port of the issuer: the only origin whose forms are taken."""
+        parts = urlsplit(self.issuer)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def base(self) -> str:
+        """The path below which the endpoints are."""
+        return urlsplit(canonical(self.issuer)).path + "/oauth"
+
+
+def _checked(what: str, url: str) -> None:
+    parts = urlsplit(url)
+    if parts.query or parts.fragment or parts.username is not None or not parts.hostname:
+        raise DefinitionError(f"{what} is a URL without user, query and fragment, not {url!r}")
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+        raise DefinitionError(f"{what} is an https URL (http only on this machine), not {url!r}")

@@ -1,0 +1,68 @@
+"""A SQLite database that several processes share: opened so that nobody else on the machine can read it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from toolwire.core.errors import DefinitionError
+
+_BUSY_S = 10.0
+
+
+class Database:
+    """One file of tables. Threads share the connection, one at a time; processes share the file."""
+
+    def __init__(self, file: Path, schema: str) -> None:
+        """Open ``file``, making it and its folder (0700) if need be.
+
+        Raises:
+            DefinitionError: the folder or the file cannot be used.
+        """
+        self._lock = threading.Lock()
+        try:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+            self._connection = sqlite3.connect(
+                file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=32
+            )
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            with self.writing() as cursor:
+                for statement in schema.split(";;"):
+                    cursor.execute(statement)
+        except (OSError, sqlite3.Error) as error:
+            raise DefinitionError(f"{file} cannot be used to keep things in: {error}.") from error
+
+    @contextmanager
+    def writing(self) -> Generator[sqlite3.Cursor, None, None]:
+        """Give a cursor inside one transaction that no other writer is in; an exception undoes it."""
+        with self._lock:
+            cursor = self._connection.cursor()
+            cursor.execute("BEGIN IMMEDIATE")
+            try:
+                yield cursor
+            except BaseException:
+                cursor.execute("ROLLBACK")
+                raise
+            cursor.execute("COMMIT")
+
+    def rows(self, statement: str, *values: object) -> list[tuple[object, ...]]:
+        """Return what ``statement`` selects."""
+        with self._lock:
+            return self._connection.execute(statement, values).fetchall()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._connection.close()
+
+
+def state_folder() -> Path:
+    """Return where toolwire keeps what it must remember for this user: below XDG_STATE_HOME or ~/.local/state."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(given) if given.startswith("/") else Path.home() / ".local" / "state") / "toolwire"

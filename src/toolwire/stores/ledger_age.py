@@ -1,0 +1,40 @@
+"""How old a ledger is: a clock that only goes forward, through restarts, whatever the clock on the wall does.
+
+Rules:
+- It counts the seconds of the machine's monotonic clock since the ledger was made. The time while the machine was
+  off is not counted, so what is kept for a day is never gone earlier.
+- Nothing here reads the time of day. [R14]
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Mark(NamedTuple):
+    """What is written down of an age: ``age`` was reached in the run of the machine ``boot`` when its clock said
+    ``clock``; both in seconds.
+    """
+
+    boot: str
+    clock: float
+    age: float
+
+
+def boot_id() -> str:
+    """Return what names this run of the machine, ``""`` where the system does not say."""
+    with suppress(OSError):
+        return _BOOT.read_text(encoding="ascii").strip()
+    return ""
+
+
+def resumed(mark: Mark | None, boot: str, clock: float) -> float:
+    """Return the age now: the mark's and what has passed since, if that can be known; never less than the mark's."""
+    if mark is None:
+        return 0.0
+    passed = clock - mark.clock if boot and boot == mark.boot else 0.0
+    return mark.age + max(passed, 0.0)

@@ -1,0 +1,63 @@
+"""Who holds a running call: a lock on a file, which the operating system takes away when its process is gone.
+
+Rules:
+- An owner has a file of its own beside the ledger, locked for as long as its process lives. There is no lease to
+  renew and no clock to trust: a process that stalls stays the owner, one that was killed is not for a moment longer.
+- A file has its name only once it is locked, and no name is used twice: an unlocked one is of nobody, and removed.
+- Whoever is taken for gone by mistake loses at most an answer: no other runs what must not run twice. [R2, R3, R14]
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+
+class Owner:
+    """This process as an owner of calls in the ledger at ``path``; nobody else ever has its ``number``."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = secrets.randbits(62)
+        self._file = _file(path, self.number)
+        new = self._file.with_name(f"{self._file.name}.new")
+        self._descriptor = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        new.rename(self._file)
+
+    def leave(self) -> None:
+        """Be the owner no longer."""
+        with suppress(FileNotFoundError):
+            self._file.unlink()
+        os.close(self._descriptor)
+
+
+def is_there(path: Path, number: int) -> bool:
+    """Return whether the process that is owner ``number`` still lives; the file of one that does not is removed."""
+    file = _file(path, number)
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    with suppress(FileNotFoundError):
+        file.unlink()
+    return False
+
+
+def present(path: Path) -> set[int]:
+    """Return the numbers of all owners that live; the files of the others are removed."""
+    prefix = _file(path, 0).name.removesuffix("0")
+    ends = [file.name.removeprefix(prefix) for file in path.parent.iterdir() if file.name.startswith(prefix)]
+    return {int(end) for end in ends if end.isdigit() and is_there(path, int(end))}
+
+
+def _file(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}-owner-{number}")

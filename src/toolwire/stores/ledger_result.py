@@ -1,0 +1,63 @@
+"""The answer of a recorded call as bytes, and back.
+
+Rules:
+- A value is kept as the tool returned it, whatever is in it; tokens and secrets of the call are not part of an answer.
+- A problem's developer message is not kept: it went to the log.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolwire.core.ledger import told_again
+from toolwire.core.model import Json, Kind, Problem, Result, Value
+from toolwire.framing import jsontext
+
+
+def write(result: Result, most: int) -> bytes:
+    """Return ``result`` as JSON of at most ``most`` bytes; in place of what is longer, a problem that says so."""
+    try:
+        body = jsontext.write(_data(result))
+    except (TypeError, ValueError, RecursionError):  # somebody's Toolbox gave a value that is not JSON data
+        return jsontext.write(_data(_lost("its answer cannot be written as JSON")))
+    if len(body) > most:
+        return jsontext.write(_data(_lost(f"its answer of {len(body):,} bytes was too large to keep")))
+    return body
+
+
+def read(body: bytes) -> Result:
+    """Return the result that ``write`` wrote, marked as told before."""
+    data: Any = jsontext.read(body)
+    match data:
+        case {"value": value, "notes": notes}:
+            return Value(value, told_again(notes))
+        case {"kind": str(kind), "message": str(message), "details": details}:
+            return Problem(
+                kind=Kind(kind),
+                message=message,
+                can_retry=data["can_retry"],
+                retry_after_ms=data["retry_after_ms"],
+                additional_prompt_content=data["additional_prompt_content"],
+                parameter_errors=data["parameter_errors"],
+                details=told_again(details),
+            )
+        case _:
+            return _lost("its answer cannot be read any more")
+
+
+def _data(result: Result) -> Json:
+    if isinstance(result, Value):
+        return {"value": result.value, "notes": result.notes}
+    return {
+        "kind": result.kind.value,
+        "message": result.message,
+        "can_retry": result.can_retry,
+        "retry_after_ms": result.retry_after_ms,
+        "additional_prompt_content": result.additional_prompt_content,
+        "parameter_errors": dict(result.parameter_errors),
+        "details": dict(result.details),
+    }
+
+
+def _lost(why: str) -> Problem:
+    return Problem(kind=Kind.INTERNAL, message=f"The call was run, and is not run again, but {why}.")

@@ -1,0 +1,62 @@
+"""Rate limits in Redis, or in whatever else the ``limits`` library can count in, by URL. Needs the extra "limits"."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from math import ceil
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import RateLimit
+
+try:
+    from limits import RateLimitItemPerSecond
+    from limits.errors import ConfigurationError, StorageError
+    from limits.storage import MemoryStorage, MovingWindowSupport, Storage, storage_from_string
+    from limits.strategies import MovingWindowRateLimiter
+except ModuleNotFoundError as error:
+    raise DefinitionError("Rate limits by URL need the limits library: pip install 'toolwire[limits]'.") from error
+
+_BACK_S = 1.0
+
+
+class LibraryWindows:
+    """Moving windows behind a URL such as ``redis://host:6379/0`` or ``memory://``, shared by all who use it. [XL-066]
+
+    The library counts by the wall clock: where that goes back, what this process alone counted is forgotten, or
+    callers would wait until it has caught up. Windows below a second are counted as one.
+    """
+
+    def __init__(self, url: str, *, clock: Callable[[], float] = time.time) -> None:
+        """Connect to what ``url`` names.
+
+        Raises:
+            DefinitionError: there is no such storage, or it cannot count in moving windows.
+        """
+        try:
+            storage = storage_from_string(url, wrap_exceptions=True)
+        except ConfigurationError as error:
+            raise DefinitionError(f"Rate limits cannot be kept at this URL: {error}.") from error
+        if not isinstance(storage, Storage) or not isinstance(storage, MovingWindowSupport):
+            raise DefinitionError("Rate limits cannot be kept at this URL: it has no moving windows.")
+        self._storage = storage
+        self._limiter = MovingWindowRateLimiter(storage)
+        self._clock = clock
+        self._seen = clock()
+
+    def take(self, key: str, limit: RateLimit) -> float:
+        """Count a call and return 0.0, or return how many seconds must pass first and count nothing.
+
+        A storage that cannot be reached counts nothing: the caller waits a second.
+        """
+        now = self._clock()
+        if now < self._seen - _BACK_S and isinstance(self._storage, MemoryStorage):
+            self._storage.reset()  # not what others count in too: their clocks may be right
+        self._seen = now
+        item = RateLimitItemPerSecond(limit.max, max(1, ceil(limit.window_s)), namespace="toolwire-moving")
+        try:
+            if self._limiter.hit(item, key):
+                return 0.0
+            return max(self._limiter.get_window_stats(item, key).reset_time - now, 1e-3)
+        except StorageError:
+            return 1.0

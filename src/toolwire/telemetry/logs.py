@@ -1,0 +1,71 @@
+"""The log as JSON, one object a line, with nothing secret in it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from toolwire.core.model import Json
+from toolwire.framing import jsontext
+
+from .outbound import current_traceparent
+from .redaction import redacted, redacted_data, scrub_record
+
+_NAMES = ("toolwire", "uvicorn.error", "uvicorn.access")
+_LONGEST = 20_000
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as one line of JSON: when, how grave, who, what, and the fields that came with it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return ``record`` as JSON text; a record that cannot be said says that."""
+        line: dict[str, Json] = {
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": redacted(record.getMessage())[:_LONGEST],
+        }
+        fields: dict[str, Any] = getattr(record, "fields", None) or _traced()
+        line |= {name: redacted_data(name, value) for name, value in fields.items() if value is not None}
+        if raised := _raised(record):
+            line["exception"] = redacted(raised)[-_LONGEST:]
+        return jsontext.write(line).decode()
+
+
+def log_json(stream: TextIO | None = None) -> None:
+    """Make the log of this process JSON on ``stream``, else standard error: each call, and what goes wrong."""
+    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler.setFormatter(JsonLines())
+    for name in _NAMES:
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.propagate = False
+    logging.getLogger("toolwire").setLevel(logging.INFO)
+
+
+def logs_json() -> bool:
+    """Return whether the log of this process is JSON."""
+    return any(isinstance(handler.formatter, JsonLines) for handler in logging.getLogger("toolwire").handlers)
+
+
+def keep_secrets() -> None:
+    """Take the secrets of calls out of what toolwire logs, whoever formats it."""
+    for name in ("toolwire", "toolwire.server", "toolwire.calls"):
+        logging.getLogger(name).addFilter(scrub_record)
+
+
+def _raised(record: logging.LogRecord) -> str:
+    if record.exc_info:
+        return "".join(traceback.format_exception(*record.exc_info))
+    return record.exc_text or ""
+
+
+def _traced() -> dict[str, str]:
+    """Return the span that is active now, as fields."""
+
+    parts = current_traceparent().split("-")
+    return {"trace_id": parts[1], "span_id": parts[2]} if len(parts) == 4 else {}

@@ -1,0 +1,77 @@
+"""The names of attributes, metrics and error types, in one place: the conventions for tools are still moving.
+
+They are those of the GenAI semantic conventions as of November 2026, and our own under ``toolwire.``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Final
+
+from toolwire.core.model import Kind
+
+SCOPE: Final = "toolwire"
+SPAN: Final = "execute_tool"
+
+OPERATION: Final = "gen_ai.operation.name"
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_TYPE: Final = "gen_ai.tool.type"
+CALL_ID: Final = "gen_ai.tool.call.id"
+ERROR_TYPE: Final = "error.type"
+USER_ID: Final = "user.id"
+MCP_METHOD: Final = "mcp.method.name"
+
+PROTOCOL: Final = "toolwire.protocol"
+TOOL_ID: Final = "toolwire.tool.id"
+TOOL_VERSION: Final = "toolwire.tool.version"
+TOOLKIT: Final = "toolwire.toolkit"
+IDEMPOTENCY: Final = "toolwire.idempotency"
+CLIENT_TRACE_ID: Final = "toolwire.client_trace_id"
+
+DURATION: Final = "gen_ai.execute_tool.duration"
+IN_FLIGHT: Final = "toolwire.inflight_calls"
+SHED: Final = "toolwire.shed"
+RATE_LIMITED: Final = "toolwire.rate_limited"
+APPROVALS: Final = "toolwire.approvals"
+
+BUCKETS_S: Final = (
+    0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0
+)  # fmt: skip
+
+ERROR_TYPES: Final[Mapping[Kind, str]] = {
+    Kind.MALFORMED: "validation_error",
+    Kind.UNSUPPORTED_TYPE: "validation_error",
+    Kind.TOO_LARGE: "validation_error",
+    Kind.TOO_SLOW: "timeout",
+    Kind.NOT_FOUND: "validation_error",
+    Kind.WRONG_METHOD: "validation_error",
+    Kind.UNKNOWN_TOOL: "validation_error",
+    Kind.INVALID_ARGUMENTS: "validation_error",
+    Kind.MISSING_REQUIREMENTS: "unauthorized",
+    Kind.UNAUTHORIZED: "unauthorized",
+    Kind.FORBIDDEN: "forbidden",
+    Kind.MISDIRECTED: "forbidden",
+    Kind.DENIED: "approval_denied",
+    Kind.CONFLICT: "idempotency_conflict",
+    Kind.INTERRUPTED: "interrupted",
+    Kind.RATE_LIMITED: "rate_limited",
+    Kind.OVERLOADED: "overloaded",
+    Kind.TOOL_FAILED: "tool_error",
+    Kind.TIMEOUT: "timeout",
+    Kind.CANCELLED: "cancelled",
+    Kind.UNREACHABLE: "upstream_error",
+    Kind.BAD_ANSWER: "upstream_error",
+    Kind.INTERNAL: "_OTHER",
+}
+"""The few words that ``error.type`` may be, whatever went wrong."""
+
+
+def error_type(kind: Kind) -> str:
+    """Return the ``error.type`` of a problem."""
+    return ERROR_TYPES.get(kind, "_OTHER")
+
+
+def user_hash(principal: str) -> str:
+    """Return a name for a caller that says nothing of them."""
+    return sha256(principal.encode("utf-8", "replace")).hexdigest()[:16]

@@ -1,0 +1,36 @@
+"""Where a person goes to grant a tool what it needs from a provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from toolwire.core.model import Authorization
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Where a person grants it; at ``check_url`` a program sees whether they did. [OXP-011]"""
+
+    url: str
+    check_url: str = ""
+
+
+class Authorizer(Protocol):
+    """Knows for each provider where its authorization begins."""
+
+    def page(self, needed: Authorization, principal: str) -> Page | None:
+        """Return where ``principal`` grants ``needed`` (a provider and its scopes), None where it is not known."""
+        ...
+
+
+class Pages:
+    """The same page for everybody: a URL, or a Page, for each provider's id."""
+
+    def __init__(self, pages: Mapping[str, str | Page]) -> None:
+        self._pages = {id_: Page(page) if isinstance(page, str) else page for id_, page in pages.items()}
+
+    def page(self, needed: Authorization, principal: str) -> Page | None:  # noqa: ARG002 - the same for everybody
+        """Return the page of the provider."""
+        return self._pages.get(needed.id)

@@ -1,0 +1,42 @@
+"""What a caller may see and call, by the scopes that their credentials carry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.check import ALLOW, Deny, Verdict
+from toolwire.core.model import Call, Kind, Problem, Tool
+
+Scopes = frozenset[str] | None
+"""What a caller has; None where callers have no scopes and may call everything."""
+
+
+def permits(scopes: Scopes, tool: Tool) -> bool:
+    """Return whether a caller with ``scopes`` may see ``tool`` and call it: they must have all that it names."""
+    return scopes is None or not tool.scopes or scopes.issuperset(tool.scopes)
+
+
+def scopes_check(call: Call) -> Verdict:
+    """Refuse a call by somebody who lacks a scope of the tool. [OTC-042]"""
+    return ALLOW if permits(call.context.scopes, call.tool) else Deny(insufficient(call.tool))
+
+
+def insufficient(tool: Tool) -> Problem:
+    """Return the Problem of lacking a scope; ``details["scopes"]`` is all that the tool needs."""
+    return Problem(
+        kind=Kind.FORBIDDEN,
+        message=f"{tool.name} needs credentials with the scopes {' '.join(tool.scopes)}.",
+        details={"scopes": list(tool.scopes)},
+    )
+
+
+def scoped(catalog: Catalog) -> bool:
+    """Return whether any tool of ``catalog`` is not for everybody."""
+    return any(tool.scopes for tool in catalog.tools)
+
+
+def visible(catalog: Catalog, scopes: Scopes) -> Catalog:
+    """Return what a caller with ``scopes`` sees of ``catalog``: the same object where that is all."""
+    tools = tuple(tool for tool in catalog.tools if permits(scopes, tool))
+    return catalog if len(tools) == len(catalog.tools) else replace(catalog, tools=tools)

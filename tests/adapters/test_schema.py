@@ -1,0 +1,269 @@
+"""A tool's schema in each provider's words: accepted there, nothing lost without a word, and back again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from toolwire.adapters.schema import Provider, shape
+
+from .provider_rules import faults
+
+ALL = tuple(Provider)
+TREE = {
+    "type": "object",
+    "properties": {"root": {"$ref": "#/$defs/Node"}},
+    "required": ["root"],
+    "$defs": {
+        "Node": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}},
+            },
+            "required": ["name", "children"],
+        }
+    },
+}
+
+
+def accepted(schema: dict[str, Any], provider: Provider) -> Any:
+    shaped = shape(schema, provider)
+    assert faults(shaped.schema, provider.removesuffix("-strict"), strict=shaped.strict) == []
+    return shaped
+
+
+def words(shaped: Any, *steps: str) -> str:
+    node = shaped.schema
+    for step in steps:
+        node = node[step]
+    return node["description"]
+
+
+@pytest.mark.requirement("XL-090")
+@pytest.mark.parametrize("provider", ALL)
+def test_what_a_provider_does_not_take_is_said_in_words_and_listed(provider: Provider) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"word": {"type": "string", "minLength": 3, "pattern": "^(?=a)", "format": "color"}},
+        "required": ["word"],
+    }
+    shaped = accepted(schema, provider)
+    said = shaped.schema["properties"]["word"]
+    for key, value in schema["properties"]["word"].items():
+        assert said.get(key) == value or f"{key}: {value}" in said["description"]
+        assert key in said or any(loss.what == f"{key}: {value}" for loss in shaped.losses)
+    assert shaped.strict is provider.endswith("strict")
+
+
+@pytest.mark.requirement("XL-090")
+@pytest.mark.parametrize("provider", [Provider.OPENAI_STRICT, Provider.ANTHROPIC_STRICT])
+def test_strict_says_left_out_by_null(provider: Provider) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"enum": ["x", "y"]}, "c": {"type": "string", "default": None}},
+        "required": ["a"],
+    }
+    shaped = accepted(schema, provider)
+    assert shaped.strict
+    assert shaped.schema["required"] == ["a", "b", "c"]
+    assert shaped.write({"a": 1}) == {"a": 1, "b": None, "c": None}
+    assert shaped.read({"a": 1, "b": None, "c": None}) == {"a": 1}
+    jsonschema_rs.validate(shaped.schema, {"a": 1, "b": None, "c": None})
+    assert not jsonschema_rs.is_valid(shaped.schema, {"a": 1, "b": "z", "c": None})
+
+
+@pytest.mark.requirement("XL-090")
+@pytest.mark.parametrize(
+    ("inner", "reason"),
+    [
+        ({}, "any value"),
+        ({"type": "object"}, "additionalProperties"),
+        ({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": True}, "additional"),
+        ({"type": "array"}, "items"),
+        ({"type": ["string", "null"]}, "null"),
+    ],
+)
+def test_strict_is_used_only_where_every_call_can_be_said(inner: dict[str, Any], reason: str) -> None:
+    for provider, plain in ((Provider.OPENAI_STRICT, "openai"), (Provider.ANTHROPIC_STRICT, "anthropic")):
+        schema = {"type": "object", "properties": {"x": inner}}
+        shaped = accepted(schema, provider)
+        assert not shaped.strict
+        assert any(loss.narrows and reason in loss.what for loss in shaped.losses)
+        assert shaped.schema == shape(schema, Provider(plain)).schema
+
+
+@pytest.mark.requirement("CV-18", "XL-090")
+def test_recursion_stays_where_it_is_taken_and_is_unrolled_three_times_where_it_is_not() -> None:
+    strict = accepted(TREE, Provider.OPENAI_STRICT)
+    assert strict.strict
+    assert strict.schema["$defs"]["Node"]["properties"]["children"]["items"] == {"$ref": "#/$defs/Node"}
+    assert not accepted(TREE, Provider.ANTHROPIC_STRICT).strict
+    unrolled = accepted(TREE, Provider.GEMINI)
+    node, depth = unrolled.schema["properties"]["root"], 0
+    while "properties" in node:
+        node, depth = node["properties"]["children"]["items"], depth + 1
+    assert (depth, "Node" in node["description"]) == (3, True)
+    in_json = accepted(TREE, Provider.GEMINI_JSON).schema
+    assert in_json["$defs"]["Node"]["required"] == ["name"]  # what goes round is only taken where it is optional
+
+
+@pytest.mark.requirement("XL-090")
+@pytest.mark.parametrize("provider", ALL)
+def test_keys_that_a_provider_refuses_are_renamed_and_restored(provider: Provider) -> None:
+    names = ["page[size]", "$filter", "page_size", "$.xgafv", "StartTime<", "à", "x" * 70, "1st"]
+    inner = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}
+    shaped = accepted(
+        {**inner, "properties": {**inner["properties"], "deep": inner}, "required": [*names, "deep"]}, provider
+    )
+    arguments: dict[str, Any] = {name: name for name in names}
+    arguments["deep"] = dict(arguments)
+    said = shaped.write(arguments)
+    assert len(said) == len(names) + 1
+    assert set(said) <= shaped.schema["properties"].keys()
+    assert shaped.read(said) == arguments
+
+
+@pytest.mark.requirement("XL-090")
+@pytest.mark.parametrize("provider", ALL)
+def test_a_union_at_the_root_becomes_properties_and_a_word(provider: Provider) -> None:
+    schema = {
+        "oneOf": [
+            {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]},
+            {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+        ]
+    }
+    shaped = accepted(schema, provider)
+    assert set(shaped.schema["properties"]) == {"id", "name"}
+    assert "oneOf" in shaped.schema["description"]
+    assert shaped.read(shaped.write({"name": "x"})) == {"name": "x"}
+
+
+@pytest.mark.requirement("XL-090")
+@pytest.mark.parametrize("provider", ALL)
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"type": "object", "properties": 7},
+        {"properties": {"a": None, "b": True, "c": False, "d": {"type": "nonsense"}, "e": {"type": 7}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}, "b": {"$ref": 7}, "c": {"$ref": "http://x/"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}},
+        {"type": "object", "properties": {"a": {"allOf": [{"$ref": "#/properties/a"}, {"minLength": 1}]}}},
+        {"type": "object", "required": [7, "a"], "properties": {"a": {"anyOf": []}, "b": {"enum": []}}},
+        {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"type": "object", "properties": {"x": {}}}}},
+        {"allOf": [{"properties": {"a": {"type": "string"}}}, {"properties": {"a": {"maxLength": 3}, "b": {}}}]},
+    ],
+)
+def test_an_odd_schema_is_written_all_the_same(odd: dict[str, Any], provider: Provider) -> None:
+    accepted(odd, provider)
+
+
+def test_a_schema_that_doubles_at_each_level_ends() -> None:
+    definitions = {
+        f"L{level}": {"type": "object", "properties": {k: {"$ref": f"#/$defs/L{level + 1}"} for k in ("a", "b")}}
+        for level in range(40)
+    }
+    definitions["L40"] = {"type": "string"}
+    schema = {"type": "object", "properties": {"top": {"$ref": "#/$defs/L0"}}, "$defs": definitions}
+    for provider in ALL:
+        accepted(schema, provider)
+
+
+_TEXTS = st.sampled_from(["a", "b", "ab", "page[size]", "$x", "naïve", "a-b", "a_b"])
+_LEAVES = st.sampled_from(
+    [
+        {"type": "string"},
+        {"type": "string", "minLength": 1, "maxLength": 5},
+        {"type": "string", "enum": ["x", "y"]},
+        {"type": "integer", "minimum": 0, "exclusiveMaximum": 9},
+        {"type": "integer", "enum": [1, 2]},
+        {"type": "number", "default": 1.5},
+        {"type": "boolean"},
+        {"const": "fixed"},
+        {"type": ["string", "null"]},
+        {"type": ["integer", "string"]},
+        {"type": "string", "format": "date-time", "description": "When."},
+        {"anyOf": [{"type": "string"}, {"type": "null"}], "default": "x"},
+        {"$ref": "#/$defs/Pair"},
+        {"$ref": "#/$defs/Pair", "description": "Both."},
+        {"allOf": [{"$ref": "#/$defs/Pair"}]},
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        {},
+    ]
+)
+_DEFINITIONS = {
+    "Pair": {
+        "type": "object",
+        "properties": {"l[0]": {"type": "integer"}, "r": {"$ref": "#/$defs/Pair"}},
+        "required": ["l[0]"],
+        "additionalProperties": False,
+    }
+}
+
+
+def _objects(inner: Any) -> Any:
+    return st.builds(
+        lambda properties, needed, rest: {
+            "type": "object",
+            "properties": properties,
+            "required": sorted(set(properties) & set(needed)),
+            **rest,
+        },
+        st.dictionaries(_TEXTS, inner, max_size=4),
+        st.lists(_TEXTS, max_size=4),
+        st.sampled_from([{}, {"additionalProperties": False}, {"minProperties": 0}]),
+    )
+
+
+_SCHEMAS = st.recursive(
+    _LEAVES,
+    lambda inner: st.one_of(
+        _objects(inner),
+        st.builds(lambda one: {"type": "array", "items": one, "maxItems": 3}, inner),
+        st.builds(
+            lambda ones, key: {key: ones}, st.lists(inner, min_size=1, max_size=3), st.sampled_from(["anyOf", "oneOf"])
+        ),
+    ),
+    max_leaves=6,
+)
+
+
+def _values(draw: Any, node: Any, depth: int = 0) -> Any:
+    """Draw a value of ``node``; undeclared members are left out."""
+    if "$ref" in node or "allOf" in node:
+        node = _DEFINITIONS["Pair"]
+    if "const" in node:
+        return node["const"]
+    if "enum" in node:
+        return draw(st.sampled_from(node["enum"]))
+    for key in ("anyOf", "oneOf"):
+        if key in node:
+            return _values(draw, draw(st.sampled_from(node[key])), depth)
+    kind = node.get("type")
+    kind = draw(st.sampled_from(kind)) if isinstance(kind, list) else kind
+    if kind == "object":
+        properties = node.get("properties", {})
+        chosen = [n for n in properties if n in node.get("required", ()) or (depth < 5 and draw(st.booleans()))]
+        return {name: _values(draw, properties[name], depth + 1) for name in chosen}
+    if kind == "array":
+        return [_values(draw, node["items"], depth + 1) for _ in range(draw(st.integers(0, 2)))]
+    simple = {"string": "t", "integer": 3, "number": 2.5, "boolean": True, "null": None}
+    return simple.get(kind, {"page[size]": [1]})
+
+
+@pytest.mark.requirement("XL-090")
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(schema=_objects(_SCHEMAS), data=st.data())
+def test_arguments_come_back_as_they_went_and_fit_what_was_declared(schema: dict[str, Any], data: Any) -> None:
+    schema = {**schema, "$defs": _DEFINITIONS}
+    arguments = _values(data.draw, schema)
+    for provider in ALL:
+        shaped = accepted(schema, provider)
+        said = shaped.write(arguments)
+        assert shaped.read(said) == arguments
+        if provider is not Provider.GEMINI:  # its nullable is no keyword of JSON Schema
+            assert jsonschema_rs.is_valid(dict(shaped.schema), said)

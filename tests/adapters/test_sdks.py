@@ -1,0 +1,146 @@
+"""The tools of a toolbox in each SDK's own objects, and a model's call of them and back; no network."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from toolwire.adapters.offering import content, read
+from toolwire.adapters.schema import Provider
+from toolwire.core.model import Kind, Problem
+
+NAME = "_1st-search"
+SAID = {"page_size": 5, "query": "soup"}
+MEANT = ("1st-search", {"page[size]": 5, "query": "soup"})
+FOUND = {
+    "result": {"found": 7},
+    "next": [{"tool": "save", "when": "One was liked.", "arguments": {"id": 7}}],
+}
+TOLD = "Search recipes\nUse when somebody is hungry. (costs: credits)"
+
+pytestmark = [
+    pytest.mark.requirement("XL-090", "XL-075", "XL-072"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+def test_openai_chat(box: Any, sync_box: Any) -> None:
+    from openai.types.chat import ChatCompletionMessageFunctionToolCall
+    from openai.types.shared import FunctionDefinition
+
+    from toolwire.adapters import openai
+
+    first, _ = openai.chat_tools(box)
+    definition = FunctionDefinition.model_validate(first["function"])
+    assert (definition.name, definition.description, definition.strict) == (NAME, TOLD, False)
+    strict = openai.chat_tools(box, strict=True)[0]["function"]
+    assert strict["strict"] is True
+    assert strict["parameters"]["required"] == ["page_size", "query"]
+    call = ChatCompletionMessageFunctionToolCall.model_validate(
+        {"id": "c1", "type": "function", "function": {"name": NAME, "arguments": json.dumps(SAID)}}
+    )
+    answer = asyncio.run(openai.run_chat(box, call))
+    assert answer == {"role": "tool", "tool_call_id": "c1", "content": json.dumps(FOUND, separators=(",", ":"))}
+    assert openai.run_chat_sync(sync_box, call) == answer
+    assert box.calls == sync_box.calls == [MEANT]
+
+
+def test_openai_says_left_out_by_null_where_it_is_strict(box: Any) -> None:
+    from openai.types.responses import FunctionTool, ResponseFunctionToolCall
+
+    from toolwire.adapters import openai
+
+    tool = FunctionTool.model_validate(openai.response_tools(box, strict=True)[0])
+    assert (tool.name, tool.strict) == (NAME, True)
+    call = ResponseFunctionToolCall(
+        call_id="r1", name=NAME, type="function_call", arguments='{"page_size": null, "query": "x"}'
+    )
+    answer = asyncio.run(openai.run_response(box, call, strict=True))
+    assert (answer["type"], answer["call_id"]) == ("function_call_output", "r1")
+    assert box.calls == [("1st-search", {"query": "x"})]
+
+
+def test_anthropic(box: Any, sync_box: Any) -> None:
+    from anthropic.types import ToolUseBlock
+
+    from toolwire.adapters import anthropic
+
+    first, second = anthropic.tools(box)
+    assert (first["name"], first["description"], second["name"]) == (NAME, TOLD, "save")
+    assert "strict" not in first
+    assert anthropic.tools(box, strict=True)[0]["strict"] is True
+    call = ToolUseBlock(id="t1", name=NAME, input=SAID, type="tool_use")
+    answer = asyncio.run(anthropic.run(box, call))
+    assert (answer["tool_use_id"], answer["is_error"]) == ("t1", False)
+    assert json.loads(str(answer["content"])) == FOUND
+    denied = anthropic.run_sync(sync_box, ToolUseBlock(id="t2", name="save", input={}, type="tool_use"))
+    assert (denied["content"], denied["is_error"]) == ('{"denied":true}', True)
+    assert box.calls == [MEANT]
+
+
+@pytest.mark.parametrize("json_schema", [True, False])
+def test_gemini(box: Any, sync_box: Any, json_schema: bool) -> None:
+    from google.genai import types
+
+    from toolwire.adapters import gemini
+
+    first, _ = gemini.tools(box, json_schema=json_schema).function_declarations or []
+    assert (first.name, first.description) == (NAME, TOLD)
+    if json_schema:
+        assert first.parameters_json_schema["properties"]["page_size"] == {"type": "integer", "minimum": 1}
+    else:
+        assert first.parameters is not None
+        assert (first.parameters.properties or {})["page_size"].type == types.Type.INTEGER
+    call = types.FunctionCall(id="g1", name=NAME, args=SAID)
+    part = asyncio.run(gemini.run(box, call, json_schema=json_schema))
+    assert part == gemini.run_sync(sync_box, call, json_schema=json_schema)
+    assert part.function_response is not None
+    assert part.function_response.response == {"output": FOUND}
+    assert box.calls == [MEANT]
+
+
+def test_langchain(box: Any, sync_box: Any) -> None:
+    from toolwire.adapters import langchain
+
+    first, _ = langchain.tools(box)
+    assert (first.name, first.description) == (NAME, TOLD)
+    assert json.loads(asyncio.run(first.ainvoke(SAID))) == FOUND
+    (again, _) = langchain.tools_sync(sync_box)
+    assert json.loads(again.invoke(SAID)) == FOUND
+    message = asyncio.run(langchain.run(box, {"name": NAME, "args": SAID, "id": "l1", "type": "tool_call"}))
+    assert (message.tool_call_id, message.status, json.loads(str(message.content))) == ("l1", "success", FOUND)
+    assert box.calls == [MEANT, MEANT]
+
+
+def test_pydantic_ai(box: Any) -> None:
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+    from toolwire.adapters import pydantic_ai
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        first = info.function_tools[0]
+        assert (first.name, first.description) == (NAME, TOLD)
+        if len(messages) == 1:
+            return ModelResponse(parts=[ToolCallPart(NAME, SAID)])
+        return ModelResponse(parts=[TextPart(str(messages[-1].parts[0].content))])  # type: ignore[union-attr]  # a tool's return
+
+    outcome = asyncio.run(Agent(FunctionModel(model), tools=pydantic_ai.tools(box)).run("Soup?"))
+    assert json.loads(outcome.output) == FOUND
+    assert box.calls == [MEANT]
+
+
+@pytest.mark.parametrize("said", ["{", "[]", "null", 7, '{"a": NaN}'])
+def test_what_a_model_gets_wrong_is_told_to_it(box: Any, said: Any) -> None:
+    problem = read(box.catalog(), Provider.OPENAI, NAME, said)
+    assert isinstance(problem, Problem)
+    assert problem.kind is Kind.INVALID_ARGUMENTS
+    told = json.loads(content(box.catalog(), problem, problem))
+    assert told["error"]["kind"] == "invalid_arguments"
+    unknown = read(box.catalog(), Provider.OPENAI, "nonsense", {})
+    assert isinstance(unknown, Problem)
+    assert unknown.kind is Kind.UNKNOWN_TOOL

@@ -1,0 +1,220 @@
+"""From a person's answer to tokens: what is checked before anything is used."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+
+from toolwire.auth.credential import Credential, read_credential, write_credential
+from toolwire.auth.journey import (
+    Device,
+    Identity,
+    Started,
+    by_secret,
+    finish,
+    identify,
+    poll_device,
+    read_tokens,
+    renew,
+    revoke,
+    start,
+    start_device,
+)
+from toolwire.auth.pkce import challenge_of
+from toolwire.auth.seeking import Place, Server
+from toolwire.client.drive import run
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Problem, Secret
+from toolwire.testing.wire import CannedDoor
+
+ISSUER = "https://login.example"
+SITE = "https://tasks.example"
+BACK = "http://127.0.0.1:4000/callback"
+TOKENS = {"access_token": "at", "token_type": "bearer", "expires_in": 600, "refresh_token": "rt", "scope": "a"}
+
+
+def server(**more: Any) -> Server:
+    return Server(**{"issuer": ISSUER, "authorization_url": f"{ISSUER}/a", "token_url": f"{ISSUER}/t", **more})
+
+
+def place(**more: Any) -> Place:
+    return Place(resource=SITE, server=server(**more))
+
+
+def answering(data: Any, status: int = 200) -> CannedDoor:
+    return CannedDoor(lambda _: Response(status, (), json.dumps(data).encode()))
+
+
+def form(request: Request) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(request.body.decode()).items()}
+
+
+def begun(where: Place | None = None, identity: Identity | None = None) -> Started:
+    started = start(
+        where or place(), identity or Identity(client_id="me"), BACK, ("a", "b"), state="s" * 43, verifier="v" * 43
+    )
+    assert isinstance(started, Started)
+    return started
+
+
+@pytest.mark.requirement("AC-06", "AC-07", "AC-08", "XL-110")
+def test_the_page_is_asked_for_with_all_that_protects_the_answer() -> None:
+    asked = {name: values[0] for name, values in parse_qs(urlsplit(begun().url).query).items()}
+    assert asked == {
+        "response_type": "code",
+        "client_id": "me",
+        "redirect_uri": BACK,
+        "state": "s" * 43,
+        "code_challenge": challenge_of("v" * 43),
+        "code_challenge_method": "S256",
+        "scope": "a b",
+        "resource": SITE,
+    }
+    assert "vvv" not in repr(begun())
+    old = begun(Place(resource=SITE, server=server(), indicated=False))
+    assert "resource" not in parse_qs(urlsplit(old.url).query)
+
+
+ROWS = [  # promised, sent, taken: the four rows of RFC 9207, and its trap
+    (True, ISSUER, True),
+    (True, None, False),
+    (True, "https://evil.example", False),
+    (True, ISSUER + "/", False),
+    (False, ISSUER, True),
+    (False, None, True),
+    (False, "https://evil.example", False),
+]
+
+
+@pytest.mark.requirement("AC-06", "D-28", "R18")
+@pytest.mark.parametrize(("promised", "issuer", "taken"), ROWS)
+@pytest.mark.parametrize("answer", [{"code": "c"}, {"error": "access_denied", "error_description": "You are hacked"}])
+def test_an_answer_of_another_issuer_is_not_used_an_error_neither(
+    promised: bool, issuer: str | None, taken: bool, answer: dict[str, str]
+) -> None:
+    started = begun(place(names_issuer=promised))
+    query = urlencode({**answer, "state": "s" * 43, **({"iss": issuer} if issuer else {})})
+    door = answering(TOKENS)
+    said = run(finish(started, query, 0.0), door)
+    if taken and "code" in answer:
+        assert isinstance(said, Credential)
+        return
+    assert door.sent == []
+    assert isinstance(said, Problem)
+    assert "hacked" not in said.message
+    assert ("access_denied" in said.message) is taken
+
+
+@pytest.mark.requirement("AC-06", "D-28", "R18")
+@pytest.mark.parametrize("query", ["code=c", "code=c&state=", "code=c&state=x", f"code=c&state={'s' * 43}&state={'s' * 43}", f"code=c&code=d&state={'s' * 43}", f"state={'s' * 43}", "", "%ff"])
+def test_an_answer_without_the_state_of_this_sign_in_is_not_used(query: str) -> None:
+    door = answering(TOKENS)
+    assert isinstance(run(finish(begun(), query, 0.0), door), Problem)
+    assert door.sent == []
+
+
+@pytest.mark.requirement("AC-07", "XL-110")
+def test_a_code_is_exchanged_with_its_verifier_at_the_servers_own_endpoint() -> None:
+    door = answering(TOKENS)
+    found = run(finish(begun(), f"code=c&state={'s' * 43}", 100.0), door)
+    assert isinstance(found, Credential)
+    assert (found.access.reveal(), found.until, found.scopes, found.resource) == ("at", 700.0, ("a",), SITE)
+    (request,) = door.sent
+    assert request.url == f"{ISSUER}/t"
+    expected = {"grant_type": "authorization_code", "code": "c", "redirect_uri": BACK, "code_verifier": "v" * 43}
+    assert form(request) == {**expected, "resource": SITE, "client_id": "me"}
+
+
+@pytest.mark.requirement("AC-09", "AC-07")
+def test_a_refresh_goes_where_the_token_came_from_and_keeps_what_it_does_not_change() -> None:
+    old = Credential(kind="oauth", resource=SITE, access=Secret("at"), refresh=Secret("rt"), scopes=("a",), token_url=f"{ISSUER}/t", client_id="me")
+    door = answering({"access_token": "at2", "token_type": "Bearer"})
+    new = run(renew(old, 0.0), door)
+    assert isinstance(new, Credential)
+    assert (new.access.reveal(), new.refresh, new.scopes, new.until) == ("at2", Secret("rt"), ("a",), None)
+    assert form(door.sent[0]) == {"grant_type": "refresh_token", "refresh_token": "rt", "resource": SITE, "client_id": "me"}
+    refused = run(renew(old, 0.0), answering({"error": "invalid_grant"}, 400))
+    assert isinstance(refused, Problem)
+    assert refused.details["error"] == "invalid_grant"
+    assert "rt" not in refused.message
+
+
+@pytest.mark.requirement("AC-12")
+def test_both_tokens_are_revoked_the_refresh_token_first() -> None:
+    old = Credential(kind="oauth", resource=SITE, access=Secret("at"), refresh=Secret("rt"), revocation_url=f"{ISSUER}/r", client_id="me")
+    door = answering({})
+    assert run(revoke(old), door) is True
+    assert [form(request)["token"] for request in door.sent] == ["rt", "at"]
+    assert run(revoke(old), answering({}, 503)) is False
+
+
+@pytest.mark.requirement("AC-04", "XL-113")
+def test_our_id_is_configured_or_a_document_or_registered_or_asked_for() -> None:
+    both = server(documents=True, registration_url=f"{ISSUER}/r")
+    mine = Identity(client_id="mine")
+    page = "https://app.example/oauth-client.json"
+    nothing = answering({})
+    assert run(identify(both, (BACK,), configured=mine, document_url=page), nothing) is mine
+    assert run(identify(both, (BACK,), document_url=page), nothing) == Identity(client_id=page)
+    assert nothing.sent == []
+    registering = answering({"client_id": "new"}, 201)
+    assert run(identify(server(registration_url=f"{ISSUER}/r"), (BACK,), document_url=page), registering) == Identity(
+        client_id="new", registered=True
+    )
+    body = json.loads(registering.sent[0].body)
+    assert (body["application_type"], body["redirect_uris"]) == ("native", [BACK])
+    said = run(identify(server(), (BACK,)), nothing)
+    assert isinstance(said, Problem)
+    assert "--client-id" in said.message
+    for odd in ({}, [], {"client_id": 7}, {"client_id": ""}):
+        assert isinstance(run(identify(both, (BACK,)), answering(odd, 201)), Problem)
+
+
+@pytest.mark.requirement("AC-13")
+def test_a_program_signs_in_with_its_own_secret() -> None:
+    door = answering({"access_token": "at", "token_type": "Bearer"})
+    identity = Identity(client_id="m e", secret=Secret("p:w"), method="client_secret_basic")
+    found = run(by_secret(place(), identity, ("a",), 0.0), door)
+    assert isinstance(found, Credential)
+    assert found.refresh is None
+    assert (b"authorization", b"Basic bSUyMGU6cCUzQXc=") in door.sent[0].headers
+    assert form(door.sent[0]) == {"grant_type": "client_credentials", "scope": "a", "resource": SITE}
+
+
+@pytest.mark.requirement("AC-13")
+def test_another_device_is_given_a_code_and_looked_after() -> None:
+    where = place(device_url=f"{ISSUER}/d")
+    me = Identity(client_id="me")
+    data = {"device_code": "dc", "user_code": "ABCD", "verification_uri": f"{ISSUER}/go", "interval": 2, "expires_in": 60}
+    device = run(start_device(where, me, ("a",), 0.0), answering(data))
+    assert isinstance(device, Device)
+    assert (device.user_code, device.interval_s, device.until) == ("ABCD", 2.0, 60.0)
+    pending = run(poll_device(where, me, device, ("a",), 0.0), answering({"error": "authorization_pending"}, 400))
+    assert isinstance(pending, Problem)
+    assert pending.details["error"] == "authorization_pending"
+    assert isinstance(run(poll_device(where, me, device, ("a",), 0.0), answering(TOKENS)), Credential)
+    assert isinstance(run(start_device(place(), me, (), 0.0), answering(data)), Problem)
+    assert isinstance(run(start_device(where, me, (), 0.0), answering({"device_code": 7})), Problem)
+
+
+@pytest.mark.requirement("AC-10", "D-26")
+@pytest.mark.parametrize("spot", list(TOKENS))
+@pytest.mark.parametrize("value", [None, 7, "", "x y\n", [], {}, True, -1])
+def test_odd_tokens_are_refused_or_read_and_never_shown(spot: str, value: Any) -> None:
+    read = read_tokens({**TOKENS, spot: value}, 0.0)
+    assert isinstance(read, Problem) or read.access.reveal() == "at"
+    assert "'rt'" not in repr(read)
+
+
+@pytest.mark.requirement("AC-10")
+def test_what_is_written_of_a_credential_reads_the_same_with_its_secrets_apart() -> None:
+    whole = Credential(kind="oauth", resource=SITE, access=Secret("at"), refresh=Secret("rt"), client_secret=Secret("cs"), until=1.5, scopes=("a", "b"))
+    plain, secrets = write_credential(whole)
+    assert set(secrets.values()) == {"at", "rt", "cs"}
+    assert not {"at", "rt", "cs"} & set(map(str, plain.values()))
+    assert read_credential(json.loads(json.dumps(plain)), secrets) == whole
+    assert read_credential({}, {}) is None
+    assert "access=***" in repr(whole)

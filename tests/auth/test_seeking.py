@@ -1,0 +1,219 @@
+"""Finding where to sign in, and what is not believed on the way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from toolwire.auth.challenge import Challenge, read_challenges
+from toolwire.auth.schemes import read_schemes
+from toolwire.auth.seeking import Place, Server, find_place, find_server, find_server_at, is_safe
+from toolwire.client.drive import run
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Problem
+from toolwire.testing.wire import CannedDoor
+
+SITE = "https://tasks.example"
+API = f"{SITE}/api"
+ISSUER = "https://login.example/tenant"
+NOWHERE = Response(404)
+
+
+def server(issuer: str = ISSUER, **more: Any) -> dict[str, Any]:
+    data = {
+        "issuer": issuer,
+        "authorization_endpoint": "https://login.example/authorize",
+        "token_endpoint": "https://login.example/token",
+        "code_challenge_methods_supported": ["S256"],
+        "scopes_supported": ["a", "b", "c"],
+        **more,
+    }
+    return {name: value for name, value in data.items() if value is not None}
+
+
+def resource(about: str = API, **more: Any) -> dict[str, Any]:
+    return {"resource": about, "authorization_servers": [ISSUER], "scopes_supported": ["a"], **more}
+
+
+def found(pages: dict[str, Any], url: str = API, challenge: str = "") -> tuple[Place | Problem, list[str]]:
+    door = CannedDoor(
+        lambda request: Response(200, (), json.dumps(pages[request.url]).encode()) if request.url in pages else NOWHERE
+    )
+    said = read_challenges([challenge])[0] if challenge else None
+    place = run(find_place(url, said), door)
+    return place, [request.url for request in door.sent]
+
+
+RESOURCE = "/.well-known/oauth-protected-resource"
+SERVER = "/.well-known/oauth-authorization-server"
+
+
+@pytest.mark.requirement("AC-01", "AC-08")
+def test_a_challenge_says_where_the_metadata_is_and_which_scopes_are_needed() -> None:
+    pages = {f"{SITE}/meta": resource(), f"https://login.example{SERVER}/tenant": server()}
+    place, asked = found(pages, challenge=f'Bearer resource_metadata="{SITE}/meta", scope="x y"')
+    assert isinstance(place, Place)
+    assert (place.resource, place.server.issuer, place.scopes, place.indicated) == (API, ISSUER, ("x", "y"), True)
+    assert asked == [f"{SITE}/meta", f"https://login.example{SERVER}/tenant"]
+
+
+@pytest.mark.requirement("AC-01")
+def test_without_a_challenge_the_well_known_addresses_are_tried_in_order() -> None:
+    pages = {f"{SITE}{RESOURCE}": resource(SITE), f"{ISSUER}/.well-known/openid-configuration": server()}
+    place, asked = found(pages)
+    assert isinstance(place, Place)
+    assert place.scopes == ("a",)
+    assert asked == [
+        f"{SITE}{RESOURCE}/api",
+        f"{SITE}{RESOURCE}",
+        f"https://login.example{SERVER}/tenant",
+        "https://login.example/.well-known/openid-configuration/tenant",
+        f"{ISSUER}/.well-known/openid-configuration",
+    ]
+
+
+@pytest.mark.requirement("AC-01", "AC-07")
+def test_a_site_that_is_its_own_authorization_server_is_found_without_naming_the_resource() -> None:
+    place, asked = found({f"{SITE}{SERVER}": server(SITE)})
+    assert isinstance(place, Place)
+    assert (place.resource, place.indicated, place.scopes) == (SITE, False, ("a", "b", "c"))
+    assert asked[-1] == f"{SITE}{SERVER}"
+
+
+@pytest.mark.requirement("AC-01", "AC-02", "D-28")
+def test_metadata_on_another_origin_than_the_resource_is_not_looked_at() -> None:
+    challenge = 'Bearer resource_metadata="https://evil.example/meta"'
+    _, asked = found({}, challenge=challenge)
+    assert not any(url.startswith("https://evil.example") for url in asked)
+
+
+LIES = [
+    {f"{SITE}{RESOURCE}/api": resource("https://other.example")},
+    {f"{SITE}{RESOURCE}/api": resource(f"{SITE}/ap")},
+    {f"{SITE}{RESOURCE}/api": resource(None)},  # type: ignore[arg-type]  # hostile
+    {f"{SITE}{RESOURCE}/api": resource(authorization_servers=[])},
+    {f"{SITE}{RESOURCE}/api": resource(authorization_servers=["http://login.example"])},
+    {f"{SITE}{RESOURCE}/api": resource(authorization_servers=["javascript:alert(1)"])},
+    {f"{SITE}{RESOURCE}/api": resource(), f"https://login.example{SERVER}/tenant": server("https://evil.example")},
+    {f"{SITE}{RESOURCE}/api": resource(), f"https://login.example{SERVER}/tenant": server(ISSUER + "/")},
+    {f"{SITE}{SERVER}": server("https://evil.example")},
+]
+
+
+@pytest.mark.requirement("AC-02", "D-28", "R18")
+@pytest.mark.parametrize("pages", LIES, ids=lambda pages: str(list(pages.values())[-1])[:70])
+def test_metadata_about_another_resource_or_issuer_is_not_used(pages: dict[str, Any]) -> None:
+    place, _ = found(pages)
+    assert isinstance(place, Problem)
+
+
+@pytest.mark.requirement("AC-03", "D-28", "R18")
+@pytest.mark.parametrize("methods", [None, [], ["plain"], "S256", [256]])
+def test_a_server_that_does_not_say_that_it_does_pkce_is_not_used(methods: Any) -> None:
+    pages = {f"{SITE}{SERVER}": server(SITE, code_challenge_methods_supported=methods)}
+    place, _ = found(pages)
+    assert isinstance(place, Problem)
+    assert "PKCE" in place.message
+
+
+@pytest.mark.requirement("AC-02", "D-29", "R18")
+@pytest.mark.parametrize("member", ["authorization_endpoint", "token_endpoint", "revocation_endpoint", "registration_endpoint"])
+@pytest.mark.parametrize("url", ["http://login.example/x", "javascript:alert(1)", "file:///etc/passwd", "https://a b", "http://127.0.0.1/x", 7, ""])
+def test_endpoints_are_https(member: str, url: Any) -> None:
+    place, _ = found({f"{SITE}{SERVER}": server(SITE, **{member: url})})
+    assert isinstance(place, Problem)
+
+
+@pytest.mark.requirement("AC-02")
+def test_http_is_for_a_server_and_an_endpoint_that_are_both_on_this_machine() -> None:
+    assert is_safe("http://127.0.0.1:8000/token", "http://127.0.0.1:8000")
+    assert is_safe("http://[::1]:8000/token", "http://localhost:8000")
+    assert not is_safe("http://127.0.0.1:8000/token", "https://login.example")
+    assert not is_safe("http://127.0.0.1.evil.example/token", "http://127.0.0.1:8000")
+    assert not is_safe("http://127.0.0.1@evil.example/token", "http://127.0.0.1:8000")
+
+
+@pytest.mark.requirement("AC-01")
+def test_hostile_metadata_is_read_without_falling_over() -> None:
+    for spot in server():
+        for value in (None, 7, "x", [], {}, True):
+            for page in ({f"{SITE}{SERVER}": {**server(SITE), spot: value}}, {f"{SITE}{RESOURCE}/api": {**resource(), spot: value}}):
+                assert isinstance(found(page)[0], Place | Problem)
+    door = CannedDoor(lambda _: Response(200, (), b"[1]"))
+    assert isinstance(run(find_server(ISSUER), door), Problem)
+
+
+@pytest.mark.requirement("AC-01")
+def test_metadata_that_a_document_names_is_that_of_the_issuer_it_names() -> None:
+    good = f"{ISSUER}/.well-known/openid-configuration"
+    door = CannedDoor(lambda _: Response(200, (), json.dumps(server()).encode()))
+    assert isinstance(run(find_server_at(good), door), Server)
+    assert isinstance(run(find_server_at("https://login.example/other"), door), Problem)
+    assert isinstance(run(find_server_at("http://login.example/x"), door), Problem)
+
+
+# what a document declares
+
+
+def document(**flows: Any) -> dict[str, Any]:
+    return {"openapi": "3.1.0", "components": {"securitySchemes": {"o": {"type": "oauth2", "flows": flows}}}}
+
+
+@pytest.mark.requirement("AC-01", "AC-03", "XL-110")
+def test_the_flows_of_a_document_say_where_to_sign_in_and_are_unproven() -> None:
+    flow = {"authorizationUrl": "/oauth/authorize", "tokenUrl": "/oauth/token", "scopes": {"tasks:read": "Read"}}
+    said = read_schemes(document(authorizationCode=flow, clientCredentials={"tokenUrl": "/oauth/token"}), f"{SITE}/openapi.json", SITE)
+    place = said.places["page"]
+    assert (place.server.authorization_url, place.server.token_url) == (f"{SITE}/oauth/authorize", f"{SITE}/oauth/token")
+    assert (place.scopes, place.indicated, place.server.proven) == (("tasks:read",), False, False)
+    assert said.places["secret"].server.token_url == f"{SITE}/oauth/token"
+
+
+@pytest.mark.requirement("AC-13")
+def test_implicit_and_password_flows_are_named_and_not_used() -> None:
+    said = read_schemes(document(implicit={"authorizationUrl": "/a"}, password={"tokenUrl": "/t"}), f"{SITE}/o", SITE)
+    assert said.places == {}
+    assert said.unsafe == ("implicit", "password")
+
+
+@pytest.mark.requirement("AC-01", "D-28")
+@pytest.mark.parametrize(
+    "flow",
+    [
+        {"authorizationUrl": "https://honest.example/a", "tokenUrl": "https://evil.example/t"},
+        {"authorizationUrl": "javascript:alert(1)", "tokenUrl": "https://evil.example/t"},
+        {"authorizationUrl": "/a", "tokenUrl": "http://evil.example/t"},
+        {"authorizationUrl": "/a"},
+        {"tokenUrl": 7},
+        {"tokenUrl": "https://["},
+    ],
+)
+def test_a_flow_that_could_send_a_code_astray_is_not_used(flow: dict[str, Any]) -> None:
+    said = read_schemes(document(authorizationCode=flow), f"{SITE}/openapi.json", SITE)
+    assert not any(place.server.authorization_url for place in said.places.values())
+
+
+@pytest.mark.requirement("AC-14", "XL-112")
+def test_key_schemes_say_how_a_key_is_sent() -> None:
+    schemes = {
+        "k": {"type": "apiKey", "in": "header", "name": "X-Key"},
+        "b": {"type": "http", "scheme": "bearer"},
+        "q": {"type": "apiKey", "in": "query", "name": "key"},
+        "i": {"type": "openIdConnect", "openIdConnectUrl": "https://login.example/.well-known/openid-configuration"},
+        "p": {"type": "http", "scheme": "basic"},
+        "odd": 7,
+    }
+    said = read_schemes({"components": {"securitySchemes": schemes}}, f"{SITE}/openapi.json", SITE)
+    assert said.keys == (("x-key", ""), ("authorization", "Bearer "), ("authorization", "Basic "))
+    assert said.metadata_urls == ("https://login.example/.well-known/openid-configuration",)
+    for odd in (None, [], {"components": 7}, {"components": {"securitySchemes": {"o": {"type": "oauth2", "flows": 7}}}}):
+        assert read_schemes(odd, SITE, SITE).places == {}
+
+
+def test_a_challenge_of_another_scheme_says_nothing() -> None:
+    place, _ = found({f"{SITE}{SERVER}": server(SITE)}, challenge='Bearer realm="x"')
+    assert isinstance(place, Place)
+    assert Challenge(scheme="bearer", parameters={}).parameters == {}
+    assert Request("GET", SITE).method == "GET"

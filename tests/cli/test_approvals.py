@@ -1,0 +1,124 @@
+"""``toolwire approvals``, ``lock`` and ``diff``: decisions from another process, and definitions that are pinned."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire.core.check import Question
+from toolwire.core.model import Approval, Call, Tool
+from toolwire.stores.approvals import Approvals
+
+QUESTION = Question(
+    Call(Tool(name="note"), {"text": "te\u202ea"}), "https://a.example", "POST /note", Approval.PER_CALL
+)
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "toolwire"
+
+
+def test_a_waiting_question_is_listed_and_answered(state: Path, toolwire: Callable[..., Any]) -> None:
+    approvals = Approvals(state)
+    id_ = approvals.ask(QUESTION)
+    listed = toolwire("approvals")
+    assert f"{id_}  waits until" in listed.out
+    assert 'text = "te\\u202ea"' in listed.out
+    assert toolwire("approvals", "deny", id_, "--reason", "not now").code == 0
+    assert approvals.take(id_, "") is not None
+    assert toolwire("approvals", "allow", id_).code == 1
+    assert toolwire("approvals").out.startswith("Nothing waits")
+    approvals.close()
+
+
+@pytest.mark.requirement("XL-050")
+def test_a_call_is_allowed_from_another_process(site: str, state: Path, toolwire: Callable[..., Any]) -> None:
+    call = subprocess.Popen(
+        [sys.executable, "-m", "toolwire", "call", site, "note", "text=hello", "--ask", "store"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert call.stderr is not None
+    assert "toolwire approvals" in call.stderr.readline()
+    approvals = Approvals(state)
+    waiting: Any = ()
+    while not waiting:
+        assert call.poll() is None
+        waiting = approvals.waiting()
+    assert toolwire("approvals", "allow", waiting[0].id, "--always").code == 0
+    _, errors = call.communicate(timeout=20)
+    assert (call.returncode, errors) == (0, "")
+    approvals.close()
+    granted = toolwire("approvals", "list").out
+    assert "note" in granted
+    assert toolwire("call", site, "note", "text=again").code == 0
+    assert toolwire("approvals", "revoke", granted.splitlines()[1].split()[0]).code == 0
+    assert toolwire("approvals", "revoke", "none").code == 1
+    assert toolwire("call", site, "note", "text=again").code == 3
+
+
+@pytest.mark.requirement("XL-055")
+def test_the_log_is_shown_and_verified(site: str, state: Path, toolwire: Callable[..., Any]) -> None:
+    assert toolwire("approvals", "log").out == "Nothing was decided yet.\n"
+    for _ in range(2):
+        toolwire("call", site, "note", "text=canary-in-the-coal-mine")
+    log = toolwire("approvals", "log").out
+    assert log.count("denied") == 2
+    assert "canary" not in log
+    assert "canary" not in "".join(
+        path.read_bytes().decode("latin-1") for path in state.iterdir() if "audit" in path.name
+    )
+    verified = toolwire("approvals", "log", "--verify")
+    assert (verified.code, verified.out.startswith("2 records, each as it was written.")) == (0, True)
+    connection = sqlite3.connect(state / "audit.sqlite3")
+    connection.execute("DROP TRIGGER audit_is_not_cut")
+    connection.execute("DELETE FROM audit WHERE number = 1")
+    connection.commit()
+    connection.close()
+    broken = toolwire("approvals", "log", "--verify")
+    assert (broken.code, broken.err) == (1, "toolwire: Record 1 is missing.\n")
+
+
+def test_the_folder_can_be_another(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+    assert toolwire("approvals", "--path", tmp_path / "own").code == 0
+    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o700
+    assert toolwire("approvals", "allow").code == 2
+
+
+@pytest.mark.requirement("D-04")
+def test_a_lock_holds_a_connection_to_what_it_was(
+    site: str, desk: Path, tmp_path: Path, toolwire: Callable[..., Any], state: Path
+) -> None:
+    lock = tmp_path / "toolwire.lock"
+    options = ("--file", lock, "--protocol", "openapi")
+    assert toolwire("diff", site, *options).code == 2
+    locked = toolwire("lock", site, *options)
+    assert (locked.code, "tools pinned" in locked.out) == (0, True)
+    assert "is as it was locked" in toolwire("diff", site, *options).out
+    assert toolwire("tools", site, "--locked", *options).code == 0
+    assert toolwire("call", site, "add", "a=1", "--locked", *options).out == "2\n"
+    data = json.loads(lock.read_text())
+    (url,) = data["connections"]
+    tools = data["connections"][url]
+    del tools[next(id_ for id_ in tools if ".add@" in id_)]
+    lock.write_text(json.dumps(data))
+    changed = toolwire("diff", site, *options)
+    assert (changed.code, "add@1.2.0: added, wider" in changed.out) == (1, True)
+    assert [one["what"] for one in json.loads(toolwire("diff", site, *options, "--json").out)] == ["added"]
+    refused = toolwire("call", site, "add", "a=1", "--locked", *options)
+    assert (refused.code, "was added since the lock" in refused.err) == (1, True)
+    assert toolwire("tools", site, "--locked", *options).code == 1
+    assert toolwire("call", site, "say", "text=x", "--locked", *options).code == 0
+    assert toolwire("tools", desk, "--locked", *options[:2]).code == 2
+    lock.write_text("{}")
+    assert toolwire("diff", site, *options).code == 2

@@ -1,0 +1,55 @@
+"""``toolwire size`` and ``toolwire overlay``: what tools cost, and a starter for an API that is not ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from toolwire.adapters.dialects import Provider
+
+KIT = '''
+from toolwire import Toolkit
+
+kit = Toolkit("Sums")
+
+
+@kit.tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@kit.tool
+def explain(text: str) -> str:
+    """Explain a text, at length, with every word that is needed to understand what it means and where it is from."""
+    return text
+'''
+
+
+def test_the_largest_tool_stands_first_and_the_total_last(toolwire: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "kit.py"
+    file.write_text(KIT, encoding="utf-8")
+    outcome = toolwire("size", file)
+    head, *rows, total, note = outcome.out.splitlines()
+    assert outcome.code == 0
+    assert head.split() == ["TOOL", *(provider.upper() for provider in Provider)]
+    assert [row.split()[0] for row in rows] == ["explain", "add"]
+    assert total.startswith("total")
+    assert "4 characters" in note
+    said = json.loads(toolwire("size", file, "--json").out)
+    for provider in Provider:
+        assert said["total"][provider] == sum(tool[provider] for tool in said["tools"].values())
+        assert 20 < said["tools"]["add"][provider] < 100
+
+
+def test_an_overlay_is_written_for_a_document(toolwire: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "api.json"
+    file.write_text('{"openapi": "3.1.0", "info": {"title": "A"}, "paths": {"/a": {"delete": {}}}}', encoding="utf-8")
+    said = json.loads(toolwire("overlay", file).out)
+    assert [action["target"] for action in said["actions"]] == ["$", "$['paths']['/a']['delete']"]
+    assert toolwire("overlay", file, "-o", tmp_path / "o.json").code == 0
+    assert json.loads((tmp_path / "o.json").read_text(encoding="utf-8")) == said
+    file.write_text("<html>", encoding="utf-8")
+    assert toolwire("overlay", file).code == 2

@@ -1,0 +1,55 @@
+"""No public call leaves the person out."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import toolwire
+from toolwire import Kind, Problem, Toolkit
+from toolwire.client import Remote, SyncRemote
+from toolwire.client.connecting import Options
+from toolwire.client.remote import Connection
+from toolwire.testing.loopback import background
+
+CALLING = {"call", "run"}
+
+
+@pytest.mark.requirement("XL-057")
+@pytest.mark.parametrize("remote", [Remote, SyncRemote])
+def test_a_remote_has_no_other_way_to_call_than_those_that_ask(remote: type) -> None:
+    public = {name: inspect.getattr_static(remote, name) for name in dir(remote) if not name.startswith("_")}
+    for name, member in public.items():
+        source = inspect.getsource(member.fget if isinstance(member, property) else member)
+        if name in CALLING:
+            assert "calling(" in source or "self.run(" in source
+        else:
+            assert "_door" not in source
+
+
+@pytest.mark.requirement("XL-057")
+def test_no_option_turns_asking_off() -> None:
+    words = ("skip", "trust", "unsafe", "force", "auto", "bypass", "without", "no_", "yes")
+    names = [*inspect.signature(toolwire.connect).parameters, *inspect.signature(Options).parameters]
+    assert [name for name in names if any(word in name for word in words)] == []
+    public = [getattr(Connection, name) for name in dir(Connection) if not name.startswith("_")]
+    flows = [one for one in public if callable(one) and "Flow" in str(inspect.signature(one).return_annotation)]
+    assert [one.__name__ for one in flows] == ["calling"]
+
+
+@pytest.mark.requirement("XL-057", "XL-053")
+def test_every_way_to_call_is_denied_where_nobody_is_asked() -> None:
+    kit, ran = Toolkit("Kit"), []
+
+    @kit.tool(approval="per-call")
+    def act() -> None:
+        """Do something."""
+        ran.append(1)
+
+    with background(toolwire.asgi(kit)) as url, toolwire.connect_sync(url) as remote:
+        for name in sorted(CALLING & set(dir(remote))):
+            result = getattr(remote, name)("act")
+            assert isinstance(result, Problem)
+            assert (result.kind, result.details) == (Kind.DENIED, {"denied": True})
+    assert ran == []

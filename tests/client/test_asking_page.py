@@ -1,0 +1,137 @@
+"""The page that asks: only its own page answers it, and nothing but a clear yes is one."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from http.client import HTTPConnection
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from toolwire.client.asking_page import page_approver
+from toolwire.core.check import Answer, Question
+from toolwire.core.model import Approval, Call, Tool
+
+QUESTION = Question(
+    Call(Tool(name="note", blanket_allowed=True), {"text": "tea"}),
+    "https://a.example",
+    "POST /note",
+    Approval.PER_CALL,
+    always_allowed=True,
+)
+SHRED = Question(Call(Tool(name="shred", destructive=True), {}), "https://a.example", "POST /shred", Approval.PER_CALL)
+
+
+class Visitor:
+    """A browser of one page, or somebody who pretends to be one."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.port = parts.port or 0
+        self.path = parts.path
+        self.own = f"127.0.0.1:{parts.port}"
+
+    def get(self, path: str | None = None, **headers: str) -> tuple[int, dict[str, str], str]:
+        return self._send("GET", path or self.path, "", headers)
+
+    def post(self, **fields: str) -> tuple[int, dict[str, str], str]:
+        return self.post_as({}, **fields)
+
+    def post_as(self, headers: dict[str, str], **fields: str) -> tuple[int, dict[str, str], str]:
+        form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{self.own}"}
+        return self._send("POST", self.path, urlencode(fields), {**form, **headers})
+
+    def token(self) -> str:
+        found = re.search(r'name="token" value="([^"]+)"', self.get()[2])
+        assert found is not None
+        return found[1]
+
+    def _send(self, method: str, path: str, body: str, headers: dict[str, str]) -> tuple[int, dict[str, str], str]:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read().decode()
+        finally:
+            connection.close()
+
+
+def asked(question: Question, visit: Callable[[Visitor], None], within_s: float = 30.0) -> Answer:
+    visits: list[threading.Thread] = []
+
+    def show(url: str) -> None:
+        visits.append(threading.Thread(target=visit, args=(Visitor(url),)))
+        visits[0].start()
+
+    answer = page_approver(show, within_s=within_s)(question)
+    visits[0].join(10)
+    return answer
+
+
+def test_a_person_allows_on_the_page() -> None:
+    answer = asked(QUESTION, lambda one: _done(one.post(token=one.token(), answer="allow", always="yes")))
+    assert answer == Answer(allowed=True, always=True, channel="page")
+
+
+def _done(answer: tuple[int, dict[str, str], str]) -> None:
+    assert answer[0] == 200
+
+
+def test_a_person_denies_on_the_page_and_says_why() -> None:
+    answer = asked(QUESTION, lambda one: _done(one.post(token=one.token(), answer="deny", reason="too late")))
+    assert answer == Answer(allowed=False, reason="too late", channel="page")
+
+
+@pytest.mark.requirement("XL-051")
+def test_a_person_changes_the_arguments_on_the_page() -> None:
+    def visit(one: Visitor) -> None:
+        token = one.token()
+        for wrong in ("{", "[1]"):
+            assert one.post(token=token, answer="allow", arguments=wrong)[0] == 400
+        one.post(token=token, answer="allow", arguments='{"text": "coffee"}')
+
+    assert asked(QUESTION, visit).arguments == {"text": "coffee"}
+    same = asked(QUESTION, lambda one: _done(one.post(token=one.token(), answer="allow", arguments='{"text":"tea"}')))
+    assert same.arguments is None
+
+
+@pytest.mark.requirement("D-19")
+def test_only_the_page_itself_can_answer() -> None:
+    seen: list[int] = []
+
+    def visit(one: Visitor) -> None:
+        token = one.token()
+        seen.append(one.post(token="other", answer="allow")[0])
+        seen.append(one.post(answer="allow")[0])
+        seen.append(one.post_as({"Origin": "https://evil.example"}, token=token, answer="allow")[0])
+        seen.append(one.post_as({"Sec-Fetch-Site": "cross-site"}, token=token, answer="allow")[0])
+        seen.append(one.post_as({"Host": "evil.example"}, token=token, answer="allow")[0])
+        seen.append(one.get("/")[0])
+        seen.append(one.get(Host=f"localhost:{one.port}")[0])
+        _, headers, _ = one.get()
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+        assert headers["X-Frame-Options"] == "DENY"
+        assert headers["Cache-Control"] == "no-store"
+        one.post(token=token, answer="")
+
+    assert asked(QUESTION, visit) == Answer(allowed=False, channel="page")
+    assert seen == [400, 400, 403, 403, 403, 404, 403]
+
+
+@pytest.mark.requirement("D-19")
+def test_what_destroys_is_allowed_only_by_its_name() -> None:
+    def visit(one: Visitor) -> None:
+        token = one.token()
+        status, _, page = one.post(token=token, answer="allow", confirm="yes")
+        assert status == 400
+        assert "type its name: shred" in page
+        one.post(token=token, answer="allow", confirm="shred")
+
+    assert asked(SHRED, visit).allowed
+
+
+def test_nobody_there_is_a_no() -> None:
+    answer = asked(QUESTION, lambda one: None, within_s=0.01)
+    assert answer == Answer(allowed=False, reason="timeout", channel="page")

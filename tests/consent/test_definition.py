@@ -1,0 +1,97 @@
+"""Definitions, their digests, what a change means, and the lock that pins them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from toolwire.consent import Lock, read_lock, write_lock
+from toolwire.consent.definition import changes, definition, definition_hash, plain, reach
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Approval, Cost, RateLimit, Tool
+
+PARAMETERS = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+TOOL = Tool(name="x", toolkit="K", approval=Approval.PER_CALL, scopes=("r", "w"), input_schema=PARAMETERS)
+URL = "https://a.example"
+
+
+def schema(**properties: Any) -> dict[str, Any]:
+    return {**PARAMETERS, "properties": properties}
+
+
+@pytest.mark.requirement("D-04")
+@pytest.mark.parametrize(
+    ("change", "direction"),
+    [
+        ({"description": "New."}, "same"),
+        ({"approval": Approval.AUTO}, "wider"),
+        ({"approval": Approval.DENY}, "narrower"),
+        ({"destructive": True}, "wider"),
+        ({"blanket_allowed": True}, "wider"),
+        ({"safe": True}, "narrower"),
+        ({"scopes": ("r", "w", "admin")}, "wider"),
+        ({"scopes": ("r",)}, "narrower"),
+        ({"cost": Cost.PAID}, "wider"),
+        ({"rate_limit": RateLimit(max=1, window="1m")}, "narrower"),
+        ({"input_schema": schema(a={"type": "string"}, b={})}, "wider"),
+        ({"input_schema": schema()}, "narrower"),
+        ({"input_schema": schema(a={"type": "string", "description": "An a."})}, "same"),
+        ({"input_schema": schema(a={})}, "wider"),
+        ({"hints": {"openapi": {}}}, "wider"),
+    ],
+)
+def test_a_change_says_what_it_does_to_the_reach_of_a_tool(change: dict[str, Any], direction: str) -> None:
+    before, after = definition(TOOL), definition(replace(TOOL, **change))
+    (found,) = changes(before, after)
+    assert (found.part, found.direction) == (next(iter(change)), direction)
+    assert definition_hash(before) != definition_hash(after)
+    assert found.sentence.startswith(f"{found.part} ({direction}): ")
+
+
+@pytest.mark.requirement("XL-047")
+@pytest.mark.parametrize("change", [{"target": "GET /other"}, {"credential": "oauth2"}])
+def test_where_it_goes_and_how_it_is_signed_belong_to_a_definition(change: dict[str, str]) -> None:
+    (found,) = changes(definition(TOOL), definition(TOOL, **change))
+    assert found.direction == "wider"
+
+
+def test_several_changes_are_as_wide_as_the_widest() -> None:
+    wide = definition(replace(TOOL, description="New.", destructive=True, safe=True))
+    assert reach(changes(definition(TOOL), wide)) == "wider"
+    assert reach(()) == "same"
+
+
+def test_equal_data_is_plain_alike() -> None:
+    assert plain({"b": frozenset({"y", "x"}), "a": (1, Cost.FREE, b"\x01")}) == {
+        "b": ["x", "y"],
+        "a": [1, "free", "01"],
+    }
+
+
+@pytest.mark.requirement("D-04")
+def test_a_lock_is_written_and_read_and_says_what_is_new_gone_and_changed() -> None:
+    other = replace(TOOL, name="y")
+    lock = read_lock(write_lock(Lock().with_connection(URL, [definition(TOOL), definition(other)])))
+    assert lock.compared(URL, [definition(other), definition(TOOL)]) == ()
+    found = lock.compared(URL, [definition(replace(TOOL, hint="!")), definition(replace(TOOL, name="z"))])
+    assert [(one.tool, one.what, one.direction) for one in found] == [
+        ("K.x@1.0.0", "changed", "same"),
+        ("K.y@1.0.0", "removed", "narrower"),
+        ("K.z@1.0.0", "added", "wider"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"lock": 2, "connections": {}}', '{"lock": 1, "connections": {"u": 7}}']
+)
+def test_what_is_no_lock_is_refused(text: str) -> None:
+    with pytest.raises(DefinitionError):
+        read_lock(text)
+
+
+def test_a_lock_that_was_changed_by_hand_is_refused() -> None:
+    text = write_lock(Lock().with_connection(URL, [definition(TOOL)]))
+    with pytest.raises(DefinitionError, match="does not hold together"):
+        read_lock(text.replace('"per-call"', '"auto"'))

@@ -1,0 +1,147 @@
+"""What a person is shown: everything, nothing that deceives, the same in a terminal and on a page."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.cli.asking import asking_lines
+from toolwire.consent.display import shown
+from toolwire.consent.origins import origin, warning
+from toolwire.consent.page import question_page
+from toolwire.consent.visible import visible
+from toolwire.core.check import Question
+from toolwire.core.http import Request
+from toolwire.core.model import Approval, Authorization, Call, Cost, Requirements, Tool
+
+LONG = "x" * 99_990 + "\u202eEND\x1b[31m!"
+TOOL = Tool(
+    name="send",
+    description="Send mail\x1b]8;;https://evil.example\x07.\nMore.",
+    destructive=True,
+    cost=Cost.PAID,
+    approval=Approval.PER_CALL,
+    requirements=Requirements(authorization=(Authorization(id="mail", scopes=("mail:send",)),)),
+    input_schema={"properties": {"pin": {"type": "string", "format": "password"}}},
+)
+ARGUMENTS = {"to": "moc.elpmaxe@\u202e", "page": 3, "X-Trace": "abc", "body": LONG, "pin": "12345", "tags": [None]}
+QUESTION = Question(
+    Call(TOOL, ARGUMENTS),
+    "https://b\u0430nk.example:8443",
+    "POST https://b\u0430nk.example:8443/users/moc/send?page=3",
+    Approval.PER_CALL,
+    reasons=("The site says that this destroys something.",),
+    request=Request(
+        "POST",
+        "https://xn--bnk-5cd.example:8443/send?page=3",
+        ((b"x-trace", b"abc"),),
+        b'{"to": "a", "body": "b", "pin": "12345"}',
+    ),
+    title="Your \u202eBank",
+    credential="bearer key (mail:send)",
+    changes=('hint (same): "a" -> "b"',),
+    remaining=29,
+)
+GOLDEN = [
+    ("site", "https://xn--bnk-6cd.example:8443", "calls itself 'Your <U+202E>Bank'"),
+    ("address", "Careful: this address reads 'b\u0430nk.example', and mixes Cyrillic and Latin letters.", ""),
+    ("tool", "send", "Send mail<U+001B>]8;;https://evil.example<U+0007>."),
+    ("sends", "POST https://b\u0430nk.example:8443/users/moc/send?page=3", ""),
+    ("body", "40 bytes", ""),
+    ("to", '"moc.elpmaxe@\\u202e"', "in the body; 1 hidden"),
+    ("page", "3", "in the query"),
+    ("X-Trace", '"abc"', "in a header"),
+    ("body", f'"{"x" * 99_990}\\u202eEND\\u001b[31m!"', "in the body; 100,000 characters, 2 hidden"),
+    ("pin", "********", "in the body; secret, 5 characters"),
+    ("tags", "[null]", "in the body"),
+    ("destroys something", "yes", ""),
+    ("costs", "paid", ""),
+    ("signed with", "bearer key (mail:send)", ""),
+    ("scopes", "mail:send", ""),
+    ("calls left", "29", ""),
+    ("changed since it was approved", 'hint (same): "a" -> "b"', ""),
+    ("why", "The site says that this destroys something.", ""),
+]
+
+
+@pytest.mark.requirement("XL-049", "D-03", "D-21")
+def test_everything_is_shown_and_nothing_can_deceive() -> None:
+    rows = [(row.label, row.text, row.note) for row in shown(QUESTION)]
+    assert rows == GOLDEN
+
+
+@pytest.mark.requirement("XL-049", "D-03", "D-21")
+def test_a_page_shows_what_a_terminal_shows() -> None:
+    page = question_page(QUESTION, "t")
+    terminal = "\n".join(asking_lines(shown(QUESTION)))
+    texts = unescape(re.sub(r"<[^>]*>", "\n", page))
+    for row in shown(QUESTION):
+        assert row.text in terminal
+        assert row.text in texts
+        assert row.note in texts
+    for said in (page, terminal):
+        assert "\x1b" not in said
+        assert "\u202e" not in said
+        assert "12345" not in said
+
+
+@pytest.mark.requirement("D-21")
+def test_a_long_argument_is_folded_flagged_and_whole() -> None:
+    page = question_page(QUESTION, "t")
+    folded = re.search(
+        r'<dd class="argument" data-hidden="yes"><details data-long="yes"><summary>(.*?)</summary>(.*?)</details>', page
+    )
+    assert folded is not None
+    assert "100,000 characters, 2 hidden" in folded[1]
+    assert "END" in folded[2]
+
+
+@pytest.mark.requirement("D-19")
+def test_the_first_button_denies_nothing_has_the_focus_and_what_destroys_is_typed() -> None:
+    page = question_page(QUESTION, "t")
+    buttons = re.findall(r'<button name="answer" value="(\w+)"', page)
+    assert buttons == ["deny", "allow"]
+    assert "autofocus" not in page
+    assert "<script" not in page
+    assert 'name="confirm"' in page
+    assert 'name="always"' not in page
+
+
+@pytest.mark.requirement("D-03")
+@pytest.mark.parametrize(
+    ("url", "shown_as", "warned"),
+    [
+        ("https://example.com/a?b", "https://example.com", ""),
+        ("https://ex\u00e4mple.com", "https://xn--exmple-cua.com", "in its own script"),
+        ("https://p\u0430ypal.com", "https://xn--pypal-4ve.com", "mixes Cyrillic and Latin"),
+        ("https://xn--pypal-4ve.com", "https://xn--pypal-4ve.com", "mixes Cyrillic and Latin"),
+        ("https://\u65e5\u672c\u3054.example", "https://xn--28j0843bktm.example", "in its own script"),
+        ("https://user:pw@[::1]:8000/", "https://[::1]:8000", ""),
+        ("https://a.example:99999/", "https://a.example:99999/", ""),
+    ],
+)
+def test_an_origin_is_shown_in_letters_that_pass_for_no_others(url: str, shown_as: str, warned: str) -> None:
+    if "\u3054" not in url:
+        assert origin(url) == shown_as
+    assert origin(url).isascii()
+    assert (warned in warning(url)) if warned else warning(url) == ""
+
+
+@pytest.mark.requirement("D-03")
+@given(st.text(), st.text())
+def test_no_text_of_a_site_reaches_a_screen_as_it_is(name: str, text: str) -> None:
+    tool = Tool(name=name, description=text, input_schema={"properties": {}})
+    question = Question(Call(tool, {text: [name]}), text, name, Approval.PER_CALL, title=text, reasons=(name,))
+    for row in shown(question):
+        for part in (row.label, row.text, row.note):
+            assert all(character.isprintable() or character.isspace() for character in part)
+            assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", part)
+    assert "\x1b" not in question_page(question, "t")
+
+
+def test_a_visible_text_is_left_as_it_is() -> None:
+    assert visible("Grüße, 日本") == "Grüße, 日本"

@@ -1,0 +1,36 @@
+"""Text that goes from one connection to another is known again from twenty-four characters on."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.consent.traces import LEAST, Traces
+
+WORDS = st.text(st.characters(min_codepoint=97, max_codepoint=122), min_size=LEAST, max_size=200)
+
+
+@pytest.mark.requirement("D-33")
+@given(WORDS, st.text(max_size=60), st.text(max_size=60), st.data())
+def test_any_twenty_four_characters_in_a_row_are_found(text: str, before: str, after: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text) - LEAST))
+    traces = Traces()
+    traces.heard("a", {"deep": [text]})
+    carried = before + text[start : start + LEAST].upper() + after
+    assert traces.sources("b", {"x": [carried]}) == ("a",)
+    assert traces.sources("a", {"x": [carried]}) == ()
+
+
+@pytest.mark.requirement("D-33")
+def test_less_than_that_is_not() -> None:
+    traces = Traces()
+    traces.heard("a", "abcdefghijklmnopqrstuvwxyz0123456789")
+    assert traces.sources("b", "!" * 30 + "abcdefghijklmnopqrstuvw" + "?" * 30) == ()
+    assert traces.sources("b", "abcdefghijklmnopqrstuvw") == ()
+
+
+def test_what_is_kept_is_bounded_and_the_latest() -> None:
+    traces = Traces()
+    for number in range(30):
+        traces.heard("a", f"{number:05d}" * 10_000)
+    assert traces.sources("b", "00003" * 10) == ()
+    assert traces.sources("b", "00029" * 10) == ("a",)

@@ -1,0 +1,93 @@
+"""Advice on showing results and on what follows: harmless when it is bad, and worked out only of this call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Tool
+from toolwire.framing import xllm
+from toolwire.framing.advice import Shown, Step, following, shown
+from toolwire.protocols.mcp import document as mcp
+
+VALUE = {
+    "items": [{"id": 7, "name": "Soup", "photo": "https://a.example/p.png", "bad": "javascript:alert(1)"}],
+    "a/b": 1,
+}
+
+
+def tool(**said: Any) -> Tool:
+    return Tool(name="search", hints={"x-llm": said})
+
+
+@pytest.mark.requirement("XL-074")
+def test_advice_picks_texts_urls_and_fields_out_of_a_result() -> None:
+    advice = {
+        "render": "card", "title": "/items/0/name", "image": "/items/0/photo", "url": "/items/0/bad",
+        "body": "/items/9/name", "fields": ["/a~1b", "/nowhere", 7], "maxItems": 3,
+    }  # fmt: skip
+    assert shown(tool(result=advice), VALUE) == Shown(
+        form="card", parts={"title": "Soup", "image": "https://a.example/p.png"}, fields={"/a~1b": 1}, items=3
+    )
+    assert shown(tool(result={"render": "carousel"}), VALUE).form == "text"
+    assert shown(Tool(name="x"), VALUE) == Shown()
+
+
+@pytest.mark.requirement("XL-075")
+def test_what_follows_is_worked_out_of_the_call_and_unknown_operations_are_ignored() -> None:
+    said = [
+        {"operationId": "save", "when": "One is liked.", "args": {
+            "id": "$response.body#/items/0/id", "q": "$request.query.query", "gone": "$response.body#/x", "plain": "yes",
+        }},
+        {"operationId": "unknown"},
+        {"operationId": 7},
+        "save",
+    ]  # fmt: skip
+    steps = following(tool(next=said), {"query": "soup"}, VALUE, ["save"])
+    assert steps == (Step(operation="save", when="One is liked.", arguments={"id": 7, "q": "soup", "plain": "yes"}),)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.sampled_from(["/a", "$response.body#/a", "http://["]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "operationId", "args"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@pytest.mark.requirement("XL-074", "XL-075")
+@given(
+    st.dictionaries(st.sampled_from(["render", "title", "image", "url", "fields", "maxItems"]), JSON),
+    st.lists(JSON, max_size=3),
+    JSON,
+)
+def test_bad_advice_is_harmless(result: Any, steps: Any, value: Any) -> None:
+    for url in ("image", "url"):
+        assert shown(tool(result=result), value).parts.get(url, "http://").startswith(("http://", "https://"))
+    following(tool(result=result, next=steps), {"a": value}, value, ["a", ""])
+
+
+@pytest.mark.requirement("XL-037", "XL-076")
+def test_x_llm_goes_through_mcp_and_back() -> None:
+    said = {
+        "enabled": True, "approval": "auto", "hint": "Use it.", "costIndicator": "credits", "destructive": True,
+        "rateLimit": {"max": 3, "window": "1m"}, "blanketApprovalAllowed": True, "idempotent": True,
+        "result": {"render": "list"}, "next": [{"operationId": "save"}], "x-mine": {"deep": [1]},
+    }  # fmt: skip
+    policy = xllm.read(said)
+    before = Tool(name="search", description="Find", hints=policy.hints(), **policy.members())
+    (entry,) = mcp.write(Catalog(title="K", tools=(before,)))
+    assert entry["annotations"] == {
+        "title": "Find", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": True,
+    }  # fmt: skip
+    (after,) = mcp.read({"name": "K"}, "", [entry]).tools
+    assert xllm.write(after) == xllm.write(before) == said

@@ -1,0 +1,89 @@
+"""The server holds its callers to the limits it declares, in every protocol and however many workers it has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import toolwire
+from toolwire import Kind, Problem, RateLimit, Toolkit
+from toolwire.client.session import Session
+from toolwire.core.http import Request, Response, header
+from toolwire.limits import Defaults
+from toolwire.testing.loopback import background
+from toolwire.testing.wire import HERE, AppDoor
+
+UNLIMITED = Defaults(tool=None, connection=None)
+
+
+def kit() -> Toolkit:
+    kit = Toolkit("Shop")
+
+    @kit.tool(approval="auto", safe=True, rate_limit=RateLimit(max=30, window="1h"))
+    async def look() -> str:
+        """Look around."""
+        await asyncio.sleep(0)
+        return "tea"
+
+    @kit.tool(approval="auto", safe=True)
+    def free() -> str:
+        """Look around as often as you like."""
+        return "tea"
+
+    return kit
+
+
+def called(name: str) -> Request:
+    return Request("GET", f"{HERE}/api/{name}")
+
+
+async def statuses(apps: list[toolwire.App], calls: int, name: str = "look") -> list[Response]:
+    doors = [AppDoor(app) for app in apps]
+    answers = await asyncio.gather(*(doors[number % len(doors)].send(called(name)) for number in range(calls)))
+    return [answer for answer in answers if isinstance(answer, Response)]
+
+
+@pytest.mark.requirement("XL-066", "D-34")
+def test_of_fifty_calls_at_once_exactly_thirty_run() -> None:
+    answers = asyncio.run(statuses([toolwire.asgi(kit())], 50))
+    refused = [answer for answer in answers if answer.status != 200]
+    assert (len(answers), len(refused)) == (50, 20)
+    assert all(answer.status == 429 and int(header(answer.headers, b"retry-after")) > 3_000 for answer in refused)
+
+
+@pytest.mark.requirement("XL-066")
+def test_several_apps_with_one_store_share_a_limit(tmp_path: Path) -> None:
+    apps = [toolwire.asgi(kit(), rates=str(tmp_path)) for _ in range(4)]
+    answers = asyncio.run(statuses(apps, 50))
+    assert sum(answer.status == 200 for answer in answers) == 30
+
+
+def test_a_tool_without_a_limit_is_not_counted() -> None:
+    answers = asyncio.run(statuses([toolwire.asgi(kit())], 50, "free"))
+    assert all(answer.status == 200 for answer in answers)
+
+
+@pytest.fixture(scope="module")
+def keyed() -> Iterator[str]:
+    with background(toolwire.asgi(kit(), api_keys=["ada", "bob"])) as url:
+        yield url
+
+
+@pytest.mark.requirement("XL-062", "XL-066")
+def test_two_callers_do_not_share_a_limit_and_a_client_hears_when_to_come_back(keyed: str) -> None:
+    for key in ("ada", "bob"):
+        session = Session(limits=Defaults(tool=None, connection=None))
+        with toolwire.connect_sync(keyed, api_key=key, protocol="otc", retries=0, session=session) as remote:
+            results = [remote.call("look") for _ in range(31)]
+            assert [result.ok for result in results] == [True] * 30 + [False]
+            last = results[-1]
+            assert isinstance(last, Problem)
+            assert last.kind is Kind.RATE_LIMITED
+            assert last.retry_after_ms is not None
+            assert last.retry_after_ms > 3_000_000
+            again = remote.call("look")
+            assert isinstance(again, Problem)
+            assert again.details["rate_limited"] is True

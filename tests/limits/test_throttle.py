@@ -1,0 +1,93 @@
+"""The client waits as long as the strictest of site, client and server says."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.core.http import Response
+from toolwire.core.model import RateLimit, Tool
+from toolwire.limits import Defaults, Throttle
+from toolwire.limits.headers import pause_s
+from toolwire.limits.throttle import rate_limited
+
+NOW = 1_800_000_000.0
+TOOL = Tool(name="x", rate_limit=RateLimit(max=2, window="1m"))
+
+
+class Clock:
+    """Seconds, as a test says."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.requirement("XL-065")
+@pytest.mark.parametrize(
+    ("fields", "seconds"),
+    [
+        ([(b"retry-after", b"7")], 7.0),
+        ([(b"retry-after", formatdate(NOW + 30, usegmt=True).encode())], 30.0),
+        ([(b"retry-after", formatdate(NOW - 30, usegmt=True).encode())], 0.0),
+        ([(b"retry-after", b"soon")], 0.0),
+        ([(b"retry-after", b"999999999")], 86_400.0),
+        ([(b"ratelimit", b'"default";r=0;t=12')], 12.0),
+        ([(b"ratelimit", b"limit=10, remaining=0, reset=12")], 12.0),
+        ([(b"ratelimit", b'"default";r=3;t=12')], 0.0),
+        ([(b"ratelimit-remaining", b"0"), (b"ratelimit-reset", b"5")], 5.0),
+        ([(b"x-ratelimit-remaining", b"0"), (b"x-ratelimit-reset", b"1800000009")], 9.0),
+        ([(b"x-ratelimit-remaining", b"0")], 0.0),
+        ([], 0.0),
+    ],
+)
+def test_what_a_server_says_is_read_however_it_says_it(fields: list[tuple[bytes, bytes]], seconds: float) -> None:
+    assert pause_s(Response(429, fields), lambda: NOW) == seconds
+
+
+@given(st.binary(max_size=40), st.sampled_from([b"retry-after", b"ratelimit", b"x-ratelimit-reset"]))
+def test_whatever_a_server_says_is_read(text: bytes, name: bytes) -> None:
+    assert 0.0 <= pause_s(Response(503, ((name, text), (b"x-ratelimit-remaining", b"0"))), lambda: NOW) <= 86_400.0
+
+
+@pytest.mark.requirement("XL-065")
+def test_an_answer_tightens_and_never_widens() -> None:
+    clock = Clock()
+    throttle = Throttle(clock=clock, wall=clock)
+    throttle.heard(TOOL, Response(429, ((b"retry-after", b"30"),)))
+    throttle.heard(TOOL, Response(429, ((b"retry-after", b"5"),)))
+    throttle.heard(TOOL, Response(200, ((b"ratelimit", b"r=100;t=0"),)))
+    assert throttle.take(TOOL) == 30.0
+    clock.now += 30
+    assert [throttle.take(TOOL) for _ in range(3)] == [0.0, 0.0, 60.0]
+    throttle.heard(TOOL, Response(503, ((b"retry-after", b"1"),)))
+    assert throttle.wait_s(TOOL) == 60.0
+
+
+@pytest.mark.requirement("XL-067", "XL-062")
+def test_what_one_tool_is_refused_is_not_counted_against_the_others() -> None:
+    clock = Clock()
+    whole = Defaults(tool=None, connection=RateLimit(max=3, window="1m"))
+    throttle = Throttle(clock=clock, wall=clock, defaults=whole)
+    assert [throttle.take(TOOL) == 0.0 for _ in range(5)] == [True, True, False, False, False]
+    other = Tool(name="y")
+    assert [throttle.take(other) == 0.0 for _ in range(2)] == [True, False]
+    assert (throttle.left(other), throttle.wait_s(other)) == (0, 60.0)
+
+
+def test_without_any_limit_nothing_is_counted() -> None:
+    throttle = Throttle(clock=Clock(), wall=Clock(), defaults=Defaults(tool=None, connection=None))
+    assert all(throttle.take(Tool(name="y")) == 0.0 for _ in range(1_000))
+    assert throttle.left(Tool(name="y")) is None
+
+
+@pytest.mark.requirement("XL-063")
+def test_what_a_model_is_told_is_exactly_that() -> None:
+    problem = rate_limited(TOOL, 1.2345)
+    assert problem.details == {"rate_limited": True, "retry_after_ms": 1_235}
+    assert (problem.can_retry, problem.retry_after_ms) == (True, 1_235)

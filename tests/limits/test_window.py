@@ -1,0 +1,186 @@
+"""A moving window counts exactly, and no clock locks anybody out."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import RateLimit
+from toolwire.limits import MemoryWindows, Windows
+from toolwire.stores.library_windows import LibraryWindows
+from toolwire.stores.rates import windows_at
+from toolwire.stores.windows import SharedWindows
+
+THIRTY = RateLimit(max=30, window="1m")
+
+
+class Clock:
+    """Seconds, as a test says."""
+
+    def __init__(self) -> None:
+        self.now = 10_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["memory", "shared"])
+def windows(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Windows]:
+    if request.param == "memory":
+        yield MemoryWindows(clock)
+        return
+    shared = SharedWindows(tmp_path, clock=clock)
+    yield shared
+    shared.close()
+
+
+@pytest.mark.requirement("XL-063", "XL-066")
+def test_the_window_moves_with_each_call(windows: Windows, clock: Clock) -> None:
+    limit = RateLimit(max=2, window="10s")
+    assert windows.take("k", limit) == 0.0
+    clock.now += 4
+    assert windows.take("k", limit) == 0.0
+    assert windows.take("k", limit) == 6.0
+    assert windows.take("other", limit) == 0.0
+    clock.now += 5.75
+    assert windows.take("k", limit) == 0.25
+    clock.now += 0.25
+    assert windows.take("k", limit) == 0.0
+    assert windows.take("k", limit) == 4.0
+
+
+@pytest.mark.requirement("XL-066")
+def test_a_clock_that_goes_back_locks_nobody_out(windows: Windows, clock: Clock) -> None:
+    limit = RateLimit(max=1, window="10s")
+    assert windows.take("k", limit) == 0.0
+    clock.now -= 3_600
+    assert windows.take("k", limit) == 0.0
+    assert windows.take("k", limit) > 0.0
+
+
+@given(st.lists(st.floats(0, 3), max_size=60), st.integers(1, 5))
+def test_no_window_ever_holds_more_than_its_limit(steps: list[float], most: int) -> None:
+    clock, limit = Clock(), RateLimit(max=most, window="5s")
+    windows, taken = MemoryWindows(clock), []
+    for step in steps:
+        clock.now += step
+        left = windows.left("k", limit)
+        wait = windows.take("k", limit)
+        assert (wait == 0.0) == (left > 0)
+        if wait == 0.0:
+            taken.append(clock.now)
+    assert all(sum(start <= one < start + 5 for one in taken) <= most for start in taken)
+
+
+def test_a_large_limit_is_kept_in_bounded_memory_and_never_exceeded() -> None:
+    clock, limit = Clock(), RateLimit(max=50_000, window="1m")
+    windows = MemoryWindows(clock)
+    assert sum(windows.take("k", limit) == 0.0 for _ in range(50_100)) == 50_000
+    assert len(windows._windows["k"].taken) == 1
+    clock.now += 59.9
+    assert windows.take("k", limit) > 0.0
+    clock.now += 0.2
+    assert windows.take("k", limit) == 0.0
+
+
+def test_the_number_of_keys_is_bounded() -> None:
+    windows = MemoryWindows(Clock())
+    for number in range(10_050):
+        windows.take(str(number), THIRTY)
+    assert len(windows._windows) == 10_000
+
+
+def _at_once(take: Callable[[], float]) -> int:
+    with ThreadPoolExecutor(50) as pool:
+        return sum(wait == 0.0 for wait in pool.map(lambda _: take(), range(50)))
+
+
+@pytest.mark.requirement("XL-066")
+def test_of_fifty_threads_thirty_pass(windows: Windows) -> None:
+    assert _at_once(lambda: windows.take("k", THIRTY)) == 30
+
+
+@pytest.mark.requirement("XL-066")
+def test_of_fifty_tasks_thirty_pass(windows: Windows) -> None:
+    async def take() -> float:
+        await asyncio.sleep(0)
+        return windows.take("k", THIRTY)
+
+    async def all_of_them() -> list[float]:
+        return await asyncio.gather(*(take() for _ in range(50)))
+
+    assert asyncio.run(all_of_them()).count(0.0) == 30
+
+
+@pytest.mark.requirement("XL-066")
+def test_of_fifty_calls_in_four_processes_thirty_pass(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from toolwire.core.model import RateLimit\n"
+        "from toolwire.stores.windows import SharedWindows\n"
+        "windows = SharedWindows(Path(sys.argv[1])); limit = RateLimit(max=30, window='1h')\n"
+        "sys.stdout.write('ready\\n'); sys.stdout.flush(); sys.stdin.readline()\n"
+        "print(sum(windows.take('k', limit) == 0.0 for _ in range(int(sys.argv[2]))))\n"
+    )
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path), str(calls)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for calls in (13, 13, 12, 12)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "ready\n"
+    passed = 0
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    for worker in workers:
+        out, _ = worker.communicate(timeout=30)
+        passed += int(out)
+    assert passed == 30
+
+
+@pytest.mark.requirement("XL-066")
+def test_the_library_counts_behind_a_url_and_survives_a_clock_that_goes_back() -> None:
+    clock = Clock()
+    windows = LibraryWindows("memory://", clock=clock)
+    assert _at_once(lambda: windows.take("k", THIRTY)) == 30
+    assert windows.take("k", THIRTY) > 0.0
+    clock.now -= 3_600
+    assert windows.take("k", THIRTY) == 0.0
+
+
+def test_a_storage_that_is_gone_refuses_for_a_second() -> None:
+    windows = LibraryWindows("redis://127.0.0.1:1/0")
+    assert windows.take("k", THIRTY) == 1.0
+
+
+def test_where_limits_are_counted_is_a_text_in_a_setting(tmp_path: Path) -> None:
+    assert isinstance(windows_at(""), MemoryWindows)
+    shared = windows_at(str(tmp_path))
+    assert isinstance(shared, SharedWindows)
+    shared.close()
+    assert isinstance(windows_at("memory://"), LibraryWindows)
+    with pytest.raises(DefinitionError, match="cannot be kept at this URL"):
+        windows_at("nothing://x")
+    (tmp_path / "file").touch()
+    with pytest.raises(DefinitionError, match="cannot be used to keep things in"):
+        windows_at(str(tmp_path / "file"))

@@ -1,0 +1,211 @@
+"""Apps that name themselves by a document, or register."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey
+
+from toolwire.client.limits import Limits
+from toolwire.client.network import Network
+from toolwire.core.http import Response
+from toolwire.core.model import Problem
+from toolwire.oauth import guarded_fetch
+
+from .conftest import CALLBACK, ISSUER, Site, document
+
+URL = "https://app.example/oauth-client.json"
+JSON = (b"content-type", b"application/json")
+
+
+def served(*headers: tuple[bytes, bytes], status: int = 200, **more: Any) -> Response:
+    return Response(status, (JSON, *headers), json.dumps(document(URL, **more)).encode())
+
+
+@pytest.mark.requirement("AS-16", "AS-17", "XL-114")
+def test_an_app_named_by_its_document_is_shown_with_its_host_and_gets_tokens(site: Site) -> None:
+    site.internet.pages[URL] = served(grant_types=["authorization_code", "refresh_token"])
+    site.browser.sign_in()
+    page = site.browser.get(site.ask(URL))
+    assert "Docs" in page.text
+    assert "<dd>app.example</dd>" in page.text
+    code = site.answer(site.browser.allow(page))["code"]
+    tokens = site.redeem(code, client_id=URL).json()
+    assert site.refresh(tokens["refresh_token"], client_id=URL).status_code == 200
+
+
+@pytest.mark.requirement("AS-16")
+def test_a_document_is_fetched_once_for_as_long_as_it_is_good(site: Site) -> None:
+    site.internet.pages[URL] = served((b"cache-control", b"max-age=600"))
+    for _ in range(3):
+        assert site.browser.get(site.ask(URL)).status_code == 303
+    assert site.internet.asked == [URL]
+    site.clock.seconds += 601
+    site.browser.get(site.ask(URL))
+    assert site.internet.asked == [URL, URL]
+
+
+@pytest.mark.requirement("AS-16", "R18")
+@pytest.mark.parametrize(
+    "wrong",
+    [served(status=500), served(client_id="https://app.example/other"), Response(200, (JSON,), b"{"), served(client_secret="x")],
+    ids=["status", "client_id", "json", "secret"],
+)
+def test_what_is_wrong_with_a_document_is_never_kept(site: Site, wrong: Response) -> None:
+    site.internet.pages[URL] = wrong
+    assert site.browser.get(site.ask(URL)).status_code == 400
+    site.internet.pages[URL] = served()
+    assert site.browser.get(site.ask(URL)).status_code == 303
+
+
+@pytest.mark.requirement("AS-16")
+@pytest.mark.parametrize("url", ["http://app.example/c.json", "https://app.example", "https://app.example/a/../c.json", "https://127.0.0.1/c.json"])
+def test_a_bad_document_url_is_not_even_fetched(site: Site, url: str) -> None:
+    assert site.browser.get(site.ask(url)).status_code == 400
+    assert site.internet.asked == []
+
+
+@pytest.mark.requirement("AS-16")
+def test_a_site_of_others_is_not_fetched_without_end(site: Site) -> None:
+    for number in range(40):
+        assert site.browser.get(site.ask(f"https://app.example/{number}.json")).status_code == 400
+    assert len(site.internet.asked) == 20
+    site.clock.seconds += 61
+    site.browser.get(site.ask("https://app.example/41.json"))
+    assert len(site.internet.asked) == 21
+
+
+@pytest.mark.requirement("AS-16", "AS-17")
+def test_an_app_seen_before_is_asked_about_again_when_it_changed(site: Site) -> None:
+    site.internet.pages[URL] = served()
+    site.browser.sign_in()
+    first = site.browser.get(site.ask(URL))
+    assert first.status_code == 200  # never without asking the first time
+    site.redeem(site.answer(site.browser.allow(first))["code"], client_id=URL)
+    known = site.browser.get(site.ask(URL))
+    assert "code" in site.answer(known)
+    assert site.browser.get(site.ask(URL, prompt="consent")).status_code == 200
+    assert site.browser.get(site.ask(URL, scope="tasks:delete")).status_code == 200
+    for change in ({"client_name": "Other"}, {"redirect_uris": [CALLBACK, "https://app.example/2"]}):
+        site.clock.seconds += 61
+        site.internet.pages[URL] = served(**change)
+        page = site.browser.get(site.ask(URL))
+        assert page.status_code == 200
+        assert "has changed since you last allowed it" in page.text
+
+
+@pytest.mark.requirement("AS-17")
+def test_an_app_on_this_machine_is_asked_about_every_time_and_warned_of(site: Site) -> None:
+    local = {"redirect_uri": "http://127.0.0.1:4000/callback"}
+    site.browser.sign_in()
+    for _ in range(2):
+        page = site.browser.get(site.ask("native", **local))
+        assert page.status_code == 200
+        assert "a program on this device" in page.text
+        code = site.answer(site.browser.allow(page))["code"]
+        assert site.redeem(code, client_id="native", redirect_uri=local["redirect_uri"]).status_code == 200
+
+
+@pytest.mark.requirement("AS-09", "AS-16")
+def test_an_app_with_a_document_can_prove_itself_with_a_key(site: Site) -> None:
+    key, keys = ECKey.generate_key("P-256"), "https://app.example/keys.json"
+    site.internet.pages[URL] = served(jwks_uri=keys, token_endpoint_auth_method="private_key_jwt")
+    site.internet.pages[keys] = Response(200, (JSON,), json.dumps({"keys": [key.as_dict(private=False)]}).encode())
+    code = site.code(client_id=URL)
+    claims = {"iss": URL, "sub": URL, "aud": ISSUER, "exp": int(site.clock()) + 60, "jti": "1"}
+    form = {
+        "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+        "client_assertion": jwt.encode({"alg": "ES256"}, claims, key),
+    }
+    assert site.redeem(code, client_id=URL).status_code == 401
+    assert site.redeem(code, client_id=URL, **form).status_code == 200
+
+
+@pytest.mark.requirement("AS-16", "D-05", "XL-114", "R18")
+def test_documents_are_fetched_through_the_guarded_door() -> None:
+    refused = ["http://app.example/c", "https://10.0.0.1/c", "https://169.254.169.254/c", "https://[::ffff:127.0.0.1]/c"]
+    refused += ["https://rebound.example/c", "https://127.1/c", "file:///etc/passwd"]
+
+    async def fetched() -> list[Response | Problem]:
+        network = Network(limits=Limits(redirects=0, total_s=2), resolve=lambda host, port: ["127.0.0.1"])
+        fetch = guarded_fetch(network)
+        answers = [await fetch(url) for url in refused]
+        await network.aclose()
+        return answers
+
+    for answer in anyio.run(fetched):
+        assert isinstance(answer, Problem)
+        assert answer.details["sent"] is False
+
+
+# registration
+
+
+def registering(site: Site, **more: Any) -> Any:
+    body = {"client_name": "Reg", "redirect_uris": [CALLBACK], **more}
+    return site.browser.request("POST", "/oauth/register", json={key: value for key, value in body.items() if value is not None})
+
+
+@pytest.mark.requirement("AS-18")
+def test_registration_is_off_by_default(site: Site) -> None:
+    assert registering(site).status_code == 404
+    assert "registration_endpoint" not in site.browser.get("/.well-known/oauth-authorization-server").json()
+
+
+@pytest.mark.requirement("AS-18")
+def test_an_app_can_register_where_that_is_switched_on(open_site: Callable[..., Site]) -> None:
+    site = open_site(registration=True)
+    answer = registering(site, token_endpoint_auth_method="none", application_type="native", software_statement="x.y.z")
+    body = answer.json()
+    assert answer.status_code == 201
+    assert "client_secret" not in body
+    assert not body["client_id"].startswith("http")
+    assert body["redirect_uris"] == [CALLBACK]
+    code = site.code(client_id=body["client_id"])
+    assert site.redeem(code, client_id=body["client_id"]).status_code == 200
+    secret = registering(site, token_endpoint_auth_method="client_secret_post").json()
+    assert secret["client_secret_expires_at"] == 0
+    code = site.code(client_id=secret["client_id"])
+    form = {"client_id": secret["client_id"], "client_secret": secret["client_secret"]}
+    assert site.redeem(code, **form).status_code == 200
+
+
+@pytest.mark.requirement("AS-18")
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"redirect_uris": None}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["http://app.example/"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": [7]}, "invalid_redirect_uri"),
+        ({"redirect_uris": [CALLBACK] * 21}, "invalid_redirect_uri"),
+        ({"token_endpoint_auth_method": "tls_client_auth"}, "invalid_client_metadata"),
+        ({"grant_types": ["password"]}, "invalid_client_metadata"),
+        ({"application_type": "toaster"}, "invalid_client_metadata"),
+        ({"client_name": ["x"]}, "invalid_client_metadata"),
+    ],
+    ids=str,
+)
+def test_a_registration_that_cannot_be_is_refused(
+    open_site: Callable[..., Site], wrong: dict[str, Any], error: str
+) -> None:
+    answer = registering(open_site(registration=True), **wrong)
+    assert (answer.status_code, answer.json()["error"]) == (400, error)
+
+
+@pytest.mark.requirement("AS-18")
+def test_registrations_are_few_in_a_minute_and_unused_ones_expire(open_site: Callable[..., Site]) -> None:
+    site = open_site(registration=True)
+    answers = [registering(site) for _ in range(21)]
+    assert [answer.status_code for answer in answers] == [201] * 20 + [429]
+    site.clock.seconds += 61
+    assert registering(site).status_code == 201
+    used, unused = answers[0].json()["client_id"], answers[1].json()["client_id"]
+    site.code(client_id=used)
+    site.clock.seconds += 86_400
+    assert site.browser.get(site.ask(used)).status_code == 200
+    assert site.browser.get(site.ask(unused)).status_code == 400

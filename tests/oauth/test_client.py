@@ -1,0 +1,432 @@
+"""Our client signs in to our server over loopback, and what it does with what it got."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from argon2 import PasswordHasher
+
+import toolwire
+from toolwire.auth.clients import Client
+from toolwire.auth.credential import Credential
+from toolwire.auth.journey import Identity
+from toolwire.cli import main
+from toolwire.client.login import Hand, Keeper, Person, SyncSigning, Wish, seek, sign_in, sign_out, step_up
+from toolwire.client.network import SyncNetwork
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Kind, Problem, Secret
+from toolwire.oauth import authorization_server
+from toolwire.server.oauth import AuthorizationServer, protected
+from toolwire.stores.credentials import Credentials
+from toolwire.stores.oauth import OAuthStore
+from toolwire.stores.people import People
+
+from .conftest import SCOPES, Walker
+
+NATIVE = Client(id="native", name="toolwire", redirect_uris=("http://127.0.0.1/callback", "http://[::1]/callback"))
+ME = Wish(identity=Identity(client_id="native"))
+
+
+def tasks() -> toolwire.Toolkit:
+    kit = toolwire.Toolkit("Tasks")
+
+    @kit.tool(approval="auto", safe=True, scopes=["tasks:read"])
+    def list_tasks() -> list[str]:
+        """List the tasks."""
+        return ["wash up"]
+
+    @kit.tool(approval="auto", scopes=["tasks:read", "tasks:delete"])
+    def clear() -> str:
+        """Delete every task."""
+        return "gone"
+
+    return kit
+
+
+class Running:
+    """A site on loopback whose tools need a token."""
+
+    def __init__(self, folder: Path, serve: Callable[[Callable[[str], Any]], str], **settings: Any) -> None:
+        self.store = OAuthStore(folder / "oauth.db")
+        people = People(self.store, hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        people.add("Ada", "correct horse")
+        self.server: AuthorizationServer
+
+        def make(base: str) -> Any:
+            options = {"first": ("tasks:read",), "clients": (NATIVE,), **settings}
+            self.server = authorization_server(issuer=base, store=self.store, users=people, scopes=SCOPES, **options)
+            return self.server.before(self.wrapped())
+
+        self.url = serve(make)
+        self.door = SyncNetwork()
+        self.credentials = Credentials(folder / "credentials")
+
+    def wrapped(self) -> Any:
+        return toolwire.asgi(tasks(), callers=self.server.callers)
+
+    def kinds(self) -> list[str]:
+        with self.store.looking() as rows:
+            return [event.kind for event in rows.events()[::-1] if event.client_id]
+
+    def signed_in(self, walker: Walker, wish: Wish = ME) -> Credential:
+        place = seek(f"{self.url}/tools", self.door)
+        assert not isinstance(place, Problem), place
+        found = sign_in(place, wish, walker.person(), self.door)
+        assert isinstance(found, Credential), found
+        self.credentials.put(found)
+        return found
+
+
+@pytest.fixture
+def running(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> Running:
+    return Running(tmp_path, serve)
+
+
+@pytest.mark.requirement("AC-01", "AC-05", "AC-06", "AC-08", "XL-110", "XL-111")
+def test_a_person_signs_in_once_and_calls_work_from_then_on(running: Running) -> None:
+    walker = Walker()
+    found = running.signed_in(walker)
+    assert found.scopes == ("tasks:read",)
+    for _ in range(2):  # a new connection, as after a restart
+        with toolwire.connect_sync(running.url, protocol="otc", signed_in=running.credentials) as remote:
+            assert remote.call("list_tasks") == toolwire.Value(["wash up"])
+    assert len(walker.pages) == 1
+    assert "token" not in "".join(walker.told)
+
+
+@pytest.fixture
+def guarded(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> Running:
+    """A site whose paths need different scopes, without any protocol of ours."""
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": scope["state"]["caller"].name.encode()})
+
+    needs = {"/read": ("tasks:read",), "/clear": ("tasks:read", "tasks:delete"), "/never": ("tasks:write", "admin")}
+
+    class Guarded(Running):
+        def wrapped(self) -> Any:
+            return protected(answer, self.server.callers, lambda _, path: needs.get(path, ()))
+
+    return Guarded(tmp_path, serve)
+
+
+def door_of(running: Running, person: Person | None, first: Credential | None = None) -> SyncSigning:
+    keeper = Keeper(running.url, running.credentials, first, running.door)
+    ask = None if person is None else step_up(ME, person, running.door)
+    return SyncSigning(SyncNetwork(), Hand(running.url, keeper, ask))
+
+
+def status(door: SyncSigning, url: str) -> int:
+    answer = door.send(Request("POST", url, (), b"x"))
+    assert isinstance(answer, Response), answer
+    return answer.status
+
+
+@pytest.mark.requirement("XL-102", "AC-08")
+def test_a_401_starts_signing_in_and_a_403_asks_for_more_before_anybody_is_told(guarded: Running) -> None:
+    walker, asked = Walker(), list[tuple[str, ...]]()
+
+    def allow(_: str, scopes: Any) -> bool:
+        asked.append(tuple(scopes))
+        return True
+
+    door = door_of(guarded, walker.person(allow=allow))
+    assert status(door, f"{guarded.url}/read") == 200
+    assert status(door, f"{guarded.url}/read") == 200
+    assert asked == [("tasks:read",)]
+    assert status(door, f"{guarded.url}/clear") == 200
+    assert asked[1:] == [("tasks:read", "tasks:delete")]  # what there was, and what was missing
+    assert status(door, f"{guarded.url}/read") == 200
+    assert len(walker.pages) == 2
+    assert [each.scopes for each in guarded.credentials.all()] == [("tasks:read", "tasks:delete")]
+
+
+@pytest.mark.requirement("AC-08")
+def test_asking_for_more_ends_where_it_does_not_help(guarded: Running) -> None:
+    walker = Walker(scopes=("tasks:read",))  # never ticks what is missing
+    first = guarded.signed_in(walker)
+    door = door_of(guarded, walker.person(), first)
+    for _ in range(4):
+        assert status(door, f"{guarded.url}/clear") == 403
+    assert len(walker.pages) == 1 + 2
+    refuses = door_of(guarded, walker.person(allow=lambda _, scopes: False), first)
+    assert status(refuses, f"{guarded.url}/clear") == 403
+    assert len(walker.pages) == 1 + 2
+    nobody = door_of(guarded, None, first)
+    assert status(nobody, f"{guarded.url}/clear") == 403
+
+
+@pytest.mark.requirement("AC-11", "D-08")
+def test_a_request_to_another_origin_is_sent_without_the_token(guarded: Running) -> None:
+    first = guarded.signed_in(Walker())
+    sent: list[Request] = []
+
+    class Recording:
+        def send(self, request: Request) -> Response:
+            sent.append(request)
+            return Response(200)
+
+        def listen(self, request: Request, hear: Any) -> Response:
+            return self.send(request)
+
+        def close(self) -> None: ...
+
+    keeper = Keeper(guarded.url, guarded.credentials, first, guarded.door)
+    door = SyncSigning(Recording(), Hand(guarded.url, keeper))
+    ours = [f"{guarded.url}/read", f"{guarded.url}?x=1"]
+    others = ["https://evil.example/read", guarded.url + ".evil.example/", guarded.url + "0/read", f"https://e.example?{guarded.url}/"]
+    for url in ours + others:
+        door.send(Request("GET", url, ((b"Authorization", b"Bearer of the model"),) if url in ours else ()))
+    token = f"Bearer {first.access.reveal()}".encode()
+    assert [request.headers for request in sent[:2]] == [((b"authorization", token),)] * 2
+    assert [request.headers for request in sent[2:]] == [()] * 4
+
+
+@pytest.mark.requirement("AC-05")
+def test_the_redirect_may_be_to_either_loopback_address(running: Running) -> None:
+    found = running.signed_in(Walker(), Wish(identity=Identity(client_id="native"), host="::1"))
+    assert found.access.reveal()
+
+
+@pytest.mark.requirement("AC-04")
+def test_where_apps_may_register_nothing_needs_to_be_configured(
+    tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]
+) -> None:
+    running = Running(tmp_path, serve, registration=True)
+    found = running.signed_in(Walker(), Wish())
+    assert found.client_id.startswith("app-")
+    assert found.registered is True
+
+
+@pytest.mark.requirement("AC-12", "XL-116")
+def test_signing_out_gives_the_tokens_back(running: Running) -> None:
+    found = running.signed_in(Walker())
+    assert sign_out(found, running.door) is True
+    answer = running.door.send(Request("GET", f"{running.url}/tools", ((b"authorization", f"Bearer {found.access.reveal()}".encode()),)))
+    assert isinstance(answer, Response)
+    assert answer.status == 401
+
+
+@pytest.mark.requirement("AC-06")
+def test_a_person_who_does_not_allow_it_ends_it(running: Running) -> None:
+    place = seek(f"{running.url}/tools", running.door)
+    assert not isinstance(place, Problem)
+    said = sign_in(place, ME, Walker(decision="deny").person(), running.door)
+    assert isinstance(said, Problem)
+    assert said.kind is Kind.DENIED
+
+
+@pytest.mark.requirement("AC-09")
+def test_threads_with_an_old_token_refresh_it_once(running: Running) -> None:
+    found = running.signed_in(Walker())
+    keepers = [
+        Keeper(running.url, running.credentials, found, running.door, now=lambda: (found.until or 0.0) - 30)
+        for _ in range(2)  # two that know nothing of each other, as two processes
+    ]
+    at_once = threading.Barrier(8)
+
+    def fresh(number: int) -> Credential | Problem:
+        at_once.wait(10)
+        return keepers[number % 2].fresh(found.access)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(fresh, range(8)))
+    assert all(isinstance(answer, Credential) for answer in answers)
+    assert "refresh token reused" not in running.kinds()
+    assert running.kinds().count("tokens issued") <= 1 + 8
+
+
+@pytest.mark.requirement("AC-09")
+def test_processes_share_one_refresh(running: Running, tmp_path: Path) -> None:
+    found = running.signed_in(Walker())
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from toolwire.client.login import Keeper\n"
+        "from toolwire.client.network import SyncNetwork\n"
+        "from toolwire.stores.credentials import Credentials\n"
+        "kept = Credentials(Path(sys.argv[1]))\n"
+        "first = kept.get(sys.argv[2])\n"
+        "sys.stdin.readline()\n"
+        "print(type(Keeper(first.resource, kept, first, SyncNetwork()).fresh(first.access)).__name__)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "credentials"), found.name]
+    started = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    said = [process.communicate("\n", timeout=60)[0].strip() for process in started]
+    assert said == ["Credential"] * 3
+    assert running.kinds() == ["granted", "tokens issued", "tokens issued"]
+
+
+@pytest.mark.requirement("AC-09")
+def test_a_refused_refresh_forgets_the_sign_in_and_says_how_to_sign_in_again(running: Running) -> None:
+    found = running.signed_in(Walker())
+    sign_out(found, running.door)
+    said = Keeper(running.url, running.credentials, found, running.door).fresh(found.access)
+    assert isinstance(said, Problem)
+    assert "toolwire login" in said.message
+    assert running.credentials.all() == []
+
+
+@pytest.mark.requirement("AC-09", "XL-102")
+def test_a_token_that_was_ended_is_refreshed_in_the_middle_of_a_connection(running: Running) -> None:
+    found = running.signed_in(Walker())
+
+    async def calls() -> list[Any]:
+        async with toolwire.connect(running.url, protocol="otc", signed_in=running.credentials) as remote:
+            first = await remote.call("list_tasks")
+            form = f"client_id=native&token={found.access.reveal()}".encode()
+            kind = ((b"content-type", b"application/x-www-form-urlencoded"),)
+            SyncNetwork().send(Request("POST", f"{running.url}/oauth/revoke", kind, form))
+            return [first, await remote.call("list_tasks")]
+
+    assert anyio.run(calls) == [toolwire.Value(["wash up"])] * 2
+    kept = running.credentials.get(found.name)
+    assert kept is not None
+    assert kept.access != found.access
+
+
+@pytest.mark.requirement("AC-11", "D-08")
+def test_a_token_goes_to_its_resource_and_nowhere_else(running: Running, serve: Callable[[Callable[[str], Any]], str]) -> None:
+    seen: list[Any] = []
+
+    async def other(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        seen.append(scope)
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    elsewhere = serve(lambda _: other)
+    running.signed_in(Walker())
+    with pytest.raises(toolwire.ConnectError), toolwire.connect_sync(elsewhere, signed_in=running.credentials):
+        pass
+    assert seen
+    assert not any(name == b"authorization" for scope in seen for name, _ in scope["headers"])
+    assert not any(b"token" in scope["query_string"] for scope in seen)
+
+
+@pytest.mark.requirement("XL-117")
+def test_who_is_signed_in_is_still_asked_about_each_call_that_needs_it(
+    tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]
+) -> None:
+    running = Running(tmp_path, serve, first=("tasks:read", "tasks:delete"))
+    running.signed_in(Walker())
+    asked: list[str] = []
+
+    def approve(question: Any) -> bool:
+        asked.append(question.call.tool.name)
+        return False
+
+    preferences = toolwire.Preferences(everything=toolwire.Approval.PER_CALL)
+    with toolwire.connect_sync(
+        running.url, protocol="otc", signed_in=running.credentials, approve=approve, preferences=preferences
+    ) as remote:
+        said = remote.call("list_tasks")
+    assert isinstance(said, Problem)
+    assert said.kind is Kind.DENIED
+    assert asked == ["list_tasks"]
+
+
+@pytest.mark.requirement("AC-10", "XL-111", "D-26")
+def test_the_program_signs_in_lists_and_signs_out_and_shows_no_token(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    errors = tmp_path / "errors"
+    command = [sys.executable, "-m", "toolwire", "login", running.url + "/tools", "--client-id", "native", "--scope", "tasks:read"]
+    with errors.open("w", encoding="utf-8") as file, subprocess.Popen(command, stderr=subprocess.PIPE, stdout=file, text=True) as program:
+        assert program.stderr is not None
+        line = program.stderr.readline()
+        assert "Open this page" in line
+        Walker().open(line.rpartition(" ")[2].strip())
+        assert program.wait(60) == 0
+    assert errors.read_text() == f"Signed in to {running.url}, for tasks:read.\n"
+    assert main(["connections"]) == 0
+    assert main(["call", running.url, "list_tasks", "--protocol", "otc", "--json"]) == 0
+    assert main(["connections", "--json"]) == 0
+    assert main(["logout", running.url]) == 0
+    assert main(["logout", running.url]) == 4
+    printed = capsys.readouterr().out
+    assert f"{running.url}  tasks:read" in printed
+    assert "wash up" in printed
+    assert running.kinds()[-1] == "revoked"
+    assert list((tmp_path / "state" / "toolwire" / "credentials").glob("*.json")) == []
+
+
+@pytest.mark.requirement("AC-14", "XL-112")
+def test_a_key_is_asked_for_once_and_stored_like_a_token(
+    tmp_path: Path,
+    serve: Callable[[Callable[[str], Any]], str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    url = serve(lambda _: toolwire.asgi(tasks_without_scopes(), api_keys=["correct-horse"]))
+    command = [sys.executable, "-m", "toolwire", "login", url, "--key"]
+    done = subprocess.run(command, input="correct-horse\n", capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "correct-horse" not in done.stdout + done.stderr
+    assert main(["call", url, "add", "a=1", "b=2"]) == 0
+    assert capsys.readouterr().out == "3\n"
+    (kept,) = (tmp_path / "state" / "toolwire" / "credentials").glob("*.json")
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def tasks_without_scopes() -> toolwire.Toolkit:
+    kit = toolwire.Toolkit("Sums")
+
+    @kit.tool(approval="auto", safe=True)
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    return kit
+
+
+@pytest.mark.requirement("AC-13")
+def test_a_device_without_a_browser_waits_for_another(tmp_path: Path) -> None:
+    waited: list[float] = []
+    answers = iter(
+        [
+            {"device_code": "dc", "user_code": "WDJB", "verification_uri": "https://login.example/go", "interval": 2},
+            {"error": "authorization_pending"},
+            {"error": "slow_down"},
+            {"access_token": "at", "token_type": "Bearer"},
+        ]
+    )
+
+    class Scripted:
+        def send(self, request: Request) -> Response:
+            data = next(answers)
+            return Response(400 if "error" in data else 200, (), json.dumps(data).encode())
+
+        def listen(self, request: Request, hear: Any) -> Response:
+            return self.send(request)
+
+        def close(self) -> None: ...
+
+    from toolwire.auth.seeking import Place, Server
+
+    told: list[str] = []
+    server = Server(issuer="https://login.example", token_url="https://login.example/t", device_url="https://login.example/d")
+    person = Person(tell=told.append, sleep=waited.append, now=lambda: 0.0)
+    place = Place(resource="https://tasks.example", server=server)
+    found = sign_in(place, Wish(identity=Identity(client_id="me"), device=True), person, Scripted())
+    assert isinstance(found, Credential)
+    assert found.access == Secret("at")
+    assert waited == [2.0, 2.0, 7.0]
+    assert told == ["On any device, open https://login.example/go and type WDJB"]

@@ -1,0 +1,280 @@
+"""Our client signs in to other people's authorization servers: one made with the MCP SDK, one with Authlib on Flask."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from authlib.integrations.flask_oauth2 import AuthorizationServer
+from authlib.oauth2.rfc6749 import grants
+from authlib.oauth2.rfc7636 import CodeChallenge
+from authlib.oauth2.rfc8414 import AuthorizationServerMetadata
+from authlib.oauth2.rfc9207 import IssuerParameter
+from flask import Flask, jsonify, request
+from mcp.server.auth.provider import AccessToken, AuthorizationCode, AuthorizationParams, RefreshToken
+from mcp.server.auth.routes import create_auth_routes, create_protected_resource_routes
+from mcp.server.auth.settings import ClientRegistrationOptions, RevocationOptions
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from pydantic import AnyHttpUrl
+from starlette.applications import Starlette
+from werkzeug.serving import make_server
+
+from toolwire.auth.credential import Credential
+from toolwire.auth.journey import Identity, renew
+from toolwire.client.drive import run
+from toolwire.client.login import Wish, seek, sign_in, sign_out
+from toolwire.client.network import SyncNetwork
+from toolwire.core.model import Problem
+
+from .conftest import Walker
+
+
+class Provider:
+    """The smallest provider the MCP SDK's server takes: everybody is let in."""
+
+    def __init__(self) -> None:
+        self.clients: dict[str, OAuthClientInformationFull] = {}
+        self.codes: dict[str, AuthorizationCode] = {}
+        self.refresh: dict[str, RefreshToken] = {}
+        self.revoked: list[str] = []
+
+    async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
+        return self.clients.get(client_id)
+
+    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        assert client_info.client_id
+        self.clients[client_info.client_id] = client_info
+
+    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+        code = secrets.token_urlsafe(32)
+        self.codes[code] = AuthorizationCode(
+            code=code, client_id=client.client_id or "", expires_at=time.time() + 60, **_kept(params)
+        )
+        return f"{params.redirect_uri}?{urlencode({'code': code, 'state': params.state})}"
+
+    async def load_authorization_code(self, client: Any, authorization_code: str) -> AuthorizationCode | None:
+        return self.codes.get(authorization_code)
+
+    async def exchange_authorization_code(self, client: Any, authorization_code: AuthorizationCode) -> OAuthToken:
+        del self.codes[authorization_code.code]
+        return self._issued(authorization_code.client_id, authorization_code.scopes)
+
+    async def load_refresh_token(self, client: Any, refresh_token: str) -> RefreshToken | None:
+        return self.refresh.get(refresh_token)
+
+    async def exchange_refresh_token(self, client: Any, refresh_token: RefreshToken, scopes: list[str]) -> OAuthToken:
+        del self.refresh[refresh_token.token]
+        return self._issued(refresh_token.client_id, scopes)
+
+    async def load_access_token(self, token: str) -> AccessToken | None:
+        return AccessToken(token=token, client_id="x", scopes=[])
+
+    async def revoke_token(self, token: Any) -> None:
+        self.revoked.append(token.token)
+
+    def _issued(self, client_id: str, scopes: list[str]) -> OAuthToken:
+        refresh = secrets.token_urlsafe(32)
+        self.refresh[refresh] = RefreshToken(token=refresh, client_id=client_id, scopes=scopes)
+        return OAuthToken(
+            access_token=secrets.token_urlsafe(32), expires_in=600, refresh_token=refresh, scope=" ".join(scopes)
+        )
+
+
+def _kept(params: AuthorizationParams) -> dict[str, Any]:
+    return {
+        "scopes": params.scopes or [],
+        "code_challenge": params.code_challenge,
+        "redirect_uri": params.redirect_uri,
+        "redirect_uri_provided_explicitly": params.redirect_uri_provided_explicitly,
+        "resource": params.resource,
+    }
+
+
+@pytest.mark.requirement("AC-01", "AC-04", "AC-07", "AC-09")
+def test_our_client_signs_in_to_a_server_made_with_the_mcp_sdk(serve: Callable[[Callable[[str], Any]], str]) -> None:
+    provider = Provider()
+
+    def make(base: str) -> Any:
+        options = ClientRegistrationOptions(enabled=True, valid_scopes=["a", "b"], default_scopes=["a"])
+        routes = create_auth_routes(provider, AnyHttpUrl(base), None, options, RevocationOptions(enabled=True))  # type: ignore[arg-type]  # a protocol class
+        resource = AnyHttpUrl(f"{base}/mcp")
+        routes += create_protected_resource_routes(resource, [AnyHttpUrl(base)], ["a"])
+        return Starlette(routes=routes)
+
+    base, door = serve(make), SyncNetwork()
+    place = seek(f"{base}/mcp", door)
+    assert not isinstance(place, Problem), place
+    assert (place.resource, place.scopes) == (f"{base}/mcp", ("a",))
+    first = sign_in(place, Wish(), Walker().person(), door)
+    assert isinstance(first, Credential), first
+    assert first.registered is True
+    second = run(renew(first, 0.0), door)
+    assert isinstance(second, Credential)
+    assert second.refresh != first.refresh
+    assert second.scopes == ("a",)
+    assert sign_out(second, door) is False  # this server wants a client_secret of public clients, and says 400
+    assert provider.revoked == []
+
+
+class FlaskClient:
+    """A public client, as Authlib asks for one."""
+
+    client_id = "native"
+
+    def get_default_redirect_uri(self) -> str:
+        return ""
+
+    def get_allowed_scope(self, scope: str) -> str:
+        return scope
+
+    def check_redirect_uri(self, uri: str) -> bool:
+        return uri.startswith("http://127.0.0.1:") and uri.endswith("/callback")
+
+    def check_client_secret(self, secret: str) -> bool:
+        return False
+
+    def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
+        return method == "none"
+
+    def check_response_type(self, response_type: str) -> bool:
+        return response_type == "code"
+
+    def check_grant_type(self, grant_type: str) -> bool:
+        return grant_type in ("authorization_code", "refresh_token")
+
+
+class Kept:
+    """A code or a token that Authlib made, with what it asks about it."""
+
+    def __init__(self, **facts: Any) -> None:
+        self.__dict__.update(facts)
+
+    def get_redirect_uri(self) -> str:
+        return str(self.redirect_uri)  # type: ignore[attr-defined]  # whatever was kept
+
+    def get_scope(self) -> str:
+        return str(self.scope)  # type: ignore[attr-defined]  # whatever was kept
+
+    def check_client(self, client: Any) -> bool:
+        return True
+
+
+def flask_server(base: str) -> Flask:
+    codes: dict[str, Kept] = {}
+    refresh: dict[str, Kept] = {}
+    app = Flask("oracle")
+
+    class CodeGrant(grants.AuthorizationCodeGrant):
+        TOKEN_ENDPOINT_AUTH_METHODS = ["none"]
+
+        def save_authorization_code(self, code: str, request: Any) -> None:
+            asked = request.payload.data
+            codes[code] = Kept(
+                redirect_uri=request.payload.redirect_uri,
+                scope=request.payload.scope,
+                code_challenge=asked["code_challenge"],
+                code_challenge_method=asked["code_challenge_method"],
+                code=code,
+            )
+
+        def query_authorization_code(self, code: str, client: Any) -> Kept | None:
+            return codes.get(code)
+
+        def delete_authorization_code(self, authorization_code: Any) -> None:
+            del codes[authorization_code.code]
+
+        def authenticate_user(self, authorization_code: Any) -> str:
+            return "Ada"
+
+    class RefreshGrant(grants.RefreshTokenGrant):
+        TOKEN_ENDPOINT_AUTH_METHODS = ["none"]
+        INCLUDE_NEW_REFRESH_TOKEN = True
+
+        def authenticate_refresh_token(self, refresh_token: str) -> Kept | None:
+            return refresh.get(refresh_token)
+
+        def authenticate_user(self, refresh_token: Any) -> str:
+            return "Ada"
+
+        def revoke_old_credential(self, refresh_token: Any) -> None:
+            del refresh[refresh_token.token]
+
+    def save_token(token: dict[str, Any], request: Any) -> None:
+        refresh[token["refresh_token"]] = Kept(token=token["refresh_token"], scope=token.get("scope", ""))
+
+    class Issuer(IssuerParameter):
+        def get_issuer(self) -> str:
+            return base
+
+    app.config["OAUTH2_REFRESH_TOKEN_GENERATOR"] = True
+    server = AuthorizationServer(app, lambda _: FlaskClient(), save_token)
+    server.register_grant(CodeGrant, [CodeChallenge(required=True)])
+    server.register_grant(RefreshGrant)
+    server.register_extension(Issuer())
+    metadata = AuthorizationServerMetadata(
+        issuer=base,
+        authorization_endpoint=f"{base}/authorize",
+        token_endpoint=f"{base}/token",
+        response_types_supported=["code"],
+        scopes_supported=["a"],
+        code_challenge_methods_supported=["S256"],
+        token_endpoint_auth_methods_supported=["none"],
+        authorization_response_iss_parameter_supported=True,
+    )
+
+    @app.get("/authorize")
+    def authorize() -> Any:
+        grant = server.get_consent_grant(end_user="Ada")
+        return server.create_authorization_response(grant_user="Ada", grant=grant)
+
+    @app.post("/token")
+    def token() -> Any:
+        return server.create_token_response()
+
+    @app.get("/.well-known/oauth-authorization-server")
+    def described() -> Any:
+        return jsonify(metadata)
+
+    @app.get("/api")
+    def api() -> Any:
+        assert request.method == "GET"
+        return jsonify({}), 401, {"WWW-Authenticate": 'Bearer realm="api"'}
+
+    return app
+
+
+@pytest.fixture
+def flask_site(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
+    holder = Flask("holder")
+    server = make_server("127.0.0.1", 0, holder, threaded=True)
+    base = f"http://127.0.0.1:{server.server_port}"
+    server.app = flask_server(base)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield base
+    server.shutdown()
+    thread.join(10)
+    server.server_close()
+
+
+@pytest.mark.requirement("AC-01", "AC-04", "AC-06", "AC-09")
+def test_our_client_signs_in_to_a_server_made_with_authlib_on_flask(flask_site: str) -> None:
+    door = SyncNetwork()
+    place = seek(f"{flask_site}/api", door)
+    assert not isinstance(place, Problem), place
+    assert (place.indicated, place.server.names_issuer) == (False, True)
+    first = sign_in(place, Wish(identity=Identity(client_id="native")), Walker().person(), door)
+    assert isinstance(first, Credential), first
+    assert first.scopes == ("a",)
+    second = run(renew(first, 0.0), door)
+    assert isinstance(second, Credential)
+    assert second.refresh != first.refresh
+    unknown = sign_in(place, Wish(), Walker().person(), door)
+    assert isinstance(unknown, Problem)
+    assert "--client-id" in unknown.message

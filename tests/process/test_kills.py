@@ -1,0 +1,224 @@
+"""Servers that are killed while they work: no call is lost, and none that must not run twice does.
+
+``TOOLWIRE_KILLS`` says how often (``make kills``: a thousand times, about twenty minutes); the figures are printed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .peer import Gone, dial
+
+KIT = Path(__file__).with_name("accounts.py")
+CALLERS = 8
+PATIENCE_S = 30.0
+SOON_S = 5.0
+KILLS = int(os.environ.get("TOOLWIRE_KILLS", "0"))
+
+Call = tuple[str, str]
+Said = tuple[bool, str]
+
+
+@dataclass
+class Calls:
+    """What was asked and what was answered, by tool and number, as the callers saw it."""
+
+    asked: set[Call] = field(default_factory=set)
+    answers: dict[Call, Said] = field(default_factory=dict)
+    again: int = 0
+    stopping: bool = False
+
+    def interrupted(self) -> set[Call]:
+        return {call for call, said in self.answers.items() if said == (False, "interrupted")}
+
+
+class Server:
+    """``toolwire serve`` on one ledger and one port, as often as it is started."""
+
+    def __init__(self, folder: Path, workers: int) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.runs = folder / "runs.txt"
+        self.errors = folder / "errors.txt"
+        self._argv = [sys.executable, "-m", "toolwire", "serve", str(KIT), "--port", str(self.port)]
+        self._argv += ["--workers", str(workers), "--ledger", str(folder / "ledger.sqlite")]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.errors.open("ab") as errors:
+            self._process = subprocess.Popen(
+                self._argv,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                env={**os.environ, "TOOLWIRE_TEST_RUNS": str(self.runs)},
+                start_new_session=True,
+            )
+
+    def workers(self) -> list[int]:
+        """Return the processes that serve for this one, the oldest first."""
+        assert self._process is not None
+        file = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        return sorted(int(child) for child in file.read_text().split() if b"spawn_main" in _command(child))
+
+    def kill(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Callable[[int], Server]]:
+    started: list[Server] = []
+
+    def serve(workers: int) -> Server:
+        started.append(Server(tmp_path, workers))
+        started[-1].start()
+        return started[-1]
+
+    try:
+        yield serve
+    finally:
+        for server in started:
+            server.kill()
+
+
+@pytest.mark.requirement("R2", "OTC-019")
+def test_no_call_is_lost_and_none_is_doubled_when_workers_are_killed(serving: Callable[[int], Server]) -> None:
+    kills = KILLS or 8
+
+    async def story() -> None:
+        server = serving(2)
+        async with calling(server) as calls:
+            for number in range(kills):
+                await until(lambda: len(server.workers()) == 2)
+                await answered(calls, 2 * CALLERS)
+                killed = server.workers()[number % 2]
+                os.kill(killed, signal.SIGKILL)
+                await until(lambda killed=killed: killed not in server.workers())  # type: ignore[misc]  # a default
+                if number % 100 == 99:
+                    print(f"\n{number + 1} kills, {len(calls.answers)} calls answered", end="", flush=True)
+        report("R2", kills, calls, check(calls, server))
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R3")
+def test_every_call_has_its_answer_soon_after_the_only_process_is_killed(serving: Callable[[int], Server]) -> None:
+    kills = max(5, KILLS // 10)
+
+    async def story() -> None:
+        server = serving(1)
+        async with calling(server) as calls:
+            for _ in range(kills):
+                await answered(calls, 2 * CALLERS)
+                server.kill()
+                accepted = calls.asked - set(calls.answers)
+                server.start()
+                await answered(calls, 1)  # it is there again, and from now on the time counts
+                async with asyncio.timeout(SOON_S):
+                    await until(lambda accepted=accepted: accepted <= set(calls.answers))  # type: ignore[misc]  # a default
+        report("R3", kills, calls, check(calls, server))
+
+    asyncio.run(story())
+
+
+def check(calls: Calls, server: Server) -> Counter[Call]:
+    """Return how often each call ran, having looked that this fits what was answered."""
+    ran = Counter(tuple(line.split()) for line in server.runs.read_text().splitlines())
+    assert calls.asked == set(calls.answers), "every call has its answer"
+    interrupted = calls.interrupted()
+    assert {call for call in interrupted if call[0] != "pay"} == set(), "what may run again always ends well"
+    assert [call for call, times in ran.items() if times > 1 and call[0] == "pay"] == [], "none is doubled"
+    assert {call for call in calls.asked - interrupted if not ran[call]} == set(), "what ended well did run"
+    assert {call for call in calls.asked - interrupted if calls.answers[call] != (True, call[1])} == set()
+    return ran  # type: ignore[return-value]  # two words a line
+
+
+def report(name: str, kills: int, calls: Calls, ran: Counter[Call]) -> None:
+    interrupted = calls.interrupted()
+    unknown = f"{len(interrupted)} interrupted ({sum(call in ran for call in interrupted)} of them had run)"
+    twice = sum(times > 1 for times in ran.values())
+    print(f"\n{name}: {kills} kills, {len(calls.asked)} calls, {calls.again} sent again, 0 lost, 0 doubled, {unknown},")
+    print(f"    {twice} of the tool that may run again ran again")
+
+
+@contextlib.asynccontextmanager
+async def calling(server: Server) -> AsyncIterator[Calls]:
+    """Keep callers busy meanwhile; afterwards each finishes what it began."""
+    calls = Calls()
+    async with asyncio.TaskGroup() as group:
+        for caller in range(CALLERS):
+            group.create_task(_caller(server, calls, caller))
+        yield calls
+        calls.stopping = True
+
+
+async def _caller(server: Server, calls: Calls, caller: int) -> None:
+    number = 0
+    while not calls.stopping:
+        number += 1
+        call = (("pay", "put")[number % 2], f"{caller}-{number}")
+        calls.asked.add(call)
+        copies = 2 if number % 8 < 2 else 1  # some come twice at the same time
+        first, *others = await asyncio.gather(*(_answer(server, calls, call) for _ in range(copies)))
+        assert others in ([], [first])
+        calls.answers[call] = first
+
+
+async def _answer(server: Server, calls: Calls, call: Call) -> Said:
+    """Send ``call`` until there is an answer to it, under the one key it has."""
+    tool, number = call
+    body = {"request": {"tool_id": f"Accounts.{tool}", "call_id": number, "input": {"number": number}}}
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with contextlib.suppress(OSError, Gone, asyncio.IncompleteReadError):
+                async with dial(server) as peer:  # type: ignore[arg-type]  # it has a port, and that is all it takes
+                    answer = await peer.post("/call", body)
+                assert answer.status in (200, 503), answer
+                if answer.status == 200:
+                    return _said(answer.json)
+            calls.again += 1
+            await asyncio.sleep(0.02)
+
+
+def _said(body: Any) -> Said:
+    match body:
+        case {"success": True, "output": {"value": str(value)}}:
+            return True, value
+        case {"success": False, "output": {"error": {"details": {"interrupted": True}, "can_retry": False}}}:
+            return False, "interrupted"
+        case _:
+            return False, json.dumps(body)
+
+
+async def answered(calls: Calls, more: int) -> None:
+    """Wait until there are so many more answers."""
+    wanted = len(calls.answers) + more
+    await until(lambda: len(calls.answers) >= wanted)
+
+
+async def until(there: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not there():  # noqa: ASYNC110 - it asks other processes
+            await asyncio.sleep(0.01)
+
+
+def _command(process: str) -> bytes:
+    with contextlib.suppress(OSError):  # it has just ended
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    return b""

@@ -1,0 +1,280 @@
+"""Bodies: JSON, forms, multipart, text and files, each read back by somebody else's parser where there is one."""
+
+from __future__ import annotations
+
+import base64
+import json
+from email import message_from_bytes
+from email.policy import HTTP
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.core.http import Request, header
+from toolwire.core.model import Kind, Problem
+from toolwire.core.resources import Resource, Resources
+from toolwire.protocols.openapi.plan import Encoding, Parameter, Place, Plan
+from toolwire.protocols.openapi.requests import write
+
+FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+CAT = b"\x89PNG\r\n--toolwire\r\n"
+
+
+def plan(media_type: str, *names: str, encodings: dict[str, Encoding] | None = None, **members: Any) -> Plan:
+    """Return the plan of a POST whose body has the properties ``names``, each an argument of its own name."""
+    whole = {"media_type": media_type, "encodings": encodings or {}, "properties": tuple((one, one) for one in names)}
+    return Plan(**{"method": "POST", "base": "https://a.test", "path": "/x", **whole, **members})
+
+
+def sent(wanted: Plan, resources: Resources | None = None, **arguments: Any) -> Request:
+    request = write(wanted, arguments, resources=resources)
+    assert isinstance(request, Request), request
+    return request
+
+
+def parts(request: Request) -> list[Any]:
+    """Return the parts of a multipart request as the standard library's mail parser reads them."""
+    kind = header(request.headers, b"content-type")
+    message = message_from_bytes(f"content-type: {kind}\r\n\r\n".encode() + request.body, policy=HTTP)
+    return list(message.iter_parts())
+
+
+def errors(wanted: Plan, resources: Resources | None = None, **arguments: Any) -> dict[str, str]:
+    problem = write(wanted, arguments, resources=resources)
+    assert isinstance(problem, Problem)
+    assert problem.kind is Kind.INVALID_ARGUMENTS
+    return dict(problem.parameter_errors)
+
+
+@pytest.mark.requirement("CV-11", "CV-33")
+@pytest.mark.parametrize("media_type", ["application/json", "application/vnd.api+json"])
+def test_json_is_exact_and_names_its_media_type(media_type: str) -> None:
+    request = sent(plan(media_type, "id", "price"), id=2**63 + 7, price=0.1)
+    assert request.body == b'{"id":9223372036854775815,"price":0.1}'
+    assert header(request.headers, b"content-type") == media_type
+
+
+@pytest.mark.requirement("CV-32")
+def test_only_what_is_given_is_sent() -> None:
+    assert sent(plan("application/json", "a", "b"), b=None).body == b'{"b":null}'
+    nothing = sent(plan("application/json", "a", "b"))
+    assert (nothing.body, header(nothing.headers, b"content-type")) == (b"", "")
+    assert sent(plan("application/json", "a", body_required=True)).body == b"{}"
+    assert sent(plan(FORM, "a", "b"), a=1, b=None).body == b"a=1"
+
+
+@pytest.mark.requirement("CV-15")
+@pytest.mark.parametrize("value", [[1, "a"], "text", 7, None, {"a": {"b": []}}])
+def test_a_body_that_is_one_argument_is_sent_as_it_is(value: object) -> None:
+    wanted = plan("application/json", whole_body="body")
+    assert json.loads(sent(wanted, body=value).body) == value
+    assert sent(wanted).body == b""
+
+
+@pytest.mark.requirement("CV-12")
+def test_a_form_repeats_arrays_and_writes_objects_as_json() -> None:
+    request = sent(
+        plan(FORM, "name", "tags", "address", "yes"), name="a b&c=ü", tags=["x,y", "z"], address={"zip": 1}, yes=True
+    )
+    assert request.body == b"name=a%20b%26c%3D%C3%BC&tags=x%2Cy&tags=z&address=%7B%22zip%22%3A1%7D&yes=true"
+    assert header(request.headers, b"content-type") == FORM
+    assert parse_qsl(request.body.decode())[:2] == [("name", "a b&c=ü"), ("tags", "x,y")]
+
+
+DEEP = Encoding(style="deepObject", explode=True)
+
+
+@pytest.mark.requirement("CV-12")
+@pytest.mark.parametrize(
+    ("encoding", "value", "fields"),
+    [
+        (DEEP, {"city": "A", "lines": ["x", "y"]}, [("v[city]", "A"), ("v[lines][0]", "x"), ("v[lines][1]", "y")]),
+        (DEEP, [{"price": "p_1", "quantity": 2}], [("v[0][price]", "p_1"), ("v[0][quantity]", "2")]),
+        (DEEP, "all", [("v", "all")]),
+        (Encoding(style="form", explode=False), ["a", "b"], [("v", "a,b")]),
+        (Encoding(style="form", explode=True), {"a": 1, "b": 2}, [("a", "1"), ("b", "2")]),
+        (Encoding(style="pipeDelimited", explode=False), ["a", "b"], [("v", "a|b")]),
+        (Encoding(style="form", explode=False, reserved=True), "a/b:c", [("v", "a/b:c")]),
+        (Encoding(media_type="application/json"), {"a": [1]}, [("v", '{"a":[1]}')]),
+        (Encoding(media_type="application/json"), "text", [("v", '"text"')]),
+        (DEEP, None, []),
+    ],
+)
+def test_an_encoding_object_says_how_a_field_of_a_form_is_written(
+    encoding: Encoding, value: object, fields: list[tuple[str, str]]
+) -> None:
+    body = sent(plan(FORM, "v", encodings={"v": encoding}), v=value).body.decode()
+    assert parse_qsl(body, keep_blank_values=True) == fields
+
+
+@pytest.mark.requirement("CV-12")
+@given(st.dictionaries(TEXT.filter(bool), st.lists(TEXT)))
+def test_any_form_of_texts_comes_back_from_another_parser(data: dict[str, list[str]]) -> None:
+    request = write(plan(FORM, *data), data)
+    assert isinstance(request, Request)
+    wanted = [(name, text) for name, texts in data.items() for text in texts]
+    assert parse_qsl(request.body.decode(), keep_blank_values=True) == wanted
+
+
+@pytest.mark.requirement("CV-13")
+def test_a_multipart_has_a_part_for_each_property_and_each_item() -> None:
+    encodings = {
+        "meta": Encoding(media_type="application/vnd.meta+json"),
+        "photos": Encoding(binary=True, media_type="image/png"),
+        "note": Encoding(media_type="text/markdown", headers=(("X-Kind", "short"), ("Content-Length", "1"))),
+    }
+    photo = base64.b64encode(CAT).decode()
+    wanted = plan(MULTIPART, "name", "tags", "address", "meta", "photos", "note", "gone", encodings=encodings)
+    request = sent(
+        wanted, name="Ä", tags=[1, True], address={"zip": 1}, meta=[1], photos=[photo, photo], note="# x", gone=None
+    )
+    read = [
+        (
+            one["content-disposition"].params["name"],
+            one.get_filename(),
+            one["content-type"],
+            one.get_payload(decode=True),
+        )
+        for one in parts(request)
+    ]
+    assert read == [
+        ("name", None, None, "Ä".encode()),
+        ("tags", None, None, b"1"),
+        ("tags", None, None, b"true"),
+        ("address", None, "application/json", b'{"zip":1}'),
+        ("meta", None, "application/vnd.meta+json", b"1"),
+        ("photos", "photos", "image/png", CAT),
+        ("photos", "photos", "image/png", CAT),
+        ("note", None, "text/markdown", b"# x"),
+    ]
+    note = parts(request)[-1]
+    assert (note["x-kind"], note["content-length"]) == ("short", None)
+
+
+@pytest.mark.requirement("CV-13", "D-11")
+@given(name=TEXT.filter(bool), value=TEXT)
+def test_no_name_and_no_value_ends_its_part(name: str, value: str) -> None:
+    wanted = plan(MULTIPART, properties=(("a", name), ("b", "last")))
+    request = write(wanted, {"a": value, "b": f"\r\n--toolwire\r\ncontent-type: x\r\n\r\n{value}"})
+    if isinstance(request, Request):
+        boundary = header(request.headers, b"content-type").partition("boundary=")[2].encode()
+        pieces = request.body.split(b"--" + boundary)
+        assert len(pieces) == 4
+        heads = [piece.partition(b"\r\n\r\n")[0] for piece in pieces[1:-1]]
+        assert [head.count(b"\r\n") for head in heads] == [1, 1]
+        assert all(b"\n" not in head.replace(b"\r\n", b"") for head in heads)
+
+
+@pytest.mark.requirement("CV-13")
+def test_a_file_by_handle_keeps_its_type_and_a_harmless_name() -> None:
+    kept = Resources(b"salt")
+    wanted = plan(MULTIPART, "file", encodings={"file": Encoding(binary=True)})
+    for name, shown in [
+        ("cat.png", "cat.png"), ("../../etc/passwd", "passwd"), ("C:\\x\\évil \"n\r\n.exe", "vil_n_.exe"),
+        ("..", "file"), ("", "file"), ("a" * 300 + ".png", "a" * 96 + ".png"),
+    ]:  # fmt: skip
+        handle = kept.keep(Resource(data=CAT, media_type="image/webp", name=name))
+        (part,) = parts(sent(wanted, kept, file=handle))
+        assert (part.get_filename(), part["content-type"], part.get_payload(decode=True)) == (shown, "image/webp", CAT)
+
+
+NO_FILES: list[object] = [
+    "/etc/passwd",
+    "file:///etc/passwd",
+    "../../secret",
+    "C:\\boot.ini",
+    "~/.ssh/id_rsa",
+    "https://a.test/x",
+    "resource:",
+    "resource:" + "0" * 32,
+    "data:text/plain,x",
+    "a===",
+    "é",
+    7,
+    None,
+    ["x"],
+    {"path": "/etc/passwd"},
+]
+
+
+@pytest.mark.requirement("D-35", "CV-13", "CV-14")
+@pytest.mark.parametrize("value", NO_FILES)
+def test_a_model_can_name_no_file_of_the_machine(value: object) -> None:
+    whole = plan("application/octet-stream", whole_body="body", binary=True)
+    part = plan(MULTIPART, "file", encodings={"file": Encoding(binary=True)})
+    assert list(errors(whole, Resources(b"salt"), body=value)) == ["body"]
+    if value is None or value == ["x"]:
+        return  # what is null is left out, and an array is one file for each item
+    assert list(errors(part, Resources(b"salt"), file=value)) == ["file"]
+    assert list(errors(part, None, file=value)) == ["file"]
+
+
+@pytest.mark.requirement("CV-14")
+@pytest.mark.parametrize(
+    "text", [base64.b64encode(CAT).decode(), "data:image/png;base64," + base64.b64encode(CAT).decode()]
+)
+def test_a_binary_body_is_base64_text_or_a_handle(text: str) -> None:
+    kept = Resources(b"salt")
+    wanted = plan("image/png", whole_body="body", binary=True)
+    for value in (text, kept.keep(Resource(data=CAT, media_type="image/png"))):
+        request = sent(wanted, kept, body=value)
+        assert (request.body, header(request.headers, b"content-type")) == (CAT, "image/png")
+
+
+def test_a_binary_body_of_any_type_is_sent_as_what_it_is() -> None:
+    wanted = plan("image/*", whole_body="body", binary=True)
+    kept = Resources(b"salt")
+    request = sent(wanted, kept, body=kept.keep(Resource(data=CAT, media_type="image/webp")))
+    assert header(request.headers, b"content-type") == "image/webp"
+
+
+@pytest.mark.requirement("CV-14")
+@pytest.mark.parametrize(
+    ("media_type", "value", "body"),
+    [
+        ("text/plain", "a\nü", "a\nü".encode()),
+        ("application/xml", "<a>1</a>", b"<a>1</a>"),
+        ("application/soap+xml", "<a/>", b"<a/>"),
+        ("text/csv; charset=utf-8", 7, b"7"),
+        ("application/graphql", "{ me }", b"{ me }"),
+    ],
+)
+def test_text_and_xml_are_sent_as_they_are(media_type: str, value: object, body: bytes) -> None:
+    request = sent(plan(media_type, whole_body="body"), body=value)
+    assert (request.body, header(request.headers, b"content-type")) == (body, media_type)
+
+
+@pytest.mark.parametrize("media_type", [FORM, MULTIPART])
+def test_a_form_that_is_one_argument_must_be_an_object(media_type: str) -> None:
+    assert list(errors(plan(media_type, whole_body="body"), body=[1])) == ["body"]
+    assert sent(plan(media_type, whole_body="body"), body={"a": 1}).body
+
+
+@pytest.mark.requirement("CV-11", "CV-28")
+@pytest.mark.parametrize("method", ["GET", "DELETE", "QUERY"])
+def test_a_body_is_sent_with_any_method_whose_plan_has_one(method: str) -> None:
+    request = sent(plan("application/json", "a", method=method), a=1)
+    assert (request.method, request.body) == (method, b'{"a":1}')
+
+
+@pytest.mark.requirement("XL-077")
+def test_a_call_with_an_idempotency_key_says_its_id_unless_an_argument_does() -> None:
+    wanted = plan("application/json", "a", idempotency="Idempotency-Key")
+    request = write(wanted, {"a": 1}, call_id="c-1")
+    assert isinstance(request, Request)
+    assert header(request.headers, b"idempotency-key") == "c-1"
+    own = Parameter("Idempotency-Key", Place.HEADER, "simple")
+    request = write(
+        plan("application/json", idempotency="Idempotency-Key", parameters=(("key", own),)),
+        {"key": "mine"},
+        call_id="c-1",
+    )
+    assert isinstance(request, Request)
+    assert [value for name, value in request.headers if name == b"idempotency-key"] == [b"mine"]
+    request = write(wanted, {"a": 1}, call_id="c\r\nx: 1")
+    assert isinstance(request, Request)
+    assert header(request.headers, b"idempotency-key") == ""

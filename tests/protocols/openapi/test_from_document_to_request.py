@@ -1,0 +1,142 @@
+"""From what a document declares to what is sent: the two halves of the plan, together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolwire.core.codec import Listen
+from toolwire.core.http import Request, header
+from toolwire.core.model import Call, Problem
+from toolwire.core.resources import Resource, Resources
+from toolwire.protocols.openapi import CODEC
+
+
+def sent(peer: Any, **arguments: Any) -> Request:
+    """Return the first thing a call of the one tool of ``peer`` sends."""
+    (tool,) = peer.catalog.tools
+    flow = CODEC.send(peer, Call(tool, arguments, "call-1"))
+    asked = next(flow)
+    flow.close()
+    request = asked.request if isinstance(asked, Listen) else asked
+    assert isinstance(request, Request)
+    return request
+
+
+def body(*media_types: str, schema: Any = None, **media: Any) -> dict[str, Any]:
+    whole = schema or {"type": "object", "properties": {"a": {"type": "string"}}}
+    return {"required": True, "content": {one: {"schema": whole, **media} for one in media_types}}
+
+
+@pytest.mark.requirement("CV-32", "CV-08")
+def test_the_default_of_a_schema_is_not_sent_and_that_of_a_server_variable_is(peer: Any, one: Any) -> None:
+    servers = [{"url": "/{version}/api", "variables": {"version": {"default": "v7", "enum": ["v7", "v8"]}}}]
+    parameters = [{"name": "limit", "in": "query", "schema": {"type": "integer", "default": 10}}]
+    found = peer(one(parameters=parameters, servers=servers))
+    assert sent(found).url == "https://recipes.test/v7/api/x"
+    assert sent(found, limit=10).url == "https://recipes.test/v7/api/x?limit=10"
+    assert "version" not in found.catalog.tools[0].parameters
+
+
+@pytest.mark.requirement("D-07")
+def test_a_variable_that_is_the_host_is_no_argument(peer: Any, one: Any) -> None:
+    servers = [
+        {"url": "https://{host}/v1", "variables": {"host": {"default": "recipes.test", "enum": ["recipes.test"]}}}
+    ]
+    found = peer(one(servers=servers))
+    assert not found.catalog.tools[0].parameters
+    assert sent(found, host="evil.test").url == "https://recipes.test/v1/x"
+
+
+@pytest.mark.requirement("CV-11")
+@pytest.mark.parametrize(
+    ("declared", "chosen"),
+    [
+        (["application/xml", "text/plain", "application/json"], "application/json"),
+        (["multipart/form-data", "application/vnd.a+json"], "application/vnd.a+json"),
+        (["multipart/form-data", "application/x-www-form-urlencoded"], "application/x-www-form-urlencoded"),
+        (["text/plain", "multipart/form-data"], "multipart/form-data"),
+        (["application/octet-stream", "text/plain"], "text/plain"),
+        (["*/*"], "application/json"),
+        (["application/*"], "application/json"),
+    ],
+)
+def test_the_media_type_of_a_body_is_chosen_by_a_fixed_preference(
+    peer: Any, one: Any, declared: list[str], chosen: str
+) -> None:
+    found = peer(one(method="post", requestBody=body(*declared)))
+    argument = next(iter(found.catalog.tools[0].parameters))
+    request = sent(found, **{argument: "x"})
+    assert header(request.headers, b"content-type").partition(";")[0] == chosen
+
+
+@pytest.mark.requirement("CV-12")
+def test_a_form_of_deep_objects_is_sent_as_its_document_encodes_it(peer: Any, one: Any) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"card": {"type": "object"}, "expand": {"type": "array", "items": {"type": "string"}}},
+    }
+    encoding = {"card": {"style": "deepObject", "explode": True}, "expand": {"style": "deepObject", "explode": True}}
+    found = peer(
+        one(method="post", requestBody=body("application/x-www-form-urlencoded", schema=schema, encoding=encoding))
+    )
+    request = sent(found, card={"number": "42", "owner": {"name": "A B"}}, expand=["x", "y"])
+    assert request.body == (b"card%5Bnumber%5D=42&card%5Bowner%5D%5Bname%5D=A%20B&expand%5B0%5D=x&expand%5B1%5D=y")
+
+
+@pytest.mark.requirement("CV-13")
+@pytest.mark.parametrize("file", [{"type": "string", "format": "binary"}, {}, {"contentMediaType": "image/png"}])
+def test_a_binary_property_is_a_file_whichever_version_says_so(peer: Any, one: Any, file: dict[str, str]) -> None:
+    schema = {"type": "object", "properties": {"photo": file, "title": {"type": "string"}}}
+    found = peer(one(method="post", requestBody=body("multipart/form-data", schema=schema)))
+    kept = Resources(b"salt")
+    object.__setattr__(found, "resources", kept)
+    request = sent(found, photo=kept.keep(Resource(data=b"cat", media_type="image/png", name="c.png")), title="T")
+    assert b'name="photo"; filename="c.png"\r\ncontent-type: image/png\r\n\r\ncat\r\n' in request.body
+    assert b'name="title"\r\n\r\nT\r\n' in request.body
+
+
+@pytest.mark.requirement("XL-077")
+def test_a_declared_idempotency_key_is_filled_with_the_id_of_the_call(peer: Any, one: Any) -> None:
+    parameters = [{"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}]
+    assert header(sent(peer(one(method="post", parameters=parameters))).headers, b"idempotency-key") == "call-1"
+    assert header(sent(peer(one(parameters=parameters))).headers, b"idempotency-key") == ""
+    named = {"x-llm": {"idempotencyKey": "X-Once"}}
+    assert header(sent(peer(one(method="post", **named))).headers, b"x-once") == "call-1"
+
+
+@pytest.mark.requirement("CV-24")
+def test_what_is_accepted_is_what_the_document_declares(peer: Any, one: Any) -> None:
+    responses = {"200": {"description": "", "content": {"application/vnd.a+json": {}, "text/csv": {}}}}
+    accept = header(sent(peer(one(responses=responses))).headers, b"accept")
+    assert accept.startswith("application/vnd.a+json")
+    assert "text/csv" in accept
+
+
+@pytest.mark.requirement("XL-106", "CV-28")
+@pytest.mark.parametrize("media_type", ["text/event-stream", "application/jsonl", "application/json-seq"])
+def test_an_operation_that_declares_a_stream_is_listened_to(peer: Any, one: Any, media_type: str) -> None:
+    content = {media_type: {"itemSchema": {"type": "object"}}}
+    found = peer({**one(responses={"200": {"description": "", "content": content}}), "openapi": "3.2.0"})
+    flow = CODEC.send(found, Call(found.catalog.tools[0], {}))
+    assert isinstance(next(flow), Listen)
+
+
+@pytest.mark.requirement("CV-28")
+def test_a_querystring_parameter_of_3_2_is_the_whole_query(peer: Any, one: Any) -> None:
+    content = {"application/x-www-form-urlencoded": {"schema": {"type": "object"}}}
+    document = one(parameters=[{"name": "all", "in": "querystring", "content": content}])
+    assert sent(peer({**document, "openapi": "3.2.0"}), all={"a": [1, 2], "b": "x y"}).url.endswith(
+        "/x?a=1&a=2&b=x%20y"
+    )
+
+
+@pytest.mark.requirement("XL-086", "D-10")
+def test_what_cannot_be_sent_is_said_before_anything_is_asked_for(peer: Any, one: Any) -> None:
+    parameters = [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}]
+    found = peer(one(path="/x/{id}", parameters=parameters))
+    flow = CODEC.send(found, Call(found.catalog.tools[0], {"id": ".."}))
+    with pytest.raises(StopIteration) as ended:
+        next(flow)
+    assert isinstance(ended.value.value, Problem)

@@ -1,0 +1,153 @@
+"""Streams: events, lines and sequences, item by item, however they are cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Listen, Peer
+from toolwire.core.http import Response
+from toolwire.core.model import Call, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.resources import CAPS, Caps
+from toolwire.protocols.openapi import CODEC, results
+from toolwire.protocols.openapi.operations import Memo
+from toolwire.protocols.openapi.plan import Plan
+from toolwire.protocols.openapi.results import Expected
+
+ORIGIN = "https://a.test"
+ITEMS = [{"n": 1}, "two", [3], None, True, -4.5]
+EVENTS = (
+    b': hello\ndata: {"n": 1}\n\nevent: word\ndata: "two"\n\n'
+    b"id: 1\ndata: [3]\n\ndata: null\n\ndata: true\n\ndata: -4.5\n\n"
+)
+LINES = b'{"n": 1}\n"two"\r\n[3]\n\nnull\ntrue\n-4.5'
+SEQUENCE = b'\x1e{"n":\n1}\n\x1e"two"\n\x1e[3]\n\x1enull\n\x1etrue\n\x1e-4.5\n'
+STREAMS = [
+    (EVENTS, b"text/event-stream"),
+    (LINES, b"application/jsonl"),
+    (LINES, b"application/x-ndjson; charset=utf-8"),
+    (SEQUENCE, b"application/json-seq"),
+    (SEQUENCE, b"application/geo+json-seq"),
+]
+
+TOOL = Tool(name="watch")
+PLAN = Plan(method="GET", base=ORIGIN, path="/watch", streams=True)
+
+
+def peer(caps: Caps = CAPS) -> Peer:
+    return Peer(
+        protocol="openapi", url=ORIGIN, catalog=Catalog(tools=(TOOL,)), memo=Memo(plans={TOOL.id: PLAN}), caps=caps
+    )
+
+
+def hear(pieces: list[bytes], media_type: bytes, status: int = 200, caps: Caps = CAPS) -> tuple[Result, list[Progress]]:
+    """Return how a call ends whose answer comes in ``pieces``, and what was heard of it."""
+    flow = CODEC.send(peer(caps), Call(TOOL, {}))
+    asked = next(flow)
+    assert isinstance(asked, Listen)
+    heard: list[Progress] = []
+    try:
+        answer: Response | Problem = Response(status, ((b"content-type", media_type),))
+        for piece in pieces:
+            try:
+                heard.extend(asked.hear(piece))
+            except ValueError as error:
+                answer = Problem(kind=Kind.BAD_ANSWER, message=str(error))
+                break
+        flow.send(answer)
+    except StopIteration as stop:
+        return stop.value, heard
+    raise AssertionError("the flow asks for more")
+
+
+@pytest.mark.requirement("XL-106")
+@pytest.mark.parametrize(("body", "media_type"), STREAMS)
+def test_each_item_is_heard_as_it_comes_and_all_are_the_result(body: bytes, media_type: bytes) -> None:
+    result, heard = hear([body[at : at + 1] for at in range(len(body))], media_type)
+    assert result == Value(ITEMS)
+    assert [progress.value for progress in heard] == ITEMS[: len(heard)]
+    assert len(heard) >= len(ITEMS) - 1, "only what has no end yet waits for the end of the stream"
+    assert [progress.event for progress in heard[:2]] == ["data", "word" if body is EVENTS else "data"]
+
+
+@pytest.mark.requirement("XL-106")
+@pytest.mark.parametrize(("body", "media_type"), STREAMS)
+def test_a_stream_that_nobody_declared_is_read_whole(body: bytes, media_type: bytes) -> None:
+    assert results.read(Response(200, ((b"content-type", media_type),), body)) == Value(ITEMS)
+
+
+@pytest.mark.requirement("XL-106")
+@given(st.sampled_from(STREAMS), st.lists(st.integers(1, 40), max_size=30))
+def test_however_a_stream_is_cut_it_is_the_same_items(stream: tuple[bytes, bytes], sizes: list[int]) -> None:
+    body, pieces = stream[0], []
+    for size in sizes:
+        pieces.append(body[:size])
+        body = body[size:]
+    result, _ = hear([*pieces, body], stream[1])
+    assert result == Value(ITEMS)
+
+
+@pytest.mark.requirement("XL-103", "XL-106")
+def test_the_result_has_as_many_items_as_the_caps_allow_and_the_host_hears_all() -> None:
+    lines = [b'"%s"\n' % (b"x" * 98) for _ in range(100)]
+    result, heard = hear(lines, b"application/jsonl", caps=Caps(characters=1_012))
+    assert isinstance(result, Value)
+    assert (len(result.value), len(heard)) == (10, 100)
+    assert (result.notes or {})["truncated"] is True
+
+
+@pytest.mark.requirement("XL-106", "D-13")
+def test_a_stream_is_left_once_it_has_brought_enough_items() -> None:
+    result, heard = hear([b"1\n"] * 50, b"application/jsonl", caps=Caps(items=20))
+    assert isinstance(result, Value)
+    assert (result.value, len(heard), (result.notes or {})["truncated"]) == ([1] * 20, 20, True)
+
+
+@pytest.mark.requirement("D-13")
+@pytest.mark.parametrize("start", [b"data: ", b'"', b"\x1e"])
+def test_an_item_without_an_end_is_left_after_a_mebibyte(start: bytes) -> None:
+    result, _ = hear([start, *[b"x" * 65_536] * 40], b"text/event-stream")
+    assert isinstance(result, Problem)
+    assert result.kind is Kind.BAD_ANSWER
+
+
+@pytest.mark.requirement("XL-106")
+@pytest.mark.parametrize("reason", ["timeout", "too_large"])
+def test_a_stream_that_ran_into_a_limit_is_what_it_brought(reason: str) -> None:
+    heard = results.hearing(Expected(ORIGIN))
+    assert [progress.value for progress in heard.hear(b"data: 1\n\ndata: 2\n\nda")] == [1, 2]
+    problem = Problem(kind=Kind.UNREACHABLE, message="It took too long.", details={"reason": reason, "sent": True})
+    result = results.ended(heard, problem, Expected(ORIGIN))
+    assert isinstance(result, Value)
+    assert (result.value, result.notes) == ([1, 2], {"origin": ORIGIN, "untrusted": True, "truncated": True})
+    assert results.ended(results.hearing(Expected()), problem, Expected()) == problem
+
+
+@pytest.mark.requirement("XL-104", "XL-106")
+def test_items_are_cleaned_and_marked() -> None:
+    result, heard = hear([b'data: {"a": "b\xe2\x80\x8bc"}\n\n'], b"text/event-stream")
+    assert isinstance(result, Value)
+    assert (result.value, [progress.value for progress in heard]) == ([{"a": "bc"}], [{"a": "bc"}])
+    assert result.notes == {"origin": ORIGIN, "untrusted": True}
+
+
+def test_what_is_no_json_is_text_and_an_event_cut_off_is_dropped() -> None:
+    assert hear([b"data: [DONE]\n\ndata: half"], b"text/event-stream")[0] == Value(["[DONE]"])
+    assert hear([b'{"a": 1}\n{"b":'], b"application/jsonl")[0] == Value([{"a": 1}, '{"b":'])
+
+
+def test_an_answer_that_is_no_stream_after_all_is_read_as_what_it_is(drive: Any) -> None:
+    json = Response(200, ((b"content-type", b"application/json"),), b'{"a": 1}')
+    assert drive(CODEC.send(peer(), Call(TOOL, {})), lambda _: json) == Value({"a": 1})
+    problem = drive(CODEC.send(peer(), Call(TOOL, {})), lambda _: Response(404))
+    assert isinstance(problem, Problem)
+    assert problem.kind is Kind.NOT_FOUND
+
+
+@given(st.lists(st.binary(max_size=30), max_size=6), st.sampled_from([kind for _, kind in STREAMS]))
+def test_any_bytes_are_a_result(pieces: list[bytes], media_type: bytes) -> None:
+    assert isinstance(hear(pieces, media_type)[0], Value | Problem)

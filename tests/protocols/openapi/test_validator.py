@@ -1,0 +1,110 @@
+"""What is wrong with an OpenAPI document and its x-llm, with its place; and what a model's user would change."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from toolwire.protocols.openapi import operations
+from toolwire.protocols.openapi.validator import check, check_llm
+
+
+def document(**operation: Any) -> dict[str, Any]:
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "A", "version": "1.0.0"},
+        "x-llm": {"version": "0.1", "name": "A"},
+        "paths": {"/r": {"post": {"operationId": "save_recipe", "summary": "Save it", **operation, "responses": {}}}},
+    }
+
+
+def said(data: Any) -> set[tuple[str, str, str]]:
+    return {(fault.severity, fault.rule, fault.pointer) for fault in check(json.dumps(data))}
+
+
+AT = "/paths/~1r/post"
+
+
+@pytest.mark.requirement("XL-088")
+def test_a_good_document_has_no_fault() -> None:
+    assert said(document(**{"x-llm": {"hint": "When one was liked."}})) == set()
+
+
+@pytest.mark.requirement("XL-088")
+@pytest.mark.parametrize(
+    ("operation", "fault"),
+    [
+        ({"x-llm": {"hint": "h", "enabled": "yes"}}, ("error", "XL-035", f"{AT}/x-llm/enabled")),
+        (
+            {"x-llm": {"hint": "h", "rateLimit": {"max": 0, "window": "1m"}}},
+            ("error", "XL-060", f"{AT}/x-llm/rateLimit/max"),
+        ),
+        ({"x-llm": {"hint": "h", "rateLimit": 60}}, ("warning", "XL-061", f"{AT}/x-llm/rateLimit")),
+        ({"x-llm": {"hint": "h", "hints": 1}}, ("warning", "XL-037", f"{AT}/x-llm/hints")),
+        ({"x-llm": {}}, ("warning", "XL-031", AT)),
+        ({"x-llm": {"hint": "h", "approval": "auto"}}, ("warning", "XL-044", f"{AT}/x-llm/approval")),
+        ({"x-llm": {"hint": "h"}, "summary": ""}, ("warning", "XL-070", AT)),
+        ({"x-llm": {"hint": "h"}, "operationId": "get2"}, ("warning", "XL-080", f"{AT}/operationId")),
+        ({"x-llm": {"hint": "h"}, "operationId": ""}, ("warning", "XL-083", AT)),
+        (
+            {"x-llm": {"hint": "h", "next": [{"operationId": "gone"}]}},
+            ("warning", "XL-075", f"{AT}/x-llm/next/0/operationId"),
+        ),
+        ({"x-llm": {"hint": "h"}, "x-opentools": {}}, ("warning", "XL-038", f"{AT}/x-opentools")),
+        ({"x-llm": {"hint": "h"}, "parameters": [7]}, ("warning", "XL-088", AT)),
+    ],
+)
+def test_each_fault_is_found_where_it_is(operation: dict[str, Any], fault: tuple[str, str, str]) -> None:
+    assert said(document(**operation)) == {fault}
+
+
+@pytest.mark.requirement("XL-030", "XL-033", "XL-088")
+def test_the_root_and_what_stands_elsewhere_are_looked_at_too() -> None:
+    data = document(**{"x-llm": {"hint": "h"}})
+    data["x-llm"] = {"version": "7.1", "name": 3}
+    assert {("error", "XL-028", "/x-llm/version"), ("error", "XL-026", "/x-llm/name")} <= said(data)
+    data = document(**{"x-llm": {"hint": "h"}}) | {"tags": [{"name": "t", "x-llm": {}}]}
+    data["paths"]["/r"]["x-llm"] = True
+    assert said(data) == {("warning", "XL-033", "/tags/0/x-llm"), ("warning", "XL-033", "/paths/~1r/x-llm")}
+    assert said({"swagger": "2.0", "paths": {}}) >= {("error", "CV-29", "")}
+    assert said([]) == {("error", "CV-29", "")}
+
+
+@pytest.mark.requirement("CV-25")
+def test_too_many_tools_is_worth_a_word() -> None:
+    data = document()
+    data["paths"] = {
+        f"/r{n}": {"get": {"operationId": f"find_{n}", "summary": "F", "x-llm": {"hint": "h"}, "responses": {}}}
+        for n in range(129)
+    }
+    assert said(data) == {("warning", "CV-25", "/paths")}
+
+
+@pytest.mark.requirement("XL-020", "XL-021", "XL-023")
+def test_an_llm_json_is_checked_with_line_and_column() -> None:
+    assert check_llm('{"openapi": "/openapi.json", "auth": "oauth2"}') == ()
+    (fault,) = check_llm('{\n  "openapi": 7\n}')
+    assert (fault.line, fault.column, fault.pointer, fault.severity) == (2, 14, "/openapi", "error")
+    assert check_llm("{")[0].rule == "XL-020"
+
+
+def test_a_yaml_document_has_pointers() -> None:
+    text = "openapi: 3.1.0\nx-llm: {version: '0.1', name: A}\n"
+    text += "paths:\n  /r:\n    get:\n      operationId: find_r\n      x-llm: {hint: h}\n"
+    assert [(fault.pointer, fault.rule, fault.line) for fault in check(text)] == [("/paths/~1r/get", "XL-070", 1)]
+    assert check("openapi: &a 3.1.0\nx: *a\n")[0].rule == "XL-013"
+
+
+@pytest.mark.requirement("XL-088")
+def test_operations_are_tools_or_reported() -> None:
+    data = document(**{"x-llm": {"hint": "h"}})
+    for number, broken in enumerate(
+        ({"parameters": [7]}, {"parameters": [{"name": "a"}]}, {"x-llm": False}, {"x-llm": True})
+    ):
+        operation = {"operationId": f"o{number}", "summary": "S", "x-llm": {}, "responses": {}, **broken}
+        data["paths"][f"/{number}"] = {"get": operation, "put": 7}
+    offer = operations.read(data, "https://a.example/openapi.json")
+    found = [one for item in data["paths"].values() for one in item.values()]
+    assert len(found) == len(offer.catalog.tools) + sum(note.operations for note in offer.memo.notes)

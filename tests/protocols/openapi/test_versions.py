@@ -1,0 +1,99 @@
+"""A catalog as OpenAPI 3.0, 3.1 and 3.2: each is valid, and each says the same tools."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from openapi_spec_validator import validate
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Site
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Approval, Tool
+from toolwire.protocols.openapi import operations
+from toolwire.protocols.openapi.server import routes
+from toolwire.protocols.openapi.versions import as_version
+
+CATALOG = Catalog(
+    title="Shop",
+    tools=(
+        Tool(name="find", toolkit="Shop", description="Find", safe=True, input_schema={
+            "type": "object",
+            "properties": {"text": {"type": "string"}, "most": {"type": "integer", "exclusiveMinimum": 0}},
+            "required": ["text"],
+        }),
+        Tool(name="buy", toolkit="Shop", description="Buy", destructive=True, approval=Approval.PER_CALL, input_schema={
+            "type": "object",
+            "properties": {
+                "note": {"type": ["string", "null"], "maxLength": 9},
+                "size": {"enum": ["s", "m", None], "type": ["string", "null"]},
+                "kind": {"const": "book"},
+                "parts": {"type": "array", "items": {"$ref": "#/$defs/Part"}},
+                "any": {"type": ["integer", "string"]},
+            },
+            "required": ["kind"],
+            "$defs": {"Part": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Part"}}}},
+        }, output_schema={"type": "integer", "examples": [1]}),
+    ),
+)  # fmt: skip
+
+
+def served(query: str) -> dict[str, Any]:
+    answer = routes(CATALOG, Site())["GET", "/openapi.json"].read(Request("GET", f"/openapi.json{query}"))
+    assert isinstance(answer, Response)
+    return json.loads(answer.body)
+
+
+def meaning(schema: Any) -> str:
+    """Say a schema so that two spellings of the same values are one text."""
+    text = json.dumps(schema, sort_keys=True)
+    return text.replace('"const": "book"', '"enum": ["book"]')
+
+
+@pytest.mark.requirement("XL-122", "XL-124")
+def test_three_versions_give_the_same_tools() -> None:
+    documents = [served(query) for query in ("?openapi=3.0", "", "?openapi=3.2")]
+    assert [document["openapi"] for document in documents] == ["3.0.3", "3.1.0", "3.2.0"]
+    for document in documents:
+        validate(document)
+    older, usual, newer = [operations.read(one, "https://shop.example/openapi.json").catalog for one in documents]
+    for other in (older, newer):
+        for mine, theirs in zip(usual.tools, other.tools, strict=True):
+            assert (mine.id, mine.description, mine.safe, mine.approval, mine.destructive) == (
+                theirs.id, theirs.description, theirs.safe, theirs.approval, theirs.destructive,
+            )  # fmt: skip
+            assert mine.required == theirs.required
+            for name, schema in mine.parameters.items():
+                if name != "any":  # 3.0 says several types as a choice
+                    assert meaning(theirs.parameters[name]) == meaning(schema)
+
+
+@pytest.mark.requirement("XL-124")
+def test_what_3_0_has_no_word_for_is_left_out_and_never_a_value() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"x": {"type": "null"}, "y": True, "z": {"$ref": "#/components/schemas/S", "description": "d"}},
+        "patternProperties": {"^x": {}},
+        "exclusiveMaximum": 3,
+        "maximum": 2,
+    }
+    content = {"application/json": {"schema": schema}}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"summary": "s"},
+        "paths": {"/a": {"post": {"requestBody": {"content": content}}}},
+    }
+    older = as_version(document, "3.0")
+    said = older["paths"]["/a"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert said == {
+        "type": "object",
+        "properties": {
+            "x": {"nullable": True, "enum": [None]},
+            "y": {},
+            "z": {"allOf": [{"$ref": "#/components/schemas/S"}], "description": "d"},
+        },
+        "maximum": 2,
+    }
+    assert "summary" not in older["info"]

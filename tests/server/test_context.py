@@ -1,0 +1,252 @@
+"""The typed context of a call: what a tool author asks for, and what a caller sends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Generator
+
+import pytest
+
+from toolwire import (
+    Authorization,
+    Context,
+    DefinitionError,
+    Kind,
+    Problem,
+    Requirements,
+    Secret,
+    Toolkit,
+    Value,
+    connect,
+    connect_sync,
+)
+from toolwire.core.model import Call, Json, Progress, Result, Tool
+from toolwire.define import FunctionKind
+from toolwire.server.functions import FunctionBox
+from toolwire.server.injection import Reporting
+from toolwire.testing.loopback import background
+from toolwire.validation import Page, Pages, missing
+
+GOOGLE = Requirements(
+    authorization=(Authorization(id="google", scopes=("mail.read",)),), secrets=("TWILIO_API_KEY",), user_id=True
+)
+FULL = Context(
+    tokens={"google": Secret("g-token"), "github": Secret("h-token")},
+    secrets={"TWILIO_API_KEY": Secret("t-key"), "OTHER": Secret("o-key")},
+    user_id="ada@example.com",
+)
+
+KIT = Toolkit("Needs")
+
+
+@KIT.tool(approval="auto", requirements=GOOGLE)
+async def mail(subject: str, context: Context) -> dict[str, str | None]:
+    return {
+        "token": context.token("google").reveal(),
+        "secret": context.secret("TWILIO_API_KEY").reveal(),
+        "user": context.user_id,
+        "call": context.call_id,
+        "others": ", ".join([*context.tokens, *context.secrets]),
+    }
+
+
+@KIT.tool(approval="auto")
+def curious(context: Context, of: str = "token") -> str:
+    return (context.token("google") if of == "token" else context.secret("KEY")).reveal()
+
+
+@KIT.tool(approval="auto")
+async def counts(context: Context) -> str:
+    for number in range(3):
+        await context.progress(number)
+    return "counted"
+
+
+@KIT.tool(approval="auto")
+def counts_in_a_thread(context: Context | None = None) -> str:
+    assert context is not None
+    for number in range(3):
+        context.progress(number)
+    return threading.current_thread().name
+
+
+@KIT.tool(approval="auto", inline=True)
+def counts_inline(context: Context) -> str:
+    context.progress(1)
+    return "never"
+
+
+@KIT.tool(approval="auto")
+async def streams(context: Context) -> AsyncGenerator[str, None]:
+    await context.progress({"half": True})
+    yield "a"
+
+
+@KIT.tool(approval="auto")
+def streams_in_a_thread(context: Context) -> Generator[str, None, None]:
+    context.progress("half")
+    yield "a"
+
+
+@KIT.tool(approval="auto")
+async def says_nonsense(context: Context) -> str:
+    await context.progress(float("nan"))
+    return "never"
+
+
+def ran(name: str, context: Context = FULL) -> tuple[Result, list[Json]]:
+    box, heard = FunctionBox(KIT), list[Json]()
+    tool = box.catalog().find(name)
+    assert isinstance(tool, Tool)
+
+    async def notify(progress: Progress) -> None:
+        heard.append(progress.value)
+
+    return asyncio.run(box.run(Call(tool, {"subject": "x"}, "c1", context), notify)), heard
+
+
+@pytest.mark.requirement("OTC-023")
+def test_a_tool_gets_what_it_declared_and_no_more() -> None:
+    result, _ = ran("mail")
+    assert result == Value(
+        {
+            "token": "g-token",
+            "secret": "t-key",
+            "user": "ada@example.com",
+            "call": "c1",
+            "others": "google, TWILIO_API_KEY",
+        }
+    )
+    (described,) = [tool for tool in KIT.catalog().tools if tool.name == "mail"]
+    assert [*described.parameters] == ["subject"]
+
+
+@pytest.mark.parametrize(
+    ("of", "advice"),
+    [
+        ("token", "requirements=Requirements(authorization=(Authorization(id='google'),))"),
+        ("secret", "requirements=Requirements(secrets=('KEY',))"),
+    ],
+)
+def test_what_was_not_declared_is_refused_with_what_to_declare(of: str, advice: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        Context().token("google") if of == "token" else Context().secret("KEY")
+    assert advice in str(caught.value)
+    result, _ = ran("curious")
+    assert isinstance(result, Problem)
+    assert (result.kind, "g-token" in repr(result)) == (Kind.TOOL_FAILED, False)
+
+
+@pytest.mark.parametrize("name", ["counts", "counts_in_a_thread"])
+def test_progress_is_sent_from_coroutines_and_threads_alike(name: str) -> None:
+    result, heard = ran(name)
+    assert isinstance(result, Value)
+    assert heard == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("name", "half"), [("streams", {"half": True}), ("streams_in_a_thread", "half")])
+def test_progress_comes_between_the_items_of_a_generator_and_is_none_of_them(name: str, half: Json) -> None:
+    assert ran(name) == (Value(["a"]), [half, "a"])
+
+
+@pytest.mark.parametrize("name", ["counts_inline", "says_nonsense"])
+def test_progress_that_cannot_be_sent_is_a_mistake_of_the_tool(name: str) -> None:
+    result, heard = ran(name)
+    assert isinstance(result, Problem)
+    assert (result.kind, heard) == (Kind.TOOL_FAILED, [])
+
+
+def test_progress_where_nobody_listens_is_dropped() -> None:
+    async def within() -> None:
+        await Context().progress(1)
+        await Context().progress(2)
+
+    asyncio.run(within())
+
+
+def test_a_thread_that_was_given_up_reports_to_nobody() -> None:
+    heard: list[Progress] = []
+
+    async def notify(progress: Progress) -> None:
+        heard.append(progress)
+
+    (function,) = [each for each in KIT.functions if each.tool.name == "counts_in_a_thread"]
+    assert function.kind is FunctionKind.SYNC
+    reporting = Reporting(function, notify)
+    reporting.over = True
+    reporting.report(Progress(1))
+    assert heard == []
+
+
+@pytest.mark.requirement("OTC-015", "OTC-016", "OXP-014", "A-44", "A-45", "C-10")
+def test_a_client_sends_a_tool_what_it_requires_and_nothing_else() -> None:
+    from toolwire import asgi
+
+    seen: list[bytes] = []
+    app = asgi(KIT)
+
+    class Watching:
+        running = 0
+        drain = app.drain
+
+        async def __call__(self, scope: object, receive: object, send: object) -> None:
+            async def heard() -> object:
+                message = await receive()  # type: ignore[operator]  # an ASGI callable
+                seen.append(message.get("body", b""))
+                return message
+
+            await app(scope, heard, send)  # type: ignore[arg-type]  # an ASGI application
+
+    with background(Watching()) as url, connect_sync(url, protocol="otc", context=FULL) as remote:
+        sent = remote.call("mail", {"subject": "x"})
+        remote.call("counts")
+        replaced = remote.call("mail", {"subject": "x"}, context=Context(user_id="bob"))
+    assert isinstance(sent, Value)
+    assert (sent.value["token"], sent.value["user"], sent.value["others"]) == (
+        "g-token",
+        "ada@example.com",
+        "google, TWILIO_API_KEY",
+    )
+    assert not any(other in body for body in seen for other in (b"h-token", b"o-key"))
+    assert sum(b"g-token" in body for body in seen) == 1
+    assert isinstance(replaced, Problem)
+    assert "token for google, the secret TWILIO_API_KEY" in replaced.message
+
+
+@pytest.mark.requirement("OXP-011", "C-10")
+def test_what_is_missing_comes_back_with_the_page_where_it_is_granted() -> None:
+    from toolwire import asgi
+
+    pages = Pages({"google": Page("https://example.com/grant", "https://example.com/granted")})
+    with background(asgi(KIT, authorizer=pages)) as url:
+
+        async def within() -> Result:
+            async with connect(url, protocol="otc") as remote:
+                return await remote.call("mail", {"subject": "x"})
+
+        problem = asyncio.run(within())
+    assert isinstance(problem, Problem)
+    assert problem.kind is Kind.MISSING_REQUIREMENTS
+    assert problem.details["missing_requirements"] == {
+        "authorization": [
+            {"id": "google", "url": "https://example.com/grant", "check_url": "https://example.com/granted"}
+        ],
+        "secrets": [{"id": "TWILIO_API_KEY"}],
+        "user_id": True,
+    }
+
+
+def test_an_authorizer_is_asked_for_the_provider_the_scopes_and_the_caller() -> None:
+    asked: list[tuple[Authorization, str]] = []
+
+    class Own:
+        def page(self, needed: Authorization, principal: str) -> Page | None:
+            asked.append((needed, principal))
+            return None
+
+    tool = Tool(name="mail", requirements=GOOGLE, hints={"otc": {"authorization": {"google": {"url": "https://h"}}}})
+    problem = missing(tool, Context(principal="ada"), Own())
+    assert problem is not None
+    assert asked == [(Authorization(id="google", scopes=("mail.read",)), "ada")]
+    assert problem.details["missing_requirements"]["authorization"] == [{"id": "google", "url": "https://h"}]

@@ -1,0 +1,354 @@
+"""Callers told apart by signed tokens: made here with joserfc, taken or refused by the server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+import json
+import warnings
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from joserfc import jwt
+from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
+
+from toolwire import Secret
+from toolwire.auth.signed import Expected, Keyring, read_jwks, read_secret
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Kind, Problem
+from toolwire.server.callers import NOBODY, Caller, Everybody, Several
+from toolwire.server.jwt import KNOWN_S, Keyrings, Tokens
+from toolwire.server.keys import ApiKey, Keys
+
+NOW = 1_800_000_000.0
+SECRET = b"a secret of the server, long enough"
+HERE = Expected(issuer="https://issuer.example", audience="https://tools.example", leeway_s=30)
+CLAIMS = {
+    "sub": "ada",
+    "iss": "https://issuer.example",
+    "aud": "https://tools.example",
+    "exp": NOW + 60,
+    "scope": "mail.read mail.send",
+}
+RSA = RSAKey.generate_key(2048, parameters={"kid": "rsa"})
+EC = ECKey.generate_key("P-256", parameters={"kid": "ec"})
+ED = OKPKey.generate_key("Ed25519", parameters={"kid": "ed"})
+KEYS: Mapping[str, Any] = {"RS256": RSA, "ES256": EC, "EdDSA": ED, "Ed25519": ED}
+
+
+def signed(algorithm: str, key: Any, claims: Mapping[str, Any] = CLAIMS, **header: Any) -> bytes:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # EdDSA is an older name of Ed25519, and most issuers still say it
+        return jwt.encode({"alg": algorithm, **header}, dict(claims), key, algorithms=[algorithm]).encode()
+
+
+def shared(claims: Mapping[str, Any] = CLAIMS, secret: bytes = SECRET, **header: Any) -> bytes:
+    return signed("HS256", OctKey.import_key(secret), claims, **header)
+
+
+def unsigned(header: Mapping[str, Any], claims: Mapping[str, Any] = CLAIMS, signature: bytes = b"") -> bytes:
+    parts = (json.dumps(header).encode(), json.dumps(claims).encode(), signature)
+    return b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in parts)
+
+
+def key_set(*keys: Any, **more: Any) -> bytes:
+    return json.dumps({"keys": [{**key.as_dict(private=False), **more} for key in keys]}).encode()
+
+
+def ring(*keys: Any, **more: Any) -> Keyring:
+    found = read_jwks(key_set(*keys, **more))
+    assert isinstance(found, Keyring)
+    return found
+
+
+def publishing(*sets: bytes | Problem) -> tuple[Callable[[], Awaitable[bytes | Problem]], list[int]]:
+    asked: list[int] = []
+
+    async def fetch() -> bytes | Problem:
+        asked.append(1)
+        return sets[min(len(asked), len(sets)) - 1]
+
+    return fetch, asked
+
+
+def said(tokens: Tokens, token: bytes) -> Caller | Problem:
+    fields = {b"authorization": b"Bearer " + token}
+    known = tokens.known(fields)
+    return asyncio.run(tokens.verify(fields)) if known is None else known
+
+
+def hs256(expected: Expected = HERE, now: float = NOW) -> Tokens:
+    return Tokens(read_secret(SECRET), expected, clock=lambda: now)
+
+
+def public(*keys: Any, now: float = NOW) -> Tokens:
+    return Tokens(ring(*(keys or (RSA, EC, ED))), HERE, clock=lambda: now)
+
+
+def refusal(found: Caller | Problem) -> str:
+    assert isinstance(found, Problem)
+    assert found.kind is Kind.UNAUTHORIZED
+    return found.message
+
+
+@pytest.mark.requirement("OTC-035", "OXP-012", "S-7")
+def test_a_token_says_whose_it_is_and_what_they_may_do() -> None:
+    tokens = hs256()
+    expected = Caller("jwt:ada", frozenset({"mail.read", "mail.send"}))
+    assert said(tokens, shared()) == expected
+    assert tokens.known({b"authorization": b"Bearer " + shared()}) == expected
+    assert said(tokens, shared({**CLAIMS, "scope": None, "scp": ["a", 7]})) == Caller("jwt:ada", frozenset())
+    assert said(tokens, shared({**{k: v for k, v in CLAIMS.items() if k != "scope"}, "scp": ["a", 7]})) == Caller(
+        "jwt:ada", frozenset({"a"})
+    )
+
+
+@pytest.mark.requirement("OTC-035")
+@pytest.mark.parametrize("algorithm", KEYS)
+def test_every_public_key_algorithm_is_taken_by_the_name_of_its_key(algorithm: str) -> None:
+    key = KEYS[algorithm]
+    assert isinstance(said(public(), signed(algorithm, key, kid=key.kid)), Caller)
+    assert isinstance(said(public(key), signed(algorithm, key)), Caller)  # one key needs no name
+    other = type(key).generate_key(2048) if key is RSA else type(key).generate_key(key.curve_name)
+    assert "signature" in refusal(said(public(), signed(algorithm, other, kid=key.kid)))
+
+
+@pytest.mark.requirement("OXP-012")
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"exp": NOW - 31}, "expired"),
+        ({"exp": "soon"}, "until when"),
+        ({"exp": True}, "until when"),
+        ({"exp": -1}, "until when"),
+        ({"nbf": NOW + 31}, "not good yet"),
+        ({"nbf": []}, "until when"),
+        ({"iss": "https://other.example"}, "issuer"),
+        ({"iss": None}, "issuer"),
+        ({"aud": "https://other.example"}, "audience"),
+        ({"aud": ["https://other.example", 7]}, "audience"),
+        ({"aud": {}}, "audience"),
+    ],
+)
+def test_a_token_for_another_time_or_place_is_refused(change: dict[str, Any], why: str) -> None:
+    assert why in refusal(said(hs256(), shared({**CLAIMS, **change})))
+
+
+@pytest.mark.requirement("OXP-012")
+def test_clocks_may_differ_by_the_leeway_and_audiences_may_be_many() -> None:
+    for change in ({"exp": NOW - 29}, {"nbf": NOW + 29}, {"aud": ["x", HERE.audience]}):
+        assert isinstance(said(hs256(), shared({**CLAIMS, **change})), Caller)
+
+
+@pytest.mark.requirement("OXP-012")
+def test_with_a_shared_secret_expiry_and_audience_are_checked_if_present() -> None:
+    bare = {"sub": "ada"}
+    open_ = Expected()
+    assert isinstance(said(hs256(open_), shared(bare)), Caller)
+    assert "audience" in refusal(said(hs256(open_), shared({**bare, "aud": "anyone"})))
+    assert "until when" in refusal(said(public(), signed("RS256", RSA, {**bare, "iss": HERE.issuer}, kid="rsa")))
+    dated = {**bare, "iss": HERE.issuer, "exp": NOW + 60}
+    assert "audience" in refusal(said(public(), signed("RS256", RSA, dated, kid="rsa")))
+
+
+@pytest.mark.requirement("OTC-035")
+@pytest.mark.parametrize(
+    "token",
+    [
+        unsigned({"alg": "none"}),
+        unsigned({"alg": "None", "typ": "JWT"}),
+        unsigned({"alg": ["HS256"]}),
+        unsigned({"alg": {}}),
+        unsigned({}),
+        shared(secret=b"another secret of somebody else, long"),
+        signed("HS512", OctKey.import_key(SECRET)),
+        unsigned({"alg": "HS256"}),
+        unsigned({"alg": "HS256", "crit": ["x"], "x": 1}),
+        unsigned({"alg": "HS256", "b64": False, "crit": ["b64"]}),
+        unsigned({"alg": "RS256", "kid": "rsa"}),
+        b"..",
+        b"a.b.c",
+        b"e30.e30.e30",
+        b"e30.e30.",
+        b"W10.e30.",
+        b"x" * 9_000,
+        b"ey.." + b"\xff" * 20,
+        b"one.two",
+        b"a.b.c.d.e",
+    ],
+)
+def test_none_other_algorithms_and_rubbish_are_refused(token: bytes) -> None:
+    for tokens in (hs256(), public()):
+        assert token.decode("latin-1") not in refusal(said(tokens, token))
+
+
+@pytest.mark.requirement("OTC-035")
+def test_a_public_key_is_never_taken_for_a_shared_secret() -> None:
+    for material in (RSA.as_pem(private=False), RSA.as_der(private=False), json.dumps(RSA.as_dict()).encode()):
+        content = unsigned({"alg": "HS256", "kid": "rsa"}).rstrip(b".")
+        signature = base64.urlsafe_b64encode(hmac.digest(material, content, "sha256")).rstrip(b"=")
+        assert "not signed with RS256" in refusal(said(public(), content + b"." + signature))
+
+
+@pytest.mark.requirement("OTC-035")
+def test_keys_that_cannot_check_these_signatures_are_left_out_of_a_set() -> None:
+    for entry in (
+        OctKey.import_key(SECRET).as_dict(private=True),
+        {**RSA.as_dict(), "use": "enc"},
+        {**RSA.as_dict(), "key_ops": ["encrypt"]},
+        ECKey.generate_key("P-384").as_dict(private=False),
+        {"kty": "RSA", "e": "AQAB", "n": "uH" + "A" * 169},
+        {"kty": "RSA"},
+        {"kty": ["RSA"]},
+        {"kty": "RSA", "n": 7, "e": []},
+        {"kty": "EC", "crv": "P-256", "x": "A", "y": "A"},
+        7,
+    ):
+        assert isinstance(read_jwks(json.dumps({"keys": [entry]}).encode()), Problem)
+        found = read_jwks(json.dumps({"keys": [entry, EC.as_dict(private=False)]}).encode())
+        assert isinstance(found, Keyring)
+        assert len(found.keys) == 1
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_no_set_of_keys_and_no_token(data: bytes) -> None:
+    assert isinstance(read_jwks(data), Problem)
+    assert isinstance(said(hs256(), data), Problem)
+
+
+@pytest.mark.requirement("OTC-035")
+def test_a_key_with_an_algorithm_of_its_own_takes_no_other() -> None:
+    tokens = Tokens(ring(RSA, alg="PS256"), HERE, clock=lambda: NOW)
+    assert "not known" in refusal(said(tokens, signed("RS256", RSA, kid="rsa")))
+    assert isinstance(said(Tokens(ring(ED, alg="EdDSA"), HERE, clock=lambda: NOW), signed("Ed25519", ED)), Caller)
+
+
+def test_a_secret_that_is_too_short_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="at least 32 bytes"):
+        read_secret(b"short")
+
+
+def test_a_token_is_known_until_it_expires_and_not_longer() -> None:
+    now = [NOW]
+    tokens = Tokens(read_secret(SECRET), HERE, clock=lambda: now[0])
+    fields = {b"authorization": b"bearer " + shared()}
+    assert tokens.known(fields) is None
+    found = asyncio.run(tokens.verify(fields))
+    now[0] = NOW + 89
+    assert tokens.known(fields) == found
+    now[0] = NOW + 90
+    assert tokens.known(fields) is None
+    assert "expired" in refusal(asyncio.run(tokens.verify(fields)))
+
+
+def test_a_token_without_end_is_looked_at_again_after_a_while() -> None:
+    now = [NOW]
+    tokens = Tokens(read_secret(SECRET), Expected(), clock=lambda: now[0])
+    fields = {b"x-api-key": shared({"sub": "ada"})}
+    asyncio.run(tokens.verify(fields))
+    now[0] = NOW + KNOWN_S
+    assert tokens.known(fields) is None
+
+
+@pytest.mark.requirement("D-26")
+def test_what_is_known_is_bounded_and_holds_no_token() -> None:
+    tokens = Tokens(read_secret(SECRET), HERE, most_known=4, clock=lambda: NOW)
+    made = [shared({**CLAIMS, "sub": f"user {number}"}) for number in range(9)]
+    for token in made:
+        said(tokens, token)
+    known = [tokens.known({b"authorization": b"Bearer " + token}) is not None for token in made]
+    assert known == [False] * 5 + [True] * 4
+    assert not any(token.decode() in repr(vars(tokens)) for token in made)
+
+
+def test_an_unknown_key_asks_for_newer_ones_but_not_often() -> None:
+    now = [0.0]
+    fetch, asked = publishing(key_set(RSA), key_set(RSA, EC))
+    tokens = Tokens(Keyrings(fetch, clock=lambda: now[0]), HERE, clock=lambda: NOW)
+    old, new = signed("RS256", RSA, kid="rsa"), signed("ES256", EC, kid="ec")
+    assert isinstance(said(tokens, old), Caller)
+    assert "not known" in refusal(said(tokens, new))
+    assert len(asked) == 1
+    now[0] = 31.0
+    assert isinstance(said(tokens, new), Caller)
+    for number in range(50):
+        assert "not known" in refusal(said(tokens, signed("ES256", EC, kid=f"no {number}")))
+    assert len(asked) == 2
+
+
+def test_keys_are_fetched_again_when_they_are_old_and_kept_where_that_fails() -> None:
+    now = [0.0]
+    gone = Problem(kind=Kind.UNREACHABLE, message="gone")
+    fetch, asked = publishing(key_set(RSA), gone, key_set(EC))
+    keyrings = Keyrings(fetch, clock=lambda: now[0])
+    tokens = Tokens(keyrings, HERE, clock=lambda: NOW)
+    assert isinstance(said(tokens, signed("RS256", RSA, kid="rsa")), Caller)
+    now[0] = 3_700.0
+    assert isinstance(said(tokens, signed("RS256", RSA, {**CLAIMS, "sub": "b"}, kid="rsa")), Caller)
+    now[0] = 3_800.0
+    assert "not known" in refusal(said(tokens, signed("RS256", RSA, {**CLAIMS, "sub": "c"}, kid="rsa")))
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("data", [Problem(kind=Kind.UNREACHABLE, message="gone"), b"{}", b"<html>"])
+def test_without_any_keys_callers_are_told_to_come_back(data: bytes | Problem) -> None:
+    fetch, asked = publishing(data)
+    tokens = Tokens(Keyrings(fetch, clock=lambda: 0.0), HERE, clock=lambda: NOW)
+    for _ in range(3):
+        found = said(tokens, signed("RS256", RSA, kid="rsa"))
+        assert isinstance(found, Problem)
+        assert (found.kind, found.can_retry) == (Kind.OVERLOADED, True)
+    assert len(asked) == 1
+
+
+def test_many_callers_at_once_fetch_the_keys_once() -> None:
+    fetch, asked = publishing(key_set(RSA))
+
+    async def slowly() -> bytes | Problem:
+        await asyncio.sleep(0)
+        return await fetch()
+
+    async def within() -> list[Caller | Problem]:
+        tokens = Tokens(Keyrings(slowly, clock=lambda: 0.0), HERE, clock=lambda: NOW)
+        made = [signed("RS256", RSA, {**CLAIMS, "sub": str(number)}, kid="rsa") for number in range(8)]
+        return await asyncio.gather(*(tokens.verify({b"authorization": b"Bearer " + each}) for each in made))
+
+    assert all(isinstance(each, Caller) for each in asyncio.run(within()))
+    assert len(asked) == 1
+
+
+@pytest.mark.requirement("S-7")
+def test_keys_and_tokens_can_both_be_taken() -> None:
+    both = Several(Keys(["K1"]), hs256())
+    assert both.wanted
+
+    def ask(value: bytes) -> Caller | Problem:
+        fields = {b"authorization": b"Bearer " + value} if value else {}
+        known = both.known(fields)
+        return asyncio.run(both.verify(fields)) if known is None else known
+
+    assert isinstance(ask(b"K1"), Caller)
+    assert ask(shared()) == Caller("jwt:ada", frozenset({"mail.read", "mail.send"}))
+    assert ask(shared()) == Caller("jwt:ada", frozenset({"mail.read", "mail.send"}))
+    for wrong in (b"", b"K2", b"a.b.c"):
+        refusal(ask(wrong))
+
+
+@pytest.mark.requirement("OXP-012")
+def test_everybody_is_nobody_in_particular_whatever_they_send() -> None:
+    everybody = Everybody()
+    assert not everybody.wanted
+    assert everybody.known({b"authorization": b"Bearer \xff"}) is NOBODY
+    assert asyncio.run(everybody.verify({})) is NOBODY
+
+
+def test_a_key_may_have_a_name_and_scopes() -> None:
+    keys = Keys(["K0", ApiKey(key=Secret("K1"), name="billing", scopes=frozenset({"a"}))])
+    assert keys.known({b"x-api-key": b"K1"}) == Caller("key:billing", frozenset({"a"}))
+    plain = keys.known({b"x-api-key": b"K0"})
+    assert isinstance(plain, Caller)
+    assert plain.scopes is None

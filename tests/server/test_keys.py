@@ -1,0 +1,62 @@
+"""Callers told apart by API keys."""
+
+import pytest
+
+from toolwire.core.model import Kind, Problem
+from toolwire.server.callers import NOBODY, Caller
+from toolwire.server.keys import Keys
+
+
+@pytest.mark.requirement("OXP-012")
+def test_without_keys_everybody_is_anonymous() -> None:
+    keys = Keys(())
+    assert not keys.wanted
+    assert keys.known({b"authorization": b"Bearer whatever"}) is NOBODY
+
+
+@pytest.mark.requirement("S-7")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {b"authorization": b"Bearer K1"},
+        {b"authorization": b"bearer  K1 "},
+        {b"authorization": b"K1"},
+        {b"x-api-key": b"K1"},
+        {b"oxp-api-key": b"K1"},
+    ],
+)
+def test_a_key_is_taken_from_where_clients_put_it(fields: dict[bytes, bytes]) -> None:
+    caller = Keys(["K0", "K1"]).known(fields)
+    assert isinstance(caller, Caller)
+    assert caller.name.startswith("key-")
+    assert "K1" not in caller.name
+
+
+@pytest.mark.requirement("S-7", "D-27")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {b"authorization": b""},
+        {b"authorization": b"Bearer "},
+        {b"authorization": b"Bearer K2"},
+        {b"authorization": b"Basic K1"},
+        {b"authorization": b"Bearer K1 K1"},
+        {b"x-api-key": b"k1"},
+        {b"x-api-key": b""},
+        {b"x-api-key": b"\xff"},
+        {b"authorization": b"wrong", b"x-api-key": b"K1"},
+    ],
+)
+def test_no_key_and_a_wrong_key_are_refused_without_repeating_it(fields: dict[bytes, bytes]) -> None:
+    keys = Keys(["K1"])
+    problem = keys.known(fields)
+    assert isinstance(problem, Problem)
+    assert problem.kind is Kind.UNAUTHORIZED
+    assert "K2" not in problem.message
+    assert "K1" not in repr(vars(keys))
+
+
+def test_different_keys_are_different_principals() -> None:
+    keys = Keys(["K1", "K2"])
+    assert keys.known({b"x-api-key": b"K1"}) != keys.known({b"x-api-key": b"K2"})

@@ -1,0 +1,234 @@
+"""What a caller sees and may call, by the scopes of their credentials; two callers never see each other's lists."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from toolwire import DefinitionError, Kind, Problem, Secret, Toolkit, Value, asgi
+from toolwire.client.drive import arun
+from toolwire.core.codec import Codec
+from toolwire.core.http import Request, Response, header
+from toolwire.core.model import Call, Result, Tool
+from toolwire.server import App
+from toolwire.server.callers import NOBODY, Caller
+from toolwire.server.keys import ApiKey, Keys, read_key
+from toolwire.server.table import Table
+from toolwire.testing.wire import HERE, AppDoor
+from toolwire.validation import permits, scopes_check
+
+Ask = Callable[..., Response]
+
+
+def office() -> Toolkit:
+    tools = Toolkit("Office")
+
+    @tools.tool(approval="auto")
+    def hours() -> str:
+        return "9 to 5"
+
+    @tools.tool(approval="auto", scopes=("mail.read",))
+    def inbox() -> str:
+        return "letters"
+
+    @tools.tool(approval="per-call", scopes=["mail.read", "mail.send"])
+    def send(to: str) -> str:
+        return f"sent to {to}"
+
+    return tools
+
+
+READER = ApiKey(key=Secret("R"), name="reader", scopes=frozenset({"mail.read", "something.else"}))
+WRITER = ApiKey(key=Secret("W"), name="writer", scopes=frozenset({"mail.read", "mail.send"}))
+GUEST = ApiKey(key=Secret("G"), name="guest", scopes=frozenset())
+KEYS = (READER, WRITER, GUEST, "A")
+SEES = {
+    "R": {"hours", "inbox"},
+    "W": {"hours", "inbox", "send"},
+    "G": {"hours"},
+    "A": {"hours", "inbox", "send"},
+}
+
+
+class Signing:
+    """A door that signs with a key."""
+
+    def __init__(self, app: App, key: str) -> None:
+        self.door = AppDoor(app)
+        self._fields = ((b"authorization", f"Bearer {key}".encode()),)
+
+    async def send(self, request: Request) -> Response:
+        return await self.door.send(request._replace(headers=(*request.headers, *self._fields)))
+
+    async def listen(self, request: Request, hear: Any) -> Response | Problem:
+        return await self.door.listen(request._replace(headers=(*request.headers, *self._fields)), hear)
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+def joined(app: App, codec: Codec, key: str) -> tuple[set[str], Callable[[Tool, Mapping[str, Any]], Result], Signing]:
+    door = Signing(app, key)
+
+    async def found() -> Any:
+        return (await arun(codec.find(HERE), door)).peer
+
+    peer = asyncio.run(found())
+    assert peer is not None
+
+    def call(tool: Tool, arguments: Mapping[str, Any]) -> Result:
+        async def within() -> Result:
+            return await arun(codec.send(peer, Call(tool, arguments, "c1")), door)
+
+        return asyncio.run(within())
+
+    return {tool.name for tool in peer.catalog.tools}, call, door
+
+
+@pytest.mark.requirement("OTC-042", "D-30")
+def test_each_caller_sees_the_tools_they_may_call_on_every_protocol(codec: Codec) -> None:
+    app = asgi(office(), api_keys=KEYS)
+    for key in ("W", "R", "G", "A", "R", "W"):
+        names, _, _ = joined(app, codec, key)
+        assert names == SEES[key], key
+
+
+@pytest.mark.requirement("OTC-042")
+def test_a_call_of_a_tool_they_do_not_see_is_forbidden_and_says_which_scopes_it_needs(codec: Codec) -> None:
+    app = asgi(office(), api_keys=KEYS)
+    from toolwire.testing.conformance import session
+
+    with session(codec, office()) as all_of_it:
+        tools = {tool.name: tool for tool in all_of_it.peer.catalog.tools}
+        peer = all_of_it.peer
+    door = Signing(app, "R")
+
+    async def within(name: str, arguments: Mapping[str, Any]) -> Result:
+        return await arun(codec.send(peer, Call(tools[name], arguments, "c1")), door)
+
+    refused = asyncio.run(within("send", {"to": "ada"}))
+    assert isinstance(refused, Problem), refused
+    assert "mail.read mail.send" in refused.message
+    response = door.door.exchanges[-1].response
+    assert header(response.headers, b"www-authenticate") == (
+        'Bearer error="insufficient_scope", scope="mail.read mail.send"'
+    )
+    assert asyncio.run(within("inbox", {})) == Value("letters")
+    assert asyncio.run(within("hours", {})) == Value("9 to 5")
+
+
+@pytest.mark.requirement("D-30")
+@pytest.mark.parametrize("path", ["/tools", "/uts/tools", "/opentool/load", "/openapi.json"])
+def test_what_differs_by_caller_says_so_to_caches(ask: Ask, path: str) -> None:
+    app = asgi(office(), api_keys=KEYS)
+    seen = {}
+    for key in ("R", "W"):
+        response = ask(app, "GET", path, {"authorization": f"Bearer {key}"})
+        assert response.status == 200
+        assert header(response.headers, b"cache-control") == "private"
+        assert "authorization" in header(response.headers, b"vary")
+        etag = header(response.headers, b"etag")
+        again = ask(app, "GET", path, {"authorization": f"Bearer {key}", "if-none-match": etag})
+        assert again.status == 304
+        seen[etag] = key
+    assert len(seen) == 2
+    crossed = ask(app, "GET", path, {"authorization": "Bearer R", "if-none-match": next(iter(reversed(seen)))})
+    assert (crossed.status, b"mail.send" in crossed.body or b'"send"' in crossed.body) == (200, False)
+
+
+@pytest.mark.requirement("D-30")
+def test_a_mistake_does_not_name_tools_the_caller_does_not_see(ask: Ask) -> None:
+    app = asgi(office(), api_keys=KEYS)
+    body = json.dumps({"request": {"tool_id": "Office.nothing", "input": {}}}).encode()
+    fields = {"authorization": "Bearer G", "content-type": "application/json"}
+    response = ask(app, "POST", "/call", fields, body)
+    assert response.status == 400
+    assert b"hours" in response.body
+    assert b"inbox" not in response.body
+
+
+def test_open_documents_are_the_same_for_whoever_does_not_say_who_they_are(ask: Ask) -> None:
+    app = asgi(office(), api_keys=KEYS)
+    public = [ask(app, "GET", "/openapi.json", fields) for fields in ({}, {"authorization": "Bearer wrong"})]
+    assert [response.status for response in public] == [200, 200]
+    assert all(b"inbox" in response.body for response in public)
+    assert header(public[0].headers, b"vary")
+
+
+def test_without_credentials_asked_for_scopes_mean_nothing(codec: Codec) -> None:
+    names, call, _ = joined(asgi(office()), codec, "whatever")
+    assert names == SEES["A"]
+    assert call(office().catalog().names["inbox"], {}) == Value("letters") or codec.name != "otc"
+
+
+def test_without_scopes_nothing_is_made_twice_and_nothing_said_to_caches(ask: Ask) -> None:
+    tools = Toolkit("Plain")
+    tools.tool(approval="auto")(lambda_like)
+    app = asgi(tools, api_keys=KEYS)
+    response = ask(app, "GET", "/tools", {"authorization": "Bearer R"})
+    assert response.status == 200
+    assert "authorization" not in header(response.headers, b"vary")
+    assert header(response.headers, b"cache-control") != "private"
+
+
+def lambda_like() -> int:
+    return 1
+
+
+def test_tables_are_made_once_for_all_who_see_the_same_and_are_bounded() -> None:
+    tools = Toolkit("Many")
+    for number in range(8):
+        tools.add(lambda_like, name=f"tool{number}", scopes=(f"s{number}",))
+    from toolwire.core.codec import Site
+    from toolwire.protocols import BUILTIN
+
+    table = Table(tools.catalog(), BUILTIN, Site())
+    assert table.seen_by(frozenset({"s1", "x"})) is table.seen_by(frozenset({"s1", "y"}))
+    for number in range(80):
+        table.seen_by(frozenset(f"s{bit}" for bit in range(8) if number >> bit & 1))
+    assert len(table._views) <= 64
+
+
+@pytest.mark.parametrize(
+    ("scopes", "allowed"),
+    [(None, True), (frozenset({"a", "b", "c"}), True), (frozenset({"a"}), False), (frozenset(), False)],
+)
+def test_a_caller_needs_all_the_scopes_of_a_tool(scopes: frozenset[str] | None, allowed: bool) -> None:
+    assert permits(scopes, Tool(name="x", scopes=("a", "b"))) is allowed
+    assert permits(scopes, Tool(name="y")) is True
+
+
+def test_the_check_in_front_of_every_call_says_the_same() -> None:
+    from toolwire import Context
+    from toolwire.core.check import ALLOW, Deny
+
+    tool = Tool(name="x", scopes=("a",))
+    assert scopes_check(Call(tool, {}, "", Context(scopes=frozenset({"a"})))) is ALLOW
+    verdict = scopes_check(Call(tool, {}, "", Context(scopes=frozenset())))
+    assert isinstance(verdict, Deny)
+    assert (verdict.problem.kind, verdict.problem.details) == (Kind.FORBIDDEN, {"scopes": ["a"]})
+
+
+@pytest.mark.parametrize("scopes", [("two words",), ("",), ('"',), (7,), "text", ["é"]])
+def test_scopes_are_words_in_a_sequence(scopes: Any) -> None:
+    with pytest.raises(DefinitionError, match="scope"):
+        Toolkit("T").add(lambda_like, scopes=scopes)
+
+
+@pytest.mark.parametrize(
+    ("text", "caller"),
+    [
+        ("K", None),
+        ("K  billing", Caller("key:billing", None)),
+        ("K billing a b", Caller("key:billing", frozenset({"a", "b"}))),
+    ],
+)
+def test_a_key_in_a_file_may_have_a_name_and_scopes(text: str, caller: Caller | None) -> None:
+    found = Keys([read_key(text)]).known({b"x-api-key": b"K"})
+    assert isinstance(found, Caller)
+    assert found == caller if caller is not None else found.scopes is None
+    assert found is not NOBODY

@@ -1,0 +1,138 @@
+"""Questions that wait in a file, and the record of what was decided."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from toolwire.client.queue import aqueued, queued
+from toolwire.consent.record import Record, fault
+from toolwire.core.check import Answer, Question
+from toolwire.core.model import Approval, Call, Tool
+from toolwire.stores.approvals import Approvals
+from toolwire.stores.audit import StoredAudit
+
+QUESTION = Question(
+    Call(Tool(name="note"), {"text": "tea"}), "https://a.example", "POST /note", Approval.PER_CALL, binding="b1"
+)
+RECORD = Record(at=1.0, principal="ada", connection="a", tool="note", binding="b1", decision="allowed")
+
+
+class Clock:
+    """Seconds since 1970, as a test says."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.mark.requirement("XL-050")
+def test_a_question_survives_who_asked_and_is_answered_from_elsewhere(tmp_path: Path, clock: Clock) -> None:
+    first = Approvals(tmp_path, clock=clock)
+    id_ = first.ask(QUESTION)
+    assert first.take(id_, "b1") is None
+    first.close()
+    other = Approvals(tmp_path, clock=clock)
+    (waiting,) = other.waiting()
+    assert (waiting.id, waiting.rows[0].text) == (id_, "https://a.example")
+    assert other.answer(id_, Answer(allowed=True, always=True))
+    other.close()
+    third = Approvals(tmp_path, clock=clock)
+    assert third.ask(QUESTION) == id_
+    assert third.take(id_, "b1") == Answer(allowed=True, always=True, channel="store")
+    third.close()
+
+
+@pytest.mark.requirement("XL-050", "D-20")
+def test_an_answer_is_for_its_question_once_and_in_time(tmp_path: Path, clock: Clock) -> None:
+    approvals = Approvals(tmp_path, clock=clock)
+    no = Answer(allowed=False, reason="timeout", channel="store")
+    id_ = approvals.ask(QUESTION)
+    assert approvals.answer(id_, Answer(allowed=True))
+    assert not approvals.answer(id_, Answer(allowed=False))
+    assert approvals.take(id_, "b2") == no
+    assert approvals.take("other", "b1") == no
+    assert approvals.take(id_, "b1") == Answer(allowed=True, channel="store")
+    assert approvals.take(id_, "b1") == no
+    assert approvals.ask(QUESTION) != id_
+    late = approvals.ask(replace(QUESTION, binding="b3"))
+    approvals.answer(late, Answer(allowed=True))
+    clock.now += 300
+    assert approvals.take(late, "b3") == no
+    assert list(approvals.waiting()) == []
+    approvals.close()
+
+
+def test_what_a_question_showed_is_forgotten_when_it_is_over(tmp_path: Path, clock: Clock) -> None:
+    approvals = Approvals(tmp_path, clock=clock)
+    id_ = approvals.ask(QUESTION)
+    approvals.answer(id_, Answer(allowed=True))
+    approvals.take(id_, "b1")
+    approvals.close()
+    connection = sqlite3.connect(tmp_path / "approvals.sqlite3")
+    assert connection.execute("SELECT shown FROM questions").fetchall() == [("[]",)]
+    connection.close()
+
+
+def test_an_approver_waits_for_the_answer_of_another_thread(tmp_path: Path) -> None:
+    approvals = Approvals(tmp_path)
+
+    def sleep(_: float) -> None:
+        (waiting,) = approvals.waiting()
+        threading.Thread(target=approvals.answer, args=(waiting.id, Answer(allowed=True))).run()
+
+    assert queued(approvals, sleep=sleep)(QUESTION).allowed
+
+    async def asleep(seconds: float) -> None:
+        sleep(seconds)
+
+    async def ask() -> Answer:
+        return await aqueued(approvals, sleep=asleep)(replace(QUESTION, binding="b9"))
+
+    assert anyio.run(ask).allowed
+    approvals.close()
+
+
+@pytest.mark.requirement("XL-055")
+def test_the_record_is_a_chain_that_shows_every_change(tmp_path: Path) -> None:
+    audit = StoredAudit(tmp_path)
+    for number in range(5):
+        audit.append(replace(RECORD, at=float(number)))
+    assert fault(audit.entries()) == ""
+    audit.close()
+    connection = sqlite3.connect(tmp_path / "audit.sqlite3")
+    for statement in ("UPDATE audit SET record = '{}'", "DELETE FROM audit WHERE number = 2"):
+        with pytest.raises(sqlite3.IntegrityError, match="only added to"):
+            connection.execute(statement)
+    connection.execute("DROP TRIGGER audit_is_not_changed")
+    connection.execute("UPDATE audit SET record = replace(record, 'allowed', 'denied') WHERE number = 3")
+    connection.commit()
+    connection.close()
+    audit = StoredAudit(tmp_path)
+    assert fault(audit.entries()) == "Record 3 is not as it was written."
+    entries = audit.entries()
+    assert fault([*entries[:1], *entries[3:]]) == "Record 2 is missing."
+    audit.close()
+
+
+@pytest.mark.requirement("XL-055")
+def test_two_processes_add_to_one_chain(tmp_path: Path) -> None:
+    first, second = StoredAudit(tmp_path), StoredAudit(tmp_path)
+    for audit in (first, second, second, first):
+        audit.append(RECORD)
+    assert fault(first.entries()) == ""
+    assert len(second.entries()) == 4
+    first.close()
+    second.close()

@@ -1,0 +1,299 @@
+"""What a ledger keeps, for how long and how much, and what it does where it cannot."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Coroutine
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire import Context, Kind, Limits, Problem, Requirements, Toolkit, Value, asgi
+from toolwire.core.errors import DefinitionError
+from toolwire.core.http import Request
+from toolwire.core.ledger import Claim, Ending, InFlight, Key, Ledger, LedgerLimits, Standing, State, Stored, Ticket
+from toolwire.core.model import Result
+from toolwire.stores.ledger_age import Mark, boot_id, resumed
+from toolwire.stores.ledger_memory import MemoryLedger
+from toolwire.stores.ledger_sqlite import SqliteLedger
+from toolwire.testing.wire import HERE, AppDoor
+
+DAY_S = 86_400.0
+ONE = Value(1)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 50_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+Open = Callable[..., Ledger]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def make(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Open:
+    def opening(**limits: Any) -> Ledger:
+        if request.param == "memory":
+            return MemoryLedger(LedgerLimits(**limits), clock=clock)
+        return SqliteLedger(tmp_path / "calls.sqlite", LedgerLimits(**limits), clock=clock, boot="one")
+
+    return opening
+
+
+def do(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def claim(name: str = "a", fingerprint: bytes = b"f", *, rerun: bool = False) -> Claim:
+    return Claim(Key("ada", "Kit.pay", name), fingerprint, rerun)
+
+
+def run(ledger: Ledger, name: str = "a", result: Result = ONE) -> Standing:
+    """Claim a call and end it with ``result``; return what the claim came to."""
+    standing: Standing = do(ledger.claim(claim(name)))
+    if isinstance(standing, Ticket):
+        do(ledger.settle(standing, Ending(State.DONE, result, pinned=True)))
+    return standing
+
+
+@pytest.mark.requirement("A-42")
+def test_a_call_is_kept_for_a_day_and_no_longer(make: Open, clock: Clock) -> None:
+    ledger = make()
+    assert isinstance(run(ledger), Ticket)
+    clock.now += DAY_S - 1
+    assert run(ledger) == Stored(Value(1))
+    clock.now += 2
+    assert isinstance(run(ledger), Ticket)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        Value({"deep": [1, None, "ü", 10**30]}),
+        Value(None, {"truncated": True}),
+        Problem(
+            kind=Kind.TOOL_FAILED,
+            message="No.",
+            retry_after_ms=5,
+            additional_prompt_content="Ask.",
+            parameter_errors={"a": "bad"},
+            details={"x": [1]},
+        ),
+    ],
+)
+def test_an_answer_comes_back_as_it_was_with_a_mark(make: Open, result: Result) -> None:
+    ledger = make()
+    run(ledger, result=result)
+    again = run(ledger)
+    assert isinstance(again, Stored)
+    if isinstance(result, Value):
+        assert again.result == result
+        assert isinstance(again.result, Value)
+        assert again.result.notes == {**(result.notes or {}), "replayed": True}
+    else:
+        assert isinstance(again.result, Problem)
+        assert again.result.details == {"x": [1], "replayed": True}
+        assert (again.result.kind, again.result.retry_after_ms) == (Kind.TOOL_FAILED, 5)
+
+
+@pytest.mark.parametrize(("value", "why"), [("x" * 2_000, "too large to keep"), (object(), "cannot be written")])
+def test_an_answer_that_cannot_be_kept_is_not_run_for_again(make: Open, value: Any, why: str) -> None:
+    ledger = make(answer_bytes=1_000)
+    run(ledger, result=Value(value))
+    again = run(ledger)
+    assert isinstance(again, Stored)
+    assert isinstance(again.result, Problem)
+    assert why in again.result.message
+
+
+@pytest.mark.requirement("A-42")
+@pytest.mark.parametrize("limits", [{"rows": 3}, {"bytes": 1_400}])
+def test_the_oldest_ended_calls_make_room_and_running_ones_do_not(make: Open, limits: dict[str, int]) -> None:
+    ledger = make(**limits)
+    for name in "abcd":
+        run(ledger, name)
+    assert isinstance(do(ledger.claim(claim("d"))), Stored)
+    tickets = [do(ledger.claim(claim(name))) for name in "axy"]
+    full = do(ledger.claim(claim("z")))
+    assert all(isinstance(ticket, Ticket) for ticket in tickets)
+    assert isinstance(full, Problem)
+    assert (full.kind, full.can_retry) == (Kind.OVERLOADED, True)
+    do(ledger.settle(tickets[0], None))
+    assert isinstance(do(ledger.claim(claim("z"))), Ticket)
+
+
+def test_a_call_of_which_nothing_ran_is_forgotten(make: Open) -> None:
+    ledger = make()
+    ticket = do(ledger.claim(claim()))
+    assert do(ledger.claim(claim())) == InFlight(1)
+    do(ledger.settle(ticket, None))
+    assert isinstance(do(ledger.claim(claim(fingerprint=b"other"))), Ticket)
+    do(ledger.settle(ticket._replace(attempt=7), None))  # a ticket of another attempt changes nothing
+    assert do(ledger.claim(claim(fingerprint=b"other"))) == InFlight(1)
+
+
+@pytest.mark.requirement("R3", "R14")
+def test_what_was_running_when_its_process_died_is_interrupted_or_runs_again(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "calls.sqlite"
+    first = SqliteLedger(path, clock=clock, boot="one")
+    do(first.claim(claim("once")))
+    do(first.claim(claim("again", rerun=True)))
+    other = SqliteLedger(path, clock=clock, boot="one")
+    assert do(other.claim(claim("once"))) == InFlight(1)
+    do(first.end())  # its lock is gone, as with a process that was killed
+    answer = do(other.claim(claim("once")))
+    ticket = do(other.claim(claim("again", rerun=True)))
+    assert isinstance(answer, Stored)
+    assert isinstance(answer.result, Problem)
+    assert (answer.result.kind, answer.result.can_retry) == (Kind.INTERRUPTED, False)
+    assert "unknown" in answer.result.message
+    assert isinstance(ticket, Ticket)
+    assert ticket.attempt == 2
+    do(other.end())
+
+
+@pytest.mark.requirement("R14")
+def test_time_goes_forward_through_restarts_and_reboots_whatever_the_clock_says(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "calls.sqlite"
+    ledger = SqliteLedger(path, clock=clock, boot="one")
+    run(ledger)
+    do(ledger.end())
+    for boot, now in (("one", 50_000.0 + DAY_S / 2), ("two", 3.0), ("three", 9e9), ("four", 0.0)):
+        clock.now = now
+        ledger = SqliteLedger(path, clock=clock, boot=boot)
+        assert run(ledger) == Stored(Value(1)), boot
+        do(ledger.end())
+    clock.now += DAY_S / 2 + 1
+    ledger = SqliteLedger(path, clock=clock, boot="four")
+    assert isinstance(run(ledger), Ticket)
+    do(ledger.end())
+
+
+def test_an_age_without_a_boot_to_compare_with_stands_still() -> None:
+    assert resumed(None, "", 7.0) == 0.0
+    assert resumed(Mark("", 1.0, 5.0), "", 7.0) == 5.0
+    assert resumed(Mark("b", 1.0, 5.0), "b", 7.0) == 11.0
+    assert resumed(Mark("b", 9.0, 5.0), "b", 7.0) == 5.0
+    assert isinstance(boot_id(), str)
+
+
+@pytest.mark.requirement("R13")
+def test_a_full_disk_refuses_new_calls_and_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "calls.sqlite"
+    ledger = SqliteLedger(path)
+    run(ledger, "before", Value("x" * 3_000))
+    running = do(ledger.claim(claim("running")))
+    pages = ledger._db.execute("PRAGMA page_count").fetchone()[0]
+    ledger._db.execute(f"PRAGMA max_page_count = {pages}")  # what SQLite does where the disk has no more pages
+    with caplog.at_level(logging.ERROR):
+        do(ledger.settle(running, Ending(State.DONE, Value("y" * 900_000), pinned=True)))
+        refused = [do(ledger.claim(claim(f"new-{number}"))) for number in range(200)][-1]
+        known = do(ledger.claim(claim("before")))
+        unsaved = do(ledger.claim(claim("running")))
+    assert isinstance(refused, Problem)
+    assert (refused.kind, refused.can_retry) == (Kind.OVERLOADED, True)
+    assert known == Stored(Value("x" * 3_000))
+    assert isinstance(unsaved, Problem)
+    assert "cannot be written" in caplog.text
+    ledger._db.execute("PRAGMA max_page_count = 1000000")
+    assert do(ledger.claim(claim("running"))) == Stored(Value("y" * 900_000))
+    assert ledger._db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    do(ledger.end())
+
+
+@pytest.mark.requirement("R13")
+def test_a_server_whose_ledger_is_gone_answers_503_and_its_reading_tools_go_on(tmp_path: Path) -> None:
+    kit = Toolkit("Kit")
+    ran: list[str] = []
+
+    @kit.tool(safe=False)
+    async def write() -> str:
+        ran.append("write")
+        return "written"
+
+    @kit.tool(safe=True)
+    async def read() -> str:
+        return "read"
+
+    ledger = SqliteLedger(tmp_path / "calls.sqlite")
+    app = asgi(kit, ledger=ledger)
+    do(ledger.end())  # as a disk that went away
+
+    def ask(method: str, path: str, *fields: tuple[bytes, bytes]) -> int:
+        status: int = do(AppDoor(app).send(Request(method, HERE + path, fields))).status
+        return status
+
+    key = (b"idempotency-key", b"k1")
+    assert ask("POST", "/api/write", key) == 503
+    assert (ask("GET", "/api/read", key), ask("GET", "/health"), ran) == (200, 200, [])
+    assert (ask("POST", "/api/write"), ran) == (200, ["write"])
+
+
+@pytest.mark.requirement("D-26")
+def test_no_token_and_no_secret_of_a_call_is_in_the_file(tmp_path: Path) -> None:
+    kit = Toolkit("Kit")
+
+    @kit.tool(safe=False, requirements=Requirements(secrets=("PIN",)))
+    async def pay(context: Context, to: str) -> str:
+        return "paid" if context.secrets["PIN"].reveal() == "canary-pin" else "not paid"
+
+    path = tmp_path / "calls.sqlite"
+    app = asgi(kit, ledger=path, limits=Limits())
+    body = (
+        b'{"request":{"tool_id":"Kit.pay","call_id":"k","input":{"to":"canary-to"},'
+        b'"context":{"secrets":[{"id":"PIN","value":"canary-pin"}]}}}'
+    )
+    answer = do(AppDoor(app).send(Request("POST", f"{HERE}/call", ((b"content-type", b"application/json"),), body)))
+    do(app.end())
+    stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b'"paid"' in answer.body
+    assert b"paid" in stored
+    assert b"canary" not in stored
+
+
+def test_what_is_no_ledger_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    text, other, version = tmp_path / "notes.txt", tmp_path / "other.sqlite", tmp_path / "version.sqlite"
+    text.write_text("This is no database at all, and long enough to be read as one. " * 20)
+    with closing(sqlite3.connect(other)) as db:
+        db.execute("CREATE TABLE things (x)")
+    do(SqliteLedger(version).end())
+    with closing(sqlite3.connect(version)) as db:
+        db.execute("PRAGMA user_version = 99")
+    for path in (text, other, version, tmp_path / "no" / "such" / "folder.sqlite"):
+        with pytest.raises(DefinitionError, match=r"^\S+ (is no ledger|cannot be used as the ledger) of calls"):
+            SqliteLedger(path)
+    assert text.read_text().startswith("This is no database")
+
+
+def test_a_ledger_that_ended_can_begin_again_and_leaves_one_file(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / "calls.sqlite")
+    run(ledger)
+    do(ledger.end())
+    do(ledger.end())
+    assert [file.name for file in tmp_path.iterdir()] == ["calls.sqlite"]
+    do(ledger.begin())
+    do(ledger.begin())
+    assert run(ledger) == Stored(Value(1))
+    do(ledger.end())
+
+
+@pytest.mark.parametrize("rows", [40, 400])
+def test_several_processes_hold_no_more_than_they_may_together(tmp_path: Path, rows: int) -> None:
+    path = tmp_path / "calls.sqlite"
+    ledgers = [SqliteLedger(path, LedgerLimits(rows=rows)) for _ in range(2)]
+    for number in range(600):
+        run(ledgers[number % 2], f"call-{number}")
+    (held,) = ledgers[0]._db.execute("SELECT count(*) FROM calls").fetchone()
+    assert held <= rows + 64
+    for ledger in ledgers:
+        do(ledger.end())

@@ -1,0 +1,294 @@
+"""What is written down of a call: a span and metrics by a real SDK, and a line in the log."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler
+
+from toolwire.core.model import ANONYMOUS, Call, Context, Kind, Problem, Result, Tool, Value
+from toolwire.core.toolbox import Notify, unheard
+from toolwire.telemetry.calls import LOG, Observer, Telemetry, observer
+from toolwire.telemetry.joining import joined
+from toolwire.telemetry.logs import JsonLines
+from toolwire.telemetry.names import BUCKETS_S, ERROR_TYPES
+from toolwire.telemetry.outbound import current_traceparent, traced
+
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+PARENT = f"00-{TRACE}-{SPAN}-01"
+TOOL = Tool(name="add", toolkit="Calc", version="2.1.0")
+Seen = Callable[[Call], None]
+
+
+class Sdk:
+    """A real SDK that keeps what it is given."""
+
+    def __init__(self, sampler: Sampler | None = None) -> None:
+        self.spans = InMemorySpanExporter()
+        self.tracers = TracerProvider() if sampler is None else TracerProvider(sampler=sampler)
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.spans))
+        self.reader = InMemoryMetricReader()
+        self.meters = MeterProvider([self.reader])
+        found = observer(Telemetry(tracer_provider=self.tracers, meter_provider=self.meters))
+        assert found is not None
+        self.observer = found
+
+    def run(
+        self, context: Context = ANONYMOUS, result: Result | None = None, protocol: str = "otc", key: str = ""
+    ) -> Result:
+        async def running(call: Call, notify: Notify) -> tuple[Result, float]:
+            self.call, self.inside = call, trace.get_current_span().get_span_context()
+            self.sent = current_traceparent()
+            return Value(1) if result is None else result, 1.0
+
+        call = Call(TOOL, {"a": "an argument"}, "c1", context, key)
+        ended, _ = asyncio.run(self.observer.run(running, call, unheard, protocol))
+        return ended
+
+    @property
+    def span(self) -> ReadableSpan:
+        (span,) = self.spans.get_finished_spans()
+        return span
+
+    def points(self, name: str) -> list[Any]:
+        data = self.reader.get_metrics_data()
+        assert data is not None
+        metrics = [
+            each for resource in data.resource_metrics for scope in resource.scope_metrics for each in scope.metrics
+        ]
+        return [point for metric in metrics if metric.name == name for point in metric.data.data_points]
+
+
+def attributes(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+def test_a_call_is_one_span_with_these_attributes() -> None:
+    sdk = Sdk()
+    assert sdk.run(Context(principal="ada")) == Value(1)
+    assert sdk.span.name == "execute_tool add"
+    assert sdk.span.kind is trace.SpanKind.INTERNAL
+    said = attributes(sdk.span)
+    digest = said.pop("user.id")
+    assert said == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "add",
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": "c1",
+        "toolwire.protocol": "otc",
+        "toolwire.tool.id": "Calc.add@2.1.0",
+        "toolwire.tool.version": "2.1.0",
+        "toolwire.toolkit": "Calc",
+        "toolwire.idempotency": "none",
+    }
+    assert len(digest) == 16
+    assert "ada" not in digest
+    assert sdk.span.status.is_unset
+
+
+def test_a_failure_is_an_error_of_few_words_whatever_status_the_protocol_gives_it() -> None:
+    problem = Problem(kind=Kind.TOOL_FAILED, message="No milk for Ada.")
+    sdk = Sdk()
+    ended = sdk.run(result=problem)
+    assert isinstance(ended, Problem)
+    assert ended.developer_message == f"trace {sdk.inside.trace_id:032x}"
+    assert attributes(sdk.span)["error.type"] == "tool_error"
+    assert not sdk.span.status.is_ok
+    assert sdk.span.status.description is None
+    assert "milk" not in sdk.span.to_json()
+
+
+def test_every_kind_of_problem_has_an_error_type() -> None:
+    assert set(ERROR_TYPES) == set(Kind)
+
+
+@pytest.mark.requirement("OTC-020")
+@pytest.mark.parametrize("trace_id", [TRACE, "4bf92f35-77b3-4da6-a3ce-929d0e0e4736"])
+def test_a_trace_id_of_the_caller_is_the_trace_of_the_span(trace_id: str) -> None:
+    sdk = Sdk()
+    sdk.run(Context(trace_id=trace_id))
+    assert f"{sdk.span.context.trace_id:032x}" == TRACE
+    assert sdk.span.parent is not None
+    assert (sdk.span.parent.is_remote, sdk.span.parent.span_id != 0) == (True, True)
+    assert sdk.call.context.trace_id == TRACE
+
+
+@pytest.mark.requirement("OTC-020")
+def test_a_trace_id_of_any_other_form_is_an_attribute() -> None:
+    sdk = Sdk()
+    sdk.run(Context(trace_id="my trace " + "x" * 200))
+    assert attributes(sdk.span)["toolwire.client_trace_id"] == ("my trace " + "x" * 200)[:128]
+    assert sdk.span.parent is None
+
+
+def test_a_traceparent_is_the_parent_and_comes_before_a_trace_id() -> None:
+    sdk = Sdk()
+    sdk.run(Context(trace_id="f" * 32, traceparent=PARENT))
+    assert sdk.span.parent is not None
+    assert (f"{sdk.span.context.trace_id:032x}", f"{sdk.span.parent.span_id:016x}") == (TRACE, SPAN)
+
+
+def test_the_protocols_own_traceparent_comes_before_that_of_http() -> None:
+    own = joined(Context(trace_id="a" * 32, traceparent=f"00-{'a' * 32}-{SPAN}-01"), PARENT)
+    assert own.trace_id == "a" * 32
+    assert joined(ANONYMOUS, PARENT) == Context(trace_id=TRACE, traceparent=PARENT)
+    assert joined(Context(trace_id="mine"), PARENT) == Context(trace_id="mine", traceparent=PARENT)
+    assert joined(ANONYMOUS, "nonsense") is ANONYMOUS
+    assert joined(ANONYMOUS, "") is ANONYMOUS
+
+
+def test_another_trace_that_is_there_already_is_linked_and_the_same_one_is_the_parent() -> None:
+    sdk = Sdk()
+    with sdk.tracers.get_tracer("http").start_as_current_span("POST") as outer:
+        sdk.run(Context(traceparent=PARENT))
+        sdk.run()
+    linked, child, _ = sdk.spans.get_finished_spans()
+    assert f"{linked.context.trace_id:032x}" == TRACE
+    assert [link.context for link in linked.links] == [outer.get_span_context()]
+    assert child.parent == outer.get_span_context()
+
+
+def test_whether_a_trace_without_flags_is_kept_is_this_servers_choice() -> None:
+    for sampler, kept in ((None, 1), (ParentBased(ALWAYS_OFF), 0)):
+        sdk = Sdk(sampler)
+        sdk.run(Context(trace_id=TRACE))
+        assert len(sdk.spans.get_finished_spans()) == kept
+
+
+def test_what_the_tool_does_is_traced_below_the_span_and_sent_on() -> None:
+    sdk = Sdk()
+    sdk.run()
+    assert sdk.inside == sdk.span.context
+    assert sdk.sent.startswith(f"00-{sdk.inside.trace_id:032x}-{sdk.inside.span_id:016x}-0")
+    with trace.use_span(trace.NonRecordingSpan(sdk.inside)):
+        sent = traced(Call(TOOL, {}, "c"))
+    assert (sent.context.trace_id, sent.context.traceparent) == (f"{sdk.inside.trace_id:032x}", sdk.sent)
+    assert traced(Call(TOOL, {}, "c")).context is ANONYMOUS
+    assert current_traceparent() == ""
+
+
+def test_durations_are_counted_by_tool_protocol_and_error() -> None:
+    sdk = Sdk()
+    sdk.run()
+    sdk.run(result=Problem(kind=Kind.TIMEOUT, message="late"))
+    points = sdk.points("gen_ai.execute_tool.duration")
+    assert sorted(str(point.attributes.get("error.type")) for point in points) == ["None", "timeout"]
+    for point in points:
+        assert (point.attributes["gen_ai.tool.name"], point.attributes["toolwire.protocol"]) == ("add", "otc")
+        assert point.count == 1
+        assert tuple(point.explicit_bounds) == BUCKETS_S
+    assert [point.value for point in sdk.points("toolwire.inflight_calls")] == [0]
+
+
+@pytest.mark.parametrize(
+    ("problem", "name", "labels"),
+    [
+        (Problem(kind=Kind.OVERLOADED, message=""), "toolwire.shed", {"reason": "busy"}),
+        (Problem(kind=Kind.OVERLOADED, message="", retry_after_ms=5_000), "toolwire.shed", {"reason": "stopping"}),
+        (Problem(kind=Kind.RATE_LIMITED, message=""), "toolwire.rate_limited", {"tool": "add"}),
+        (Problem(kind=Kind.DENIED, message=""), "toolwire.approvals", {"decision": "denied"}),
+    ],
+)
+def test_calls_that_were_turned_away_are_counted_by_why(problem: Problem, name: str, labels: dict[str, str]) -> None:
+    sdk = Sdk()
+    sdk.run(result=problem)
+    assert [(point.value, dict(point.attributes)) for point in sdk.points(name)] == [(1, labels)]
+
+
+@pytest.mark.parametrize(
+    ("result", "outcome"),
+    [
+        (Value(1), "new"),
+        (Problem(kind=Kind.CONFLICT, message=""), "conflict"),
+        (Problem(kind=Kind.INTERRUPTED, message=""), "interrupted"),
+    ],
+)
+def test_what_became_of_a_call_that_should_run_once_is_counted(result: Result, outcome: str) -> None:
+    sdk = Sdk()
+    sdk.run(result=result, key="k")
+    assert attributes(sdk.span)["toolwire.idempotency"] == outcome
+    assert [(each.value, dict(each.attributes)) for each in sdk.points("toolwire.idempotency")] == [
+        (1, {"outcome": outcome})
+    ]
+
+
+def test_a_call_that_nobody_waits_for_any_more_is_cancelled() -> None:
+    sdk = Sdk()
+
+    async def for_ever(call: Call, notify: Notify) -> tuple[Result, float]:
+        started.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def within() -> None:
+        task = asyncio.ensure_future(sdk.observer.run(for_ever, Call(TOOL, {}), unheard, "mcp"))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    started = asyncio.Event()
+    asyncio.run(within())
+    assert attributes(sdk.span)["error.type"] == "cancelled"
+    assert attributes(sdk.span)["mcp.method.name"] == "tools/call"
+    assert [point.value for point in sdk.points("toolwire.inflight_calls")] == [0]
+
+
+def test_without_an_sdk_nothing_is_observed_and_opentelemetry_is_not_even_loaded() -> None:
+    assert observer(Telemetry()) is None
+    code = (
+        "import sys; from toolwire import Toolkit, asgi; asgi(Toolkit('T')); "
+        "from toolwire.telemetry.calls import Telemetry, observer; assert observer(Telemetry()) is None; "
+        "from toolwire.telemetry.outbound import current_traceparent; assert current_traceparent() == ''; "
+        "assert 'opentelemetry' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_call_is_a_line_of_json_where_the_log_wants_it() -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    level = LOG.level
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    try:
+        found = observer(Telemetry())
+        assert isinstance(found, Observer)
+
+        async def failing(call: Call, notify: Notify) -> tuple[Result, float]:
+            return Problem(kind=Kind.TIMEOUT, message="late for Ada"), 1.0
+
+        call = Call(TOOL, {"a": "an argument"}, "c1", Context(principal="ada", trace_id=TRACE))
+        asyncio.run(found.run(failing, call, unheard, "otc"))
+    finally:
+        LOG.removeHandler(handler)
+        LOG.setLevel(level)
+    line = json.loads(stream.getvalue())
+    assert {name: line[name] for name in ("event", "level", "logger", "call_id", "tool", "protocol", "trace_id")} == {
+        "event": "call of Calc.add@2.1.0: timeout",
+        "level": "info",
+        "logger": "toolwire.calls",
+        "call_id": "c1",
+        "tool": "Calc.add@2.1.0",
+        "protocol": "otc",
+        "trace_id": TRACE,
+    }
+    assert (line["outcome"], line["error_type"]) == ("error", "timeout")
+    assert line["timestamp"].endswith("+00:00")
+    assert line["duration_ms"] >= 0
+    assert not any(word in stream.getvalue() for word in ("ada", "Ada", "argument"))

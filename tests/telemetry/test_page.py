@@ -1,0 +1,18 @@
+"""The reference page names what the code names."""
+
+import re
+from pathlib import Path
+
+from toolwire.telemetry import names
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "observability.md").read_text(encoding="utf-8")
+
+
+def test_every_attribute_and_metric_is_on_the_page_and_no_other() -> None:
+    own = {value for key, value in vars(names).items() if key.isupper() and isinstance(value, str) and "." in value}
+    written = set(re.findall(r"^\| `([a-z_.]+\.[a-z_.]+)`", PAGE, re.MULTILINE))
+    assert written == own
+
+
+def test_every_error_type_is_on_the_page() -> None:
+    assert all(f"`{word}`" in PAGE for word in {*names.ERROR_TYPES.values(), "cancelled"})

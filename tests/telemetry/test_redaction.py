@@ -1,0 +1,160 @@
+"""Secrets are taken out of what is written down: by type, by name, and by their very text."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.core.model import Context, Kind, Problem, Secret
+from toolwire.telemetry.logs import JsonLines, keep_secrets, log_json
+from toolwire.telemetry.redaction import redacted, redacted_data, scrub_record, scrubbed, secrets_of, without_secrets
+
+CANARY = "canary-5f3a91"
+CONTEXT = Context(tokens={"google": Secret(CANARY)}, secrets={"KEY": Secret("other-" + CANARY), "PIN": Secret("1")})
+
+
+@pytest.mark.requirement("D-26", "A-45")
+def test_the_secrets_of_a_call_are_taken_out_of_text_while_it_runs_and_only_then() -> None:
+    with secrets_of(CONTEXT):
+        assert scrubbed(f"a {CANARY}, b other-{CANARY}, 1") == "a ***, b ***, 1"
+    assert scrubbed(CANARY) == CANARY
+
+
+@pytest.mark.requirement("D-26")
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Authorization: Bearer {CANARY}",
+        f"authorization: {CANARY}",
+        f"GET /?token={CANARY}&x=1",
+        f"api_key={CANARY}",
+        f"X-API-Key: {CANARY}",
+        f'{{"client_secret": "{CANARY}"}}',
+        f"password = {CANARY}",
+        f"Cookie: {CANARY}",
+        f"refresh_token={CANARY};",
+        f"sent bearer {CANARY} there",
+        f"client_assertion={CANARY}",
+    ],
+)
+def test_what_stands_behind_a_name_of_secrets_is_taken_out(text: str) -> None:
+    assert CANARY not in redacted(text)
+    assert "***" in redacted(text)
+
+
+@pytest.mark.parametrize("text", ["status code: 200", "the token was refused", "a secret tool", "tokens", "éàü"])
+def test_other_text_is_left_as_it_is(text: str) -> None:
+    assert redacted(text) == text
+
+
+@pytest.mark.requirement("D-26")
+def test_data_is_redacted_by_type_by_name_and_by_text() -> None:
+    data = {
+        "nested": [{"password": CANARY, "Set-Cookie": CANARY, "code": CANARY}, Secret(CANARY), {"deep": CONTEXT}],
+        "access_token": CANARY,
+        "status_code": 200,
+        "count": None,
+        "text": f"token={CANARY}",
+        CANARY: 1,
+    }
+    with secrets_of(CONTEXT):
+        said = redacted_data("fields", data)
+    assert CANARY not in json.dumps(said)
+    assert said["status_code"] == 200
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_any_data_can_be_redacted(data: Any) -> None:
+    json.dumps(redacted_data("fields", data)).encode()
+
+
+def record(text: str, *args: object, error: BaseException | None = None) -> logging.LogRecord:
+    info = None if error is None else (type(error), error, error.__traceback__)
+    return logging.LogRecord("toolwire", logging.ERROR, __file__, 1, text, args, info)
+
+
+@pytest.mark.requirement("D-26", "R20")
+def test_a_record_of_any_formatter_loses_the_secrets_of_the_call() -> None:
+    raised = ValueError(f"the provider says {CANARY} is wrong")
+    with secrets_of(CONTEXT):
+        made = record("failed with %s", CANARY, error=raised)
+        assert scrub_record(made)
+        harmless = record("failed with %s", "nothing", error=ValueError("plain"))
+        assert scrub_record(harmless)
+    text = logging.Formatter().format(made)
+    assert text.startswith("failed with ***")
+    assert "ValueError: the provider says *** is wrong" in text
+    assert (CANARY in repr(vars(made)), made.exc_info) == (False, None)
+    assert (harmless.args, harmless.exc_info is not None) == (("nothing",), True)
+
+
+@pytest.mark.requirement("D-26")
+def test_the_secrets_of_a_call_are_known_in_its_threads() -> None:
+    import contextvars
+
+    found: list[str] = []
+    with secrets_of(CONTEXT):
+        run = contextvars.copy_context().run
+        thread = threading.Thread(target=run, args=(lambda: found.append(scrubbed(CANARY)),))
+        thread.start()
+        thread.join(10)
+    assert found == ["***"]
+
+
+@pytest.mark.requirement("D-26", "R20")
+def test_a_problem_loses_the_secrets_of_the_call() -> None:
+    problem = Problem(
+        kind=Kind.TOOL_FAILED,
+        message=f"m {CANARY}",
+        developer_message=f"d {CANARY}",
+        additional_prompt_content=f"p {CANARY}",
+        parameter_errors={"a": CANARY},
+        details={"a": [{"b": CANARY}], "n": 1},
+    )
+    with secrets_of(CONTEXT):
+        clean = without_secrets(problem)
+    assert CANARY not in repr(clean)
+    assert (clean.message, clean.details["n"]) == ("m ***", 1)
+    assert without_secrets(problem) is problem
+
+
+def test_the_log_of_a_process_can_be_json_and_says_what_was_raised() -> None:
+    names = ("toolwire", "uvicorn.error", "uvicorn.access")
+    before = [(logging.getLogger(name), [*logging.getLogger(name).handlers]) for name in names]
+    states = [(logger.level, logger.propagate) for logger, _ in before]
+    stream = io.StringIO()
+    try:
+        log_json(stream)
+        try:
+            raise LookupError("inside")
+        except LookupError:
+            logging.getLogger("toolwire.server").exception("it failed: token=%s", CANARY)
+    finally:
+        for (logger, handlers), (level, propagate) in zip(before, states, strict=True):
+            logger.handlers, logger.level, logger.propagate = handlers, level, propagate
+    line = json.loads(stream.getvalue())
+    assert (line["level"], line["event"]) == ("error", "it failed: token=***")
+    assert line["exception"].rstrip().endswith("LookupError: inside")
+
+
+def test_half_a_character_does_not_break_the_log() -> None:
+    line = json.loads(JsonLines().format(record("\ud800 and %s", "\udfff")))
+    assert line["event"] == "? and ?"
+
+
+def test_the_filter_is_put_on_once() -> None:
+    keep_secrets()
+    keep_secrets()
+    assert logging.getLogger("toolwire").filters.count(scrub_record) == 1

@@ -1,0 +1,192 @@
+"""The kit finds nothing wrong with our server, names what is wrong with others, and calls nothing unasked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolwire
+from toolwire import Toolkit
+from toolwire.core.http import JSON, Response
+from toolwire.testing.conform import PROTOCOLS, Called, Report, Standing, conform
+from toolwire.testing.conform.telling import as_json, as_markdown, summary
+from toolwire.testing.loopback import background
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).parents[3]
+CALL = Called("add", {"a": 1, "b": 2})
+
+
+def calculator(ran: list[int]) -> Toolkit:
+    toolkit = Toolkit("Calculator", version="1.0.0", description="Arithmetic.")
+
+    @toolkit.tool(approval="auto")
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        ran.append(a)
+        return a + b
+
+    return toolkit
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., str]]:
+    with ExitStack() as running:
+
+        def start(app: Any) -> str:
+            return running.enter_context(background(app))
+
+        yield start
+
+
+class Silly:
+    """A server that answers everything with one response."""
+
+    def __init__(self, response: Response) -> None:
+        self._response = response
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        while (await receive()).get("more_body"):
+            pass
+        status, headers, body = self._response
+        await send({"type": "http.response.start", "status": status, "headers": list(headers)})
+        await send({"type": "http.response.body", "body": body})
+
+    def drain(self) -> None:
+        """Do nothing."""
+
+    running = 0
+
+
+@pytest.mark.parametrize("keys", [(), ("K1",)], ids=["open", "keyed"])
+def test_our_server_conforms_in_every_protocol(serve: Callable[..., str], keys: tuple[str, ...]) -> None:
+    ran: list[int] = []
+    url = serve(toolwire.asgi(calculator(ran), api_keys=keys))
+    key = keys[0] if keys else None
+    looked = conform(url, key=key)
+    assert [report.protocol for report in looked] == list(PROTOCOLS)
+    assert ran == []
+    called = conform(url, key=key, call=CALL)
+    assert ran
+    for report in (*looked, *called):
+        assert report.failed == ()
+    with_key = [report.count(Standing.SKIPPED) for report in called]
+    assert with_key == ([0, 0, 1, 0] if keys else [0, 1, 4, 1])
+
+
+def test_checks_fail_on_servers_that_are_wrong(serve: Callable[..., str]) -> None:
+    failed: dict[str, set[str]] = {protocol: set() for protocol in PROTOCOLS}
+    for response in (
+        Response(500, JSON, b"{}"),
+        Response(200, JSON, b'{"tools": [{"id": 7}], "items": [{"x": 1}], "paths": {"/a": {"get": {"x-llm": 7}}}}'),
+        Response(200, JSON, _ODD_EVERYTHING),
+        Response(200, JSON, b'{"opentool": 1, "server": 1, "functions": [{"parameters": [{}], "return": {}}]}'),
+        Response(200, JSON, _ODD_FUNCTIONS),
+        Response(200, ((b"content-type", b"text/event-stream"),), b"data: 7\n\n"),
+        Response(204),
+    ):
+        url = serve(Silly(response))
+        for protocol in PROTOCOLS:
+            (report,) = conform(url, protocol=protocol, key="K1", call=CALL)
+            failed[protocol] |= {one.number for one in report.failed}
+    never = {name: len(checks) - len(failed[name]) for name, checks in PROTOCOLS.items()}
+    assert never == {"openapi": 3, "opentool": 1, "otc": 9, "mcp": 0}  # those that one answer to everything passes
+
+
+_ODD_EVERYTHING = b"""{
+    "openapi": 7, "auth": 7, "version": "1", "opentool": 7, "functions": 7,
+    "x-llm": {"defaultApproval": "never"},
+    "paths": {"/a": {"get": {"x-llm": {"enabled": 1, "approval": 1, "blanketApprovalAllowed": 1, "destructive": 1,
+        "rateLimit": 1, "hint": 1, "cost": 1}}}},
+    "tools": [
+        {"id": "A.b@2.0.0", "name": "b c", "version": "2.0.0", "requirements": 7},
+        {"id": "A.b@2.0.0", "version": "1.0.0", "output_schema": {"$ref": "#"}, "input_schema":
+            {"parameters": {"properties": {"a": {"type": "int"}}}}}
+    ]
+}"""
+_ODD_FUNCTIONS = b"""{
+    "opentool": "1.1.0", "info": {}, "server": {}, "functions": [
+        {"name": "", "parameters": 7},
+        {"name": "a", "parameters": [{"name": "x", "schema": {"type": "x"}}], "return": {"schema": {"type": "array"}}}
+    ]
+}"""
+
+
+def test_a_server_that_is_not_there_fails_everything_it_can() -> None:
+    (report,) = conform("http://127.0.0.1:9", protocol="otc")
+    assert "does not take connections" in report.outcomes[0].why
+    assert report.count(Standing.PASSED) < 5
+    assert conform("http://127.0.0.1:9") == ()
+
+
+def test_there_is_no_such_protocol() -> None:
+    with pytest.raises(ValueError, match="'ftp' cannot be checked; there is openapi, opentool, otc, mcp"):
+        conform("http://127.0.0.1:9", protocol="ftp")
+
+
+def test_numbers_are_places_and_every_check_names_a_requirement() -> None:
+    import tomllib
+
+    known = tomllib.loads((ROOT / "spec" / "requirements.toml").read_text(encoding="utf-8"))
+    for checks in PROTOCOLS.values():
+        assert all(check.requirement in known for check in checks)
+        assert len({check.sentence for check in checks}) == len(checks)
+
+
+def test_a_report_is_said_in_three_ways(serve: Callable[..., str]) -> None:
+    (report,) = conform(serve(toolwire.asgi(calculator([]))), protocol="mcp")
+    assert summary(report) == "mcp: 13 checks, 11 passed, 0 failed, 2 skipped."
+    (data,) = as_json([report])
+    assert (data["protocol"], data["passed"], data["checks"][0]["standing"]) == ("mcp", 11, "passed")
+    assert list(as_markdown(report))[2].startswith("| mcp-01 | R17 | ")
+    assert isinstance(report, Report)
+
+
+def test_the_page_says_what_the_kit_says_today() -> None:
+    command = [sys.executable, str(ROOT / "spec" / "conformance.py"), "--print"]
+    printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    page = (ROOT / "docs" / "reference" / "conformance.md").read_text(encoding="utf-8")
+    assert printed.stdout == page, "run: python spec/conformance.py"
+
+
+def test_the_known_deviations_of_universal_tool_server_are_named() -> None:
+    page = (ROOT / "docs" / "reference" / "conformance.md").read_text(encoding="utf-8")
+    theirs = page.partition("## universal-tool-server 0.0.3")[2]
+    failed = {line.split(" | ")[1] for line in theirs.splitlines() if "| failed" in line}
+    assert failed == {
+        *("OTC-001", "OTC-008", "OTC-025", "OTC-034", "OTC-036", "OTC-038", "OTC-040", "OTC-044"),
+        *("OXP-008", "OXP-009", "OXP-013", "A-31", "A-42", "A-48"),
+    }
+
+
+def test_as_a_plugin_each_check_is_a_test(pytester: pytest.Pytester, serve: Callable[..., str]) -> None:
+    url = serve(toolwire.asgi(calculator([])))
+    pytester.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.mark.conform("mcp")
+        def test_good(conformance):
+            conformance("{url}", call=("add", {{"a": 1, "b": 2}}))
+
+        @pytest.mark.conform("mcp")
+        def test_bad(conformance):
+            conformance("http://127.0.0.1:9")
+
+        def test_other():
+            pass
+        """
+    )
+    loaded = ("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "toolwire.testing.conform")
+    result = pytester.runpytest_inprocess(*loaded)
+    result.assert_outcomes(passed=13, failed=11, skipped=3)
+    result.stdout.fnmatch_lines(["*R17 ping is answered.*does not take connections*"])
