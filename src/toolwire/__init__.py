@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Tool,
         Value,
     )
+    from .core.resources import Caps, Resource
     from .core.toolbox import Toolbox
     from .define import Toolkit
     from .gateway import merged
@@ -42,6 +43,7 @@ _HOME = {
     **dict.fromkeys(("ConnectError", "DefinitionError", "ToolError", "ToolwireError"), "core.errors"),
     **dict.fromkeys(("Approval", "Authorization", "Context", "Cost", "Kind", "Problem", "Progress"), "core.model"),
     **dict.fromkeys(("RateLimit", "Requirements", "Result", "Secret", "Tool", "Value"), "core.model"),
+    **dict.fromkeys(("Caps", "Resource"), "core.resources"),
     "Toolbox": "core.toolbox",
     "Toolkit": "define",
     "merged": "gateway",
@@ -53,6 +55,7 @@ __all__ = [
     "App",
     "Approval",
     "Authorization",
+    "Caps",
     "ConnectError",
     "Context",
     "Cost",
@@ -66,6 +69,7 @@ __all__ = [
     "RateLimit",
     "Remote",
     "Requirements",
+    "Resource",
     "Result",
     "Secret",
     "SyncRemote",

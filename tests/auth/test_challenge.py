@@ -10,10 +10,16 @@ CASES = [
     ("Bearer", [("bearer", {})]),
     ('Bearer realm="a, b=c \\"d\\" \\\\"', [("bearer", {"realm": 'a, b=c "d" \\'})]),
     ("BEARER Error=invalid_token", [("bearer", {"error": "invalid_token"})]),
-    ('Basic realm="x", Bearer scope="a b" , error="e"', [("basic", {"realm": "x"}), ("bearer", {"scope": "a b", "error": "e"})]),
+    (
+        'Basic realm="x", Bearer scope="a b" , error="e"',
+        [("basic", {"realm": "x"}), ("bearer", {"scope": "a b", "error": "e"})],
+    ),
     ("Negotiate dG9rZW4=, Bearer a=b", [("negotiate", {}), ("bearer", {"a": "b"})]),
     (', ,Digest a = "1" ,, b= 2', [("digest", {"a": "1", "b": "2"})]),
-    ('Bearer resource_metadata="https://x/.well-known?a=1,Bearer b=2"', [("bearer", {"resource_metadata": "https://x/.well-known?a=1,Bearer b=2"})]),
+    (
+        'Bearer resource_metadata="https://x/.well-known?a=1,Bearer b=2"',
+        [("bearer", {"resource_metadata": "https://x/.well-known?a=1,Bearer b=2"})],
+    ),
     ('Bearer a="1", a="2"', [("bearer", {"a": "1"})]),
     ("Newauth, Bearer a=1", [("newauth", {}), ("bearer", {"a": "1"})]),
     ('Bearer a="open', [("bearer", {})]),
@@ -34,9 +40,15 @@ def test_several_fields_are_one_list_and_the_bearer_is_found() -> None:
     assert bearer(["Basic realm=x"]) is None
 
 
-@given(st.dictionaries(st.sampled_from(["scope", "error", "realm"]), st.text(st.characters(min_codepoint=32, max_codepoint=126))))
+@given(
+    st.dictionaries(
+        st.sampled_from(["scope", "error", "realm"]), st.text(st.characters(min_codepoint=32, max_codepoint=126))
+    )
+)
 def test_what_is_written_reads_the_same(parameters: dict[str, str]) -> None:
-    assert read_challenges([write_challenge("Bearer", parameters)]) == (Challenge(scheme="bearer", parameters=parameters),)
+    assert read_challenges([write_challenge("Bearer", parameters)]) == (
+        Challenge(scheme="bearer", parameters=parameters),
+    )
 
 
 @given(st.text(max_size=200))

@@ -109,7 +109,19 @@ def test_an_answer_of_another_issuer_is_not_used_an_error_neither(
 
 
 @pytest.mark.requirement("AC-06", "D-28", "R18")
-@pytest.mark.parametrize("query", ["code=c", "code=c&state=", "code=c&state=x", f"code=c&state={'s' * 43}&state={'s' * 43}", f"code=c&code=d&state={'s' * 43}", f"state={'s' * 43}", "", "%ff"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "code=c",
+        "code=c&state=",
+        "code=c&state=x",
+        f"code=c&state={'s' * 43}&state={'s' * 43}",
+        f"code=c&code=d&state={'s' * 43}",
+        f"state={'s' * 43}",
+        "",
+        "%ff",
+    ],
+)
 def test_an_answer_without_the_state_of_this_sign_in_is_not_used(query: str) -> None:
     door = answering(TOKENS)
     assert isinstance(run(finish(begun(), query, 0.0), door), Problem)
@@ -130,12 +142,25 @@ def test_a_code_is_exchanged_with_its_verifier_at_the_servers_own_endpoint() -> 
 
 @pytest.mark.requirement("AC-09", "AC-07")
 def test_a_refresh_goes_where_the_token_came_from_and_keeps_what_it_does_not_change() -> None:
-    old = Credential(kind="oauth", resource=SITE, access=Secret("at"), refresh=Secret("rt"), scopes=("a",), token_url=f"{ISSUER}/t", client_id="me")
+    old = Credential(
+        kind="oauth",
+        resource=SITE,
+        access=Secret("at"),
+        refresh=Secret("rt"),
+        scopes=("a",),
+        token_url=f"{ISSUER}/t",
+        client_id="me",
+    )
     door = answering({"access_token": "at2", "token_type": "Bearer"})
     new = run(renew(old, 0.0), door)
     assert isinstance(new, Credential)
     assert (new.access.reveal(), new.refresh, new.scopes, new.until) == ("at2", Secret("rt"), ("a",), None)
-    assert form(door.sent[0]) == {"grant_type": "refresh_token", "refresh_token": "rt", "resource": SITE, "client_id": "me"}
+    assert form(door.sent[0]) == {
+        "grant_type": "refresh_token",
+        "refresh_token": "rt",
+        "resource": SITE,
+        "client_id": "me",
+    }
     refused = run(renew(old, 0.0), answering({"error": "invalid_grant"}, 400))
     assert isinstance(refused, Problem)
     assert refused.details["error"] == "invalid_grant"
@@ -144,7 +169,14 @@ def test_a_refresh_goes_where_the_token_came_from_and_keeps_what_it_does_not_cha
 
 @pytest.mark.requirement("AC-12")
 def test_both_tokens_are_revoked_the_refresh_token_first() -> None:
-    old = Credential(kind="oauth", resource=SITE, access=Secret("at"), refresh=Secret("rt"), revocation_url=f"{ISSUER}/r", client_id="me")
+    old = Credential(
+        kind="oauth",
+        resource=SITE,
+        access=Secret("at"),
+        refresh=Secret("rt"),
+        revocation_url=f"{ISSUER}/r",
+        client_id="me",
+    )
     door = answering({})
     assert run(revoke(old), door) is True
     assert [form(request)["token"] for request in door.sent] == ["rt", "at"]
@@ -188,7 +220,13 @@ def test_a_program_signs_in_with_its_own_secret() -> None:
 def test_another_device_is_given_a_code_and_looked_after() -> None:
     where = place(device_url=f"{ISSUER}/d")
     me = Identity(client_id="me")
-    data = {"device_code": "dc", "user_code": "ABCD", "verification_uri": f"{ISSUER}/go", "interval": 2, "expires_in": 60}
+    data = {
+        "device_code": "dc",
+        "user_code": "ABCD",
+        "verification_uri": f"{ISSUER}/go",
+        "interval": 2,
+        "expires_in": 60,
+    }
     device = run(start_device(where, me, ("a",), 0.0), answering(data))
     assert isinstance(device, Device)
     assert (device.user_code, device.interval_s, device.until) == ("ABCD", 2.0, 60.0)
@@ -211,7 +249,15 @@ def test_odd_tokens_are_refused_or_read_and_never_shown(spot: str, value: Any) -
 
 @pytest.mark.requirement("AC-10")
 def test_what_is_written_of_a_credential_reads_the_same_with_its_secrets_apart() -> None:
-    whole = Credential(kind="oauth", resource=SITE, access=Secret("at"), refresh=Secret("rt"), client_secret=Secret("cs"), until=1.5, scopes=("a", "b"))
+    whole = Credential(
+        kind="oauth",
+        resource=SITE,
+        access=Secret("at"),
+        refresh=Secret("rt"),
+        client_secret=Secret("cs"),
+        until=1.5,
+        scopes=("a", "b"),
+    )
     plain, secrets = write_credential(whole)
     assert set(secrets.values()) == {"at", "rt", "cs"}
     assert not {"at", "rt", "cs"} & set(map(str, plain.values()))

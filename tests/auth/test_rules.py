@@ -28,7 +28,13 @@ def test_the_challenge_of_the_specifications_own_verifier_is_right() -> None:
 @pytest.mark.requirement("AS-03", "D-28")
 @pytest.mark.parametrize(
     ("challenge", "verifier"),
-    [(CHALLENGE, ""), ("", VERIFIER), (CHALLENGE, VERIFIER[:-1]), (CHALLENGE, "a" * 129), (CHALLENGE, VERIFIER[:-1] + "K")],
+    [
+        (CHALLENGE, ""),
+        ("", VERIFIER),
+        (CHALLENGE, VERIFIER[:-1]),
+        (CHALLENGE, "a" * 129),
+        (CHALLENGE, VERIFIER[:-1] + "K"),
+    ],
 )
 def test_a_verifier_that_proves_nothing_is_refused(challenge: str, verifier: str) -> None:
     refusal = proved(challenge, verifier)
@@ -164,7 +170,14 @@ def test_a_good_document_is_a_client_and_what_we_do_not_know_in_it_is_ignored() 
 
 
 @pytest.mark.requirement("AS-16")
-@pytest.mark.parametrize("change", [{"client_name": "Other"}, {"redirect_uris": ["https://app.example/2"]}, {"jwks_uri": "https://app.example/k", "token_endpoint_auth_method": "private_key_jwt"}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"client_name": "Other"},
+        {"redirect_uris": ["https://app.example/2"]},
+        {"jwks_uri": "https://app.example/k", "token_endpoint_auth_method": "private_key_jwt"},
+    ],
+)
 def test_name_redirects_and_keys_are_what_consent_was_given_for(change: dict[str, Any]) -> None:
     before, after = read_document(URL, answered()), read_document(URL, answered(**change))
     assert isinstance(before, Client)
@@ -175,7 +188,13 @@ def test_name_redirects_and_keys_are_what_consent_was_given_for(change: dict[str
 @pytest.mark.requirement("AS-16")
 @pytest.mark.parametrize(
     ("control", "seconds"),
-    [("", 60), ("max-age=5", 60), ("public, max-age=3600", 3_600), ("max-age=9999999999", 86_400), ("no-store, max-age=600", 60)],
+    [
+        ("", 60),
+        ("max-age=5", 60),
+        ("public, max-age=3600", 3_600),
+        ("max-age=9999999999", 86_400),
+        ("no-store, max-age=600", 60),
+    ],
 )
 def test_a_document_is_kept_for_as_long_as_it_says_within_bounds(control: str, seconds: float) -> None:
     assert lifetime_s(Response(200, ((b"cache-control", control.encode()),))) == seconds

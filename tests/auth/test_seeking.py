@@ -119,8 +119,13 @@ def test_a_server_that_does_not_say_that_it_does_pkce_is_not_used(methods: Any) 
 
 
 @pytest.mark.requirement("AC-02", "D-29", "R18")
-@pytest.mark.parametrize("member", ["authorization_endpoint", "token_endpoint", "revocation_endpoint", "registration_endpoint"])
-@pytest.mark.parametrize("url", ["http://login.example/x", "javascript:alert(1)", "file:///etc/passwd", "https://a b", "http://127.0.0.1/x", 7, ""])
+@pytest.mark.parametrize(
+    "member", ["authorization_endpoint", "token_endpoint", "revocation_endpoint", "registration_endpoint"]
+)
+@pytest.mark.parametrize(
+    "url",
+    ["http://login.example/x", "javascript:alert(1)", "file:///etc/passwd", "https://a b", "http://127.0.0.1/x", 7, ""],
+)
 def test_endpoints_are_https(member: str, url: Any) -> None:
     place, _ = found({f"{SITE}{SERVER}": server(SITE, **{member: url})})
     assert isinstance(place, Problem)
@@ -139,7 +144,10 @@ def test_http_is_for_a_server_and_an_endpoint_that_are_both_on_this_machine() ->
 def test_hostile_metadata_is_read_without_falling_over() -> None:
     for spot in server():
         for value in (None, 7, "x", [], {}, True):
-            for page in ({f"{SITE}{SERVER}": {**server(SITE), spot: value}}, {f"{SITE}{RESOURCE}/api": {**resource(), spot: value}}):
+            for page in (
+                {f"{SITE}{SERVER}": {**server(SITE), spot: value}},
+                {f"{SITE}{RESOURCE}/api": {**resource(), spot: value}},
+            ):
                 assert isinstance(found(page)[0], Place | Problem)
     door = CannedDoor(lambda _: Response(200, (), b"[1]"))
     assert isinstance(run(find_server(ISSUER), door), Problem)
@@ -164,9 +172,14 @@ def document(**flows: Any) -> dict[str, Any]:
 @pytest.mark.requirement("AC-01", "AC-03", "XL-110")
 def test_the_flows_of_a_document_say_where_to_sign_in_and_are_unproven() -> None:
     flow = {"authorizationUrl": "/oauth/authorize", "tokenUrl": "/oauth/token", "scopes": {"tasks:read": "Read"}}
-    said = read_schemes(document(authorizationCode=flow, clientCredentials={"tokenUrl": "/oauth/token"}), f"{SITE}/openapi.json", SITE)
+    said = read_schemes(
+        document(authorizationCode=flow, clientCredentials={"tokenUrl": "/oauth/token"}), f"{SITE}/openapi.json", SITE
+    )
     place = said.places["page"]
-    assert (place.server.authorization_url, place.server.token_url) == (f"{SITE}/oauth/authorize", f"{SITE}/oauth/token")
+    assert (place.server.authorization_url, place.server.token_url) == (
+        f"{SITE}/oauth/authorize",
+        f"{SITE}/oauth/token",
+    )
     assert (place.scopes, place.indicated, place.server.proven) == (("tasks:read",), False, False)
     assert said.places["secret"].server.token_url == f"{SITE}/oauth/token"
 
@@ -208,7 +221,12 @@ def test_key_schemes_say_how_a_key_is_sent() -> None:
     said = read_schemes({"components": {"securitySchemes": schemes}}, f"{SITE}/openapi.json", SITE)
     assert said.keys == (("x-key", ""), ("authorization", "Bearer "), ("authorization", "Basic "))
     assert said.metadata_urls == ("https://login.example/.well-known/openid-configuration",)
-    for odd in (None, [], {"components": 7}, {"components": {"securitySchemes": {"o": {"type": "oauth2", "flows": 7}}}}):
+    for odd in (
+        None,
+        [],
+        {"components": 7},
+        {"components": {"securitySchemes": {"o": {"type": "oauth2", "flows": 7}}}},
+    ):
         assert read_schemes(odd, SITE, SITE).places == {}
 
 

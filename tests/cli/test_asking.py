@@ -55,6 +55,18 @@ def test_a_remote_call_is_asked_about_before_it_is_sent(
     assert "hello" in toolwire("call", site, "noted").out
 
 
+@pytest.mark.requirement("D-03")
+def test_no_text_of_a_call_steers_the_terminal(desk: Path, terminal: Callable[..., Any]) -> None:
+    at = terminal("call", desk, "note", "text=\x1b[2J\x1b]8;;https://evil.example\x07\u202etea")
+    at.wait_for(ASKED)
+    assert b"\\u001b[2J\\u001b]8;;https://evil.example\\u0007\\u202etea" in at.shown
+    assert b"\x1b[2J" not in at.shown
+    assert b"\x1b]8" not in at.shown
+    assert "\u202e".encode() not in at.shown
+    at.type("n")
+    assert at.end() == 3
+
+
 def test_yes_says_why_it_is_not_enough_and_then_asks(desk: Path, terminal: Callable[..., Any]) -> None:
     at = terminal("call", desk, "shred", "pages=1", "--yes", NO_COLOR="1")
     at.wait_for(TYPED)

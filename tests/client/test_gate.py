@@ -320,6 +320,26 @@ def test_twenty_questions_at_once_become_ten(session: Session, clock: Clock) -> 
     assert site.run(gate, "add", person).ok
 
 
+@pytest.mark.requirement("D-19", "XL-045")
+def test_the_flow_of_the_recipes_asks_exactly_once(session: Session) -> None:
+    search = replace(READ, name="searchRecipes", rate_limit=RateLimit(max=30, window="1m"))
+    favourite = replace(ADD, name="addFavorite")
+    site, asked = Site(search, favourite, replace(WIPE, name="deleteRecipe"), title="Recipe Box"), []
+
+    def person(question: Question) -> Answer:
+        asked.append((question.call.tool.name, question.always_allowed))
+        return Answer(allowed=True, always=True)
+
+    gate = site.gate(session)
+    assert site.run(gate, "searchRecipes", person, text="pasta").ok
+    assert site.run(gate, "addFavorite", person, text="r1").ok
+    assert asked == [("addFavorite", True)]
+    assert site.run(gate, "addFavorite", person, text="r2").ok
+    assert len(asked) == 1
+    site.run(gate, "deleteRecipe", person)
+    assert asked[1:] == [("deleteRecipe", False)]
+
+
 @pytest.mark.requirement("XL-055")
 def test_every_decision_is_recorded_without_what_was_said_in_it(clock: Clock) -> None:
     canary = "hunter2-canary"

@@ -41,7 +41,8 @@ def test_advice_picks_texts_urls_and_fields_out_of_a_result() -> None:
 def test_what_follows_is_worked_out_of_the_call_and_unknown_operations_are_ignored() -> None:
     said = [
         {"operationId": "save", "when": "One is liked.", "args": {
-            "id": "$response.body#/items/0/id", "q": "$request.query.query", "gone": "$response.body#/x", "plain": "yes",
+            "id": "$response.body#/items/0/id", "q": "$request.query.query", "gone": "$response.body#/x",
+            "plain": "yes",
         }},
         {"operationId": "unknown"},
         {"operationId": 7},

@@ -23,7 +23,7 @@ from toolwire import ToolError, Toolkit
 ROOT = Path(__file__).parents[2]
 PUBLISHED = json.loads((ROOT / "spec" / "otc" / "1.0" / "openapi.json").read_text(encoding="utf-8"))
 REQUESTS = int(os.environ.get("TOOLWIRE_SCHEMATHESIS", "200"))
-SECONDS = 60 + REQUESTS // 10
+SECONDS = 120 + REQUESTS // 4
 PROGRAM = Path(sys.executable).with_name("schemathesis")
 NAMES_ARE_FREE = '[checks]\npositive_data_acceptance.expected-statuses = ["200", "400", "422"]\n'
 """The description lets any text name a tool and any object be its input; which of them are right it cannot say."""

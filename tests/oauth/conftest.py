@@ -96,7 +96,9 @@ class Browser:
 
     def fields(self, page: httpx2.Response) -> dict[str, str]:
         """The hidden fields of a page's form."""
-        return dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', page.text.replace("&amp;", "&")))
+        return dict(
+            re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', page.text.replace("&amp;", "&"))
+        )
 
     def sign_in(self, name: str = "Ada", password: str = "correct horse", onward: str = "/") -> httpx2.Response:
         page = self.get("/oauth/login", params={"next": onward})
@@ -135,7 +137,9 @@ class Site:
             "scope": "tasks:read tasks:write",
             **more,
         }
-        return "/oauth/authorize?" + urlencode({name: value for name, value in asked.items() if value is not None}, True)
+        return "/oauth/authorize?" + urlencode(
+            {name: value for name, value in asked.items() if value is not None}, True
+        )
 
     def answer(self, response: httpx2.Response) -> dict[str, str]:
         """What a redirect back to the app carries."""

@@ -53,7 +53,12 @@ def test_a_document_is_fetched_once_for_as_long_as_it_is_good(site: Site) -> Non
 @pytest.mark.requirement("AS-16", "R18")
 @pytest.mark.parametrize(
     "wrong",
-    [served(status=500), served(client_id="https://app.example/other"), Response(200, (JSON,), b"{"), served(client_secret="x")],
+    [
+        served(status=500),
+        served(client_id="https://app.example/other"),
+        Response(200, (JSON,), b"{"),
+        served(client_secret="x"),
+    ],
     ids=["status", "client_id", "json", "secret"],
 )
 def test_what_is_wrong_with_a_document_is_never_kept(site: Site, wrong: Response) -> None:
@@ -64,7 +69,10 @@ def test_what_is_wrong_with_a_document_is_never_kept(site: Site, wrong: Response
 
 
 @pytest.mark.requirement("AS-16")
-@pytest.mark.parametrize("url", ["http://app.example/c.json", "https://app.example", "https://app.example/a/../c.json", "https://127.0.0.1/c.json"])
+@pytest.mark.parametrize(
+    "url",
+    ["http://app.example/c.json", "https://app.example", "https://app.example/a/../c.json", "https://127.0.0.1/c.json"],
+)
 def test_a_bad_document_url_is_not_even_fetched(site: Site, url: str) -> None:
     assert site.browser.get(site.ask(url)).status_code == 400
     assert site.internet.asked == []
@@ -128,7 +136,12 @@ def test_an_app_with_a_document_can_prove_itself_with_a_key(site: Site) -> None:
 
 @pytest.mark.requirement("AS-16", "D-05", "XL-114", "R18")
 def test_documents_are_fetched_through_the_guarded_door() -> None:
-    refused = ["http://app.example/c", "https://10.0.0.1/c", "https://169.254.169.254/c", "https://[::ffff:127.0.0.1]/c"]
+    refused = [
+        "http://app.example/c",
+        "https://10.0.0.1/c",
+        "https://169.254.169.254/c",
+        "https://[::ffff:127.0.0.1]/c",
+    ]
     refused += ["https://rebound.example/c", "https://127.1/c", "file:///etc/passwd"]
 
     async def fetched() -> list[Response | Problem]:
@@ -148,7 +161,9 @@ def test_documents_are_fetched_through_the_guarded_door() -> None:
 
 def registering(site: Site, **more: Any) -> Any:
     body = {"client_name": "Reg", "redirect_uris": [CALLBACK], **more}
-    return site.browser.request("POST", "/oauth/register", json={key: value for key, value in body.items() if value is not None})
+    return site.browser.request(
+        "POST", "/oauth/register", json={key: value for key, value in body.items() if value is not None}
+    )
 
 
 @pytest.mark.requirement("AS-18")

@@ -6,6 +6,8 @@ import ast
 import json
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
+from time import perf_counter
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,6 +22,8 @@ from toolwire.client.drive import run
 from toolwire.client.network import Network
 from toolwire.core.http import JSON, Request, Response
 from toolwire.core.model import Problem
+from toolwire.stores.oauth import OAuthStore
+from toolwire.stores.people import People
 from toolwire.testing.wire import AppDoor, CannedDoor
 
 from .conftest import CALLBACK, CLIENTS, ISSUER, Site, document
@@ -138,7 +142,7 @@ ATTACKS: list[tuple[Callable[[Site], str], str]] = [
 
 def _page(site: Site, **wrong: Any) -> str:
     answer = site.browser.get(site.ask(**wrong))
-    return f"{answer.status_code} {'page' if 'location' not in answer.headers else answer.headers['location']}"
+    return f"{answer.status_code} {answer.headers.get('location', 'page')}"
 
 
 @pytest.mark.requirement("D-28", "R18")
@@ -151,11 +155,11 @@ def test_each_attack_on_the_server_ends_in_its_error(
 
 
 def honest(issuer: str, names_issuer: bool = True) -> Started:
-    server = Server(
-        issuer=issuer, authorization_url=f"{issuer}/a", token_url=f"{issuer}/t", names_issuer=names_issuer
-    )
+    server = Server(issuer=issuer, authorization_url=f"{issuer}/a", token_url=f"{issuer}/t", names_issuer=names_issuer)
     place = Place(resource="https://tasks.example", server=server)
-    started = start(place, Identity(client_id="me"), "http://127.0.0.1:1/callback", (), state="s" * 43, verifier="v" * 43)
+    started = start(
+        place, Identity(client_id="me"), "http://127.0.0.1:1/callback", (), state="s" * 43, verifier="v" * 43
+    )
     assert isinstance(started, Started)
     return started
 
@@ -172,7 +176,9 @@ def test_a_mix_up_of_two_servers_sends_the_code_to_neither(issuer: str | None) -
 @pytest.mark.requirement("D-28", "R18", "AC-02")
 def test_a_site_cannot_point_at_the_metadata_of_another() -> None:
     evil = {"resource": "https://tasks.example", "authorization_servers": ["https://evil.example"]}
-    door = CannedDoor(lambda request: Response(200, (), json.dumps(evil).encode()) if "protected" in request.url else Response(404))
+    door = CannedDoor(
+        lambda request: Response(200, (), json.dumps(evil).encode()) if "protected" in request.url else Response(404)
+    )
     assert isinstance(run(find_place("https://other.example/api"), door), Problem)
     assert not any("evil" in request.url for request in door.sent)
 
@@ -194,9 +200,7 @@ def test_an_app_cannot_use_the_consent_that_another_was_given(open_site: Callabl
 
 
 @pytest.mark.requirement("D-09")
-def test_a_gateway_passes_no_token_of_its_callers_on(
-    site: Site, serve: Callable[[Callable[[str], Any]], str]
-) -> None:
+def test_a_gateway_passes_no_token_of_its_callers_on(site: Site, serve: Callable[[Callable[[str], Any]], str]) -> None:
     kit, seen = toolwire.Toolkit("Upstream"), list[bytes]()
 
     @kit.tool(approval="auto", safe=True)
@@ -213,7 +217,7 @@ def test_a_gateway_passes_no_token_of_its_callers_on(
     token = site.tokens()["access_token"].encode()
     base = serve(lambda _: recording)
     field = (b"authorization", b"Bearer " + token)
-    body = json.dumps({"call": {"tool_id": "Upstream.ping", "input": {}}}).encode()
+    body = json.dumps({"request": {"tool_id": "Upstream.ping", "input": {}}}).encode()
 
     async def through() -> tuple[Response, Response]:
         async with toolwire.connect(base, protocol="otc") as remote:
@@ -230,7 +234,9 @@ def test_a_gateway_passes_no_token_of_its_callers_on(
 
 
 @pytest.mark.requirement("D-28", "R18")
-def test_metadata_that_redirects_into_the_own_network_is_not_followed(serve: Callable[[Callable[[str], Any]], str]) -> None:
+def test_metadata_that_redirects_into_the_own_network_is_not_followed(
+    serve: Callable[[Callable[[str], Any]], str],
+) -> None:
     async def moved(scope: Any, receive: Any, send: Any) -> None:
         location = b"http://169.254.169.254/latest/meta-data"
         await send({"type": "http.response.start", "status": 302, "headers": [(b"location", location)]})
@@ -254,9 +260,11 @@ def test_metadata_that_redirects_into_the_own_network_is_not_followed(serve: Cal
 _SECRET_NAMES = ("secret", "token", "password", "verifier", "challenge", "state", "csrf", "signature")
 _FOLDERS = ("auth", "server/oauth", "client/login")
 _MAY_COMPARE = {
-    # the digest of what is looked up has been compared by the database; these decide what to do, for who holds it
+    # neither is a secret: the name of a method, and the digest of which scopes were asked for
+    "pkce.py: parameters.get('code_challenge_method') != METHOD",
+    "grants.py: wish.request == token.request",
+    # Secret compares in constant time itself
     "keeper.py: stored.access != refused",
-    "parameters.py: name == 'resource' and value",
 }
 
 
@@ -279,3 +287,21 @@ def test_no_secret_is_compared_with_an_equals_sign() -> None:
     source = Path(toolwire.__file__).parent
     found = [line for folder in _FOLDERS for path in sorted((source / folder).glob("*.py")) for line in _compared(path)]
     assert set(found) <= _MAY_COMPARE, found
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("D-27", "AS-19")
+def test_an_unknown_name_takes_as_long_as_a_wrong_password(tmp_path: Path) -> None:
+    store = OAuthStore(tmp_path / "people.db")
+    people = People(store)
+    people.add("Ada", "correct horse")
+
+    def took(name: str) -> float:
+        begun = perf_counter()
+        people.check(name, "wrong horse")
+        return perf_counter() - begun
+
+    times = [(took("Ada"), took("Nobody")) for _ in range(11)]
+    known, unknown = (median(each) for each in zip(*times, strict=True))
+    store.close()
+    assert 0.7 < known / unknown < 1.4

@@ -184,7 +184,12 @@ def test_a_request_to_another_origin_is_sent_without_the_token(guarded: Running)
     keeper = Keeper(guarded.url, guarded.credentials, first, guarded.door)
     door = SyncSigning(Recording(), Hand(guarded.url, keeper))
     ours = [f"{guarded.url}/read", f"{guarded.url}?x=1"]
-    others = ["https://evil.example/read", guarded.url + ".evil.example/", guarded.url + "0/read", f"https://e.example?{guarded.url}/"]
+    others = [
+        "https://evil.example/read",
+        guarded.url + ".evil.example/",
+        guarded.url + "0/read",
+        f"https://e.example?{guarded.url}/",
+    ]
     for url in ours + others:
         door.send(Request("GET", url, ((b"Authorization", b"Bearer of the model"),) if url in ours else ()))
     token = f"Bearer {first.access.reveal()}".encode()
@@ -212,7 +217,9 @@ def test_where_apps_may_register_nothing_needs_to_be_configured(
 def test_signing_out_gives_the_tokens_back(running: Running) -> None:
     found = running.signed_in(Walker())
     assert sign_out(found, running.door) is True
-    answer = running.door.send(Request("GET", f"{running.url}/tools", ((b"authorization", f"Bearer {found.access.reveal()}".encode()),)))
+    answer = running.door.send(
+        Request("GET", f"{running.url}/tools", ((b"authorization", f"Bearer {found.access.reveal()}".encode()),))
+    )
     assert isinstance(answer, Response)
     assert answer.status == 401
 
@@ -261,9 +268,7 @@ def test_processes_share_one_refresh(running: Running, tmp_path: Path) -> None:
         "print(type(Keeper(first.resource, kept, first, SyncNetwork()).fresh(first.access)).__name__)\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "credentials"), found.name]
-    started = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)
-    ]
+    started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     said = [process.communicate("\n", timeout=60)[0].strip() for process in started]
     assert said == ["Credential"] * 3
     assert running.kinds() == ["granted", "tokens issued", "tokens issued"]
@@ -298,7 +303,9 @@ def test_a_token_that_was_ended_is_refreshed_in_the_middle_of_a_connection(runni
 
 
 @pytest.mark.requirement("AC-11", "D-08")
-def test_a_token_goes_to_its_resource_and_nowhere_else(running: Running, serve: Callable[[Callable[[str], Any]], str]) -> None:
+def test_a_token_goes_to_its_resource_and_nowhere_else(
+    running: Running, serve: Callable[[Callable[[str], Any]], str]
+) -> None:
     seen: list[Any] = []
 
     async def other(scope: Any, receive: Any, send: Any) -> None:
@@ -347,8 +354,21 @@ def test_the_program_signs_in_lists_and_signs_out_and_shows_no_token(
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     errors = tmp_path / "errors"
-    command = [sys.executable, "-m", "toolwire", "login", running.url + "/tools", "--client-id", "native", "--scope", "tasks:read"]
-    with errors.open("w", encoding="utf-8") as file, subprocess.Popen(command, stderr=subprocess.PIPE, stdout=file, text=True) as program:
+    command = [
+        sys.executable,
+        "-m",
+        "toolwire",
+        "login",
+        running.url + "/tools",
+        "--client-id",
+        "native",
+        "--scope",
+        "tasks:read",
+    ]
+    with (
+        errors.open("w", encoding="utf-8") as file,
+        subprocess.Popen(command, stderr=subprocess.PIPE, stdout=file, text=True) as program,
+    ):
         assert program.stderr is not None
         line = program.stderr.readline()
         assert "Open this page" in line
@@ -384,6 +404,42 @@ def test_a_key_is_asked_for_once_and_stored_like_a_token(
     assert capsys.readouterr().out == "3\n"
     (kept,) = (tmp_path / "state" / "toolwire" / "credentials").glob("*.json")
     assert kept.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.requirement("AC-14", "AC-13")
+def test_the_document_says_whether_a_password_is_wanted_and_which_flows_are_not_safe(
+    tmp_path: Path, serve: Callable[[Callable[[str], Any]], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    schemes: dict[str, Any] = {"b": {"type": "http", "scheme": "basic"}}
+    schemes["i"] = {"type": "oauth2", "flows": {"implicit": {"authorizationUrl": "/a", "scopes": {}}}}
+    operation = {"operationId": "ping", "x-llm": {}, "responses": {"200": {"description": "ok"}}}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "T", "version": "1"},
+        "paths": {"/ping": {"get": operation}},
+        "components": {"securitySchemes": schemes},
+        "x-llm": {"version": "0.1", "name": "T"},
+    }
+
+    async def site(scope: Any, receive: Any, send: Any) -> None:
+        found = scope["type"] == "http" and scope["path"] == "/openapi.json"
+        kind = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200 if found else 404, "headers": kind})
+        await send({"type": "http.response.body", "body": json.dumps(document).encode() if found else b"{}"})
+
+    url = serve(lambda _: site)
+    command = [sys.executable, "-m", "toolwire", "login", url]
+    unsafe = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "implicit flow, which is not safe" in unsafe.stderr
+    assert unsafe.returncode != 0
+    done = subprocess.run(
+        [*command, "--key"], input="Ada\npw-canary\n", capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "canary" not in done.stdout + done.stderr
+    (kept,) = Credentials(tmp_path / "state" / "toolwire" / "credentials").all()
+    assert (kept.header, kept.prefix, kept.access.reveal()) == ("authorization", "Basic ", "QWRhOnB3LWNhbmFyeQ==")
 
 
 def tasks_without_scopes() -> toolwire.Toolkit:
@@ -422,7 +478,9 @@ def test_a_device_without_a_browser_waits_for_another(tmp_path: Path) -> None:
     from toolwire.auth.seeking import Place, Server
 
     told: list[str] = []
-    server = Server(issuer="https://login.example", token_url="https://login.example/t", device_url="https://login.example/d")
+    server = Server(
+        issuer="https://login.example", token_url="https://login.example/t", device_url="https://login.example/d"
+    )
     person = Person(tell=told.append, sleep=waited.append, now=lambda: 0.0)
     place = Place(resource="https://tasks.example", server=server)
     found = sign_in(place, Wish(identity=Identity(client_id="me"), device=True), person, Scripted())

@@ -112,7 +112,11 @@ def test_the_mcp_client_logs_in_by_its_metadata_document_refreshes_and_steps_up(
     site.internet.pages[URL] = Response(200, ((b"content-type", b"application/json"),), json.dumps(body).encode())
     storage = Storage()
     answers = asyncio.run(mcp_login(site, storage, URL))
-    assert answers == [{"scopes": ["tasks:read"]}, {"scopes": ["tasks:read"]}, {"scopes": ["tasks:delete", "tasks:read"]}]
+    assert answers == [
+        {"scopes": ["tasks:read"]},
+        {"scopes": ["tasks:read"]},
+        {"scopes": ["tasks:delete", "tasks:read"]},
+    ]
     assert storage.client is not None
     assert storage.client.client_id == URL
     assert [event.kind for event in site.events].count("tokens issued") == 3
@@ -143,7 +147,9 @@ async def authlib_login(site: Site) -> dict[str, Any]:
         url, state = client.create_authorization_url(f"{ISSUER}/oauth/authorize", code_verifier=verifier)
         back = await pressing(person, url)
         token_url = f"{ISSUER}/oauth/token"
-        first = dict(await client.fetch_token(token_url, authorization_response=back, code_verifier=verifier, state=state))
+        first = dict(
+            await client.fetch_token(token_url, authorization_response=back, code_verifier=verifier, state=state)
+        )
         second = dict(await client.refresh_token(token_url, refresh_token=first["refresh_token"]))
         revoked = await client.revoke_token(f"{ISSUER}/oauth/revoke", token=second["refresh_token"])
         await client.aclose()

@@ -164,13 +164,13 @@ class Kept:
         return True
 
 
-def flask_server(base: str) -> Flask:
+def flask_server(base: str) -> Flask:  # noqa: C901 - a whole server in one place, as Authlib has it
     codes: dict[str, Kept] = {}
     refresh: dict[str, Kept] = {}
     app = Flask("oracle")
 
     class CodeGrant(grants.AuthorizationCodeGrant):
-        TOKEN_ENDPOINT_AUTH_METHODS = ["none"]
+        TOKEN_ENDPOINT_AUTH_METHODS = ("none",)
 
         def save_authorization_code(self, code: str, request: Any) -> None:
             asked = request.payload.data
@@ -192,7 +192,7 @@ def flask_server(base: str) -> Flask:
             return "Ada"
 
     class RefreshGrant(grants.RefreshTokenGrant):
-        TOKEN_ENDPOINT_AUTH_METHODS = ["none"]
+        TOKEN_ENDPOINT_AUTH_METHODS = ("none",)
         INCLUDE_NEW_REFRESH_TOKEN = True
 
         def authenticate_refresh_token(self, refresh_token: str) -> Kept | None:

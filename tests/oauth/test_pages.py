@@ -12,7 +12,14 @@ from toolwire.core.errors import DefinitionError
 
 from .conftest import CALLBACK, CLIENTS, ISSUER, Site
 
-PAGES = ["/oauth/login", "/oauth/authorize", "/oauth/authorize?client_id=nobody", "/oauth/consent", "/oauth/nothing", "/oauth/logout"]
+PAGES = [
+    "/oauth/login",
+    "/oauth/authorize",
+    "/oauth/authorize?client_id=nobody",
+    "/oauth/consent",
+    "/oauth/nothing",
+    "/oauth/logout",
+]
 
 
 @pytest.mark.requirement("AS-17", "D-23")
@@ -69,7 +76,9 @@ def test_signing_in_gives_a_new_session_in_a_cookie_of_this_host_alone(site: Sit
 
 
 @pytest.mark.requirement("AS-19", "D-28", "R18")
-@pytest.mark.parametrize("onward", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "", "/\r\nx"])
+@pytest.mark.parametrize(
+    "onward", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "", "/\r\nx"]
+)
 def test_signing_in_leads_to_this_site_only(site: Site, onward: str) -> None:
     assert site.browser.sign_in(onward=onward).headers["location"] == "/"
 
@@ -163,7 +172,10 @@ def test_a_question_can_be_answered_by_the_one_it_was_put_to_and_once(site: Site
     bob = site.new_browser()
     bob.sign_in("Bob", "bobs password")
     own = bob.fields(bob.get(site.ask()))
-    assert bob.post("/oauth/consent", {**own, "request": handle, "scope": "tasks:read", "decision": "allow"}).status_code == 404
+    assert (
+        bob.post("/oauth/consent", {**own, "request": handle, "scope": "tasks:read", "decision": "allow"}).status_code
+        == 404
+    )
     assert site.answer(site.browser.allow(page))["code"]
     assert site.browser.allow(page).status_code == 404
     late = site.browser.get(site.ask())

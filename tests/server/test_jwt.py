@@ -19,7 +19,9 @@ from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 from toolwire import Secret
 from toolwire.auth.signed import Expected, Keyring, read_jwks, read_secret
 from toolwire.core.errors import DefinitionError
+from toolwire.core.http import Response, header
 from toolwire.core.model import Kind, Problem
+from toolwire.server import App
 from toolwire.server.callers import NOBODY, Caller, Everybody, Several
 from toolwire.server.jwt import KNOWN_S, Keyrings, Tokens
 from toolwire.server.keys import ApiKey, Keys
@@ -352,3 +354,21 @@ def test_a_key_may_have_a_name_and_scopes() -> None:
     plain = keys.known({b"x-api-key": b"K0"})
     assert isinstance(plain, Caller)
     assert plain.scopes is None
+
+
+@pytest.mark.requirement("S-7", "OTC-042")
+def test_who_has_no_good_token_is_told_so_in_the_words_of_bearer_tokens(
+    ask: Callable[..., Response], served: Callable[..., App]
+) -> None:
+    app = served(callers=Tokens(read_secret(SECRET), Expected()))
+    challenges = {
+        sent: header(ask(app, "GET", "/tools", {"authorization": sent} if sent else {}).headers, b"www-authenticate")
+        for sent in ("", "Bearer a.b.c", "Bearer nonsense")
+    }
+    assert challenges == {
+        "": "Bearer",
+        "Bearer a.b.c": 'Bearer error="invalid_token"',
+        "Bearer nonsense": 'Bearer error="invalid_token"',
+    }
+    good = {"authorization": f"bearer {shared({'sub': 'ada'}).decode()}"}
+    assert [ask(app, "GET", "/tools", good).status for _ in range(2)] == [200, 200]

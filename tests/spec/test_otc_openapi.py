@@ -240,7 +240,7 @@ CALLS: list[tuple[int, dict[str, str], bytes]] = [
 
 @pytest.mark.parametrize("path", ["/call", "/tools/call"])
 @pytest.mark.requirement(
-    "OTC-036", "OTC-040", "OTC-041", "OTC-044", "OXP-002", "OXP-008", "OXP-009", "S-10", "S-11", "S-12"
+    "OTC-036", "OTC-040", "OTC-041", "OTC-044", "OXP-002", "OXP-008", "OXP-009", "S-10", "S-11", "S-12", "A-52"
 )
 def test_what_a_call_is_answered_is_described(path: str, conforms: Conforms) -> None:
     app = asgi(office(), api_keys=["K1"], limits=Limits(body_bytes=4_096))

@@ -16,7 +16,16 @@ from toolwire.stores.vault import SystemVault
 
 
 def credential(resource: str = "https://tasks.example", **more: str) -> Credential:
-    return Credential(kind="oauth", resource=resource, access=Secret("at-canary"), refresh=Secret("rt-canary"), issuer="https://login.example", client_id="me", scopes=("a",), **more)
+    return Credential(
+        kind="oauth",
+        resource=resource,
+        access=Secret("at-canary"),
+        refresh=Secret("rt-canary"),
+        issuer="https://login.example",
+        client_id="me",
+        scopes=("a",),
+        **more,
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +76,14 @@ def test_a_damaged_file_is_no_credential(tmp_path: Path) -> None:
     kept = Credentials(tmp_path / "credentials")
     kept.put(credential())
     (path,) = (tmp_path / "credentials").iterdir()
-    for text in ("", "[]", "{}", '{"plain": 7, "secrets": {}}', '{"plain": {}, "secrets": {"access": "x"}}', '{"secrets": 7}'):
+    for text in (
+        "",
+        "[]",
+        "{}",
+        '{"plain": 7, "secrets": {}}',
+        '{"plain": {}, "secrets": {"access": "x"}}',
+        '{"secrets": 7}',
+    ):
         path.write_text(text)
         assert kept.all() == []
 
@@ -133,5 +149,14 @@ def test_the_credential_for_a_url_is_the_nearest_and_another_persons_is_none(tmp
 
 
 def test_the_same_client_at_two_issuers_is_kept_apart(tmp_path: Path) -> None:
-    one, two = credential(), Credential(kind="oauth", resource="https://tasks.example", access=Secret("x"), issuer="https://other.example", client_id="me")
+    one, two = (
+        credential(),
+        Credential(
+            kind="oauth",
+            resource="https://tasks.example",
+            access=Secret("x"),
+            issuer="https://other.example",
+            client_id="me",
+        ),
+    )
     assert one.name != two.name

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolwire.consent.grant import Grants, GrantKey
+from toolwire.consent.grant import GrantKey, Grants
 from toolwire.stores import MemoryGrants
 from toolwire.stores.grants import StoredGrants
 

@@ -240,8 +240,9 @@ class _Writer:
             return self._parts(node, place)
         if self._dialect.nullable and not several:
             return self._anything(node, place, "null only")
-        written: dict[str, Json] = {"type": list(kinds) if len(kinds) > 1 else kinds[0]}
-        if self._dialect.nullable and len(kinds) > 1:
+        first, *rest = kinds
+        written: dict[str, Json] = {"type": [first, *rest] if rest else first}
+        if self._dialect.nullable and rest:
             written = {"type": several[0], "nullable": True}
         written |= self._choices(node, several[0] if several else "null")
         if "object" in kinds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
@@ -66,5 +66,6 @@ def write_client(client: Client) -> str:
 def read_client(text: str) -> Client:
     """Return the client that ``write_client`` wrote."""
     data: dict[str, Any] = json.loads(text)
-    lists: Sequence[str] = ("redirect_uris", "grants")
-    return Client(**{**data, **{name: tuple(data[name]) for name in lists}})
+    for name in ("redirect_uris", "grants"):
+        data[name] = tuple(data[name])
+    return Client(**data)

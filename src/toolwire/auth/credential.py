@@ -81,8 +81,11 @@ def read_credential(plain: dict[str, Any], secrets: dict[str, Any]) -> Credentia
     """Return the credential that ``write_credential`` wrote, None where that is damaged."""
     known = {each.name for each in fields(Credential)}
     try:
-        values = {name: value for name, value in plain.items() if name in known}
+        values: dict[str, Any] = {name: value for name, value in plain.items() if name in known}
         values |= {name: Secret(str(value)) for name, value in secrets.items() if name in _SECRETS}
-        return Credential(**{**values, "scopes": tuple(map(str, values.get("scopes", ())))})
+        values["scopes"] = tuple(map(str, values.get("scopes", ())))
+        found = Credential(**values)
+        float(found.until or 0)
+        return found if isinstance(found.resource, str) else None
     except (TypeError, ValueError):
         return None

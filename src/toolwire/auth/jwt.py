@@ -1,6 +1,6 @@
 """Signed tokens: access tokens as JWTs (RFC 9068), and a client's proof that it has its key (RFC 7523).
 
-The only importer of joserfc. Rules:
+With ``signed``, the only importer of joserfc. Rules:
 - The algorithms are ours to name; what a token says about its own algorithm, keys or key URL is not followed.
 """
 

@@ -61,6 +61,8 @@ def read_schemes(document: Json, base: str, resource: str) -> Declared:
                 keys.append((name.lower(), ""))
             case {"type": "http", "scheme": str(name)} if name.lower() in ("bearer", "basic"):
                 keys.append(("authorization", f"{name.capitalize()} "))
+            case _:
+                pass
     return Declared(places=places, metadata_urls=tuple(metadata), keys=tuple(keys), unsafe=tuple(unsafe))
 
 

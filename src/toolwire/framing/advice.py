@@ -52,7 +52,7 @@ def shown(tool: Tool, value: Json) -> Shown:
     data = beyond(tool).get("result")
     if not isinstance(data, dict):
         return Shown()
-    form = data.get("render")
+    form: Form = next((known for known in _FORMS if known == data.get("render")), "text")
     parts: dict[str, str] = {}
     for name in (*_TEXTS, *_URLS):
         found = at(value, data.get(name))
@@ -62,7 +62,7 @@ def shown(tool: Tool, value: Json) -> Shown:
     named = [one for one in listed if isinstance(one, str)][:_MOST_FIELDS] if isinstance(listed, list) else []
     most = data.get("maxItems")
     return Shown(
-        form=next((known for known in _FORMS if known == form), "text"),
+        form=form,
         parts=parts,
         fields={one: found for one in named if (found := at(value, one)) is not MISSING},
         items=most if type(most) is int and most >= 1 else None,

@@ -109,7 +109,7 @@ def hidden_in(data: Json) -> Iterator[tuple[str | int, ...]]:
             if is_suspect(node) and clean(node).removed:
                 yield path
         elif isinstance(node, list):
-            waiting.extend(((*path, number), item) for number, item in enumerate(reversed(node)))
+            waiting.extend(((*path, number), item) for number, item in enumerate(node))
         elif isinstance(node, dict):
             for name, item in node.items():
                 if is_suspect(name) and clean(name).removed:

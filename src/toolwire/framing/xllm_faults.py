@@ -230,7 +230,7 @@ def _auth(data: Json) -> Iterator[Slip]:
         return
     if "type" not in data:
         yield _error("XL-021", "type is missing.")
-    rules = dict.fromkeys(("type", "authorization_server", "resource_metadata"), plain)
+    rules: dict[str, Rule] = {name: plain for name in ("type", "authorization_server", "resource_metadata")}  # noqa: C420 - fromkeys would narrow the type of its keys
     yield from (*_members(data, rules), *_unknown(data, rules))
 
 

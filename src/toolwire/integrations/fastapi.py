@@ -7,7 +7,7 @@ Rules:
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, Literal
 
@@ -70,7 +70,7 @@ def _checked_at_start(app: FastAPI) -> None:
     original = app.router.lifespan_context
 
     @asynccontextmanager
-    async def lifespan(scope: Any) -> AsyncIterator[Any]:
+    async def lifespan(scope: Any) -> AsyncGenerator[Any, None]:
         for one, found in findings(app.openapi()):
             where = "/".join(map(str, found.path))
             text = f"{one.where}: x-llm{f' {where}' if where else ''}: {found.message}"

@@ -19,7 +19,7 @@ import anyio
 from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming
 from toolwire.core.http import Request, Response
 from toolwire.core.ledger import Ledger, replayed
-from toolwire.core.model import AFTER_START, ANONYMOUS, Call, Context, Kind, Problem, Progress, Result
+from toolwire.core.model import AFTER_START, ANONYMOUS, Call, Kind, Problem, Progress, Result
 from toolwire.core.toolbox import Notify, Toolbox, unheard
 from toolwire.define import Toolkit
 from toolwire.limits import Windows, rate_check
@@ -327,12 +327,9 @@ def _unwritable(call: Call) -> Problem:
 
 
 def _owned(call: Call, caller: Caller) -> Call:
-    if caller is NOBODY:
-        return call
-    name, scopes, context = caller.name, caller.scopes, call.context
-    if context is ANONYMOUS:
-        return call._replace(context=Context(principal=name, scopes=scopes))
-    return call._replace(context=replace(context, principal=name, scopes=scopes))
+    context = call.context
+    context = caller.context if context is ANONYMOUS else replace(context, principal=caller.name, scopes=caller.scopes)
+    return Call(call.tool, call.arguments, call.call_id, context, call.key)
 
 
 def _refused(reading: Reading, problem: Problem) -> Response:

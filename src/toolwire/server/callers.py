@@ -9,11 +9,11 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from toolwire.core.http import Headers
-from toolwire.core.model import ANONYMOUS, Kind, Problem
+from toolwire.core.model import ANONYMOUS, Context, Kind, Problem
 
 Fields: TypeAlias = Mapping[bytes, bytes]
 """The header fields of one request by name, lower case; of a name that came twice, the last."""
@@ -21,10 +21,17 @@ Fields: TypeAlias = Mapping[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose request it is. ``scopes`` is what their credentials carry, None where callers have no scopes."""
+    """Whose request it is. ``scopes`` is what their credentials carry, None where callers have no scopes.
+
+    ``context`` is that of a call of theirs which brings none of its own: made once, for all of them.
+    """
 
     name: str
     scopes: frozenset[str] | None = None
+    context: Context = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "context", Context(principal=self.name, scopes=self.scopes))
 
 
 NOBODY = Caller(ANONYMOUS.principal)

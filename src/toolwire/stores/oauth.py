@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, Table, create_engine, delete, event, func, insert, or_, select, update
+from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, func, insert, or_, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.pool import StaticPool
@@ -88,12 +88,13 @@ class OAuthRows:
         query = select(GRANTS).where(GRANTS.c.user == user, GRANTS.c.revoked.is_(None))
         if client_id is not None:
             query = query.where(GRANTS.c.client_id == client_id)
-        return [_grant(row) for row in self._connection.execute(query.order_by(GRANTS.c.created.desc())).all()]
+        rows = self._connection.execute(query.order_by(GRANTS.c.created.desc())).mappings()
+        return [_grant(dict(row)) for row in rows]
 
     def code(self, digest: str) -> Code | None:
         """Return the code of that digest, held for the rest of the transaction."""
         row = self._one(CODES, CODES.c.digest == digest)
-        return None if row is None else Code(**row._asdict())
+        return None if row is None else Code(**row)
 
     def token(self, digest: str) -> Token | None:
         """Return the token of that digest, held for the rest of the transaction."""
@@ -102,12 +103,12 @@ class OAuthRows:
 
     def look(self, digest: str) -> tuple[Token, Grant] | None:
         """Return a token and its grant, holding neither: for the many requests that only look."""
-        row = self._connection.execute(select(TOKENS).where(TOKENS.c.digest == digest)).first()
+        row = self._connection.execute(select(TOKENS).where(TOKENS.c.digest == digest)).mappings().first()
         if row is None:
             return None
-        token = _token(row)
-        owner = self._connection.execute(select(GRANTS).where(GRANTS.c.id == token.grant)).first()
-        return None if owner is None else (token, _grant(owner))
+        token = _token(dict(row))
+        owner = self._connection.execute(select(GRANTS).where(GRANTS.c.id == token.grant)).mappings().first()
+        return None if owner is None else (token, _grant(dict(owner)))
 
     def spend_code(self, digest: str, now: float) -> None:
         """Remember that a code was used, and that its grant has tokens now."""
@@ -212,8 +213,8 @@ class OAuthRows:
 
     def events(self, most: int = 1_000) -> list[Event]:
         """Return what happened, newest first."""
-        rows = self._connection.execute(select(EVENTS).order_by(EVENTS.c.id.desc()).limit(most)).all()
-        return [Event(**{name: value for name, value in row._asdict().items() if name != "id"}) for row in rows]
+        rows = self._connection.execute(select(EVENTS).order_by(EVENTS.c.id.desc()).limit(most)).mappings()
+        return [Event(**{str(name): value for name, value in row.items() if name != "id"}) for row in rows]
 
     def prune(self, now: float) -> None:
         """Forget what nobody can ask for any more. Used codes and tokens stay as long as they prove a theft."""
@@ -234,8 +235,9 @@ class OAuthRows:
             return False
         return True
 
-    def _one(self, table: Table, condition: Any) -> Row[Any] | None:
-        return self._connection.execute(select(table).where(condition).with_for_update()).first()
+    def _one(self, table: Table, condition: Any) -> dict[str, Any] | None:
+        row = self._connection.execute(select(table).where(condition).with_for_update()).mappings().first()
+        return None if row is None else {str(name): value for name, value in row.items()}
 
 
 _TABLES: dict[type, Table] = {Grant: GRANTS, Code: CODES, Token: TOKENS, Event: EVENTS}
@@ -245,12 +247,14 @@ def _written(values: dict[str, Any]) -> dict[str, Any]:
     return {name: " ".join(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def _grant(row: Row[Any]) -> Grant:
-    return Grant(**{**row._asdict(), "scopes": _scopes(row.scopes)})
+def _grant(row: dict[Any, Any]) -> Grant:
+    row["scopes"] = _scopes(row["scopes"])
+    return Grant(**row)
 
 
-def _token(row: Row[Any]) -> Token:
-    return Token(**{**row._asdict(), "scopes": _scopes(row.scopes)})
+def _token(row: dict[Any, Any]) -> Token:
+    row["scopes"] = _scopes(row["scopes"])
+    return Token(**row)
 
 
 def _scopes(text: str) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ def test_a_description_is_followed_by_its_hint(catalog):
 def test_annotations_say_what_the_tool_declares(catalog):
     add, remove, *_ = document.write(catalog)
     assert add["annotations"] == {
-        "title": add["description"],
+        "title": "Add two numbers.",
         "readOnlyHint": True,
         "destructiveHint": False,
         "idempotentHint": True,

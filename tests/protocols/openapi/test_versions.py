@@ -97,3 +97,18 @@ def test_what_3_0_has_no_word_for_is_left_out_and_never_a_value() -> None:
         "maximum": 2,
     }
     assert "summary" not in older["info"]
+
+
+@pytest.mark.requirement("OQ-1")
+def test_the_document_is_named_by_file_by_convention_and_by_catalog() -> None:
+    table = routes(CATALOG, Site(root="/sub"))
+    said = {}
+    for path in ("llm.json", "openapi.json", "api-catalog"):
+        route = table["GET", f"/.well-known/{path}"]
+        answer = route.read(Request("GET", f"/.well-known/{path}"))
+        assert isinstance(answer, Response)
+        assert route.open
+        said[path] = json.loads(answer.body)
+    assert said["llm.json"]["openapi"] == "/sub/openapi.json"
+    assert "x-llm" in said["openapi.json"]
+    assert said["api-catalog"]["linkset"][0]["service-desc"][0]["href"] == "/sub/openapi.json"

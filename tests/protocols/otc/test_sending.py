@@ -311,7 +311,8 @@ json_data = st.recursive(
 )
 problems = st.builds(
     Problem,
-    kind=st.just(Kind.TOOL_FAILED) | st.sampled_from(sorted(set(Kind) - {Kind.TIMEOUT, Kind.CANCELLED, Kind.INTERRUPTED, Kind.INTERNAL}
+    kind=st.just(Kind.TOOL_FAILED) | st.sampled_from(sorted(set(Kind)
+        - {Kind.TIMEOUT, Kind.CANCELLED, Kind.INTERRUPTED, Kind.INTERNAL}
         - {Kind.UNREACHABLE, Kind.BAD_ANSWER, Kind.RATE_LIMITED, Kind.OVERLOADED})),
     message=st.text(min_size=1, max_size=20).map(str.strip).filter(bool),
     can_retry=st.booleans(),

@@ -22,6 +22,7 @@ BODY = "body"
 
 _JSON_TYPE = re.compile(r"[a-z]+/(?:[a-z0-9!#$&^_.+-]+\+)?json", re.IGNORECASE)
 _TEXT_TYPES = ("application/yaml", "application/x-yaml", "application/graphql", "application/javascript")
+_TEXT_WORDS = ("description", "enum", "maxLength", "minLength", "pattern")
 _MOST_ARGUMENTS = 256
 _FILE = "The file as base64 text, or the handle of a file."
 _WHOLE = frozenset(
@@ -59,6 +60,15 @@ class Sort(IntEnum):
     XML = 7
 
 
+_SORTS = {
+    "application/json": Sort.JSON,
+    "text/json": Sort.JSON,
+    "*/*": Sort.ANY,
+    "application/*": Sort.ANY,
+    "application/x-www-form-urlencoded": Sort.FORM,
+}
+
+
 class Body(NamedTuple):
     """The body an operation takes: its media type and what the document says of it."""
 
@@ -76,8 +86,8 @@ class Body(NamedTuple):
             return {"type": "string", "contentEncoding": "base64", "description": _FILE}
         if self.sort in (Sort.TEXT, Sort.XML):
             words = schema if isinstance(schema, dict) else {}
-            kept = {key: words[key] for key in ("description", "enum", "maxLength", "minLength", "pattern") if key in words}
-            return {"type": "string", "contentMediaType": self.media_type, **(kept if words.get("type") == "string" else {})}  # noqa: E501
+            kept = {key: words[key] for key in _TEXT_WORDS if key in words and words.get("type") == "string"}
+            return {"type": "string", "contentMediaType": self.media_type, **kept}
         if "itemSchema" in self.media and "schema" not in self.media:
             return {"type": "array", "items": self.media["itemSchema"]}
         return schema
@@ -151,7 +161,8 @@ def file_argument(references: References, schema: Json) -> Json:
     node = references.target(schema)
     if _is_file(node, ""):
         said = node.get("description")
-        return {"type": "string", "contentEncoding": "base64", "description": f"{said} {_FILE}" if isinstance(said, str) else _FILE}  # noqa: E501
+        description = f"{said} {_FILE}" if isinstance(said, str) else _FILE
+        return {"type": "string", "contentEncoding": "base64", "description": description}
     items = references.target(node.get("items")) if node.get("type") == "array" else {}
     if _is_file(items, ""):
         return {**node, "items": {"type": "string", "contentEncoding": "base64", "description": _FILE}}
@@ -199,14 +210,11 @@ def _is_file(schema: dict[str, Any], media_type: str) -> bool:
 
 
 def _sort(media_type: str) -> Sort:
-    if media_type in ("application/json", "text/json"):
-        return Sort.JSON
+    known = _SORTS.get(media_type)
+    if known is not None:
+        return known
     if _JSON_TYPE.fullmatch(media_type):
         return Sort.JSON_LIKE
-    if media_type in ("*/*", "application/*"):
-        return Sort.ANY
-    if media_type == "application/x-www-form-urlencoded":
-        return Sort.FORM
     if media_type.startswith("multipart/"):
         return Sort.MULTIPART
     if media_type.endswith(("/xml", "+xml")):

@@ -42,7 +42,9 @@ _DOCUMENT_BYTES = 16 * 1024 * 1024
 _FILE_BYTES = 64 * 1024 * 1024
 _MOST_LOOKS = 20
 _MOST_DOCUMENTS = 500
-_SERVICE_DESC = re.compile(r'<([^<>]{1,2048})>\s*;[^<]*?\brel\s*=\s*"?(?:[^";,]*\s)?service-desc(?:\s|"|;|,|$)', re.ASCII)
+_SERVICE_DESC = re.compile(
+    r'<([^<>]{1,2048})>\s*;[^<]*?\brel\s*=\s*"?(?:[^";,]*\s)?service-desc(?:\s|"|;|,|$)', re.ASCII
+)
 _STATUS_MEANS = {
     401: "needs a key",
     403: "needs a key: this one may not look",
@@ -130,10 +132,20 @@ def _sight(look: _Look, answer: Response | Problem, home: str, selection: Select
         return _Sight(answer.message)
     if not 200 <= answer.status < 300:
         return _Sight(_STATUS_MEANS.get(answer.status, f"answers with status {answer.status}"))
-    limit = _LLM_JSON_BYTES if look.sort in (_Sort.LLM_JSON, _Sort.CATALOG) else _DOCUMENT_BYTES
-    limit = _FILE_BYTES if look.url.startswith("file:") else limit
+    limit = _limit(look)
     if len(answer.body) > limit:
         return _Sight(f"is larger than {limit:,} bytes")
+    return _read(look, answer, home, selection)
+
+
+def _limit(look: _Look) -> int:
+    """Return how many bytes an answer may have. [XL-012]"""
+    if look.url.startswith("file:"):
+        return _FILE_BYTES
+    return _LLM_JSON_BYTES if look.sort in (_Sort.LLM_JSON, _Sort.CATALOG) else _DOCUMENT_BYTES
+
+
+def _read(look: _Look, answer: Response, home: str, selection: Selection) -> _Sight:
     linked = _same_site(_SERVICE_DESC.findall(header(answer.headers, b"link")[:8192]), look.url, home)
     loaded = load(answer.body)
     if isinstance(loaded, Problem):
@@ -144,8 +156,11 @@ def _sight(look: _Look, answer: Response | Problem, home: str, selection: Select
     if look.sort is _Sort.CATALOG and "linkset" in data:
         named = _same_site(_catalogued(data["linkset"]), look.url, home)
         return _Sight(f"is an API catalog; it names {len(named)} documents here", None, named)
-    if not _is_document(data):
-        return _llm_json(look, data, home, linked)
+    return _document(look, loaded, selection) if _is_document(data) else _llm_json(look, data, home, linked)
+
+
+def _document(look: _Look, loaded: Loaded, selection: Selection) -> _Sight:
+    data = loaded.data
     if selection.overlay is not None:
         laid = _overlaid(data, selection.overlay)
         if isinstance(laid, Problem):
@@ -271,4 +286,3 @@ def _is_beside(other: str, url: str) -> bool:
         folder = url.rpartition("/")[0] + "/"
         return other.startswith(folder) and "/../" not in other and "%" not in other
     return origin(url) is not None and origin(other) == origin(url)
-

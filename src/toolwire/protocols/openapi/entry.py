@@ -46,7 +46,9 @@ def contradictions(entry: Entry, document: Mapping[str, Any]) -> list[str]:
     """Return where the hint of ``entry`` does not fit the security schemes of the document. [XL-022]"""
     components = document.get("components")
     schemes = components.get("securitySchemes") if isinstance(components, dict) else None
-    kinds = {one.get("type") for one in schemes.values() if isinstance(one, dict)} if isinstance(schemes, dict) else set()
+    kinds = (
+        {one.get("type") for one in schemes.values() if isinstance(one, dict)} if isinstance(schemes, dict) else set()
+    )
     said = entry.auth.type
     if said == "none" and document.get("security"):
         return ["llm.json says that nothing is needed to call, the document that something is: the document holds"]

@@ -94,7 +94,7 @@ def _parts(name: str, value: Json, encoding: Encoding, resources: Resources | No
 
 
 def _part(name: str, item: Json, encoding: Encoding, resources: Resources | None) -> Part:
-    if encoding.binary:
+    if encoding.binary or _is_handle(item, resources):
         try:
             file = files.read(item, resources)
         except ValueError as error:
@@ -106,6 +106,11 @@ def _part(name: str, item: Json, encoding: Encoding, resources: Resources | None
         media_type = encoding.media_type if is_json else "application/json"
         return Part(name, jsontext.write(item), media_type, headers=encoding.headers)
     return Part(name, parameters.text_of(item).encode(), encoding.media_type, headers=encoding.headers)
+
+
+def _is_handle(item: Json, resources: Resources | None) -> bool:
+    """Return whether ``item`` is a handle that was given out: a file, also where a document says nothing of a type."""
+    return isinstance(item, str) and resources is not None and resources.find(item) is not None
 
 
 def _head(part: Part) -> bytes:

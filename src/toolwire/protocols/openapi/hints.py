@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolwire.core.model import Json
+from toolwire.framing.cleaning import cleaned
 
 from .inputs import Declared
 from .plan import Place
@@ -35,10 +36,10 @@ def write(
         facts["description"] = plain(said, 16 * DESCRIPTION_CHARACTERS)
     following = list(_following(operation, answers))[:_MOST_FOLLOWING]
     if following:
-        facts["next"] = following
+        facts["next"] = cleaned(following)
     policy = extension(operation)
     if isinstance(policy, dict):
-        facts["x-llm"] = policy
+        facts["x-llm"] = cleaned(policy)
     return facts
 
 

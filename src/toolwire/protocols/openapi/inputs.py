@@ -92,7 +92,9 @@ class Declaring:
                     name = one.parameter.name
                     found[one.parameter.place, name.lower() if one.parameter.place is Place.HEADER else name] = one
         _fit(found, path, notes)
-        if (Place.QUERYSTRING, "") in {(place, "") for place, _ in found} and any(one == Place.QUERY for one, _ in found):
+        if (Place.QUERYSTRING, "") in {(place, "") for place, _ in found} and any(
+            one == Place.QUERY for one, _ in found
+        ):
             raise Unusable("it has parameters of the query and one that is the whole query")
         return list(found.values()), notes
 
@@ -137,7 +139,9 @@ class Declaring:
             raise Unusable(f"its querystring {name[:100]} has no content")
         style = declared.get("style", STYLES[place][0])
         if style not in STYLES[place]:
-            notes.append(f"its {place.value} parameter {name[:100]} has a style that is not known there, and is {STYLES[place][0]}")  # noqa: E501
+            notes.append(
+                f"its {place.value} parameter {name[:100]} has a style that is not known there, and is {STYLES[place][0]}"
+            )
             style = STYLES[place][0]
         explode = declared.get("explode", style in ("form", "cookie"))
         parameter = Parameter(name, place, style, explode is True, declared.get("allowReserved") is True)
@@ -172,9 +176,13 @@ class _Argument(NamedTuple):
     description: Json = None
 
 
-def take(references: References, schemas: Schemas, declared: Sequence[Declared], payload: Body | None, where: str) -> Taken:
+def take(
+    references: References, schemas: Schemas, declared: Sequence[Declared], payload: Body | None, where: str
+) -> Taken:
     """Return the arguments of an operation, with their names for a model and what those stand for. [CV-16, CV-23]"""
-    apart = body.properties(references, payload.schema) if payload is not None and payload.sort <= Sort.MULTIPART else None
+    apart = (
+        body.properties(references, payload.schema) if payload is not None and payload.sort <= Sort.MULTIPART else None
+    )
     arguments = [_Argument(p.place, p.name, schema, required, said) for p, schema, required, said in declared]
     arguments += _body_arguments(references, schemas, payload, apart)
     names = argument_names((one.place, one.name) for one in arguments)
@@ -208,7 +216,10 @@ def _fit(found: dict[tuple[str, str], Declared], path: str, notes: list[str]) ->
 
 
 def _body_arguments(
-    references: References, schemas: Schemas, payload: Body | None, apart: tuple[dict[str, Json], tuple[str, ...]] | None
+    references: References,
+    schemas: Schemas,
+    payload: Body | None,
+    apart: tuple[dict[str, Json], tuple[str, ...]] | None,
 ) -> list[_Argument]:
     if payload is None:
         return []

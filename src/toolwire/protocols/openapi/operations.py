@@ -228,9 +228,7 @@ def unfit(document: dict[str, Any], selection: Selection = DECLARED) -> str:
     return ""
 
 
-def read(
-    document: dict[str, Any], url: str, selection: Selection = DECLARED, *, hides: Hidden | None = None
-) -> Offer:
+def read(document: dict[str, Any], url: str, selection: Selection = DECLARED, *, hides: Hidden | None = None) -> Offer:
     """Return the tools of the fit ``document`` that came from ``url``.
 
     ``hides`` is what it hides from people, where that is known; else it is looked for.

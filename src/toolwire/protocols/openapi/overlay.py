@@ -184,12 +184,10 @@ def _merge(whole: dict[str, Any], update: Mapping[str, Any]) -> None:
 
 def _at(document: Any, steps: tuple[_Step, ...]) -> Any:
     for step in steps:
-        if (isinstance(document, list) and isinstance(step, int) and step < len(document)) or (
-            isinstance(document, dict) and step in document
-        ):
-            document = document[step]
+        if isinstance(step, str):
+            document = document.get(step) if isinstance(document, dict) else None
         else:
-            return None
+            document = document[step] if isinstance(document, list) and step < len(document) else None
     return document
 
 

@@ -96,7 +96,9 @@ def read_operation(
 @lru_cache(maxsize=64)
 def _undeclared(site: SitePolicy, method: str) -> xllm.Policy:
     """Return the policy of an operation about which nothing is said, where all are included."""
-    return read_operation({"x-llm": {"destructive": method == "DELETE", "enabled": method not in _UNASKED_METHODS}}, site, method)
+    return read_operation(
+        {"x-llm": {"destructive": method == "DELETE", "enabled": method not in _UNASKED_METHODS}}, site, method
+    )
 
 
 def _version(text: Json) -> tuple[bool, bool]:

@@ -78,7 +78,11 @@ def _resolved(url: str, one: dict[str, Any]) -> Server | None:
     template, variables = one.get("url"), one.get("variables")
     if not isinstance(template, str):
         return None
-    known = {name: each for name, each in variables.items() if isinstance(each, dict)} if isinstance(variables, dict) else {}  # noqa: E501
+    known = (
+        {name: each for name, each in variables.items() if isinstance(each, dict)}
+        if isinstance(variables, dict)
+        else {}
+    )
     values = {name: _value(known.get(name, {})) for name in _VARIABLE.findall(template)}
     if any(value is None for value in values.values()):
         return None

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from hmac import compare_digest
+from typing import Any
 from urllib.parse import parse_qs, quote
 
 from toolwire.auth.asking import Asking, answer_url, read_asking, read_redirect_of
@@ -137,12 +139,14 @@ def _taken(desk: Desk, handle: str, session: Session) -> Asking | None:
         kept = None if record is None else json.loads(record)
         if kept is None or session.user is None:
             return None
-        if (kept["session"], kept["user"]) != (digest(session.secret), session.user.id):
+        theirs = compare_digest(kept["session"], digest(session.secret))
+        if not theirs or kept["user"] != session.user.id:
             return None
         if rows.take(name, desk.now()) is None:
             return None
-    asking = kept["asking"]
-    return Asking(**{**asking, "scopes": tuple(asking["scopes"])})
+    asking: dict[str, Any] = kept["asking"]
+    asking["scopes"] = tuple(asking["scopes"])
+    return Asking(**asking)
 
 
 def _answered(desk: Desk, redirect_uri: str, state: str, members: dict[str, str]) -> Response:

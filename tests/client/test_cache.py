@@ -1,0 +1,161 @@
+"""What was fetched to find tools is kept as HTTP lets it, asked for again, and marked where that fails."""
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire.client.cache import DAY_S, Cache
+from toolwire.client.files import file_url, folder_of, read_file
+from toolwire.client.looking import SyncLooking
+from toolwire.client.source import source_of
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Kind, Problem
+
+URL = "https://site.test/openapi.json"
+DOWN = Problem(kind=Kind.UNREACHABLE, message="Nobody answers.")
+
+
+class Server:
+    """A site whose next answers are given, and that remembers what it was asked."""
+
+    def __init__(self, *answers: Response | Problem) -> None:
+        self.answers = list(answers)
+        self.asked: list[dict[bytes, bytes]] = []
+        self.now = 1_000_000.0
+        self.cache = Cache(clock=lambda: self.now)
+
+    def get(self, identity: str = "", url: str = URL) -> Response | Problem:
+        return SyncLooking(self, url, cache=self.cache, identity=identity, clock=lambda: self.now).send(
+            Request("GET", url)
+        )
+
+    def send(self, request: Request) -> Response | Problem:
+        self.asked.append(dict(request.headers))
+        return self.answers.pop(0)
+
+    def listen(self, request: Request, hear: Any) -> Response | Problem:
+        raise AssertionError("looking never listens")
+
+    def close(self) -> None: ...
+
+
+def said(body: bytes, **fields: str) -> Response:
+    return Response(
+        200, tuple((name.replace("_", "-").encode(), value.encode()) for name, value in fields.items()), body
+    )
+
+
+@pytest.mark.requirement("XL-016", "OQ-4")
+@pytest.mark.parametrize(
+    ("fields", "fresh_s"),
+    [
+        ({}, 300),
+        ({"cache_control": "max-age=10"}, 10),
+        ({"cache_control": "max-age=10", "age": "4"}, 6),
+        ({"cache_control": "public, max-age=9999999"}, DAY_S),
+        ({"expires": "Thu, 01 Jan 1970 00:01:40 GMT", "date": "Thu, 01 Jan 1970 00:01:00 GMT"}, 40),
+    ],
+)
+def test_an_answer_is_fresh_for_as_long_as_the_server_says(fields: dict[str, str], fresh_s: float) -> None:
+    server = Server(said(b"1", **fields), said(b"2", **fields))
+    server.get()
+    server.now += fresh_s - 1
+    assert server.get() == said(b"1", **fields)
+    server.now += 1
+    assert server.get() == said(b"2", **fields)
+
+
+@pytest.mark.requirement("XL-016")
+@pytest.mark.parametrize("fields", [{"cache_control": "no-store"}, {"vary": "*"}, {"cache_control": "no-cache"}])
+def test_what_may_not_be_kept_is_asked_for_each_time(fields: dict[str, str]) -> None:
+    server = Server(said(b"1", **fields), said(b"2", **fields))
+    assert [server.get(), server.get()] == [said(b"1", **fields), said(b"2", **fields)]
+
+
+@pytest.mark.requirement("XL-016")
+def test_an_answer_is_asked_for_again_by_its_etag_and_date() -> None:
+    first = said(b"1", etag='"a"', last_modified="Thu, 01 Jan 1970 00:00:00 GMT")
+    server = Server(first, Response(304, ((b"cache-control", b"max-age=50"),)))
+    server.get()
+    server.now += 301
+    answer = server.get()
+    assert isinstance(answer, Response)
+    assert (answer.status, answer.body) == (200, b"1")
+    assert server.asked[1] == {b"if-none-match": b'"a"', b"if-modified-since": b"Thu, 01 Jan 1970 00:00:00 GMT"}
+    server.now += 49
+    assert server.get() == answer
+
+
+@pytest.mark.requirement("XL-016")
+@pytest.mark.parametrize("failure", [DOWN, Response(503)])
+def test_what_is_kept_serves_a_day_longer_where_the_server_fails_and_says_so(failure: Any) -> None:
+    server = Server(said(b"1"), failure, failure)
+    server.get()
+    server.now += 300 + DAY_S - 1
+    assert server.get() == said(b"1")
+    kept = server.cache.find(URL)
+    assert kept is not None
+    assert kept.stale
+    server.now += 2
+    assert server.get() == failure
+
+
+@pytest.mark.requirement("XL-016", "D-30")
+def test_what_one_key_was_shown_is_not_given_to_another() -> None:
+    server = Server(said(b"mine"), said(b"yours"), said(b"nobody's"))
+    assert [server.get("me"), server.get("you"), server.get()] == [said(b"mine"), said(b"yours"), said(b"nobody's")]
+    assert server.get("me") == said(b"mine")
+
+
+@pytest.mark.requirement("OQ-4")
+def test_a_refresh_can_be_forced() -> None:
+    server = Server(said(b"1", etag="x"), Response(304))
+    server.get()
+    server.cache.forget(URL)
+    assert server.get() == said(b"1", etag="x")
+    assert len(server.asked) == 2
+
+
+@pytest.mark.requirement("XL-012")
+def test_no_look_begins_after_its_time() -> None:
+    server = Server(said(b"1"))
+    looking = SyncLooking(server, URL, cache=server.cache, clock=lambda: server.now)
+    server.now += 15
+    answer = looking.send(Request("GET", URL))
+    assert isinstance(answer, Problem)
+    assert server.asked == []
+
+
+@pytest.mark.requirement("XL-017")
+def test_a_source_says_what_was_found_and_cannot_be_changed() -> None:
+    server = Server(said(b'{ "b": 1,\n "a": [2] }', etag='"e"'))
+    server.get()
+    source = source_of("https://site.test", URL, server.cache.find(URL))
+    assert source is not None
+    assert (source.origin, source.url, source.fetched_at, source.etag, source.stale) == (
+        "https://site.test", URL, server.now, '"e"', False,
+    )  # fmt: skip
+    assert source.sha256 == hashlib.sha256(b'{"a":[2],"b":1}').hexdigest()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        source.etag = ""  # type: ignore[misc]  # that is the point
+
+
+@pytest.mark.requirement("XL-006", "CV-17")
+def test_a_file_is_read_from_the_folder_of_the_document_alone(tmp_path: Path) -> None:
+    inside = tmp_path / "api"
+    inside.mkdir()
+    (inside / "a.json").write_text(json.dumps({"a": 1}))
+    (tmp_path / "secret.json").write_text("{}")
+    (inside / "link.json").symlink_to(tmp_path / "secret.json")
+    url = file_url(str(inside / "a.json"))
+    folder = folder_of(url)
+    assert read_file(url, folder) == Response(200, (), b'{"a": 1}')
+    for other in ("link.json", "../secret.json", "none.json"):
+        assert isinstance(read_file((inside / other).as_uri().replace("%2E", "."), folder), Problem)
+    assert file_url(str(inside / "none.json")) == ""
+    assert file_url("https://site.test/a.json") == ""
+    assert folder_of("https://site.test/a.json") is None

@@ -1,0 +1,40 @@
+"""YAML as JSON: what JSON could say is read, and nothing else."""
+
+import pytest
+
+from toolwire.core.model import Problem
+from toolwire.framing import yamltext
+
+
+@pytest.mark.requirement("XL-013", "CV-29", "CV-33")
+def test_names_are_texts_and_words_and_dates_stay_as_written() -> None:
+    text = b"\xef\xbb\xbf200: a\ntrue: b\non: yes\nday: 2020-01-01\nversion: 3.0\nbig: 123456789012345678901234567890\n"
+    assert yamltext.read(text) == {
+        "200": "a", "true": "b", "on": "yes", "day": "2020-01-01", "version": 3.0,
+        "big": 123456789012345678901234567890,
+    }  # fmt: skip
+
+
+@pytest.mark.requirement("XL-013", "D-16")
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"a: &x [1]\nb: *x", "alias"),
+        (b"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]", "alias"),
+        (b"a: 1\na: 2", "duplicate"),
+        (b'200: 1\n"200": 2', "duplicate"),
+        (b"a: .inf", "inf is no number"),
+        (b"a: .nan", "nan is no number"),
+        (b"!!set {a, b}", "a set is nothing"),
+        (b"[1, 2]: 3", "name of a member"),
+        (b"a: " + b"9" * 5_000, "4,300 digits"),
+        (b"\n".join(b" " * depth + b"a:" for depth in range(250)), "deeper"),
+        (b"[" * 2_000, "recursion"),
+        (b"a: \xff", "UTF-8"),
+        (b"a:\n\t- b", "tabs"),
+    ],
+)
+def test_what_json_could_not_say_is_refused_with_its_reason(text: bytes, reason: str) -> None:
+    problem = yamltext.read(text)
+    assert isinstance(problem, Problem)
+    assert reason in problem.message

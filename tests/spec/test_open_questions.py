@@ -1,0 +1,67 @@
+"""The answers to the open questions that a program can look at."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Peer
+from toolwire.core.http import Request
+from toolwire.core.model import Call, Tool
+from toolwire.protocols.mcp import document as mcp
+from toolwire.protocols.openapi import client, operations
+
+SDKS = ("openai", "anthropic", "google.genai", "langchain_core", "pydantic_ai", "fastapi", "starlette", "mcp")
+
+
+@pytest.mark.requirement("OQ-8")
+def test_the_prefix_is_x_llm_and_no_neighbour_s_offers_anything() -> None:
+    def tools(**extension: Any) -> int:
+        operation = {"operationId": "a", "responses": {}, **extension}
+        document = {"openapi": "3.1.0", "x-llm": {}, "paths": {"/a": {"get": operation}}}
+        return len(operations.read(document, "https://a.example/o.json").catalog.tools)
+
+    assert tools(**{"x-llm": {}}) == 1
+    assert tools(**{"x-agent": {"enabled": True}}) == tools(**{"x-mcp": {"enabled": True}}) == tools() == 0
+
+
+@pytest.mark.requirement("OQ-9")
+def test_the_library_needs_neither_an_sdk_nor_the_sample_app() -> None:
+    code = (
+        "import sys, toolwire.adapters.schema, toolwire.adapters.offering, toolwire.client\n"
+        f"print([name for name in {SDKS!r} if name in sys.modules], 'examples' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[] False"
+
+
+@pytest.mark.requirement("OQ-13")
+def test_a_namespace_is_joined_by_an_underscore() -> None:
+    catalog = Catalog(tools=(Tool(name="find", toolkit="Shop"), Tool(name="find", toolkit="Desk")))
+    assert set(catalog.names) == {"Shop_find", "Desk_find"}
+
+
+@pytest.mark.requirement("XL-076", "XL-077")
+def test_methods_say_what_is_idempotent_and_posts_carry_a_key() -> None:
+    headers = [{"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}]
+    said: dict[str, dict[str, Any]] = {
+        "get": {}, "put": {}, "delete": {}, "post": {"parameters": headers},
+        "patch": {"x-llm": {"idempotencyKey": "X-Once"}},
+    }  # fmt: skip
+    item = {method: {"operationId": method, "x-llm": {}, "responses": {}, **more} for method, more in said.items()}
+    document = {"openapi": "3.1.0", "x-llm": {"version": "0.1"}, "paths": {"/a": item}}
+    offer = operations.read(document, "https://a.example/o.json")
+    listed = {entry["name"]: entry["annotations"]["idempotentHint"] for entry in mcp.write(offer.catalog)}
+    assert listed == {"get": True, "put": True, "delete": True, "post": False, "patch": False}
+    peer = Peer(protocol="openapi", url="https://a.example/o.json", catalog=offer.catalog, memo=offer.memo)
+    sent: dict[str, dict[bytes, bytes]] = {}
+    for tool in offer.catalog.tools:
+        request = next(client.send(peer, Call(tool, {}, "call-1")))
+        assert isinstance(request, Request)
+        sent[tool.name] = dict(request.headers)
+    assert sent["post"][b"idempotency-key"] == sent["patch"][b"x-once"] == b"call-1"
+    assert b"idempotency-key" not in sent["get"] | sent["put"] | sent["delete"]
