@@ -261,15 +261,22 @@ def test_processes_share_one_refresh(running: Running, tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from toolwire.client.login import Keeper\n"
         "from toolwire.client.network import SyncNetwork\n"
+        "from toolwire.core.model import Secret\n"
         "from toolwire.stores.credentials import Credentials\n"
         "kept = Credentials(Path(sys.argv[1]))\n"
         "first = kept.get(sys.argv[2])\n"
-        "sys.stdin.readline()\n"
-        "print(type(Keeper(first.resource, kept, first, SyncNetwork()).fresh(first.access)).__name__)\n"
+        "print('ready', flush=True)\n"
+        "refused = Secret(sys.stdin.readline().strip())\n"
+        "print(type(Keeper(first.resource, kept, first, SyncNetwork()).fresh(refused)).__name__)\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "credentials"), found.name]
     started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    said = [process.communicate("\n", timeout=60)[0].strip() for process in started]
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    with ThreadPoolExecutor(3) as pool:
+        given = found.access.reveal() + "\n"
+        said = list(pool.map(lambda process: process.communicate(given, timeout=60)[0].strip(), started))
     assert said == ["Credential"] * 3
     assert running.kinds() == ["granted", "tokens issued", "tokens issued"]
 

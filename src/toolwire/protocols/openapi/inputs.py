@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from toolwire.core.model import Json
 
@@ -56,6 +56,10 @@ _RESERVED_STARTS = ("proxy-", "sec-", "x-forwarded-", "mcp-")
 _JSON_TYPES = re.compile(r"[a-z]+/(?:[^;+\s]+\+)?json", re.IGNORECASE)
 _PLACES = frozenset(Place)
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+Members: TypeAlias = tuple[dict[str, Json], tuple[str, ...]]
+"""The properties of a body that is taken apart, and which of them it needs."""
 
 
 class Declared(NamedTuple):

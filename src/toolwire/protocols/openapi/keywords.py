@@ -117,8 +117,10 @@ _PLAIN: dict[str, Callable[[Json], bool]] = {
     **dict.fromkeys(("title", "description", "format", "contentEncoding", "contentMediaType"), _is_text),
     **dict.fromkeys(("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum"), _is_number),
     **dict.fromkeys(
-        ("maxContains", "maxItems", "maxLength", "maxProperties")
-        + ("minContains", "minItems", "minLength", "minProperties"),
+        (
+            *("maxContains", "maxItems", "maxLength", "maxProperties"),
+            *("minContains", "minItems", "minLength", "minProperties"),
+        ),
         _is_count,
     ),
     **dict.fromkeys(("deprecated", "readOnly", "uniqueItems", "writeOnly"), _is_truth),

@@ -1,7 +1,8 @@
 """An OpenAPI document as tools: each operation that is offered, by name, with its schema, its policy and its plan.
 
 Rules:
-- One bad operation costs one tool and leaves one finding; operations = tools + those the findings count. [CV-30, XL-088]
+- One bad operation costs one tool and leaves one finding; operations = tools + what the findings count.
+  [CV-30, XL-088]
 - The same document gives the same tools, whatever the order of its members. [XL-087]
 - Only operations with an ``x-llm`` that does not say otherwise are offered, unless all are asked for. [XL-034]
 - Names, policies and parameters are read at once, schemas and plans when they are first looked at. [CV-25]
@@ -224,7 +225,8 @@ def unfit(document: dict[str, Any], selection: Selection = DECLARED) -> str:
     if selection.include == "all" or site.declared:
         return ""
     if not any(extension(one.node) is not None for one in _operations(References(document), [])):
-        return 'is an OpenAPI document without any x-llm: the site offers no operation to models (include="all" takes them)'
+        text = "is an OpenAPI document without any x-llm: the site offers no operation to models"
+        return f'{text} (include="all" takes every one)'
     return ""
 
 

@@ -19,8 +19,10 @@ from .references import References
 _SUCCESS = re.compile(r"2\d\d")
 _CODE = re.compile(r"[1-5](?:\d\d|XX)|default")
 _STREAMS = frozenset(
-    ("text/event-stream", "application/jsonl", "application/x-ndjson", "application/ndjson", "application/json-seq")
-    + ("application/x-jsonlines", "application/jsonlines", "application/geo+json-seq")
+    (
+        *("text/event-stream", "application/jsonl", "application/jsonlines", "application/x-jsonlines"),
+        *("application/ndjson", "application/x-ndjson", "application/json-seq", "application/geo+json-seq"),
+    )
 )
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+*-]+/[a-z0-9!#$&^_.+*-]+")
 _MOST_ASKED_FOR = 8
@@ -66,7 +68,7 @@ class Answers:
         json = [kind for kind in others if kind.endswith("+json")]
         said = (["application/json"] if "application/json" in kinds or not kinds else []) + json
         weak = [kind if not said else f"{kind};q=0.5" for kind in others if kind not in json]
-        return ", ".join([*said, *weak][:_MOST_ASKED_FOR] + ["*/*;q=0.1"])
+        return ", ".join([*[*said, *weak][:_MOST_ASKED_FOR], "*/*;q=0.1"])
 
     def declared(self, operation: dict[str, Any]) -> Mapping[str, Mapping[str, Json]] | None:
         """Return the schema of each media type of each status, as the document has it; None where it has none."""

@@ -152,7 +152,9 @@ class Schemas:
             _exemplify(built, node["example"])
         return _modern(built, node) if self._old else built
 
-    def _member(self, built: dict[str, Json], key: str, value: Json, names: set[str], gone: set[str]) -> None:
+    def _member(  # noqa: C901 - a sort of word each
+        self, built: dict[str, Json], key: str, value: Json, names: set[str], gone: set[str]
+    ) -> None:
         if key in ONE and isinstance(value, dict | bool):
             built[key] = value if isinstance(value, bool) else self._convert(value, names)
         elif key in SEVERAL and isinstance(value, list):

@@ -47,10 +47,11 @@ class Security:
         return bool(self.covered) and (place, name.lower() if place == Place.HEADER else name) in self.covered
 
     def _read(self, declared: Json) -> Alternatives:
-        found: list[tuple[Scheme, ...]] = []
-        for one in declared if isinstance(declared, list) else ():
-            if isinstance(one, dict):
-                found.append(tuple(self._scheme(id_, scopes) for id_, scopes in sorted(one.items())))
+        found = [
+            tuple(self._scheme(id_, scopes) for id_, scopes in sorted(one.items()))
+            for one in (declared if isinstance(declared, list) else ())
+            if isinstance(one, dict)
+        ]
         if not any(found):
             return ()
         return tuple(sorted(dict.fromkeys(found), key=lambda each: (not each, sum(len(one.scopes) for one in each))))
