@@ -9,6 +9,12 @@ from collections.abc import Awaitable, Callable
 
 import uvloop
 
+from toolwire.client import Session
+from toolwire.limits import Defaults
+
+_UNLIMITED = Session(limits=Defaults(tool=None, connection=None), traced=False)
+
+
 IN_FLIGHT = 32
 
 
@@ -18,7 +24,7 @@ def toolwire_us(url: str) -> float:
     async def main() -> float:
         from toolwire import Value, connect
 
-        async with connect(url, protocol="opentool") as remote:
+        async with connect(url, protocol="opentool", session=_UNLIMITED) as remote:
 
             async def once() -> None:
                 result = await remote.call("add", {"a": 1, "b": 2})

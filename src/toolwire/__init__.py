@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .client import Remote, SyncRemote, connect, connect_sync
-    from .consent import Preferences
+    from .client import Remote, Session, SyncRemote, connect, connect_sync, stored_session
+    from .consent import ClientRules, Lock, Preferences, read_lock
     from .core.check import Answer, Question
     from .core.errors import ConnectError, DefinitionError, ToolError, ToolwireError
     from .core.model import (
@@ -32,13 +32,15 @@ if TYPE_CHECKING:
     from .core.toolbox import Toolbox
     from .define import Toolkit
     from .gateway import merged
-    from .server import App, Limits, asgi
+    from .limits import Defaults
+    from .server import ApiKey, App, Limits, asgi
+    from .validation import Page, Pages
 
 __version__ = "0.1.0"
 
 _HOME = {
-    **dict.fromkeys(("Remote", "SyncRemote", "connect", "connect_sync"), "client"),
-    "Preferences": "consent",
+    **dict.fromkeys(("Remote", "Session", "SyncRemote", "connect", "connect_sync", "stored_session"), "client"),
+    **dict.fromkeys(("ClientRules", "Lock", "Preferences", "read_lock"), "consent"),
     **dict.fromkeys(("Answer", "Question"), "core.check"),
     **dict.fromkeys(("ConnectError", "DefinitionError", "ToolError", "ToolwireError"), "core.errors"),
     **dict.fromkeys(("Approval", "Authorization", "Context", "Cost", "Kind", "Problem", "Progress"), "core.model"),
@@ -47,21 +49,29 @@ _HOME = {
     "Toolbox": "core.toolbox",
     "Toolkit": "define",
     "merged": "gateway",
-    **dict.fromkeys(("App", "Limits", "asgi"), "server"),
+    "Defaults": "limits",
+    **dict.fromkeys(("ApiKey", "App", "Limits", "asgi"), "server"),
+    **dict.fromkeys(("Page", "Pages"), "validation"),
 }
 
 __all__ = [
     "Answer",
+    "ApiKey",
     "App",
     "Approval",
     "Authorization",
     "Caps",
+    "ClientRules",
     "ConnectError",
     "Context",
     "Cost",
+    "Defaults",
     "DefinitionError",
     "Kind",
     "Limits",
+    "Lock",
+    "Page",
+    "Pages",
     "Preferences",
     "Problem",
     "Progress",
@@ -72,6 +82,7 @@ __all__ = [
     "Resource",
     "Result",
     "Secret",
+    "Session",
     "SyncRemote",
     "Tool",
     "ToolError",
@@ -83,6 +94,8 @@ __all__ = [
     "connect",
     "connect_sync",
     "merged",
+    "read_lock",
+    "stored_session",
 ]
 
 

@@ -50,7 +50,7 @@ RESOURCE = "/.well-known/oauth-protected-resource"
 SERVER = "/.well-known/oauth-authorization-server"
 
 
-@pytest.mark.requirement("AC-01", "AC-08")
+@pytest.mark.requirement("AC-01", "AC-08", "OQ-10")
 def test_a_challenge_says_where_the_metadata_is_and_which_scopes_are_needed() -> None:
     pages = {f"{SITE}/meta": resource(), f"https://login.example{SERVER}/tenant": server()}
     place, asked = found(pages, challenge=f'Bearer resource_metadata="{SITE}/meta", scope="x y"')

@@ -91,7 +91,7 @@ def running(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> Run
     return Running(tmp_path, serve)
 
 
-@pytest.mark.requirement("AC-01", "AC-05", "AC-06", "AC-08", "XL-110", "XL-111")
+@pytest.mark.requirement("AC-01", "AC-05", "AC-06", "AC-08", "XL-110", "XL-111", "OQ-10")
 def test_a_person_signs_in_once_and_calls_work_from_then_on(running: Running) -> None:
     walker = Walker()
     found = running.signed_in(walker)
@@ -222,6 +222,14 @@ def test_signing_out_gives_the_tokens_back(running: Running) -> None:
     )
     assert isinstance(answer, Response)
     assert answer.status == 401
+
+
+@pytest.mark.requirement("AC-11", "XL-112")
+def test_a_token_that_one_has_can_be_given_by_hand(running: Running) -> None:
+    found = running.signed_in(Walker())
+    for token in (found.access, found.access.reveal()):
+        with toolwire.connect_sync(running.url, protocol="otc", token=token) as remote:
+            assert remote.call("list_tasks") == toolwire.Value(["wash up"])
 
 
 @pytest.mark.requirement("AC-06")

@@ -35,7 +35,7 @@ def _careless_umask() -> Iterator[None]:
     os.umask(before)
 
 
-@pytest.mark.requirement("AC-10", "XL-111")
+@pytest.mark.requirement("AC-10", "XL-111", "OQ-12")
 def test_a_credential_is_kept_in_a_file_of_ones_own_and_found_after_a_restart(tmp_path: Path) -> None:
     folder = tmp_path / "credentials"
     Credentials(folder).put(credential())

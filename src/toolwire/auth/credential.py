@@ -86,6 +86,6 @@ def read_credential(plain: dict[str, Any], secrets: dict[str, Any]) -> Credentia
         values["scopes"] = tuple(map(str, values.get("scopes", ())))
         found = Credential(**values)
         float(found.until or 0)
-        return found if isinstance(found.resource, str) else None
+        return found if isinstance(values["resource"], str) else None
     except (TypeError, ValueError):
         return None

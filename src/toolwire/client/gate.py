@@ -24,7 +24,7 @@ from toolwire.core.check import ALLOW, Allow, Answer, Ask, Check, Deny, Known, Q
 from toolwire.core.codec import Codec, Flow, Pause, Peer, ask
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Call, Json, Kind, Problem, Result, Tool, Value
-from toolwire.limits import Throttle
+from toolwire.limits import CLIENT_DEFAULTS, NO_DEFAULTS, Throttle
 from toolwire.limits.throttle import rate_limited
 from toolwire.validation import arguments_check, snapshot
 
@@ -60,7 +60,9 @@ class Gate:
         self.name = name
         self.peer = peer
         self.site = origin(peer.url)
-        self.throttle = Throttle(clock=session.clock, wall=session.wall, defaults=session.limits)
+        unsaid = CLIENT_DEFAULTS if codec.default_limits else NO_DEFAULTS
+        limits = unsaid if session.limits is None else session.limits
+        self.throttle = Throttle(clock=session.clock, wall=session.wall, defaults=limits)
         self.preferences = joined(session.preferences, preferences)
         self._codec = codec
         self._credential = credential
@@ -80,8 +82,6 @@ class Gate:
         )
         lock = () if locked is None else (self._lock_check(locked),)
         self.checks: tuple[Check, ...] = (*lock, self._arguments, consent)
-        for tool in peer.catalog.tools:
-            session.grants.renewed(self._definition(tool).key)
 
     def definitions(self) -> list[dict[str, Json]]:
         """Return the definition of each tool, as a lock pins it."""
@@ -308,6 +308,7 @@ class Gate:
             parts = definition(tool, target=target, credential=self._credential().scheme)
             key = GrantKey(self.session.principal, self.name, self.site, tool.id, definition_hash(parts))
             known = self._known[id(tool)] = _Known(tool, parts, key)
+            self.session.grants.renewed(key)  # what was allowed of another definition is void
         return known
 
     def _agreement(self, tool: Tool) -> GrantKey:

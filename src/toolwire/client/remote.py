@@ -127,7 +127,8 @@ def nothing_found(found: Discovery, *, keyed: bool = False) -> str:
     if any(probe.status in (401, 403) for probe in reached):
         if keyed:
             return f"{url} does not accept this key."
-        return f"{url} wants a key before it shows its tools: give one with api_key=... or --key."
+        how = "give one with api_key=... or --key, or sign in with toolwire login"
+        return f"{url} wants a key before it shows its tools: {how}."
     return f"{url} speaks none of our protocols; `toolwire explain {url}` shows every look that was taken."
 
 

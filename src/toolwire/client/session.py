@@ -14,7 +14,7 @@ from toolwire.consent.traces import Traces
 from toolwire.core.catalog import Catalog, identifier
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
-from toolwire.limits import CLIENT_DEFAULTS, Defaults
+from toolwire.limits import Defaults
 from toolwire.stores import MemoryAudit, MemoryGrants
 
 from .cache import Cache
@@ -33,8 +33,9 @@ class Session:
     """What connections share when they are made with the same ``session=``.
 
     ``principal`` is for whom calls are made. ``preferences`` hold for every connection, on top of its own. ``limits``
-    is how often this client calls. ``grants`` and ``audit`` are kept in memory unless stores are given; see
-    ``stored_session``. ``traced`` has texts remembered, to know them again on their way to another connection.
+    is how often this client calls where a tool declares nothing; without them 60 times a minute, and 300 for a
+    connection, over the protocols that ask for that. ``grants`` and ``audit`` are kept in memory unless stores are
+    given; see ``stored_session``. ``traced`` has texts remembered, to know them again on their way to another connection.
     ``cache`` keeps what was fetched to find tools, as HTTP lets it; without one every connection
     looks again. ``clock`` gives seconds and never goes back, ``wall`` seconds since 1970.
     """
@@ -45,7 +46,7 @@ class Session:
         principal: str = "me",
         preferences: Preferences = NO_PREFERENCES,
         rules: ClientRules = CLIENT_RULES,
-        limits: Defaults = CLIENT_DEFAULTS,
+        limits: Defaults | None = None,
         grants: Grants | None = None,
         audit: Audit | None = None,
         traced: bool = True,
@@ -62,7 +63,7 @@ class Session:
         self.cache = cache
         self.clock = clock
         self.wall = wall
-        self.patience = Patience(clock)
+        self.patience = Patience(clock, questions=rules.questions_a_minute)
         self.traces = Traces() if traced else None
         self._catalogs: dict[str, Catalog] = {}
 

@@ -9,18 +9,21 @@ from collections import deque
 from collections.abc import Callable
 
 _DENIALS = 3
-_PROMPTS = 10
 _PROMPTS_S = 60.0
 _TOOLS = 10_000
 
 
 class Patience:
-    """Counts refusals and questions of one session. ``clock`` gives seconds and never goes back."""
+    """Counts refusals and questions of one session; at most ``questions`` in a minute, and never none.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    ``clock`` gives seconds and never goes back.
+    """
+
+    def __init__(self, clock: Callable[[], float], *, questions: int = 10) -> None:
         self._clock = clock
+        self._questions = max(questions, 1)
         self._denials: dict[str, int] = {}
-        self._asked: deque[float] = deque(maxlen=_PROMPTS)
+        self._asked: deque[float] = deque(maxlen=self._questions)
 
     def blocked(self, tool: str) -> bool:
         """Return whether the person said no to ``tool`` so often that they are not asked again."""
@@ -34,7 +37,7 @@ class Patience:
     def wait_s(self) -> float:
         """Return how many seconds must pass before the next question, and count one where that is 0."""
         now = self._clock()
-        if len(self._asked) == _PROMPTS and now - self._asked[0] < _PROMPTS_S:
+        if len(self._asked) == self._questions and now - self._asked[0] < _PROMPTS_S:
             return self._asked[0] + _PROMPTS_S - now
         self._asked.append(now)
         return 0.0

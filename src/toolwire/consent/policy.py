@@ -43,12 +43,14 @@ class Preferences:
 class ClientRules:
     """Where this client lets one yes cover later calls although that is risky; each is off unless turned on. [XL-046]
 
-    ``elsewhere``: calls that change something on another origin than the document's.
+    ``elsewhere``: calls that change something on another origin than the document's. ``questions_a_minute`` is how
+    often a person is asked at the most; a program that answers may be asked more. [XL-054]
     """
 
     always_destructive: bool = False
     always_costly: bool = False
     always_elsewhere: bool = False
+    questions_a_minute: int = 10
 
 
 NO_PREFERENCES = Preferences()

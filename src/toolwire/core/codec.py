@@ -167,7 +167,8 @@ class Codec:
     ``name`` is the word in code and on the command line, ``title`` what people call it. Server half: ``routes``
     and ``refuse`` (a problem that arose before any reader saw the request). Client half: ``find``, ``send`` and
     ``target`` (method and URL of a call, to show before it is sent). ``choose`` is ``find`` for a protocol that can
-    be told beforehand what to take; of the others' tools the unwanted are left out afterwards.
+    be told beforehand what to take; of the others' tools the unwanted are left out afterwards. ``default_limits``
+    means that a client keeps to limits of its own where a tool declares none. [XL-067]
     """
 
     name: str
@@ -178,3 +179,4 @@ class Codec:
     send: Callable[[Peer, Call], Flow[Result]]
     target: Callable[[Peer, Call], str]
     choose: Callable[[str, Selection], Flow[Finding]] | None = None
+    default_limits: bool = False

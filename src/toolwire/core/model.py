@@ -293,11 +293,11 @@ class Value:
     """What a tool returned, as JSON data.
 
     ``notes`` are facts about the value for programs, such as ``{"truncated": True}``; they do not make two values
-    differ.
+    differ, and ``repr`` leaves them out.
     """
 
     value: Json
-    notes: Mapping[str, Json] | None = field(default=None, compare=False)
+    notes: Mapping[str, Json] | None = field(default=None, compare=False, repr=False)
 
     ok = True
 

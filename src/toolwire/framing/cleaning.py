@@ -19,8 +19,10 @@ from toolwire.core.model import Json
 _ESCAPE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|[ -/]*[0-~]?)"
 _C1_SEQUENCE = r"\x9b[0-?]*[ -/]*[@-~]?|[\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)"
-_INVISIBLE = "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f\u202a-\u202e"
-_INVISIBLE += "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\U0001d173-\U0001d17a\ud800-\udfff]"
+_INVISIBLE = (
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\U0001d173-\U0001d17a\ud800-\udfff]"
+)
 _EMOJI = "\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff"
 _SELECTOR = f"[\ufe00-\ufe0d]|(?<![0-9#*{_EMOJI}])[\ufe0e\ufe0f]"
 _JOINER = f"(?<![{_EMOJI}\ufe0f])\u200d|\u200d(?![{_EMOJI}])"

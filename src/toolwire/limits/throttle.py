@@ -33,6 +33,7 @@ class Defaults:
 
 
 CLIENT_DEFAULTS = Defaults()
+NO_DEFAULTS = Defaults(tool=None, connection=None)
 
 
 class Throttle:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from toolwire.core.errors import DefinitionError
 from toolwire.core.ledger import Ledger
 from toolwire.protocols import BUILTIN
+from toolwire.protocols.opentool import CODEC, STRICT
 from toolwire.server import App, Limits
 from toolwire.server.asgi import callers_of
 from toolwire.server.callers import Callers
@@ -20,7 +21,7 @@ from toolwire.server.keys import ApiKey
 from .agreement import check_against, has_call
 from .description import Given, describe, loaded
 from .methods import MethodBox
-from .toolbox import ObjectBox
+from .toolbox import ANY, ObjectBox
 from .wire import codec, stoppable
 
 Box: TypeAlias = ObjectBox | MethodBox
@@ -58,12 +59,15 @@ def app_of(
     limits: Limits | None = None,
     ledger: Ledger | Path | str | None = None,
     callers: Callers | None = None,
+    strict_jsonrpc: bool = False,
 ) -> App:
     """Return the app that serves ``box`` on every protocol, on OpenTool's as its SDKs do.
 
     With both ``admin_key`` and ``stop`` there is a ``/opentool/stop``; see ``toolwire.asgi`` for the rest.
     """
-    own = codec(box.document, box.any) if isinstance(box, ObjectBox) else codec(box.document)
+    base = STRICT if strict_jsonrpc else CODEC
+    any_name = box.any if isinstance(box, ObjectBox) else ANY
+    own = codec(box.document, any_name, base)
     if admin_key is not None and stop is not None:
         own = stoppable(own, admin_key, stop)
     codecs = [own if one.name == own.name else one for one in BUILTIN]

@@ -27,16 +27,19 @@ _STREAM = ("POST", "/opentool/streamCall")
 _AS_IT_IS = {"type": "object"}
 
 
-def codec(own: Mapping[str, Json] | None, any_name: Tool = ANY) -> Codec:
-    """Return the OpenTool codec for a toolbox whose own document is ``own``; without one every call is ``any_name``."""
+def codec(own: Mapping[str, Json] | None, any_name: Tool = ANY, base: Codec = CODEC) -> Codec:
+    """Return the OpenTool codec for a toolbox whose own document is ``own``; without one every call is ``any_name``.
+
+    ``base`` is CODEC or STRICT, whose answers these are.
+    """
 
     def routes(catalog: Catalog, site: Site) -> Routes:
-        usual = CODEC.routes(catalog, site)
+        usual = base.routes(catalog, site)
         if own is None:
-            open_ = CODEC.routes(Catalog(tools=(any_name,)), site)
+            open_ = base.routes(Catalog(tools=(any_name,)), site)
             return {**usual, _CALL: _by_any_name(open_[_CALL]), _STREAM: _by_any_name(open_[_STREAM])}
         plain = tuple(replace(tool, output_schema=_AS_IT_IS) for tool in catalog.tools)
-        called = CODEC.routes(replace(catalog, tools=plain), site)
+        called = base.routes(replace(catalog, tools=plain), site)
         load = _fixed(_own_document(own, catalog))
         return {
             **usual,
@@ -45,7 +48,7 @@ def codec(own: Mapping[str, Json] | None, any_name: Tool = ANY) -> Codec:
             ("GET", "/opentool/load"): Route(lambda _: load),
         }
 
-    return replace(CODEC, routes=routes)
+    return replace(base, routes=routes)
 
 
 def stoppable(codec: Codec, admin_key: str, stop: Callable[[], None]) -> Codec:

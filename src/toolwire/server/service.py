@@ -18,6 +18,7 @@ from toolwire.core.model import Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, Toolbox, unheard
 from toolwire.telemetry.redaction import without_secrets
 
+from .debugging import told
 from .idempotency import Once
 from .limits import Limits
 from .watch import Watch
@@ -28,17 +29,26 @@ _log = logging.getLogger("toolwire")
 class Service:
     """Runs calls of one Toolbox within limits. ``running`` is the number of calls in flight now.
 
-    With ``once`` a call that has a key is recorded, and runs once.
+    With ``once`` a call that has a key is recorded, and runs once. With ``debug`` callers are told what is else only
+    for the log. [A-53]
     """
 
     def __init__(
-        self, toolbox: Toolbox, *, checks: Sequence[Check], limits: Limits, watch: Watch, once: Once | None = None
+        self,
+        toolbox: Toolbox,
+        *,
+        checks: Sequence[Check],
+        limits: Limits,
+        watch: Watch,
+        once: Once | None = None,
+        debug: bool = False,
     ) -> None:
         self._toolbox = toolbox
         self._once = once
         self._checks = tuple(checks)
         self._limits = limits
         self._watch = watch
+        self._debug = debug
         self.running = 0
         self.draining = False
 
@@ -80,6 +90,8 @@ class Service:
                 result = await self._bounded(call, notify)
         finally:
             self.running -= 1
+        if self._debug:
+            result = told(result)
         return result, (perf_counter() - started) * 1_000
 
     async def _bounded(self, call: Call, notify: Notify) -> Result:

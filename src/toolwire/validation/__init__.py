@@ -16,6 +16,7 @@ __all__ = [
     "authorized_by",
     "compile_schema",
     "insufficient",
+    "is_pattern",
     "missing",
     "permits",
     "requirements_check",

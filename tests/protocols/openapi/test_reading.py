@@ -284,7 +284,8 @@ def test_variables_of_a_server_have_their_defaults_and_are_no_arguments(read: Ca
 @pytest.mark.requirement("CV-17")
 def test_anchors_ids_and_a_self_lead_where_they_say(read: Callable[..., Peer]) -> None:
     schemas = {
-        "Tree": {"$id": "https://x.test/tree", "$anchor": "tree", "properties": {"kid": {"$ref": "#tree"}, "n": {"$ref": "#/$defs/N"}},
+        "Tree": {"$id": "https://x.test/tree", "$anchor": "tree",
+                 "properties": {"kid": {"$ref": "#tree"}, "n": {"$ref": "#/$defs/N"}},
                  "$defs": {"N": {"type": "integer"}}},
         "Odd": {"properties": {"a": {"$dynamicRef": "#meta"}}, "$dynamicAnchor": "meta"},
     }  # fmt: skip
@@ -305,8 +306,8 @@ def test_other_documents_are_read_only_where_allowed_and_only_from_the_same_site
         "c": {"$ref": "gone.json"},
     }
     whole = one(requestBody={"content": {"application/json": {"schema": {"properties": refers}}}})
-    answers = {"/openapi.json": whole, "/parts/a.yaml": b"openapi: 3.1.0\nA: {properties: {again: {$ref: 'b.json#/B'}}}",
-               "/parts/b.json": {"B": {"type": "integer"}}}  # fmt: skip
+    yaml = b"openapi: 3.1.0\nA: {properties: {again: {$ref: 'b.json#/B'}}}"
+    answers = {"/openapi.json": whole, "/parts/a.yaml": yaml, "/parts/b.json": {"B": {"type": "integer"}}}
     answer = site(answers)
     asked: list[str] = []
     for allowed in (False, True):

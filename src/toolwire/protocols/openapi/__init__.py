@@ -16,6 +16,7 @@ CODEC = Codec(
     send=send,
     target=target,
     choose=find,
+    default_limits=True,
 )
 
 __all__ = ["CODEC"]

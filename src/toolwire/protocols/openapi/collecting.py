@@ -7,12 +7,12 @@ again and find nothing: two thirds of the time of parsing.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
 @contextmanager
-def paused() -> Iterator[None]:
+def paused() -> Generator[None, None, None]:
     """Put collecting off until the block ends; inside another such block, or where it is off, do nothing."""
     if not gc.isenabled():
         yield

@@ -43,7 +43,9 @@ def told_apart(schema: dict[str, Json], node: dict[str, Any]) -> dict[str, Json]
     The names are those of the mapping, and for branches it does not mention those of their schemas.
     """
     discriminator = node.get("discriminator")
-    name = discriminator.get("propertyName") if isinstance(discriminator, dict) else None
+    if not isinstance(discriminator, dict):
+        return schema
+    name = discriminator.get("propertyName")
     if not isinstance(name, str):
         return schema
     values = _values(discriminator.get("mapping"))

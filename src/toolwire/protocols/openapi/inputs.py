@@ -143,10 +143,9 @@ class Declaring:
             raise Unusable(f"its querystring {name[:100]} has no content")
         style = declared.get("style", STYLES[place][0])
         if style not in STYLES[place]:
-            notes.append(
-                f"its {place.value} parameter {name[:100]} has a style that is not known there, and is {STYLES[place][0]}"
-            )
             style = STYLES[place][0]
+            text = f"its {place.value} parameter {name[:100]} has a style that is not known there"
+            notes.append(f"{text}, and is written as {style}")
         explode = declared.get("explode", style in ("form", "cookie"))
         parameter = Parameter(name, place, style, explode is True, declared.get("allowReserved") is True)
         return Declared(parameter, declared.get("schema", {}), required, declared.get("description"))

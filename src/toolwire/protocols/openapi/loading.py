@@ -11,8 +11,6 @@ import json
 import re
 from typing import NamedTuple
 
-import orjson
-
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import cleaning, jsontext, positions, yamltext
 
@@ -87,8 +85,8 @@ def _unescaped(reference: bytes) -> str:
     if b"\\" not in reference:
         return reference.decode("utf-8", "replace")
     try:
-        return str(orjson.loads(b'"' + reference + b'"'))
-    except json.JSONDecodeError:
+        return str(json.loads(b'"' + reference + b'"'))
+    except ValueError:
         return reference.decode("utf-8", "replace")
 
 

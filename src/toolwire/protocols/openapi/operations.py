@@ -309,6 +309,8 @@ def _offered(source: _Source, one: Operation, name: str, selection: Selection) -
         found.append("something in it, or in what it refers to, was hidden from people: each call asks")
         policy = policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)
     source.notes.extend(Note(one.where, text, one.pointer) for text in found)
+    members = policy.members()
+    members["idempotent"] = policy.idempotent or one.method in _TWICE_AS_ONCE
     who = identity.read(one.node) or Identity(name, source.toolkit, source.version)
     tool = Tool(
         name=who.name,
@@ -320,7 +322,7 @@ def _offered(source: _Source, one: Operation, name: str, selection: Selection) -
         safe=safe,
         deprecated=deprecated,
         hints={NAME: Lazy(work.hint)},
-        **policy.members() | {"idempotent": policy.idempotent or one.method in _TWICE_AS_ONCE},
+        **members,
     )
     return _Offered(tool, work)
 

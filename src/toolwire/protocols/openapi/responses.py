@@ -91,8 +91,8 @@ class Answers:
     def links(self, operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield each link of a success. [CV-27]"""
         links = self._response(operation).get("links")
-        for name in sorted(links) if isinstance(links, dict) else ():
-            yield self._references.target(links[name])
+        for _, link in sorted(links.items()) if isinstance(links, dict) else ():
+            yield self._references.target(link)
 
     def _success(self, operation: dict[str, Any]) -> dict[str, Any]:
         content = self._response(operation).get("content")

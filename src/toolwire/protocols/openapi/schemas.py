@@ -27,8 +27,12 @@ from .references import References, Unusable, tokens
 _TEXTS = frozenset(("description", "title"))
 _EXAMPLES = frozenset(("const", "default", "enum", "examples"))
 _READ = frozenset(("$ref", "discriminator", "example", "nullable"))
-_UNSAID = frozenset(("$anchor", "$comment", "$dynamicAnchor", "$dynamicRef", "$id", "$schema", "$vocabulary"))
-_UNSAID |= frozenset(("$defs", "definitions", "externalDocs", "xml", "id"))
+_UNSAID = frozenset(
+    (
+        *("$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$schema", "$vocabulary"),
+        *("definitions", "externalDocs", "id", "xml"),
+    )
+)
 _DESCRIPTION_CHARACTERS = 1_024
 _EXAMPLE_CHARACTERS = 60
 _MOST_NOTES = 1_000

@@ -1,8 +1,12 @@
 """OpenTool: a JSON document of functions, called by JSON-RPC over HTTP under ``/opentool``."""
 
+from dataclasses import replace
+from functools import partial
+
 from toolwire.core.codec import Codec
 
 from .client import find, send, target
+from .server import STRICT as STRICT_FORM
 from .server import refuse, routes
 
 CODEC = Codec(
@@ -14,3 +18,6 @@ CODEC = Codec(
     send=send,
     target=target,
 )
+
+STRICT = replace(CODEC, routes=partial(routes, form=STRICT_FORM), refuse=partial(refuse, form=STRICT_FORM))
+"""OpenTool as JSON-RPC has it: a result or an error, never both. Its Dart client cannot read such an error. [A-12]"""

@@ -3,7 +3,8 @@
 Rules:
 - A tool that was started is answered with 200, whatever became of it; before that with 400, 401, 403, 422, 429,
   503. [OTC-040, OTC-041, OXP-008, OXP-009]
-- ``developer_message`` is read and never written. [A-53, OTC-029]
+- A problem's own ``developer_message`` is read and never written; that of its details, which a server in debug puts
+  there, stands where the protocol has it. [A-53, OTC-029]
 - Only a 429 or 503 may be sent again as it is; every other error says so. [A-41, S-12]
 """
 
@@ -101,11 +102,13 @@ def _headers(problem: Problem, status: int) -> Headers:
 def _more(problem: Problem) -> Members:
     details = dict(problem.details)
     missing = details.pop("missing_requirements", None)
+    developer = details.pop("developer_message", None)
     more: Members = {
         "retry_after_ms": problem.retry_after_ms,
         "additional_prompt_content": problem.additional_prompt_content,
         "parameter_errors": dict(problem.parameter_errors) or None,
         "missing_requirements": missing,
+        "developer_message": developer,
         "details": details or None,
     }
     return {name: value for name, value in more.items() if value is not None}

