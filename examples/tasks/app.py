@@ -1,156 +1,94 @@
-"""A list of tasks in a SQLite database, as tools: ``toolwire serve examples/tasks/app.py``.
+"""The product put together: pages for people, operations for assistants, and an authorization server between them."""
 
-The database is the file that TASKS_DB names, else ``tasks.sqlite3`` in the current folder; it is made when the first
-tool needs it. Reading runs without asking, writing asks, and deleting asks each time.
-"""
+from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any
 
-from pydantic import Field
+from anyio import to_thread
+from argon2 import PasswordHasher
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
 
-from toolwire import ToolError, Toolkit
+from toolwire.integrations.fastapi import opentools
+from toolwire.oauth import authorization_server
+from toolwire.server.callers import Callers, Several
+from toolwire.stores.oauth import OAuthStore
+from toolwire.stores.people import People
 
-Status = Literal["open", "done"]
-TaskId = Annotated[int, Field(ge=1, lt=2**53)]
-Title = Annotated[str, Field(min_length=1, max_length=200)]
-Connect = Callable[[], sqlite3.Connection]
+from .api import SCOPES, api
+from .callers import RefusedError, StoredKeys
+from .guard import guarded
+from .pages import error_page
+from .store import Store
+from .web import Site, web
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS tasks (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    title TEXT NOT NULL,
-    status TEXT NOT NULL DEFAULT 'open',
-    due TEXT
-)
-"""
-
-
-@dataclass(frozen=True)
-class Task:
-    """One thing to do."""
-
-    id: int
-    title: str
-    status: Status
-    due: date | None = None
+_HERE = Path(__file__).parent
 
 
-def tasks(database: str | Path | None = None) -> Toolkit:
-    """Return the tools of the list in the file ``database``; without one, of the file that TASKS_DB names."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the product is run. ``url`` is what people type; ``database`` an SQLAlchemy URL.
 
-    def connect() -> sqlite3.Connection:
-        path = database if database is not None else os.environ.get("TASKS_DB", "tasks.sqlite3")
-        return sqlite3.connect(path, timeout=5)
+    ``api_keys`` lets people make keys for programs that know no OAuth. ``hasher`` takes the place of argon2's defaults.
+    """
 
-    toolkit = Toolkit("Tasks", version="1.0.0", description="A list of tasks.")
-    _add_reading(toolkit, connect)
-    _add_writing(toolkit, connect)
-    return toolkit
-
-
-def _add_reading(toolkit: Toolkit, connect: Connect) -> None:
-    @toolkit.tool(approval="auto", safe=True)
-    def list_tasks(status: Status | None = None) -> list[Task]:
-        """List the tasks, oldest first.
-
-        Args:
-            status: Only the tasks that are open, or only those that are done.
-        """
-        with _opened(connect) as db:
-            rows = db.execute("SELECT * FROM tasks WHERE ?1 IS NULL OR status = ?1 ORDER BY id", (status,))
-            return [_task(row) for row in rows]
-
-    @toolkit.tool(approval="auto", safe=True)
-    def get_task(task_id: TaskId) -> Task:
-        """Get one task.
-
-        Args:
-            task_id: The number of the task.
-        """
-        with _opened(connect) as db:
-            return _found(db, task_id)
+    url: str = "http://127.0.0.1:9627"
+    database: str = "sqlite:///tasks.db"
+    api_keys: bool = False
+    hasher: PasswordHasher | None = None
 
 
-def _add_writing(toolkit: Toolkit, connect: Connect) -> None:
-    @toolkit.tool(approval="per-call", blanket_allowed=True)
-    def create_task(title: Title, due: date | None = None) -> Task:
-        """Write a new task down.
-
-        Args:
-            title: What there is to do.
-            due: The last day for it.
-        """
-        with _opened(connect) as db:
-            added = db.execute("INSERT INTO tasks (title, due) VALUES (?, ?)", (title, _written(due)))
-            return _found(db, added.lastrowid or 0)
-
-    @toolkit.tool(approval="per-call", blanket_allowed=True, idempotent=True)
-    def update_task(
-        task_id: TaskId,
-        title: Title | None = None,
-        status: Status | None = None,
-        due: date | None = None,
-    ) -> Task:
-        """Change a task; what is not given stays as it is.
-
-        Args:
-            task_id: The number of the task.
-            title: What there is to do.
-            status: Whether it is done.
-            due: The last day for it.
-        """
-        with _opened(connect) as db:
-            _found(db, task_id)
-            new = (title, status, _written(due), task_id)
-            db.execute(
-                "UPDATE tasks SET title = coalesce(?, title), status = coalesce(?, status), due = coalesce(?, due)"
-                " WHERE id = ?",
-                new,
-            )
-            return _found(db, task_id)
-
-    @toolkit.tool(approval="per-call", destructive=True)
-    def delete_task(task_id: TaskId) -> None:
-        """Delete a task for good.
-
-        Args:
-            task_id: The number of the task.
-        """
-        with _opened(connect) as db:
-            _found(db, task_id)
-            db.execute("DELETE FROM tasks WHERE id = ?", (task_id,))
+def create_app(settings: Settings) -> Callable[..., Any]:
+    """Return the product as an ASGI application; its databases are opened now, and made where there are none."""
+    store, accounts = Store(settings.database), OAuthStore(settings.database)
+    people = People(accounts, hasher=settings.hasher)
+    oauth = authorization_server(
+        issuer=settings.url, name="Tasks", store=accounts, users=people, scopes=SCOPES, registration=True
+    )
+    callers: Callers = Several(StoredKeys(store), oauth.callers) if settings.api_keys else oauth.callers
+    app = FastAPI(
+        title="Tasks",
+        version="1.0.0",
+        description="A list of tasks.",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.include_router(api(store, callers, keys=settings.api_keys))
+    site = Site(url=settings.url, store=store, people=people, oauth=oauth, keys=settings.api_keys)
+    app.include_router(web(site), include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=_HERE / "static"))
+    _answer_errors(app)
+    opentools(app, name="Tasks", description="Remember what there is to do.", include="marked")
+    return guarded(oauth.before(app), settings.url)
 
 
-@contextmanager
-def _opened(connect: Connect) -> Generator[sqlite3.Connection, None, None]:
-    """Give a connection of this call's own, in a transaction: tools run in several threads at once."""
-    with closing(connect()) as db, db:
-        db.execute(_SCHEMA)
-        yield db
+def from_environment() -> Callable[..., Any]:
+    """Return the product as TASKS_URL, TASKS_DATABASE and TASKS_API_KEYS say: for ``uvicorn --factory``."""
+    default = Settings()
+    return create_app(
+        Settings(
+            url=os.environ.get("TASKS_URL", default.url),
+            database=os.environ.get("TASKS_DATABASE", default.database),
+            api_keys=os.environ.get("TASKS_API_KEYS", "") == "1",
+        )
+    )
 
 
-def _found(db: sqlite3.Connection, number: int) -> Task:
-    row = db.execute("SELECT * FROM tasks WHERE id = ?", (number,)).fetchone()
-    if row is None:
-        hint = "list_tasks shows the tasks there are."
-        raise ToolError(f"There is no task {number}.", additional_prompt_content=hint)
-    return _task(row)
+def _answer_errors(app: FastAPI) -> None:
+    @app.exception_handler(RefusedError)
+    async def refused(_: Request, error: RefusedError) -> Response:
+        answer = error.response
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
+        return Response(answer.body, answer.status, headers)
 
-
-def _task(row: tuple[int, str, Status, str | None]) -> Task:
-    number, title, status, due = row
-    return Task(number, title, status, None if due is None else date.fromisoformat(due))
-
-
-def _written(due: date | None) -> str | None:
-    return None if due is None else due.isoformat()
-
-
-app = tasks()
+    @app.exception_handler(HTTPException)
+    async def failed(request: Request, error: HTTPException) -> Response:
+        if request.url.path.startswith("/api/"):
+            return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+        return await to_thread.run_sync(error_page, error.status_code, str(error.detail))

@@ -13,8 +13,23 @@ from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 from pydantic import AwareDatetime, BaseModel, Field
-from sqlalchemy import Column, Date, DateTime, Engine, MetaData, String, Table, Text, create_engine, event
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import (
+    Column,
+    Date,
+    DateTime,
+    Engine,
+    MetaData,
+    String,
+    Table,
+    Text,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    select,
+    update,
+)
 
 Status: TypeAlias = Literal["todo", "in-progress", "done"]
 

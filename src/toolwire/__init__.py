@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .client import Remote, Session, SyncRemote, connect, connect_sync, stored_session
+    from .client import Cache, Remote, Selection, Session, SyncRemote, connect, connect_sync, stored_session
     from .consent import ClientRules, Lock, Preferences, read_lock
     from .core.check import Answer, Question
     from .core.errors import ConnectError, DefinitionError, ToolError, ToolwireError
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    **dict.fromkeys(("Remote", "Session", "SyncRemote", "connect", "connect_sync", "stored_session"), "client"),
+    **dict.fromkeys(("Cache", "Remote", "Selection", "Session", "SyncRemote", "connect"), "client"),
+    **dict.fromkeys(("connect_sync", "stored_session"), "client"),
     **dict.fromkeys(("ClientRules", "Lock", "Preferences", "read_lock"), "consent"),
     **dict.fromkeys(("Answer", "Question"), "core.check"),
     **dict.fromkeys(("ConnectError", "DefinitionError", "ToolError", "ToolwireError"), "core.errors"),
@@ -60,6 +61,7 @@ __all__ = [
     "App",
     "Approval",
     "Authorization",
+    "Cache",
     "Caps",
     "ClientRules",
     "ConnectError",
@@ -82,6 +84,7 @@ __all__ = [
     "Resource",
     "Result",
     "Secret",
+    "Selection",
     "Session",
     "SyncRemote",
     "Tool",

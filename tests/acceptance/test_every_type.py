@@ -15,6 +15,7 @@ import pydantic
 import pytest
 
 from toolwire import Kind, Toolkit, Value, asgi, connect, connect_sync
+from toolwire.framing.cleaning import cleaned
 from toolwire.testing.loopback import background
 
 WIRES = ("opentool", "otc", "openapi", "mcp")
@@ -103,6 +104,11 @@ def url() -> Iterator[str]:
         yield base
 
 
+def come(value: Any, wire: str) -> Value:
+    """Return what comes of ``value``: on OpenAPI a text without what cannot be seen in it. [XL-104]"""
+    return Value(cleaned(value) if wire == "openapi" else value)
+
+
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.requirement("XL-089", "OTC-027", "OTRPC-011", "S-6", "A-03")
 def test_a_value_of_every_type_comes_back_as_it_went(url: str, wire: str) -> None:
@@ -110,7 +116,7 @@ def test_a_value_of_every_type_comes_back_as_it_went(url: str, wire: str) -> Non
         async with connect(url, protocol=wire) as remote:
             for name, (_, values) in TYPES.items():
                 for value in values:
-                    assert await remote.call(f"echo_{name}", {"value": value}) == Value(value), (name, value)
+                    assert await remote.call(f"echo_{name}", {"value": value}) == come(value, wire), (name, value)
 
     asyncio.run(calling())
 
@@ -121,7 +127,7 @@ def test_a_blocking_connection_gives_the_same_values(url: str, wire: str) -> Non
     with connect_sync(url, protocol=wire) as remote:
         for name, (_, values) in TYPES.items():
             for value in values:
-                assert remote.call(f"echo_{name}", {"value": value}) == Value(value), (name, value)
+                assert remote.call(f"echo_{name}", {"value": value}) == come(value, wire), (name, value)
 
 
 @pytest.mark.parametrize("wire", WIRES)

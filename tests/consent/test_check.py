@@ -81,3 +81,31 @@ def test_the_verdict_is_the_level(approval: Approval | None, safe: bool, everyth
 def test_a_denied_result_is_exactly_that() -> None:
     assert denied("No.").details == {"denied": True}
     assert denied("No.", reason="too dear").details == {"denied": True, "reason": "too dear"}
+
+
+def test_very_many_tools_are_judged_each_by_its_own() -> None:
+    check = consent_check(site=SITE)
+    auto, asks = Tool(name="x", safe=True, approval=Approval.AUTO), Tool(name="y", approval=Approval.PER_CALL)
+    kept = [Tool(name=f"t{number}", safe=True, approval=Approval.AUTO) for number in range(20_001)]
+    assert all(check(Call(tool, {})) is ALLOW for tool in [auto, *kept, auto])
+    assert isinstance(check(Call(asks, {})), Ask)
+
+
+@pytest.mark.requirement("XL-044")
+def test_what_was_agreed_to_on_connecting_is_not_asked_and_is_forgotten_with_the_agreement() -> None:
+    tool = Tool(name="add", approval=Approval.AUTO)
+    agreed = {"add"}
+    check = consent_check(site=SITE, agreed=lambda one: one.name in agreed)
+    assert check(Call(tool, {})) is ALLOW
+    agreed.clear()
+    assert isinstance(check(Call(tool, {})), Ask)
+
+
+def test_a_notice_asks_about_what_needs_no_question_and_is_said_first() -> None:
+    check = consent_check(site=SITE, notices=lambda call: ("Careful.",) if call.arguments else ())
+    tool = Tool(name="x", safe=True, approval=Approval.AUTO, blanket_allowed=True)
+    assert check(Call(tool, {})) is ALLOW
+    verdict = check(Call(tool, {"a": 1}))
+    assert isinstance(verdict, Ask)
+    assert (verdict.question.approval, verdict.question.always_allowed) == (Approval.PER_CALL, False)
+    assert verdict.question.reasons[0] == "Careful."

@@ -39,6 +39,7 @@ def schema(**properties: Any) -> dict[str, Any]:
         ({"input_schema": schema()}, "narrower"),
         ({"input_schema": schema(a={"type": "string", "description": "An a."})}, "same"),
         ({"input_schema": schema(a={})}, "wider"),
+        ({"input_schema": {"properties": {"a": True}}}, "wider"),
         ({"hints": {"openapi": {}}}, "wider"),
     ],
 )
@@ -48,6 +49,21 @@ def test_a_change_says_what_it_does_to_the_reach_of_a_tool(change: dict[str, Any
     assert (found.part, found.direction) == (next(iter(change)), direction)
     assert definition_hash(before) != definition_hash(after)
     assert found.sentence.startswith(f"{found.part} ({direction}): ")
+
+
+@pytest.mark.parametrize(
+    ("limit", "direction"),
+    [
+        (RateLimit(max=30, window="1m"), "wider"),
+        (RateLimit(max=10, window="30s"), "wider"),
+        (RateLimit(max=10, window="2m"), "narrower"),
+        (None, "wider"),
+    ],
+)
+def test_a_limit_is_wider_where_more_calls_fit_in_the_same_time(limit: RateLimit | None, direction: str) -> None:
+    limited = replace(TOOL, rate_limit=RateLimit(max=10, window="1m"))
+    (found,) = changes(definition(limited), definition(replace(limited, rate_limit=limit)))
+    assert found.direction == direction
 
 
 @pytest.mark.requirement("XL-047")
@@ -67,6 +83,10 @@ def test_equal_data_is_plain_alike() -> None:
     assert plain({"b": frozenset({"y", "x"}), "a": (1, Cost.FREE, b"\x01")}) == {
         "b": ["x", "y"],
         "a": [1, "free", "01"],
+    }
+    assert plain({"limit": RateLimit(max=1, window="1m"), "other": object()}) == {
+        "limit": {"max": 1, "window": "1m"},
+        "other": "object",
     }
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.cli.asking import asking_lines
-from toolwire.consent.display import shown
+from toolwire.consent.display import needs_typing, secrets_of, shown
 from toolwire.consent.origins import origin, warning
-from toolwire.consent.page import question_page
+from toolwire.consent.page import ending_page, question_page
 from toolwire.consent.visible import visible
 from toolwire.core.check import Question
 from toolwire.core.http import Request
@@ -111,6 +112,14 @@ def test_the_first_button_denies_nothing_has_the_focus_and_what_destroys_is_type
     assert 'name="always"' not in page
 
 
+def puny(label: str) -> str:
+    return "xn--" + label.encode("punycode").decode()
+
+
+TOO_LONG = "b\u0430nk" * 20
+HALF_PUNY = "xn--\u0430\u0431"
+
+
 @pytest.mark.requirement("D-03")
 @pytest.mark.parametrize(
     ("url", "shown_as", "warned"),
@@ -122,6 +131,8 @@ def test_the_first_button_denies_nothing_has_the_focus_and_what_destroys_is_type
         ("https://\u65e5\u672c\u3054.example", "https://xn--28j0843bktm.example", "in its own script"),
         ("https://user:pw@[::1]:8000/", "https://[::1]:8000", ""),
         ("https://a.example:99999/", "https://a.example:99999/", ""),
+        (f"https://{TOO_LONG}.example", f"https://{puny(TOO_LONG)}.example", "mixes Cyrillic and Latin"),
+        (f"https://{HALF_PUNY}.example", f"https://{puny(HALF_PUNY)}.example", "mixes Cyrillic and Latin"),
     ],
 )
 def test_an_origin_is_shown_in_letters_that_pass_for_no_others(url: str, shown_as: str, warned: str) -> None:
@@ -145,3 +156,42 @@ def test_no_text_of_a_site_reaches_a_screen_as_it_is(name: str, text: str) -> No
 
 def test_a_visible_text_is_left_as_it_is() -> None:
     assert visible("Grüße, 日本") == "Grüße, 日本"
+
+
+def asked(arguments: dict[str, Any], request: Request | None = None) -> dict[str, tuple[str, str]]:
+    question = Question(Call(TOOL, arguments), "https://a.example", "POST /", Approval.PER_CALL, request=request)
+    return {row.label: (row.text, row.note) for row in shown(question) if row.kind == "argument"}
+
+
+@pytest.mark.requirement("XL-049")
+@pytest.mark.parametrize(
+    ("request_", "place"),
+    [
+        (Request("GET", "https://a.example/pets/b%2Fc"), "in the path"),
+        (
+            Request("POST", "https://a.example/", (), b'{"params": {"name": "to", "arguments": {"to": 1}}}'),
+            "in the body",
+        ),
+        (Request("POST", "https://a.example/", (), b'{"input": {"to": 1}}'), "in the body"),
+        (Request("GET", "https://a.example/?to%5Bx%5D=1"), "in the query"),
+        (Request("GET", "https://a.example/", ((b"To", b"b/c"),)), "in a header"),
+        (Request("GET", "https://a.example/"), "in the address"),
+        (Request("POST", "https://a.example/", (), b"{no json"), "in the body"),
+    ],
+)
+def test_an_argument_says_where_in_the_request_it_stands(request_: Request, place: str) -> None:
+    assert asked({"to": "b/c"}, request_) == {"to": ('"b/c"', place)}
+
+
+def test_without_arguments_that_is_said() -> None:
+    question = Question(Call(Tool(name="x"), {}), "https://a.example", "POST /", Approval.PER_CALL)
+    assert ("arguments", "none") in [(row.label, row.text) for row in shown(question)]
+    assert not needs_typing(question)
+    assert needs_typing(QUESTION)
+    assert secrets_of(QUESTION) == {"pin"}
+
+
+def test_the_page_after_an_answer_says_its_sentence_as_text() -> None:
+    page = ending_page("Not <b>allowed</b>.")
+    assert "Not &lt;b&gt;allowed&lt;/b&gt;." in page
+    assert "You can close this page." in page

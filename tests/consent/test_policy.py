@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.consent import NO_PREFERENCES, Preferences, effective, site_level, strictest
-from toolwire.consent.policy import client_level, may_be_always, user_level
+from toolwire.consent.policy import (
+    ClientRules,
+    client_level,
+    joined,
+    may_be_always,
+    refuse_lowering,
+    unasked_writes,
+    user_level,
+)
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Cost, Tool
 
@@ -123,3 +131,65 @@ def test_a_level_may_be_written_as_text() -> None:
     assert effective(Tool(name="x", safe=True, approval=Approval.AUTO), preferences) is Approval.DENY
     assert effective(Tool(name="y", safe=True, approval=Approval.AUTO), preferences) is Approval.PER_CALL
     assert Preferences() == NO_PREFERENCES
+
+
+@pytest.mark.requirement("XL-042")
+@given(TOOLS, PREFERENCES, PREFERENCES)
+def test_what_two_ask_for_is_the_strictest_of_both(tool: Tool, first: Preferences, second: Preferences) -> None:
+    both = user_level(tool, joined(first, second))
+    assert both is strictest(user_level(tool, first), user_level(tool, second))
+
+
+def test_who_asks_for_nothing_changes_nothing() -> None:
+    wish = Preferences(writes=Approval.DENY, costs=frozenset({"buy"}))
+    assert joined(NO_PREFERENCES, wish) == joined(wish, NO_PREFERENCES) == wish
+
+
+@pytest.mark.requirement("XL-044")
+def test_what_would_be_run_unasked_although_it_changes_something_is_named() -> None:
+    add = Tool(name="add", approval=Approval.AUTO)
+    others = [
+        Tool(name="look", approval=Approval.AUTO, safe=True),
+        Tool(name="ask", approval=Approval.PER_CALL),
+        Tool(name="silent"),
+        Tool(name="delete", approval=Approval.AUTO, destructive=True),
+        Tool(name="buy", approval=Approval.AUTO, cost=Cost.PAID),
+    ]
+    assert unasked_writes([*others, add]) == (add,)
+
+
+@pytest.mark.requirement("XL-042")
+@pytest.mark.parametrize(
+    ("preferences", "said"),
+    [
+        (Preferences(tools={"write": Approval.AUTO}), "write: the site asks for per-call at least"),
+        (Preferences(tools={"K.write@1.0.0": Approval.AUTO}), "K.write@1.0.0: the site asks"),
+        (Preferences(everything=Approval.AUTO), r"everything \(write is one of them\): the site asks"),
+        (Preferences(writes=Approval.AUTO), r"writes \(write is one of them\): the site asks"),
+    ],
+)
+def test_a_wish_for_less_than_the_site_asks_for_is_refused_by_name(preferences: Preferences, said: str) -> None:
+    tools = [Tool(name="look", approval=Approval.AUTO, safe=True), Tool(name="write", toolkit="K")]
+    refuse_lowering(tools[:1], preferences)
+    with pytest.raises(DefinitionError, match=said):
+        refuse_lowering(tools, preferences)
+
+
+@pytest.mark.parametrize(
+    "preferences",
+    [NO_PREFERENCES, Preferences(everything=Approval.DENY), Preferences(tools={"write": Approval.PER_CALL})],
+)
+def test_a_wish_for_as_much_or_more_is_taken(preferences: Preferences) -> None:
+    refuse_lowering([Tool(name="write"), Tool(name="read", safe=True)], preferences)
+    refuse_lowering([Tool(name="read", safe=True)], Preferences(writes=Approval.AUTO))
+
+
+@pytest.mark.requirement("XL-046")
+def test_a_client_may_turn_each_risky_yes_on() -> None:
+    for tool, rules, elsewhere in (
+        (Tool(name="x", blanket_allowed=True, destructive=True), ClientRules(always_destructive=True), False),
+        (Tool(name="x", blanket_allowed=True, cost=Cost.PAID), ClientRules(always_costly=True), False),
+        (Tool(name="x", blanket_allowed=True), ClientRules(always_elsewhere=True), True),
+    ):
+        assert may_be_always(tool, rules=rules, elsewhere=elsewhere)
+        assert not may_be_always(tool, elsewhere=elsewhere)

@@ -34,3 +34,9 @@ def test_what_is_kept_is_bounded_and_the_latest() -> None:
         traces.heard("a", f"{number:05d}" * 10_000)
     assert traces.sources("b", "00003" * 10) == ()
     assert traces.sources("b", "00029" * 10) == ("a",)
+
+
+def test_texts_are_found_among_data_of_any_kind() -> None:
+    traces = Traces()
+    traces.heard("a", [None, 7, True, {"abcdefghijklmnopqrstuvwxyz": 1.5}])
+    assert traces.sources("b", [None, 7, {"a": "say ABCDEFGHIJKLMNOPQRSTUVWXYZ"}]) == ("a",)

@@ -2,8 +2,22 @@
 
 import pytest
 
-from toolwire.core.ledger import Claim, Key, Row, State, Step, ending, next_step
-from toolwire.core.model import Kind, Problem, Tool, Value
+from toolwire.core.ledger import (
+    Claim,
+    Key,
+    Row,
+    State,
+    Step,
+    conflict,
+    ending,
+    given_up,
+    interrupted,
+    key_of,
+    next_step,
+    replayed,
+    told_again,
+)
+from toolwire.core.model import Call, Context, Kind, Problem, Tool, Value
 
 KEY = Key("ada", "Kit.pay", "k1")
 ONCE, AGAIN = Claim(KEY, b"same", False), Claim(KEY, b"same", True)
@@ -58,3 +72,36 @@ def test_a_value_is_always_kept() -> None:
     ended = ending(Tool(name="x", safe=True), Value(1))
     assert ended is not None
     assert (ended.state, ended.pinned) == (State.DONE, True)
+
+
+def test_a_key_is_of_the_caller_and_of_the_tool_whatever_its_version() -> None:
+    first, second = (
+        Call(Tool(name="pay", toolkit="Kit", version=version), {}, "k1", Context(principal="ada"), key="k1")
+        for version in ("1.0.0", "2.0.0")
+    )
+    assert key_of(first) == key_of(second) == KEY
+
+
+@pytest.mark.requirement("R2", "R3")
+def test_who_comes_back_hears_that_nobody_knows_whether_it_ran() -> None:
+    problem = interrupted(KEY)
+    assert (problem.kind, problem.can_retry) == (Kind.INTERRUPTED, False)
+    assert "unknown" in problem.message
+    left = given_up(Tool(name="pay"))
+    assert isinstance(left.result, Problem)
+    assert (left.result.kind, left.state, left.pinned) == (Kind.CANCELLED, State.CANCELLED, True)
+    assert not given_up(Tool(name="look", safe=True)).pinned
+
+
+@pytest.mark.requirement("A-42")
+def test_another_call_under_a_key_that_is_taken_is_refused() -> None:
+    assert conflict(KEY).kind is Kind.CONFLICT
+    assert "send a new key" in conflict(KEY).message
+
+
+def test_what_is_told_again_says_so() -> None:
+    assert told_again({"a": 1}) == {"a": 1, "replayed": True}
+    assert replayed(Value(1, notes=told_again(None)))
+    assert replayed(Problem(kind=Kind.INTERNAL, message="No.", details=told_again(None)))
+    assert not replayed(Value(1))
+    assert not replayed(Problem(kind=Kind.INTERNAL, message="No."))

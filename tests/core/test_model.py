@@ -1,5 +1,6 @@
 """The values: what they hold, what they refuse, what they keep to themselves."""
 
+import asyncio
 import copy
 import pickle
 
@@ -7,7 +8,18 @@ import pytest
 
 from toolwire.core.errors import ConnectError, DefinitionError, ToolError, ToolwireError
 from toolwire.core.http import STATUS, header
-from toolwire.core.model import Authorization, Kind, Problem, RateLimit, Requirements, Secret, Tool, Value
+from toolwire.core.model import (
+    Authorization,
+    Context,
+    Kind,
+    Problem,
+    Progress,
+    RateLimit,
+    Requirements,
+    Secret,
+    Tool,
+    Value,
+)
 
 
 @pytest.mark.requirement("OTC-001", "A-47")
@@ -70,6 +82,38 @@ def test_a_secret_shows_itself_only_where_it_is_revealed() -> None:
         pickle.dumps(secret)
     with pytest.raises(TypeError, match="not pickled"):
         copy.copy(secret)
+
+
+def test_a_secret_deep_in_data_is_copied_as_itself() -> None:
+    secret = Secret("hunter2")
+    assert copy.deepcopy({"a": [secret]})["a"][0] is secret
+
+
+@pytest.mark.requirement("OTC-016")
+def test_a_context_gives_what_the_tool_required_and_names_what_it_did_not() -> None:
+    context = Context(tokens={"github": Secret("t")}, secrets={"KEY": Secret("s")})
+    assert context.token("github").reveal() == "t"
+    assert context.secret("KEY").reveal() == "s"
+    with pytest.raises(DefinitionError, match=r"no token for 'gitlab'.*Authorization\(id='gitlab'\)"):
+        context.token("gitlab")
+    with pytest.raises(DefinitionError, match=r"no secret 'OTHER'.*secrets=\('OTHER',\)"):
+        context.secret("OTHER")
+
+
+def test_progress_goes_to_who_listens_and_is_over_at_once_where_nobody_does() -> None:
+    said: list[Progress] = []
+
+    async def report(progress: Progress) -> None:
+        said.append(progress)
+
+    async def tell(context: Context) -> None:
+        await context.progress({"done": 1})
+        await context.progress({"done": 2})
+
+    asyncio.run(tell(Context()))
+    assert said == []
+    asyncio.run(tell(Context(report=report)))
+    assert [one.value for one in said] == [{"done": 1}, {"done": 2}]
 
 
 def test_secrets_are_equal_by_their_text() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import pty
 import re
@@ -46,6 +47,13 @@ class Page:
         with self._here({}), contextlib.redirect_stdout(printed):
             runpy.run_path(str(file), run_name="__main__")
         return printed.getvalue()
+
+    def keep(self, block: Block) -> None:
+        """Read a JSON block, and write it down if it has a name."""
+        text = self._with_ports(block.text)
+        json.loads(text)
+        if block.name:
+            (self._folder / block.name).write_text(text, encoding="utf-8")
 
     def follow(self, block: Block) -> None:
         """Run the commands of a console block, each of which must print what the page shows and end well."""

@@ -17,7 +17,7 @@ PAGES = [
     *_AT_THE_TOP,
     *(path for path in sorted((ROOT / "docs").rglob("*.md")) if not any(map(path.is_relative_to, _RECORDS))),
 ]
-_LANGUAGES = {"python", "console", "text"}
+_LANGUAGES = {"python", "console", "text", "json"}
 
 
 def named(path: Path) -> str:
@@ -43,6 +43,8 @@ def test_every_block_does_what_the_page_says(path: Path, page: Page) -> None:
                 printed = page.run(block)
             case "console", _:
                 page.follow(block)
+            case "json", _:
+                page.keep(block)
             case "text", "output":
                 assert page.agrees(block.text, printed), f"line {block.line}: this was printed:\n{printed}"
             case _:

@@ -92,3 +92,28 @@ def test_x_llm_goes_through_mcp_and_back() -> None:
     }  # fmt: skip
     (after,) = mcp.read({"name": "K"}, "", [entry]).tools
     assert xllm.write(after) == xllm.write(before) == said
+
+
+@pytest.mark.requirement("XL-075")
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("$request.body#/deep/0", {"a": "soup"}),
+        ("$request.path.query", {"a": "tea"}),
+        ("$request.header.query", {"a": "tea"}),
+        ("$request.query.other", {}),
+        ("$response.header.location", {}),
+        ("$url", {}),
+        (7, {}),
+    ],
+)
+def test_an_expression_is_worked_out_or_its_argument_left_out(expression: Any, found: dict[str, Any]) -> None:
+    said = [{"operationId": "save", "args": {"a": expression}}]
+    (step,) = following(tool(next=said), {"query": "tea", "deep": ["soup"]}, VALUE, ["save"])
+    assert step.arguments == found
+
+
+@pytest.mark.requirement("XL-074")
+@pytest.mark.parametrize("url", ["http://[", "ftp://a.example/p", "https:", "/p.png"])
+def test_only_what_is_an_address_of_the_web_is_shown_as_one(url: str) -> None:
+    assert shown(tool(result={"image": "/u", "title": "/u"}), {"u": url}).parts == {"title": url}

@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from toolwire.framing import jsontext
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 DATA = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=30)
-LONG = b"1234567890123456789"
+LONG = b"12345678901234567890"
 
 
 def refused(text: bytes) -> str:
@@ -160,3 +161,17 @@ def test_a_member_that_is_no_object_is_an_empty_one() -> None:
     assert jsontext.member({"a": {"b": 1}}, "a") == {"b": 1}
     assert jsontext.member({"a": [1]}, "a") == jsontext.member({}, "a") == {}
     assert jsontext.kind_of({}) == "an object"
+
+
+def test_any_mapping_is_written_as_an_object_and_nothing_else_is() -> None:
+    assert jsontext.write(MappingProxyType({"a": MappingProxyType({})})) == b'{"a":{}}'
+    with pytest.raises(TypeError, match="set is not JSON data"):
+        jsontext.write({1})
+
+
+@pytest.mark.parametrize("odd", [2**70, -(2**70), "\ud800", "é", None])
+def test_equal_data_has_one_canonical_text_whatever_the_order(odd: Any) -> None:
+    one, other = jsontext.canonical({"b": odd, "a": [1]}), jsontext.canonical({"a": [1], "b": odd})
+    assert one == other
+    assert json.loads(one) == {"a": [1], "b": odd}
+    assert one != jsontext.canonical({"a": [2], "b": odd})

@@ -133,3 +133,7 @@ def test_any_text_is_json_or_has_a_spot_where_it_is_not(text: bytes) -> None:
         assert 1 <= column <= len(text) + 1
     else:
         assert "" in locate(text.decode(), [""])
+
+
+def test_a_text_with_nothing_wrong_in_it_is_pointed_at_from_its_start() -> None:
+    assert broken(b'{"a": [1]}') == (Spot(1, 1), "it cannot be read")

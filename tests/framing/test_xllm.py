@@ -96,3 +96,16 @@ def test_one_bad_member_changes_no_other(tool: Tool, member: str, odd: Any) -> N
 def test_only_auto_is_auto(text: Any) -> None:
     assert xllm.read_approval("auto") is Approval.AUTO
     assert xllm.read_approval(text) is Approval.PER_CALL
+
+
+@pytest.mark.requirement("XL-037")
+def test_what_the_site_said_beyond_a_tool_is_found_under_any_protocol() -> None:
+    hints = {
+        "odd": 7,
+        "x-llm": {"hint": "known", "result": {"render": "list"}},
+        "mcp": {"x-llm": {"x-mine": 1}},
+        "opentool": {"next": [{"operationId": "save"}]},
+    }
+    assert xllm.beyond(Tool(name="x", hints=hints)) == {
+        "result": {"render": "list"}, "x-mine": 1, "next": [{"operationId": "save"}],
+    }  # fmt: skip

@@ -1,5 +1,7 @@
 """YAML as JSON: what JSON could say is read, and nothing else."""
 
+import sys
+
 import pytest
 
 from toolwire.core.model import Problem
@@ -38,3 +40,14 @@ def test_what_json_could_not_say_is_refused_with_its_reason(text: bytes, reason:
     problem = yamltext.read(text)
     assert isinstance(problem, Problem)
     assert reason in problem.message
+
+
+def test_a_list_is_read_with_all_that_is_in_it() -> None:
+    assert yamltext.read(b"- 1\n- [a, {null: 2.5, 7: yes}]\n- ~\n") == [1, ["a", {"null": 2.5, "7": "yes"}], None]
+
+
+def test_without_the_extra_the_sentence_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml_rs", None)
+    problem = yamltext.read(b"a: 1")
+    assert isinstance(problem, Problem)
+    assert "pip install 'toolwire[yaml]'" in problem.message

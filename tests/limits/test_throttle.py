@@ -91,3 +91,29 @@ def test_what_a_model_is_told_is_exactly_that() -> None:
     problem = rate_limited(TOOL, 1.2345)
     assert problem.details == {"rate_limited": True, "retry_after_ms": 1_235}
     assert (problem.can_retry, problem.retry_after_ms) == (True, 1_235)
+
+
+def test_a_limit_is_kept_when_what_is_known_of_the_tools_is_forgotten() -> None:
+    clock = Clock()
+    throttle = Throttle(clock=clock, wall=clock, defaults=Defaults(tool=None, connection=None))
+    assert [throttle.take(TOOL), throttle.take(TOOL)] == [0.0, 0.0]
+    kept = [Tool(name=f"t{number}") for number in range(10_001)]
+    assert all(throttle.take(one) == 0.0 for one in kept)
+    assert len(throttle._known) < len(kept)
+    assert throttle.take(TOOL) == 60.0
+
+
+def test_who_waited_out_a_pause_is_let_through_and_very_many_pauses_are_not_kept() -> None:
+    clock = Clock()
+    throttle = Throttle(clock=clock, wall=clock)
+    throttle.pause(TOOL, 0.0)
+    assert throttle.wait_s(TOOL) == 0.0
+    throttle.pause(TOOL, 30.0)
+    assert throttle.take(TOOL) == 30.0
+    assert throttle.take(TOOL, waited=True) == 0.0
+    for number in range(10_000):
+        throttle.pause(Tool(name=f"t{number}"), 9.0)
+    throttle.pause(TOOL, 30.0)
+    assert throttle.wait_s(TOOL) == 0.0
+    throttle.pause(Tool(name="t7"), 30.0)
+    assert throttle.wait_s(Tool(name="t7")) == 30.0

@@ -184,3 +184,10 @@ def test_where_limits_are_counted_is_a_text_in_a_setting(tmp_path: Path) -> None
     (tmp_path / "file").touch()
     with pytest.raises(DefinitionError, match="cannot be used to keep things in"):
         windows_at(str(tmp_path / "file"))
+
+
+def test_a_limit_that_changes_counts_what_was_taken(clock: Clock) -> None:
+    windows = MemoryWindows(clock)
+    assert [windows.take("k", RateLimit(max=3, window="1m")) for _ in range(2)] == [0.0, 0.0]
+    assert windows.take("k", RateLimit(max=2, window="1m")) == 60.0
+    assert windows.take("k", RateLimit(max=3, window="1m")) == 0.0

@@ -186,7 +186,7 @@ def open_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
 
         def make(*, issuer: str = ISSUER, where: str = "oauth.db", **settings: Any) -> Site:
             path = tmp_path / where
-            store = OAuthStore(path)
+            store = OAuthStore(where if "://" in where else path)
             ending.callback(store.close)
             people = People(store, hasher=QUICK)
             people.add("Ada", "correct horse")

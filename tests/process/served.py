@@ -58,6 +58,11 @@ def tools(**limits: Any) -> Any:
         """Return a text."""
         return text
 
+    @kit.tool(approval="auto")
+    async def whose() -> int:
+        """Say which process answers."""
+        return os.getpid()
+
     begun = 0
 
     @kit.tool(approval="auto")

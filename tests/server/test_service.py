@@ -7,7 +7,7 @@ import pytest
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, Known, Question, Verdict
-from toolwire.core.model import Approval, Call, Kind, Problem, Result, Tool, Value
+from toolwire.core.model import Approval, Call, Context, Kind, Problem, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.server.limits import Limits
 from toolwire.server.service import Service
@@ -194,3 +194,50 @@ def test_what_is_no_exception_is_passed_on_and_leaves_no_deadline() -> None:
         return service.running
 
     assert asyncio.run(leave()) == 0
+
+
+@pytest.mark.requirement("D-34")
+def test_one_caller_cannot_take_the_place_of_all_others() -> None:
+    def of(principal: str) -> Call:
+        return Call(Tool(name="wait"), {}, "c", Context(principal=principal))
+
+    async def crowd() -> list[Result]:
+        box = Box()
+        service = serving(box, limits=Limits(running=4))
+        first = [asyncio.create_task(service.run(of("greedy"))) for _ in range(2)]
+        await asyncio.sleep(0)
+        refused, _ = await service.run(of("greedy"))
+        other = asyncio.create_task(service.run(of("modest")))
+        await asyncio.sleep(0)
+        running = service.running
+        for task in (*first, other):
+            task.cancel()
+        await asyncio.wait([*first, other])
+        again, _ = await service.run(CALL._replace(context=Context(principal="greedy")))
+        assert (running, service.running) == (3, 0)
+        return [refused, again]
+
+    refused, again = asyncio.run(crowd())
+    assert isinstance(refused, Problem)
+    assert (refused.kind, refused.can_retry, refused.retry_after_ms) == (Kind.RATE_LIMITED, True, 1_000)
+    assert again == Value(1)
+
+
+@pytest.mark.requirement("A-53", "OTC-029")
+@pytest.mark.parametrize("debug", [False, True])
+def test_what_is_for_developers_is_told_in_debug_alone_and_never_a_traceback(debug: bool) -> None:
+    said = "KeyError: 'x'\nTraceback (most recent call last):\n  File \"secret.py\", line 1"
+    problem = Problem(kind=Kind.TOOL_FAILED, message="It failed.", developer_message=said)
+
+    class Failing(Box):
+        async def run(self, call: Call, notify: Notify = unheard) -> Result:
+            return problem
+
+    async def once() -> Result:
+        service = Service(Failing(), checks=(), limits=Limits(), watch=Watch(), debug=debug)
+        return (await service.run(CALL))[0]
+
+    result = asyncio.run(once())
+    assert isinstance(result, Problem)
+    assert result.message == "It failed."
+    assert result.details == ({"developer_message": "KeyError: 'x'"} if debug else {})

@@ -5,6 +5,8 @@ import pytest
 from toolwire.core.check import ALLOW, Deny
 from toolwire.core.model import Authorization, Call, Context, Kind, Requirements, Secret, Tool
 from toolwire.validation import requirements_check
+from toolwire.validation.authorizer import Page, Pages
+from toolwire.validation.requirements import authorized_by
 
 NEEDY = Tool(
     name="mail",
@@ -40,3 +42,34 @@ def test_without_a_page_to_go_to_the_url_is_empty(hints: dict[str, object]) -> N
     verdict = requirements_check(Call(tool, {}))
     assert isinstance(verdict, Deny)
     assert verdict.problem.details["missing_requirements"] == {"authorization": [{"id": "google", "url": ""}]}
+
+
+@pytest.mark.requirement("OXP-011")
+def test_the_page_of_the_site_comes_before_the_one_of_the_tool() -> None:
+    check = authorized_by(Pages({"google": Page("https://site.example/grant", "https://site.example/done"), "x": "/x"}))
+    verdict = check(Call(NEEDY, {}))
+    assert isinstance(verdict, Deny)
+    assert verdict.problem.details["missing_requirements"]["authorization"] == [
+        {"id": "google", "url": "https://site.example/grant", "check_url": "https://site.example/done"}
+    ]
+    context = Context(tokens={"google": Secret("t")}, secrets={"KEY": Secret("s")}, user_id="u")
+    assert check(Call(NEEDY, {}, "c", context)) is ALLOW
+    assert check(Call(Tool(name="x"), {})) is ALLOW
+
+
+def test_where_the_site_has_no_page_the_one_of_the_tool_is_said() -> None:
+    pages = Pages({"github": "https://site.example"})
+    assert pages.page(Authorization(id="github"), "ada") == Page("https://site.example")
+    verdict = authorized_by(pages)(Call(NEEDY, {}))
+    assert isinstance(verdict, Deny)
+    (said,) = verdict.problem.details["missing_requirements"]["authorization"]
+    assert said["url"] == "https://example.com/grant"
+
+
+def test_a_page_to_look_at_is_said_where_the_tool_names_one() -> None:
+    hints = {"otc": {"authorization": {"google": {"url": "https://a.example", "check_url": "https://b.example"}}}}
+    tool = Tool(name="mail", requirements=Requirements(authorization=(Authorization(id="google"),)), hints=hints)
+    verdict = requirements_check(Call(tool, {}))
+    assert isinstance(verdict, Deny)
+    (said,) = verdict.problem.details["missing_requirements"]["authorization"]
+    assert said == {"id": "google", "url": "https://a.example", "check_url": "https://b.example"}

@@ -7,6 +7,7 @@ from typing import Any
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
 
+from toolwire.consent.facts import facts
 from toolwire.core.toolbox import Toolbox
 
 from .dialects import Provider
@@ -16,14 +17,21 @@ _PROVIDER = Provider.OPENAI  # whole JSON Schema, with keys that every model beh
 
 
 def tools(box: Toolbox) -> list[BaseTool]:
-    """Return the tools of ``box``, each a LangChain tool that calls it; they are asynchronous. [XL-090]"""
+    """Return the tools of ``box``, each a LangChain tool that calls it; they are asynchronous.
+
+    The ``metadata`` of each says what its consent, its costs and its scopes are. [XL-085, XL-090]
+    """
 
     def made(one: Offered) -> BaseTool:
         async def call(**said: Any) -> str:
             return await ran(box, _PROVIDER, one.name, said)
 
         return StructuredTool(
-            name=one.name, description=one.description, args_schema=dict(one.shape.schema), coroutine=call
+            name=one.name,
+            description=one.description,
+            args_schema=dict(one.shape.schema),
+            coroutine=call,
+            metadata=facts(one.tool),
         )
 
     return [made(one) for one in offered(box.catalog(), _PROVIDER)]
@@ -36,7 +44,13 @@ def tools_sync(remote: Caller) -> list[BaseTool]:
         def call(**said: Any) -> str:
             return ran_sync(remote, _PROVIDER, one.name, said)
 
-        return StructuredTool(name=one.name, description=one.description, args_schema=dict(one.shape.schema), func=call)
+        return StructuredTool(
+            name=one.name,
+            description=one.description,
+            args_schema=dict(one.shape.schema),
+            func=call,
+            metadata=facts(one.tool),
+        )
 
     return [made(one) for one in offered(remote.catalog(), _PROVIDER)]
 

@@ -20,11 +20,11 @@ from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.framing import jsontext
 from toolwire.framing.advice import following
+from toolwire.framing.telling import told
 
 from .dialects import NAME, Provider
 from .schema import Shape, shape
 
-_DESCRIPTION_CHARACTERS: Final = 4_096
 _STRICT_TOOLS: Final = 20
 _STRICT_OPTIONAL: Final = 24
 _STRICT_UNIONS: Final = 16
@@ -60,7 +60,7 @@ def offered(catalog: Catalog, provider: Provider) -> tuple[Offered, ...]:
         shaped = shape(tool.input_schema, provider)
         if provider is Provider.ANTHROPIC_STRICT and shaped.strict and not room.takes(shaped):
             shaped = shape(tool.input_schema, Provider.ANTHROPIC)
-        found.append(Offered(name=name, description=description(tool), shape=shaped, tool=tool))
+        found.append(Offered(name=name, description=told(tool), shape=shaped, tool=tool))
     return tuple(found)
 
 
@@ -77,15 +77,6 @@ def named(catalog: Catalog) -> dict[str, tuple[str, Tool]]:
                 wire = f"{wire[:55]}_{digest}"
         found[wire] = name, tool
     return found
-
-
-def description(tool: Tool) -> str:
-    """Return what a model is told of ``tool``: what it does, when to use it, and what it costs. [XL-070, XL-072]"""
-    cost = f" (costs: {tool.cost})" if tool.cost is not None else ""
-    text = tool.description.removesuffix(cost) if cost else tool.description
-    if tool.hint and not text.endswith(tool.hint):
-        text = f"{text}\n{tool.hint}"
-    return text[: _DESCRIPTION_CHARACTERS - len(cost)] + cost
 
 
 async def ran(box: Toolbox, provider: Provider, name: str, said: Json) -> str:

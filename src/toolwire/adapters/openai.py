@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
-from openai.types.chat import ChatCompletionMessageFunctionToolCall, ChatCompletionToolMessageParam
+from openai import OpenAI, OpenAIError, omit
+from openai.types.chat import (
+    ChatCompletionMessageFunctionToolCall,
+    ChatCompletionMessageParam,
+    ChatCompletionToolMessageParam,
+)
 from openai.types.chat.chat_completion_function_tool_param import ChatCompletionFunctionToolParam
 from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall
 from openai.types.responses.response_input_param import FunctionCallOutput
@@ -12,6 +18,7 @@ from openai.types.shared_params import FunctionDefinition
 
 from toolwire.core.toolbox import Toolbox
 
+from .conversation import ModelError, Said, Wanted
 from .dialects import Provider
 from .offering import Caller, offered, ran, ran_sync
 
@@ -75,6 +82,51 @@ def run_response_sync(remote: Caller, call: ResponseFunctionToolCall, *, strict:
     """Return like ``run_response``, blocking."""
     text = ran_sync(remote, _provider(strict=strict), call.name, call.arguments)
     return FunctionCallOutput(type="function_call_output", call_id=call.call_id, output=text)
+
+
+class ChatModel:
+    """A model that speaks OpenAI's chat completions, at OpenAI or at ``base_url``. See ``conversation.Model``.
+
+    Raises:
+        ModelError: there is no key for it, neither ``key`` nor OPENAI_API_KEY.
+    """
+
+    def __init__(
+        self, box: Toolbox | Caller, *, model: str, system: str, base_url: str | None = None, key: str | None = None
+    ) -> None:
+        try:
+            self._client = OpenAI(base_url=base_url, api_key=key)
+        except OpenAIError as error:
+            raise ModelError(f"The model cannot be reached: {error}") from error
+        self._model = model
+        self._tools = chat_tools(box)
+        self._messages: list[ChatCompletionMessageParam] = [{"role": "system", "content": system}]
+
+    def hear(self, text: str) -> None:
+        """Tell the model what the person says."""
+        self._messages.append({"role": "user", "content": text})
+
+    def answer(self) -> Said:
+        """Return what the model says now."""
+        try:
+            found = self._client.chat.completions.create(
+                model=self._model, messages=self._messages, tools=self._tools or omit
+            )
+            message = found.choices[0].message
+        except (OpenAIError, LookupError, TypeError) as error:
+            raise ModelError(f"The model gave no answer: {error}") from error
+        calls = [call for call in message.tool_calls or () if isinstance(call, ChatCompletionMessageFunctionToolCall)]
+        kept: dict[str, Any] = {"role": "assistant", "content": message.content or ""}
+        if calls:
+            kept["tool_calls"] = [call.model_dump(exclude_none=True) for call in calls]
+        self._messages.append(cast("ChatCompletionMessageParam", kept))
+        wanted = tuple(Wanted(id=one.id, name=one.function.name, arguments=one.function.arguments) for one in calls)
+        return Said(text=message.content or "", calls=wanted)
+
+    def told(self, results: Sequence[tuple[Wanted, str]]) -> None:
+        """Tell the model how all the calls of its last turn ended."""
+        for call, text in results:
+            self._messages.append(ChatCompletionToolMessageParam(role="tool", tool_call_id=call.id, content=text))
 
 
 def _provider(*, strict: bool) -> Provider:

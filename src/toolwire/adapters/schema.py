@@ -19,7 +19,8 @@ from toolwire.core.model import Json, Schema
 from . import writing
 from .dialects import DIALECTS, KEY, Dialect, Provider
 from .walking import branches, resolve, takes_null, type_of, types
-from .writing import Loss, renamed
+from .wording import renamed
+from .work import Loss
 
 __all__ = ["Loss", "Provider", "Shape", "shape"]
 

@@ -38,6 +38,8 @@ def read_parameters(text: str) -> Parameters | Refusal:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST, errors="strict")
     except ValueError:
         return invalid_request("The parameters cannot be read.")
+    if any("\0" in name or "\0" in value for name, value in pairs):  # no identifier has one, and no database keeps it
+        return invalid_request("A parameter has a null character in it.")
     count = Counter(name for name, _ in pairs)
     repeated = frozenset(name for name, times in count.items() if times > 1 and name not in _MAY_REPEAT)
     values = {name: value for name, value in pairs if value and name not in repeated and name not in _MAY_REPEAT}

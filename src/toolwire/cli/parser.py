@@ -61,6 +61,7 @@ def _parser(version: str) -> Parser:
     _add_serve(_command(add, "serve", "serve tools on every protocol at once"))
     _add_tools(_command(add, "tools", "show what tools there are"))
     _add_call(_command(add, "call", "call a tool, with your consent"))
+    _add_chat(_command(add, "chat", "talk to a model that can use the tools at URLs, with your consent"))
     _add_explain(_command(add, "explain", "show how it was found out what a URL speaks"))
     _add_check(_command(add, "check", "show everything that is wrong with documents"))
     _add_conform(_command(add, "conform", "check whether a server does what its protocols ask"))
@@ -112,6 +113,7 @@ def _add_serve(parser: Parser) -> None:
     parser.add_argument("--reload", action="store_true", help="start anew when a Python file changes")
     parser.add_argument("--workers", type=_workers, default=1, metavar="N", help="processes that serve (1)")
     parser.add_argument("--access-log", action="store_true", help="print a line for each request")
+    parser.add_argument("--strict-jsonrpc", action="store_true", help="OpenTool: a result or an error, never both")
     parser.add_argument("--log", choices=["text", "json"], default="text", help="json: a line for each call too (text)")
 
 
@@ -149,6 +151,18 @@ def _add_call(parser: Parser) -> None:
     _add_locked(parser)
     _add_remote(parser)
     _add_selection(parser)
+
+
+def _add_chat(parser: Parser) -> None:
+    parser.set_defaults(more="targets")
+    parser.add_argument("targets", nargs="+", metavar="URL", help="a site whose tools the model may use")
+    parser.add_argument("--model", required=True, metavar="NAME", help="the model, as its provider calls it")
+    parser.add_argument(
+        "--api", choices=["openai", "anthropic"], default="openai", help="what the provider speaks (%(default)s)"
+    )
+    parser.add_argument("--base-url", metavar="URL", help="the provider, if not OpenAI or Anthropic themselves")
+    parser.add_argument("--model-key-env", metavar="NAME", help="take the provider's key from this variable")
+    _add_remote(parser)
 
 
 def _add_explain(parser: Parser) -> None:

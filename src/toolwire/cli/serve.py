@@ -56,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
             audience=arguments.jwt_audience,
         ),
         log=arguments.log,
+        strict_jsonrpc=arguments.strict_jsonrpc,
+        debug=arguments.debug,
     )
     targets = [read_target(text) for text in settings.targets]
     # Made here even if other processes serve: what is wrong with it is said before anything listens.

@@ -48,6 +48,8 @@ class Settings:
     ledger: str | None = None
     tokens: Tokens = field(default_factory=Tokens)
     log: str = "text"
+    strict_jsonrpc: bool = False
+    debug: bool = False
 
     def write(self) -> str:
         """Return the settings as a text for ``read_settings``."""
@@ -85,6 +87,8 @@ def app_of(settings: Settings, boxes: Sequence[Toolbox]) -> App:
         hosts=settings.hosts,
         origins=settings.origins,
         ledger=settings.ledger,
+        strict_jsonrpc=settings.strict_jsonrpc,
+        debug=settings.debug,
     )
 
 

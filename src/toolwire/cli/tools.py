@@ -18,7 +18,7 @@ from .opening import Reach, opened, read_key, read_selection
 from .screen import complain, escaped, first_line, json_text
 from .table import print_table
 
-_COLUMNS = ("name", "what it does", "arguments", "consent", "cost")
+COLUMNS = ("name", "what it does", "arguments", "consent", "cost")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json_text([described(tool) for tool in catalog.tools], indent=2))
     elif catalog.tools:
-        print_table(_COLUMNS, rows(catalog), sys.stdout)
+        print_table(COLUMNS, rows(catalog), sys.stdout)
     else:
         print(f"{escaped(catalog.title)} has no tools.")
     return FAILED if changed else OK

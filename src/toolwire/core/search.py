@@ -23,10 +23,11 @@ class Index:
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._tools = tools
         self._words: dict[str, dict[int, float]] = {}
+        known: dict[str, tuple[str, ...]] = {}
         for number, tool in enumerate(tools):
-            for word in _words(tool.description):
+            for word in _words(tool.description, known):
                 self._words.setdefault(word, {})[number] = 1.0
-            name = tuple(_words(tool.name))
+            name = tuple(_words(tool.name, known))
             weight = 2.0 + 4.0 / max(len(name), 1)  # a word says more of a short name than of a long one
             for word in name:
                 self._words.setdefault(word, {})[number] = weight
@@ -37,7 +38,7 @@ class Index:
         A word that no tool has stands for those that begin with it, from three letters on. One that most tools have
         counts only where no other is left.
         """
-        found = [entries for word in dict.fromkeys(_words(words)) if (entries := self._entries(word))]
+        found = [entries for word in dict.fromkeys(_words(words, {})) if (entries := self._entries(word))]
         telling = [entries for entries in found if len(entries) * 4 <= len(self._tools)]
         scores: dict[int, float] = {}
         for entries in telling or found:
@@ -58,8 +59,18 @@ class Index:
         return merged
 
 
-def _words(text: str) -> Iterable[str]:
-    """Yield the words of ``text`` in lower case, those inside a compound name too, without a plural's s."""
-    for found in _WORD.findall(_PARTS.sub(" ", text)):
-        word = found.lower()
-        yield word[:-1] if len(word) >= _PLURAL and word.endswith("s") and not word.endswith("ss") else word
+def _words(text: str, known: dict[str, tuple[str, ...]]) -> Iterable[str]:
+    """Yield the words of ``text`` in lower case, those inside a compound name too, without a plural's s.
+
+    ``known`` keeps what each compound is made of: a catalog says the same ones again and again.
+    """
+    for compound in _WORD.findall(text):
+        words = known.get(compound)
+        if words is None:
+            words = known[compound] = tuple(map(_plain, _PARTS.split(compound)))
+        yield from words
+
+
+def _plain(part: str) -> str:
+    word = part.lower()
+    return word[:-1] if len(word) >= _PLURAL and word.endswith("s") and not word.endswith("ss") else word

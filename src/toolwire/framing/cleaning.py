@@ -36,7 +36,7 @@ _SENTENCE_END = re.compile(r"[.!?\u3002](?=\s)|\n")
 _PLAIN = bytes((9, 10, 13, *range(0x20, 0x7F)))
 _SPELLED = re.compile(  # hidden characters as escapes of JSON or YAML
     rb"\\(?:u(?:00[01789aA]|034[fF]|061[cC]|115[fF]|1160|17[bB]|180|20[026]|3164|[fF][eE][0fF]|[fF][fF][aAfF]"
-    rb"|[dD]834|[dD][bB]4|[dD][89a-cA-C])|[abefvPN_L0]|x[01789aA]|U000[eE1])"
+    rb"|[dD]834|[dD][bB]4|[dD][89a-cA-C])|[abefvPN_L0]|r(?!\\n)|x[01789aA]|U000[eE1])"
 )
 
 

@@ -33,7 +33,8 @@ class OpenToolServer:
 
     ``document`` describes the tool where its own ``load`` does not; ``version`` is that of a tool without any.
     ``api_keys`` are the keys that calls need one of. With an ``admin_key`` whoever has it can POST to
-    ``/opentool/stop``. Port 0 takes a free one; ``url`` says which. [S-1, S-17, A-27]
+    ``/opentool/stop``. Port 0 takes a free one; ``url`` says which. With ``strict_jsonrpc`` an answer has a result or
+    an error, never both. [S-1, S-17, A-12, A-27]
 
     Raises:
         DefinitionError: the tool cannot be served, or does not fit its document.
@@ -51,6 +52,7 @@ class OpenToolServer:
         admin_key: str | None = None,
         limits: Limits | None = None,
         deadlines: Deadlines = DEADLINES,
+        strict_jsonrpc: bool = False,
     ) -> None:
         self._box = served(tool, document, version=version)
         self._app_anew = partial(
@@ -60,6 +62,7 @@ class OpenToolServer:
             admin_key=admin_key,
             stop=self._asked_to_stop,
             limits=limits,
+            strict_jsonrpc=strict_jsonrpc,
         )
         self._host, self._port, self._deadlines = host, port, deadlines
         self._app: App | None = None

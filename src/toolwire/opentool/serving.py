@@ -48,7 +48,7 @@ def served(target: Any, document: Given | None = None, *, version: str = "1.0.0"
     return ObjectBox(tool, description) if has_call(tool) else MethodBox(tool, description)
 
 
-def app_of(
+def app_of(  # noqa: PLR0913 - one keyword for each thing a server can be told
     box: Box,
     *,
     api_keys: Iterable[str | ApiKey] = (),
@@ -60,6 +60,7 @@ def app_of(
     ledger: Ledger | Path | str | None = None,
     callers: Callers | None = None,
     strict_jsonrpc: bool = False,
+    debug: bool = False,
 ) -> App:
     """Return the app that serves ``box`` on every protocol, on OpenTool's as its SDKs do.
 
@@ -74,7 +75,7 @@ def app_of(
     limits = limits if limits is not None else Limits()
     guard = Guard(hosts=hosts, origins=origins)
     known = callers_of(api_keys, callers)
-    return App(box, callers=known, guard=guard, limits=limits, codecs=codecs, ledger=opened(ledger))
+    return App(box, callers=known, guard=guard, limits=limits, codecs=codecs, ledger=opened(ledger), debug=debug)
 
 
 def _made(target: Any) -> Any:

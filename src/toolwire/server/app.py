@@ -63,6 +63,7 @@ class App:
         rates: Windows | None = None,
         authorizer: Authorizer | None = None,
         telemetry: Telemetry = ANY_TELEMETRY,
+        debug: bool = False,
     ) -> None:
         self.older_clients = True
         self._toolbox = toolbox
@@ -75,7 +76,7 @@ class App:
         required = requirements_check if authorizer is None else authorized_by(authorizer)
         rated = rate_check(rates if rates is not None else windows_at(""))
         checks = (*scopes, required, arguments_check(), rated)
-        self._service = Service(toolbox, checks=checks, limits=limits, watch=self._watch, once=self._once)
+        self._service = Service(toolbox, checks=checks, limits=limits, watch=self._watch, once=self._once, debug=debug)
         self._admission = Admission(guard, callers, self._service)
         self._tables: dict[str, Table] = {}
         self._ids = count(1)

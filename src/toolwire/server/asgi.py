@@ -8,6 +8,7 @@ from pathlib import Path
 from toolwire.core.ledger import Ledger
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
+from toolwire.protocols import BUILTIN, STRICT_JSONRPC
 from toolwire.stores.rates import windows_at
 from toolwire.telemetry.calls import Telemetry
 from toolwire.validation import Authorizer
@@ -21,7 +22,7 @@ from .keys import ApiKey, Keys
 from .limits import Limits
 
 
-def asgi(
+def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     target: Toolkit | Toolbox,
     *,
     api_keys: Iterable[str | ApiKey] = (),
@@ -33,6 +34,8 @@ def asgi(
     callers: Callers | None = None,
     authorizer: Authorizer | None = None,
     telemetry: Telemetry = ANY_TELEMETRY,
+    strict_jsonrpc: bool = False,
+    debug: bool = False,
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol at once.
 
@@ -47,6 +50,10 @@ def asgi(
     caller sees and calls are then the tools whose scopes they have. ``authorizer`` knows where a person grants what
     a tool requires. ``telemetry`` takes spans and metrics elsewhere than to what is set up for the process.
 
+    With ``strict_jsonrpc`` an answer of OpenTool has a result or an error, never both, which some of its clients cannot
+    read. With ``debug`` callers are told what is else only for the log, such as which exception a tool raised: for
+    servers whose callers are their developers. [A-12, A-53]
+
     Raises:
         DefinitionError: the ledger or what ``rates`` names cannot be opened.
     """
@@ -58,10 +65,12 @@ def asgi(
         callers=callers_of(api_keys, callers),
         guard=guard,
         limits=limits,
+        codecs=STRICT_JSONRPC if strict_jsonrpc else BUILTIN,
         ledger=opened(ledger),
         rates=windows_at(rates),
         authorizer=authorizer,
         telemetry=telemetry,
+        debug=debug,
     )
 
 

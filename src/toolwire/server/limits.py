@@ -11,6 +11,7 @@ class Limits:
 
     ``body_bytes`` and ``body_s``: size of a request body, and how long it may take to arrive. ``tool_s``: how long
     a call may run where its tool names no limit. ``running``: calls in flight; more are told to come back.
+    ``running_each``: how many of them one named caller may have, by default half.
     ``threads``: worker threads for sync tools. ``repeat_s``: how long a call that comes again while the first still
     runs waits for its answer. [D-34, R1, R10]
     """
@@ -19,5 +20,6 @@ class Limits:
     body_s: float = 10.0
     tool_s: float = 60.0
     running: int = 512
+    running_each: int | None = None
     threads: int = 40
     repeat_s: float = 10.0

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import assert_never
 
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, Known, Verdict
-from toolwire.core.model import Call, Kind, Problem, Result
+from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, Toolbox, unheard
 from toolwire.telemetry.redaction import without_secrets
 
@@ -24,6 +24,7 @@ from .limits import Limits
 from .watch import Watch
 
 _log = logging.getLogger("toolwire")
+_NOBODY = ANONYMOUS.principal
 
 
 class Service:
@@ -49,6 +50,8 @@ class Service:
         self._limits = limits
         self._watch = watch
         self._debug = debug
+        self._each = limits.running_each if limits.running_each is not None else (limits.running + 1) // 2
+        self._running_of: dict[str, int] = {}
         self.running = 0
         self.draining = False
 
@@ -73,7 +76,8 @@ class Service:
     async def run(self, call: Call, notify: Notify = unheard) -> tuple[Result, float]:
         """Return how ``call`` ended, and the milliseconds it took."""
         started = perf_counter()
-        refusal = self.refusal()
+        caller = call.context.principal
+        refusal = self.refusal() or (None if caller == _NOBODY else self._crowding(caller))
         if refusal is not None:
             return refusal, 0.0
         for check in self._checks:
@@ -83,6 +87,8 @@ class Service:
                 if stopped is not None:
                     return stopped, 0.0
         self.running += 1
+        if caller != _NOBODY:
+            self._running_of[caller] = self._running_of.get(caller, 0) + 1
         try:
             if call.key and self._once is not None:
                 result = await self._once.run(call, notify, self._bounded)
@@ -90,9 +96,29 @@ class Service:
                 result = await self._bounded(call, notify)
         finally:
             self.running -= 1
+            if caller != _NOBODY:
+                self._left(caller)
         if self._debug:
             result = told(result)
         return result, (perf_counter() - started) * 1_000
+
+    def _crowding(self, caller: str) -> Problem | None:
+        """Return why this caller has no more calls taken now, or None: what is left is for the others. [D-34]"""
+        if self._running_of.get(caller, 0) < self._each:
+            return None
+        return Problem(
+            kind=Kind.RATE_LIMITED,
+            message=f"{self._each} of your calls are running here already; this one did not run.",
+            can_retry=True,
+            retry_after_ms=1_000,
+        )
+
+    def _left(self, caller: str) -> None:
+        left = self._running_of[caller] - 1
+        if left:
+            self._running_of[caller] = left
+        else:
+            del self._running_of[caller]
 
     async def _bounded(self, call: Call, notify: Notify) -> Result:
         limit = call.tool.timeout_s or self._limits.tool_s

@@ -12,7 +12,7 @@ USERS = Table(
     METADATA,
     Column("id", String(64), primary_key=True),
     Column("name", String(200), nullable=False),
-    Column("folded", String(200), nullable=False, unique=True),
+    Column("folded", Text, nullable=False, unique=True),
     Column("password", Text, nullable=False),
 )
 SESSIONS = Table(

@@ -209,3 +209,11 @@ def test_what_is_no_url_of_a_site_is_said_so_without_a_request(find: Find, url: 
 def test_no_url_is_asked_for_twice(find: Find) -> None:
     finding = find({LLM: {"openapi": "llm.json"}, OPEN: {"openapi": "/openapi.json"}}, f"{HOME}/openapi.json")
     assert sorted(looks(finding)) == sorted({LLM, KNOWN, OPEN, CATALOG})
+
+
+@pytest.mark.requirement("XL-002", "XL-003")
+def test_an_llm_json_leads_to_a_document_and_not_to_another_llm_json(find: Find, recipes: dict[str, Any]) -> None:
+    finding = find({LLM: {"openapi": "/a"}, "/a": {"openapi": "/b"}, "/b": recipes})
+    assert looks(finding) == [LLM, "/a", KNOWN, OPEN, CATALOG]
+    assert meaning(finding, "/a") == "is another llm.json where the first one named the document"
+    assert finding.peer is None

@@ -127,7 +127,7 @@ def test_each_member_that_is_broken_fails_closed_alone(peer: Read, one: One) -> 
     broken = {"approval": "auto", "blanketApprovalAllowed": 1, "destructive": "no", "hint": 7, "costIndicator": "cheap"}
     found = tool(peer(one(**{"x-llm": broken, "summary": "S"})))
     assert (found.approval, found.blanket_allowed, found.destructive) == (Approval.AUTO, False, True)
-    assert (found.hint, found.description, found.cost) == ("", "S (costs: paid)", Cost.PAID)
+    assert (found.hint, found.description, found.cost) == ("", "S", Cost.PAID)
 
 
 @pytest.mark.requirement("XL-038")

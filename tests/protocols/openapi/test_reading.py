@@ -8,8 +8,9 @@ import pytest
 
 from toolwire.core.codec import Finding, Peer
 from toolwire.core.http import Response
-from toolwire.core.model import Approval, Call, Tool
+from toolwire.core.model import Approval, Call, Cost, Tool
 from toolwire.core.selection import Selection
+from toolwire.framing.telling import told
 from toolwire.protocols.openapi import CODEC, operations
 from toolwire.protocols.openapi.discovery import find
 from toolwire.protocols.openapi.plan import Place, Plan, Scheme
@@ -131,7 +132,8 @@ def test_a_selection_takes_a_part_and_the_rest_is_counted(
 @pytest.mark.requirement("XL-072", "XL-029")
 def test_a_cost_is_told_and_names_of_a_site_are_cut(read: Callable[..., Peer]) -> None:
     peer = read(one(**{"summary": "Do it", "x-llm": {"costIndicator": "credits", "hint": "Use it."}}))
-    assert tool(peer).description == "Do it\nUse it. (costs: credits)"
+    assert (tool(peer).description, tool(peer).cost) == ("Do it\nUse it.", Cost.CREDITS)
+    assert told(tool(peer)) == "Do it\nUse it. (costs: credits)"
     whole = one()
     whole["x-llm"] = {"name": "N" * 200, "description": "D\u202e" * 600}
     peer = read(whole)

@@ -1,6 +1,7 @@
 """The tools of a catalog as MCP lists them, and back.
 
 Rules:
+- What a model is told is clean and cut; where that is not the whole description, the whole is in ``_meta``. [XL-071]
 - What a foreign server says in ``annotations`` is kept as a hint and never makes a tool safe.
 - A tool that cannot be read is left out; the others stay.
 """
@@ -17,6 +18,7 @@ from toolwire.core.model import Json, Schema, Tool
 from toolwire.framing import xllm
 from toolwire.framing.jsontext import member
 from toolwire.framing.jsontext import write as to_json
+from toolwire.framing.telling import told, untold
 
 from .headers import mirror
 from .revision import IDENTITY_META, POLICY_META
@@ -67,11 +69,15 @@ def _write_tool(name: str, tool: Tool) -> dict[str, Json]:
     policy = xllm.write(tool)
     if tool.safe:
         policy["readOnly"] = True
-    identity = {"toolkit": tool.toolkit, "name": tool.name, "version": tool.version, "wrapped": is_wrapped(tool)}
+    identity: dict[str, Json] = {"toolkit": tool.toolkit, "name": tool.name, "version": tool.version}
+    identity["wrapped"] = is_wrapped(tool)
+    text = told(tool)
+    if untold(text, tool.hint, tool.cost) != tool.description:
+        identity["description"] = tool.description
     title = tool.description.partition("\n")[0]
     data: dict[str, Json] = {
         "name": name,
-        "description": f"{tool.description}\n{tool.hint}" if tool.hint else tool.description,
+        "description": text,
         "inputSchema": {**tool.input_schema, "type": "object"},
         "annotations": {
             **({"title": title} if title else {}),
@@ -155,7 +161,7 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | None:
     return Tool(
         **identity._asdict(),
         **members,
-        description=_description(entry, policy.hint),
+        description=_description(entry, policy),
         input_schema=input_schema,
         output_schema=_output_schema(entry),
         safe=ours and member(meta, POLICY_META).get("readOnly") is True,
@@ -171,10 +177,13 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | None:
     )
 
 
-def _description(entry: dict[str, Json], hint: str) -> str:
+def _description(entry: dict[str, Json], policy: xllm.Policy) -> str:
+    whole = member(member(entry, "_meta"), IDENTITY_META).get("description")
+    if isinstance(whole, str):
+        return whole
     for text in (entry.get("description"), entry.get("title"), member(entry, "annotations").get("title")):
         if isinstance(text, str) and text:
-            return text.removesuffix(f"\n{hint}") if hint else text
+            return untold(text, policy.hint, policy.cost)
     return ""
 
 

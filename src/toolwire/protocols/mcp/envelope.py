@@ -24,6 +24,9 @@ from .revision import (
     VERSION_META,
 )
 
+_BLANK = " \t"
+"""What may stand around the value of a header field and is no part of it (RFC 9110, 5.5)."""
+
 
 class Refusal(NamedTuple):
     """Why a request's envelope is refused, in JSON-RPC's members."""
@@ -35,7 +38,7 @@ class Refusal(NamedTuple):
 
 def version(request: Request, params: Mapping[str, Json]) -> str:
     """Return the revision that the header names, else the one in ``params._meta``, else ``""``."""
-    said = header(request.headers, VERSION_HEADER)
+    said = header(request.headers, VERSION_HEADER).strip(_BLANK)
     if said:
         return said
     meta = params.get("_meta")
@@ -57,11 +60,11 @@ def check(request: Request, method: str, params: Mapping[str, Json], version: st
     if missing:
         return Refusal(INVALID_PARAMS, f'"params._meta" must have {" and ".join(missing)}.')
     said: list[tuple[bytes, Json, str | None]] = [
-        (VERSION_HEADER, meta[VERSION_META], header(request.headers, VERSION_HEADER)),
-        (METHOD_HEADER, method, header(request.headers, METHOD_HEADER)),
+        (VERSION_HEADER, meta[VERSION_META], header(request.headers, VERSION_HEADER).strip(_BLANK)),
+        (METHOD_HEADER, method, header(request.headers, METHOD_HEADER).strip(_BLANK)),
     ]
     if method == "tools/call" and "name" in params:
-        said.append((NAME_HEADER, params["name"], headers.read(header(request.headers, NAME_HEADER))))
+        said.append((NAME_HEADER, params["name"], headers.read(header(request.headers, NAME_HEADER).strip(_BLANK))))
     for name, in_body, in_header in said:
         if in_body != in_header:
             return Refusal(HEADER_MISMATCH, f"The header {name.decode()} does not say what the body says.")

@@ -7,7 +7,7 @@ from toolwire.framing import jsontext
 
 from .keywords import rebuild
 
-MOST_BYTES = 30_000
+MOST_BYTES = 28_000
 CUT: dict[str, Json] = {"description": "Cut short."}
 
 _DEPTHS = (8, 6, 5, 4, 3, 2, 1)

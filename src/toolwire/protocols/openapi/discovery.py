@@ -4,7 +4,7 @@ Rules:
 - A pasted document is looked at first; then llm.json and what it names, the two conventional places, an API catalog,
   the pasted page and what its Link names, and an openapi.json beside it. [XL-001..008]
 - The conventional places count only with a root ``x-llm``; a document on another origin never counts. [XL-004, XL-015]
-- No URL is asked for twice, and no more than 20 in all.
+- No URL is asked for twice, and no more than 20 in all; an llm.json leads to a document, not to another llm.json.
 - Other documents are read only where the person allowed it, and only from the same place. [CV-17]
 """
 
@@ -186,6 +186,8 @@ def _llm_json(look: _Look, data: dict[str, Json], home: str, linked: tuple[_Look
     if found is None or look.sort in (_Sort.CONVENTION, _Sort.CATALOG):
         ours = "" if data.get("openapi") is not None else " and no llm.json of ours"
         return _Sight("is JSON, but no OpenAPI document" + ours, None, linked)
+    if look.entry is not None:
+        return _Sight("is another llm.json where the first one named the document")
     url = join(look.url, found.openapi)
     where = origin(url) if url is not None else None
     if url is None or where is None:

@@ -8,13 +8,14 @@ from typing import Any
 
 from toolwire.core.model import Json
 from toolwire.framing.cleaning import cleaned
+from toolwire.framing.telling import DESCRIPTION_CHARACTERS
 
 from .inputs import Declared
 from .plan import Place
 from .policy import extension
 from .responses import Answers
 from .security import Alternatives
-from .texts import DESCRIPTION_CHARACTERS, plain
+from .texts import plain
 
 _FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _UNSAFE_TWICE = frozenset(("PATCH", "POST"))

@@ -314,7 +314,7 @@ def _offered(source: _Source, one: Operation, name: str, selection: Selection) -
     who = identity.read(one.node) or Identity(name, source.toolkit, source.version)
     tool = Tool(
         name=who.name,
-        description=described(one.node, f"{one.method} {plain(one.path, SHOWN)}", policy.hint, policy.cost),
+        description=described(one.node, f"{one.method} {plain(one.path, SHOWN)}", policy.hint),
         toolkit=who.toolkit,
         version=who.version,
         input_schema=Lazy(work.input_schema),

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from toolwire.core.model import Approval, Json
 from toolwire.framing import xllm
+from toolwire.framing.telling import HINT_CHARACTERS
 
-from .texts import HINT_CHARACTERS, plain
+from .texts import plain
 
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "QUERY"))
 _UNASKED_METHODS = frozenset(("HEAD", "OPTIONS", "TRACE"))

@@ -4,7 +4,7 @@ Rules:
 - References are kept, never expanded: what a schema refers to stands under ``$defs``. [CV-18, D-17]
 - A request has no readOnly property, a response no writeOnly one, and neither is required. [CV-21]
 - What no schema may hold is left out with a finding, so that what comes out always is one. [CV-30]
-- A schema is at most 32 KB: what is furthest from its root is cut, with a finding. [CV-25]
+- A schema is at most about 32 KB: what is furthest from its root is cut, with a finding. [CV-25]
 """
 
 from __future__ import annotations

@@ -72,8 +72,10 @@ def _basic(authorization: str) -> Shown | Refusal:
         text = ""
     if scheme.lower() != "basic" or ":" not in text:
         return invalid_client("The Authorization field is not Basic with a client's id and secret.")
-    name, _, secret = text.partition(":")
-    return Shown("client_secret_basic", unquote_plus(name), unquote_plus(secret))
+    name, secret = map(unquote_plus, text.split(":", 1))
+    if "\0" in name:
+        return invalid_client("The Authorization field has a null character in it.")
+    return Shown("client_secret_basic", name, secret)
 
 
 def _assertion(form: Parameters) -> Shown | Refusal:

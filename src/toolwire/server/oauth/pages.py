@@ -17,12 +17,23 @@ from unicodedata import category
 from toolwire.core.http import Response
 
 _STYLE = """
-:root{color-scheme:light dark;font:17px/1.5 system-ui,sans-serif}
-body{max-width:30rem;margin:0 auto;padding:2rem 1rem}
-h1{font-size:1.4rem}label{display:block;margin:.8rem 0}dt{opacity:.75}dd{margin:0 0 .6rem;overflow-wrap:anywhere}
-input:not([type=checkbox]){display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}
-button{font:inherit;padding:.6rem 1.2rem;margin:.4rem .4rem 0 0}fieldset{border:1px solid #8888;margin:1rem 0}
-.note{border-left:.3rem solid #b60;padding-left:.8rem}[role=alert]{border-left:.3rem solid #c00;padding-left:.8rem}
+:root{color-scheme:light dark;font:17px/1.5 system-ui,sans-serif;
+--page:#f4f5f8;--card:#fff;--text:#1b1f27;--soft:#545c6b;--line:#d5d9e2;--blue:#1f5fd0;--on:#fff;--red:#b3261e;--amber:#8a4b00}
+@media (prefers-color-scheme:dark){:root{--page:#12151b;--card:#1b2029;--text:#e9ecf2;--soft:#a5adbd;--line:#343b49;
+--blue:#8ab4ff;--on:#0c1a33;--red:#ff9a92;--amber:#ffc27a}}
+*{box-sizing:border-box}body{margin:0;padding:2rem 1rem;background:var(--page);color:var(--text)}
+main{max-width:30rem;margin:0 auto;padding:.6rem 1.4rem 1.4rem;background:var(--card);border:1px solid var(--line);
+border-radius:.75rem}h1{font-size:1.4rem;line-height:1.3}label{display:block;margin:.8rem 0}
+dt,small{color:var(--soft);font-size:.9rem}dd{margin:0 0 .6rem;overflow-wrap:anywhere}
+input:not([type=checkbox]){display:block;width:100%;font:inherit;padding:.5rem .65rem;min-height:2.75rem;
+color:var(--text);background:var(--page);border:1px solid var(--soft);border-radius:.5rem}
+[type=checkbox]{width:1.1rem;height:1.1rem;vertical-align:-.15rem;accent-color:var(--blue)}
+button{font:inherit;font-weight:600;padding:.5rem 1.2rem;min-height:2.75rem;margin:.4rem .5rem 0 0;cursor:pointer;
+color:var(--on);background:var(--blue);border:1px solid var(--blue);border-radius:.5rem}
+button[value=deny]{color:var(--blue);background:none}:focus-visible{outline:3px solid var(--blue);outline-offset:2px}
+fieldset{border:1px solid var(--line);border-radius:.5rem;margin:1rem 0}
+.note{border-left:.3rem solid var(--amber);padding-left:.8rem}
+[role=alert]{border-left:.3rem solid var(--red);padding-left:.8rem}
 """.strip()
 _STYLE_DIGEST = b64encode(sha256(_STYLE.encode()).digest()).decode()
 _NAME_CHARS = 80

@@ -1,0 +1,189 @@
+"""A real Chromium without a window, servers on loopback to look at, and pictures of what was seen.
+
+Without Chromium every test here is skipped, and the end of the run says so. Pictures are kept in ``.cache/browser``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import pytest
+import uvicorn
+from argon2 import PasswordHasher
+
+try:
+    from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+except ImportError:  # the tests are skipped, and say why
+    sync_playwright = None  # type: ignore[assignment]  # there is no such function then
+
+from examples.tasks.app import Settings, create_app
+
+PICTURES = Path(__file__).parents[2] / ".cache" / "browser"
+QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+PASSWORD = "correct horse"
+WAIT_S = 20.0
+CHROMIUM = next(filter(None, map(which, ("chromium", "chromium-browser", "google-chrome"))), None)
+MISSING = "there is no Chromium: apt-get install chromium" if CHROMIUM is None else "there is no playwright"
+SKIPPED = CHROMIUM is None or sync_playwright is None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if SKIPPED and here in item.path.parents:
+            item.add_marker(pytest.mark.skip(reason=MISSING))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if SKIPPED:
+        terminalreporter.section("NOT TESTED IN A BROWSER", yellow=True)
+        terminalreporter.line(f"The tests in tests/browser were skipped: {MISSING}.")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """A browser for the tests of one file: while it runs, its event loop is that of the thread."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(chromium: Browser) -> Iterator[BrowserContext]:
+    """A profile of its own: no cookies yet."""
+    context = chromium.new_context(viewport={"width": 1000, "height": 800}, locale="en-GB")
+    context.set_default_timeout(WAIT_S * 1_000)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    return context.new_page()
+
+
+@pytest.fixture
+def picture(request: pytest.FixtureRequest) -> Callable[[Page, str], None]:
+    """Keep a picture of a page under a name."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+
+    def keep(page: Page, name: str) -> None:
+        page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
+
+    return keep
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Callable[[str], Any]], str]]:
+    """Serve an ASGI application on loopback: it is made from its own base URL, which is returned."""
+    with ExitStack() as ending:
+
+        def start(make: Callable[[str], Any]) -> str:
+            listener = ending.enter_context(socket.create_server(("127.0.0.1", 0)))
+            base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            server = uvicorn.Server(uvicorn.Config(make(base), log_config=None, timeout_graceful_shutdown=1))
+            thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+            thread.start()
+
+            def stop() -> None:
+                server.should_exit = True
+                thread.join(10)
+
+            ending.callback(stop)
+            return base
+
+        yield start
+
+
+@pytest.fixture
+def tasks(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> str:
+    """The sample product, with an empty database of its own."""
+    database = f"sqlite:///{tmp_path / 'tasks.db'}"
+    return serve(lambda url: create_app(Settings(url=url, database=database, api_keys=True, hasher=QUICK)))
+
+
+@pytest.fixture
+def sign_up() -> Callable[..., None]:
+    """Make an account in a browser and sign in with it."""
+
+    def entered(page: Page, site: str, name: str = "Ada") -> None:
+        page.goto(f"{site}/sign-up")
+        page.get_by_label("Name").fill(name)
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Make the account").click()
+        page.get_by_label("Name").fill(name)
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(f"{site}/")
+
+    return entered
+
+
+@pytest.fixture
+def add_task() -> Callable[[Page, str], None]:
+    """Add a task on the page, as a person does."""
+
+    def added(page: Page, name: str) -> None:
+        page.get_by_label("What is there to do?").fill(name)
+        page.get_by_role("button", name="Add").click()
+
+    return added
+
+
+class Program:
+    """A command of toolwire that somebody started on this machine; it has no window to open a browser in."""
+
+    def __init__(self, home: Path, *argv: str) -> None:
+        away = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
+        environment = {name: value for name, value in os.environ.items() if name not in away}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "toolwire", *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**environment, "XDG_STATE_HOME": str(home), "NO_COLOR": "1"},
+        )
+
+    def address(self) -> str:
+        """Return the address it says to open."""
+        assert self._process.stderr is not None
+        said = ""
+        for line in self._process.stderr:
+            said += line
+            if found := re.search(r"Open this page in a browser on this machine: (\S+)", line):
+                return found[1]
+        raise AssertionError(f"the program ended: {said}")
+
+    def end(self) -> tuple[int, str, str]:
+        """Return its exit code, and what it printed and said."""
+        out, err = self._process.communicate(timeout=WAIT_S)
+        return self._process.returncode, out, err
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def toolwire(tmp_path: Path) -> Iterator[Callable[..., Program]]:
+    """Start a command of toolwire, whose sign-ins and decisions are kept below the test's own folder."""
+    with ExitStack() as ending:
+
+        def start(*argv: str) -> Program:
+            program = Program(tmp_path, *argv)
+            ending.callback(program.close)
+            return program
+
+        yield start

@@ -1,0 +1,77 @@
+"""A decision is bound to exactly what was shown and will be sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolwire.consent.binding import NO_CREDENTIAL, Credential, binding, goes_on, identity
+from toolwire.core.http import Request
+from toolwire.core.model import Call, Tool
+
+SENT = Request("POST", "https://a.example/x?q=1", ((b"x-a", b"1"),), b'{"a": 1}')
+FACTS: dict[str, Any] = {
+    "call": Call(Tool(name="x"), {"a": 1}),
+    "request": SENT,
+    "connection": "https://a.example",
+    "principal": "ada",
+    "definition": "d1",
+    "credential": Credential("bearer", identity("k"), ("read",)),
+}
+
+
+def bound(**change: Any) -> str:
+    facts = FACTS | change
+    call, request = facts.pop("call"), facts.pop("request")
+    return binding(call, request, **facts)
+
+
+@pytest.mark.requirement("XL-050", "D-20")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"call": Call(Tool(name="y"), {"a": 1})},
+        {"call": Call(Tool(name="x"), {"a": 2})},
+        {"request": SENT._replace(method="PUT")},
+        {"request": SENT._replace(url="https://a.example/x?q=2")},
+        {"request": SENT._replace(body=b'{"a": 2}')},
+        {"request": SENT._replace(headers=((b"x-a", b"2"),))},
+        {"connection": "https://b.example"},
+        {"principal": "bob"},
+        {"definition": "d2"},
+        {"credential": NO_CREDENTIAL},
+        {"credential": Credential("bearer", identity("other"), ("read",))},
+        {"credential": Credential("bearer", identity("k"), ("read", "write"))},
+    ],
+)
+def test_any_other_fact_is_another_decision(change: dict[str, Any]) -> None:
+    assert bound(**change) != bound()
+    assert bound() == bound()
+
+
+def test_a_credential_is_shown_by_its_scheme_and_scopes_and_never_itself() -> None:
+    signed = Credential("bearer", identity("hunter2"), ("read", "write"))
+    assert str(signed) == "bearer (read, write)"
+    assert str(NO_CREDENTIAL) == "none"
+    assert "hunter2" not in repr(signed)
+    assert identity("\ud800") != identity("hunter2") == identity("hunter2")
+
+
+@pytest.mark.requirement("D-20")
+@pytest.mark.parametrize(
+    ("following", "belongs"),
+    [
+        (SENT, True),
+        (SENT._replace(url="https://a.example/later"), True),
+        (Request("GET", "https://a.example/later"), True),
+        (Request("GET", "https://a.example/later", (), b"x"), False),
+        (SENT._replace(body=b"other"), False),
+        (SENT._replace(method="PUT"), False),
+        (SENT._replace(url="https://b.example/x?q=1"), False),
+        (SENT._replace(url="http://a.example/x?q=1"), False),
+        (Request("GET", "https://a.example:8443/later"), False),
+    ],
+)
+def test_only_the_same_again_or_an_answer_fetched_on_the_origin_goes_on(following: Request, belongs: bool) -> None:
+    assert goes_on(SENT, following) is belongs

@@ -1,0 +1,71 @@
+"""What a host is told of a tool besides its schema, by us and by the SDKs that have a place for it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from toolwire.consent import Preferences
+from toolwire.consent.facts import facts
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Approval, Call, Cost, RateLimit, Result, Tool, Value
+from toolwire.core.toolbox import Notify, unheard
+
+SAID = {"openapi": {"origin": "https://pay.example", "scopes": ["pay:write"]}}
+PAY = Tool(
+    name="pay",
+    description="Pay somebody.",
+    input_schema={"type": "object", "properties": {}},
+    approval=Approval.PER_CALL,
+    destructive=True,
+    cost=Cost.PAID,
+    rate_limit=RateLimit(max=3, window="1m"),
+    hints=SAID,
+)
+
+
+class Box:
+    """One tool."""
+
+    def catalog(self) -> Catalog:
+        return Catalog(tools=(PAY,))
+
+    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+        return Value(None)
+
+
+@pytest.mark.requirement("XL-085")
+def test_a_tool_says_its_approval_cost_rate_scopes_origin_and_hash() -> None:
+    said = facts(PAY)
+    assert len(said.pop("hash")) == 64
+    assert said == {
+        "needsApproval": True,
+        "approval": "per-call",
+        "destructive": True,
+        "cost": "paid",
+        "rate": {"max": 3, "window": "1m"},
+        "scopes": ["pay:write"],
+        "origin": "https://pay.example",
+    }
+    assert json.loads(json.dumps(said)) == said
+
+
+@pytest.mark.requirement("XL-085")
+def test_a_tool_of_no_document_says_where_it_was_found_and_what_the_user_wants() -> None:
+    read = Tool(name="read", safe=True, approval=Approval.AUTO, scopes=("mail.read",))
+    said = facts(read, origin="https://mail.example")
+    assert (said["needsApproval"], said["origin"], said["scopes"]) == (False, "https://mail.example", ["mail.read"])
+    assert facts(read, Preferences(everything=Approval.PER_CALL))["needsApproval"] is True
+    assert facts(read)["hash"] != facts(Tool(name="read", safe=True, approval=Approval.AUTO))["hash"]
+
+
+@pytest.mark.requirement("XL-085")
+@pytest.mark.parametrize("sdk", ["langchain", "pydantic_ai"])
+def test_the_sdks_that_have_a_place_for_it_carry_it(sdk: str) -> None:
+    pytest.importorskip({"langchain": "langchain_core"}.get(sdk, sdk))
+    from importlib import import_module
+
+    made: list[Any] = import_module(f"toolwire.adapters.{sdk}").tools(Box())
+    assert made[0].metadata == facts(PAY)

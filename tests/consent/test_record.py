@@ -1,0 +1,30 @@
+"""A chain of decisions shows what somebody changed afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from toolwire.consent.record import BEGINNING, Entry, Record, chained, fault
+
+
+def chain(*decisions: str) -> list[Entry]:
+    entries: list[Entry] = []
+    for number, decision in enumerate(decisions, 1):
+        record = Record(at=1.0, principal="ada", connection="c", tool="x", binding="b", decision=decision)
+        before = entries[-1].digest if entries else BEGINNING
+        entries.append(Entry(number, record, chained(before, number, record)))
+    return entries
+
+
+@pytest.mark.requirement("XL-055")
+def test_a_chain_is_whole_or_says_where_it_is_not() -> None:
+    whole = chain("allow", "deny", "allow")
+    assert fault(whole) == fault([]) == ""
+    changed = whole[1]._replace(record=replace(whole[1].record, decision="allow"))
+    assert fault([whole[0], changed, whole[2]]) == "Record 2 is not as it was written."
+    assert fault([whole[0], whole[2]]) == "Record 2 is missing."
+    assert fault([whole[1], whole[0], whole[2]]) == "Record 1 is missing."
+    moved = [whole[0], Entry(2, whole[2].record, whole[2].digest)]
+    assert fault(moved) == "Record 2 is not as it was written."

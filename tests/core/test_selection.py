@@ -1,0 +1,45 @@
+"""What a person takes of a document, said beforehand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolwire.core.selection import DECLARED, Selection
+
+
+def takes(selection: Selection, **change: Any) -> bool:
+    operation = {
+        "name": "getPet", "method": "get", "path": "/pets/{id}", "tags": frozenset({"pets"}), "safe": True,
+        "deprecated": False,
+    }  # fmt: skip
+    return selection.takes(**(operation | change))
+
+
+@pytest.mark.parametrize(
+    ("selection", "change"),
+    [
+        (Selection(tags=("users", "pets")), {"tags": frozenset({"shops"})}),
+        (Selection(methods=("GET",)), {"method": "post"}),
+        (Selection(methods=("get",)), {"method": "POST"}),
+        (Selection(paths=("/pets/*",)), {"path": "/users/1"}),
+        (Selection(names=("get*",)), {"name": "addPet"}),
+        (Selection(safe_only=True), {"safe": False}),
+        (Selection(deprecated=False), {"deprecated": True}),
+    ],
+)
+def test_each_wish_takes_what_it_names_and_leaves_the_rest(selection: Selection, change: dict[str, Any]) -> None:
+    assert selection.narrows
+    assert takes(selection)
+    assert not takes(selection, **change)
+
+
+def test_no_wish_takes_everything() -> None:
+    assert not DECLARED.narrows
+    assert takes(DECLARED, deprecated=True, safe=False)
+
+
+def test_what_to_include_is_one_of_two_words() -> None:
+    with pytest.raises(ValueError, match='include is "declared" or "all", not \'some\''):
+        Selection(include="some")

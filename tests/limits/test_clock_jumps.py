@@ -1,0 +1,114 @@
+"""Clocks that jump by an hour or a day, either way: nobody is locked out for longer than a window, nobody let in."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import OctKey
+
+from toolwire.auth.signed import Expected, read_secret
+from toolwire.core.ledger import Claim, Key, Stored, Ticket, ending
+from toolwire.core.model import Kind, Problem, RateLimit, Tool, Value
+from toolwire.limits import MemoryWindows, Windows
+from toolwire.server.callers import Caller
+from toolwire.server.jwt import Tokens
+from toolwire.stores.ledger_sqlite import SqliteLedger
+from toolwire.stores.windows import SharedWindows
+
+NOW = 1_800_000_000.0
+HOUR_S, DAY_S = 3_600.0, 86_400.0
+LEEWAY_S = 30.0
+CLAIM = Claim(Key("ada", "pay", "1"), b"print", rerun=False)
+SECRET = b"a secret of the server, long enough"
+JUMPS = pytest.mark.parametrize("jump", [HOUR_S, -HOUR_S, DAY_S, -DAY_S], ids=["+1h", "-1h", "+1d", "-1d"])
+pytestmark = pytest.mark.requirement("R14")
+
+
+class Clock:
+    """Seconds, as a test says."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["memory", "shared"])
+def windows(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Windows]:
+    if request.param == "memory":
+        yield MemoryWindows(clock)
+        return
+    shared = SharedWindows(tmp_path, clock=clock)
+    yield shared
+    shared.close()
+
+
+@JUMPS
+@pytest.mark.parametrize("limit", [RateLimit(max=3, window="1m"), RateLimit(max=2_000, window="1m")], ids=str)
+def test_a_limit_holds_again_at_once_and_locks_nobody_out(
+    windows: Windows, clock: Clock, limit: RateLimit, jump: float
+) -> None:
+    if limit.max > 1_000 and isinstance(windows, SharedWindows):
+        limit = RateLimit(max=100, window="1m")  # a file is written for each
+    for round_ in range(2):
+        taken = sum(windows.take("k", limit) == 0.0 for _ in range(limit.max + 5))
+        assert taken == limit.max, round_
+        assert 0.0 < windows.take("k", limit) <= limit.window_s
+        clock.now += jump
+
+
+@JUMPS
+def test_a_token_is_good_until_its_end_by_the_clock_and_never_after(clock: Clock, jump: float) -> None:
+    claims = {"sub": "ada", "iss": "https://i.example", "aud": "https://t.example", "exp": NOW + 60}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        token = jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(SECRET), algorithms=["HS256"]).encode()
+    expected = Expected(issuer="https://i.example", audience="https://t.example", leeway_s=LEEWAY_S)
+    tokens = Tokens(read_secret(SECRET), expected, clock=clock)
+    fields = {b"authorization": b"Bearer " + token}
+
+    def said() -> Caller | Problem:
+        known = tokens.known(fields)
+        return asyncio.run(tokens.verify(fields)) if known is None else known
+
+    assert isinstance(said(), Caller)
+    clock.now += jump
+    came = said()
+    if jump > 0:
+        assert isinstance(came, Problem)
+        assert came.kind is Kind.UNAUTHORIZED
+    else:
+        assert isinstance(came, Caller)
+    clock.now = NOW + 60 + LEEWAY_S + 1
+    assert isinstance(said(), Problem)
+    clock.now = NOW
+    assert isinstance(said(), Caller)
+
+
+@JUMPS
+def test_a_recorded_call_runs_once_whatever_the_clock_does_meanwhile(tmp_path: Path, clock: Clock, jump: float) -> None:
+    ledger = SqliteLedger(tmp_path / "calls.sqlite", clock=clock, boot="one")
+    ended = ending(Tool(name="pay"), Value(1))
+
+    async def story() -> None:
+        ticket = await ledger.claim(CLAIM)
+        assert isinstance(ticket, Ticket)
+        clock.now += jump
+        assert not isinstance(await ledger.claim(CLAIM), Ticket)
+        await ledger.settle(ticket, ended)
+        if jump != DAY_S:
+            assert await ledger.claim(CLAIM) == Stored(Value(1))
+        await ledger.end()
+
+    asyncio.run(story())

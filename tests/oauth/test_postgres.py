@@ -1,0 +1,153 @@
+"""The authorization server on a real PostgreSQL, started here; skipped, with the reason, where it is not installed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import TypeVar
+from urllib.parse import quote
+
+import pytest
+
+from toolwire.auth.clients import Client
+from toolwire.auth.grants import Redeeming, Refreshing
+from toolwire.auth.refusal import Refusal
+from toolwire.server.oauth.issuing import redeem, refresh, revoke
+from toolwire.stores.oauth import OAuthStore
+
+from . import test_codes, test_tokens
+from .conftest import CALLBACK, VERIFIER, Site
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not here: install toolwire[postgres] to prove this")
+APP = Client(id="app", name="The App", redirect_uris=(CALLBACK,))
+_T = TypeVar("_T")
+
+
+def program(name: str) -> str:
+    """Return where a program of PostgreSQL is: Debian keeps them out of the path."""
+    kept = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    found = shutil.which(name) or (str(kept[-1]) if kept else None)
+    if found is None:
+        pytest.skip(f"{name} is not here: install the package postgresql to prove this on a real server")
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Path]:
+    """A server of its own on a socket in a new folder; PostgreSQL refuses to run as root, so then as its own user."""
+    initdb, pg_ctl = program("initdb"), program("pg_ctl")
+    user = "postgres" if os.getuid() == 0 else None
+    folder = Path(tempfile.mkdtemp(prefix="toolwire-pg-"))
+
+    def do(*command: str) -> None:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, user=user, timeout=60)
+
+    data, settings = str(folder / "data"), f"-c listen_addresses= -k {folder} -c fsync=off -c shared_buffers=16MB"
+    try:
+        if user is not None:
+            shutil.chown(folder, user)
+        do(initdb, "--no-sync", "--auth=trust", "--username=toolwire", "--encoding=UTF8", "--locale=C", "-D", data)
+        do(pg_ctl, "-w", "-D", data, "-l", str(folder / "log"), "-o", settings, "start")
+        try:
+            yield folder
+        finally:
+            do(pg_ctl, "-w", "-m", "immediate", "-D", data, "stop")
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def url(cluster: Path) -> str:
+    """The URL of an empty database."""
+    name = f"t{secrets.token_hex(6)}"
+    with psycopg.connect(host=str(cluster), user="toolwire", dbname="postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return f"postgresql+psycopg://toolwire@/{name}?host={cluster}"
+
+
+@pytest.fixture
+def site(open_site: Callable[..., Site], url: str) -> Site:
+    return open_site(where=url)
+
+
+def at_once(work: Callable[[int], _T], number: int = 4) -> list[_T]:
+    """Return what ``work`` gives in each of so many threads that begin together."""
+    gate = Barrier(number)
+
+    def one(each: int) -> _T:
+        gate.wait(10)
+        return work(each)
+
+    with ThreadPoolExecutor(number) as pool:
+        return [future.result(30) for future in [pool.submit(one, each) for each in range(number)]]
+
+
+# What holds on SQLite holds here
+
+test_a_person_allows_an_app = test_codes.test_a_person_allows_an_app_and_it_gets_tokens
+test_of_many_who_redeem_a_code_at_once = test_codes.test_of_many_who_redeem_a_code_at_once_exactly_one_gets_tokens
+test_what_happens_is_written_down = test_codes.test_what_happens_is_written_down_without_any_token
+test_a_stolen_refresh_token = test_tokens.test_a_stolen_refresh_token_that_is_replayed_ends_the_whole_family
+test_a_refresh_token_ends = test_tokens.test_a_refresh_token_ends_after_30_days_unused_and_after_90_in_any_case
+test_revoking_a_refresh_token = test_tokens.test_revoking_a_refresh_token_ends_the_access_tokens_of_its_grant
+
+
+# What only a server with many writers can get wrong
+
+
+@pytest.mark.requirement("AS-11", "D-28")
+def test_of_many_who_use_a_refresh_token_at_once_one_is_first_and_the_family_ends(site: Site) -> None:
+    desk = site.server._desk  # the race is below HTTP
+    wish = Refreshing(client_id="app")
+    for _ in range(3):
+        token = site.tokens()["refresh_token"]
+        answers = at_once(lambda _, token=token: refresh(desk, APP, token, wish))  # type: ignore[misc]  # a default
+        won = [answer for answer in answers if not isinstance(answer, Refusal)]
+        assert len(won) == 1
+        assert site.caller(str(won[0]["access_token"])).kind == "unauthorized"
+        assert site.refresh(str(won[0]["refresh_token"])).json()["error"] == "invalid_grant"
+
+
+@pytest.mark.requirement("AS-11", "AS-12")
+def test_who_refreshes_replays_and_revokes_at_once_never_wait_for_each_other(site: Site) -> None:
+    desk, wish = site.server._desk, Redeeming(client_id="app", verifier=VERIFIER, redirect_uri=CALLBACK)
+    for _ in range(4):
+        code = site.code()
+        tokens = site.redeem(code).json()
+        works = (
+            lambda token=tokens["refresh_token"]: refresh(desk, APP, token, Refreshing(client_id="app")),
+            lambda code=code: redeem(desk, APP, code, wish),
+            lambda token=tokens["access_token"]: revoke(desk, APP, token),
+            lambda token=tokens["refresh_token"]: revoke(desk, APP, token),
+        )
+        at_once(lambda each, works=works: works[each]())  # type: ignore[misc]  # a deadlock is an error of the database
+        assert site.caller(tokens["access_token"]).kind == "unauthorized"
+        assert site.refresh(tokens["refresh_token"]).status_code == 400
+
+
+def test_processes_that_start_at_once_make_the_tables_once(url: str) -> None:
+    stores = at_once(lambda _: OAuthStore(url))
+    for store in stores:
+        with store.changing() as rows:
+            assert rows.events() == []
+        store.close()
+
+
+@pytest.mark.requirement("D-34")
+@pytest.mark.parametrize("odd", ["a\0b", "x" * 5_000, "\ud7ff\U0010ffff"], ids=["null", "long", "far"])
+def test_odd_texts_from_the_network_are_answered_and_never_an_error(site: Site, odd: str) -> None:
+    page = site.browser.sign_in(name=odd, password=odd)
+    asked = [site.browser.get(site.ask(client_id=odd)), site.browser.get(f"/oauth/consent?request={odd[:50]}")]
+    told = [site.redeem(odd), site.refresh(odd), site.token(client_id=odd, grant_type="refresh_token")]
+    revoked = site.browser.post("/oauth/revoke", {"client_id": "app", "token": odd})
+    pair = b64encode(quote(odd).encode() + b":x").decode()
+    told.append(site.redeem("x", client_id="", headers={"authorization": f"Basic {pair}"}))
+    assert all(answer.status_code < 500 for answer in [page, *asked, *told, revoked])

@@ -1,0 +1,67 @@
+"""One of two workers is killed: the other's callers notice nothing, and there are two again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from .calls import CALLS, oxp
+from .peer import HANG, Gone, Peer, Running, dial
+
+Start = Callable[..., Running]
+ASKED = 200
+DIALLED = 200
+
+
+async def whose(peer: Peer) -> int:
+    return int((await peer.ask(oxp("whose", {}))).json["result"]["value"])
+
+
+@pytest.mark.requirement("R4")
+def test_killing_one_of_two_workers_fails_no_request_on_the_other(start: Start) -> None:
+    async def story() -> None:
+        server = start(workers=2)
+        async with AsyncExitStack() as stack, asyncio.timeout(3 * HANG):
+            peers: dict[int, list[Peer]] = {}
+            for _ in range(DIALLED):
+                peer = await stack.enter_async_context(dial(server))
+                peers.setdefault(await whose(peer), []).append(peer)
+                if len(peers) == 2 and min(map(len, peers.values())) >= 2:
+                    break
+            killed, other = sorted(peers, key=lambda pid: len(peers[pid]))
+            dead = asyncio.Event()
+            done = dict.fromkeys(("before", "after"), 0)
+
+            async def insist(peer: Peer, protocol: str) -> None:
+                while done["after"] < ASKED:
+                    when = "after" if dead.is_set() else "before"
+                    answer = await peer.ask(CALLS[protocol]("add", {"a": 42_000, "b": 42}))
+                    assert (answer.status, b"42042" in answer.body) == (200, True)
+                    done[when] += 1
+
+            loads = [asyncio.create_task(insist(peer, name)) for peer, name in zip(peers[other], CALLS, strict=False)]
+            while done["before"] < ASKED // 4:
+                await asyncio.sleep(0)
+            os.kill(killed, signal.SIGKILL)
+            assert await peers[killed][0].closed()
+            dead.set()
+            await asyncio.gather(*loads)
+            assert await again(server, {killed, other})
+
+    asyncio.run(story())
+
+
+async def again(server: Running, known: set[int]) -> bool:
+    """Return True once a worker answers that was not there before."""
+    while True:
+        try:
+            async with dial(server) as peer:
+                if await whose(peer) not in known:
+                    return True
+        except (Gone, ConnectionError):
+            pass

@@ -1,0 +1,89 @@
+"""What is installed with us is what we named: every version is pinned, no name is a stranger's, nothing comes later."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+FOR_TESTS = {"dev", "interop"}
+
+pytestmark = pytest.mark.requirement("D-36")
+
+
+def needed(extra: str) -> Iterator[Requirement]:
+    """Yield each requirement that ``toolwire[extra]`` brings here, those of what it brings too."""
+    waiting = [Requirement(text) for text in PROJECT["dependencies"]]
+    waiting += [Requirement(text) for text in PROJECT["optional-dependencies"][extra]]
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        wanted = waiting.pop()
+        name = canonicalize_name(wanted.name)
+        if name == "toolwire":
+            waiting += [Requirement(text) for each in wanted.extras for text in PROJECT["optional-dependencies"][each]]
+            continue
+        yield wanted
+        for each in ("", *wanted.extras):
+            if (name, each) not in seen:
+                seen.add((name, each))
+                inner = (Requirement(text) for text in metadata.distribution(name).requires or ())
+                waiting += [one for one in inner if one.marker is None or one.marker.evaluate({"extra": each})]
+
+
+def pinned() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
+    return {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
+
+
+def test_every_package_that_make_test_installs_is_pinned_to_one_version() -> None:
+    pins = pinned()
+    assert all(pins.values()), "each line is name==version"
+    wanted = list(needed("dev"))
+    assert len(wanted) > 100
+    assert {canonicalize_name(one.name) for one in wanted} - pins.keys() == set()
+    unfit = {str(one) for one in wanted if not one.specifier.contains(pins[canonicalize_name(one.name)], True)}
+    assert unfit == set(), "a pin that something does not take"
+
+
+def test_whoever_uses_the_library_gets_no_package_that_only_sounds_like_a_protocol_of_ours() -> None:
+    wanted = [*PROJECT["dependencies"]]
+    for extra, texts in PROJECT["optional-dependencies"].items():
+        wanted += texts if extra not in FOR_TESTS else []
+    names = {canonicalize_name(one.name) for one in (*map(Requirement, wanted), *needed("all"))}
+    assert "anyio" in names
+    assert {name for name in names if name.replace("-", "").startswith(("opentool", "oxp", "universaltool"))} == set()
+
+
+def test_the_foreign_packages_of_the_tests_are_named_with_one_version() -> None:
+    strangers = [text for text in PROJECT["optional-dependencies"]["interop"] if "tool" in text or "oxp" in text]
+    assert len(strangers) == 5
+    assert all("==" in text for text in strangers)
+
+
+def test_nothing_is_installed_while_it_runs() -> None:
+    words = {"pip", "ensurepip", "uv", "pipx", "venv"}
+    assert list(installers(ast.parse('import pip\nrun(["uv", "add"])'), words)) == ["pip", "uv"]
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        assert list(installers(ast.parse(path.read_text(encoding="utf-8")), words)) == [], path
+
+
+def installers(tree: ast.AST, words: set[str]) -> Iterator[str]:
+    """Yield what ``tree`` imports or names of the programs that install packages."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (one.name for one in names if one.name.partition(".")[0] in words)
+            case ast.ImportFrom(module=str(module)) if module.partition(".")[0] in words:
+                yield module
+            case ast.Constant(value=str(text)) if text in words:
+                yield text
+            case _:
+                pass

@@ -1,0 +1,15 @@
+"""Which regular expressions of a schema can be used at all."""
+
+import pytest
+
+from toolwire.validation.patterns import MAX_CHARACTERS, is_pattern
+
+
+@pytest.mark.requirement("D-15")
+@pytest.mark.parametrize(
+    ("text", "usable"),
+    [("^a+$", True), ("", True), ("(", False), ("[z-a]", False), ("a" * MAX_CHARACTERS, True),
+     ("a" * (MAX_CHARACTERS + 1), False)],
+)  # fmt: skip
+def test_a_pattern_is_short_and_one_that_the_validator_takes(text: str, usable: bool) -> None:
+    assert is_pattern(text) is usable

@@ -1,0 +1,38 @@
+"""What a caller may see and call, by the scopes of their credentials."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.check import ALLOW, Deny
+from toolwire.core.model import Call, Context, Kind, Tool
+from toolwire.validation.scopes import permits, scoped, scopes_check, visible
+
+OPEN, MAIL = Tool(name="look"), Tool(name="mail", scopes=("mail:read", "mail:send"))
+CATALOG = Catalog(title="Kit", tools=(OPEN, MAIL))
+BOTH = frozenset({"mail:read", "mail:send", "more"})
+
+
+@pytest.mark.requirement("OTC-042")
+@pytest.mark.parametrize(
+    ("scopes", "allowed"), [(None, True), (BOTH, True), (frozenset({"mail:read"}), False), (frozenset(), False)]
+)
+def test_a_call_needs_every_scope_of_its_tool(scopes: frozenset[str] | None, allowed: bool) -> None:
+    verdict = scopes_check(Call(MAIL, {}, "c", Context(scopes=scopes)))
+    assert permits(scopes, MAIL) is allowed
+    assert permits(scopes, OPEN)
+    if allowed:
+        assert verdict is ALLOW
+        return
+    assert isinstance(verdict, Deny)
+    assert verdict.problem.kind is Kind.FORBIDDEN
+    assert verdict.problem.details == {"scopes": ["mail:read", "mail:send"]}
+
+
+def test_a_caller_sees_what_they_may_call() -> None:
+    assert scoped(CATALOG)
+    assert visible(CATALOG, frozenset()).tools == (OPEN,)
+    assert visible(CATALOG, BOTH) is CATALOG
+    assert visible(CATALOG, None) is CATALOG
+    assert not scoped(Catalog(title="Kit", tools=(OPEN,)))
