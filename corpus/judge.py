@@ -16,7 +16,7 @@ from tests.adapters.provider_rules import faults
 from toolwire.adapters.schema import Provider, shape
 from toolwire.core.codec import Finding
 from toolwire.core.http import Request, Response
-from toolwire.core.model import Problem, Tool
+from toolwire.core.model import Tool
 from toolwire.core.selection import Selection
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi import CODEC, operations, requests
@@ -103,6 +103,12 @@ def judge(path: Path, started: float | None = None) -> Iterator[dict[str, Any]]:
     yield {**said, "counts": dict(counts), "faults": found[:_MOST_FAULTS]}
 
 
+def read_again(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the digest of what a document becomes, and nothing else: in another process, to be compared."""
+    yield {"document": name(path)}
+    yield {"digest": digest(read(path, path.read_bytes())), "faults": []}
+
+
 def digest(finding: Finding) -> str:
     """Return a digest of everything that a document became: the same of the same document, on every run."""
     peer = finding.peer
@@ -111,7 +117,9 @@ def digest(finding: Finding) -> str:
     told = hashlib.sha256()
     for tool in peer.catalog.tools:
         told.update(jsontext.write([tool.name, tool.description, dict(tool.input_schema)]))
-        told.update(jsontext.write([dict(tool.output_schema or {}), {key: dict(one) for key, one in tool.hints.items()}]))
+        told.update(
+            jsontext.write([dict(tool.output_schema or {}), {key: dict(one) for key, one in tool.hints.items()}])
+        )
         told.update(repr(peer.memo.plans[tool.id]).encode("utf-8", "replace"))
     told.update(repr(peer.memo.findings).encode("utf-8", "replace"))
     return told.hexdigest()
@@ -205,7 +213,7 @@ def _shaped(tool: Tool, counts: Counter[str]) -> Iterator[str]:
             counts["reversed"] += 1
             back = shaped.read(shaped.write(arguments))
             if back != arguments:
-                yield f"{tool.name} for {provider}: {jsontext.write(arguments)!r} comes back as {jsontext.write(back)!r}"[:400]
-
-
-__all__ = ["Problem", "digest", "find", "judge", "read"]
+                counts["astray"] += 1
+                yield f"{tool.name} for {provider}: {jsontext.write(arguments)!r} comes back as {jsontext.write(back)!r}"[
+                    :400
+                ]

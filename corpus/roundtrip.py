@@ -28,7 +28,10 @@ from .judge import operations_data
 LARGEST = 600_000
 """Documents of more bytes are not among the hundred: the other reader takes minutes for them."""
 
-MOST = 120
+UNMADE = "no arguments were found for its schema"
+REFUSED = "refused by the other reader"
+
+MOST = 40
 """At most so many operations of one document are called, for the same reason."""
 
 
@@ -48,6 +51,7 @@ def returned(path: Path) -> Iterator[dict[str, Any]]:
     document = operations_data(path.read_bytes())
     yield {"document": name(path)}
     counts: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
     examples: list[str] = []
     with serving(prepared(document)) as echo:
         network = SyncNetwork(allow_private=(echo.url,))
@@ -58,22 +62,26 @@ def returned(path: Path) -> Iterator[dict[str, Any]]:
             for full in (False, True):
                 made = values.arguments(dict(tool.input_schema), full=full)
                 if made is None:
-                    counts["no arguments were found for its schema"] += 1
+                    counts[UNMADE] += 1
                     continue
                 echo.heard = None
                 result = run(CODEC.send(peer, Call(tool, made)), network)
-                why = _differs(peer.memo.plans[tool.id], made, echo.heard) if echo.heard else f"not sent: {result}"[:200]
+                why = (
+                    _differs(peer.memo.plans[tool.id], made, echo.heard) if echo.heard else f"not sent: {result}"[:200]
+                )
                 counts[why.partition(":")[0] or "equal"] += 1
+                if why.startswith(REFUSED):
+                    reasons[_word(why)] += 1
                 if why and len(examples) < 3:
                     examples.append(f"{tool.name}: {why}"[:600])
         network.close()
-    yield {"counts": dict(counts), "examples": examples, "faults": []}
+    yield {"counts": dict(counts), "reasons": dict(reasons), "examples": examples, "faults": []}
 
 
 def _differs(plan: Plan, made: dict[str, Any], heard: Heard) -> str:
     """Return how what was heard is not what was said, or nothing."""
     if heard.errors:
-        return f"refused by the other reader: {'; '.join(heard.errors)}"
+        return f"{REFUSED}: {'; '.join(heard.errors)}"
     for argument, parameter in plan.parameters:
         if argument not in made or made[argument] in (None, [], {}):
             continue
@@ -86,7 +94,11 @@ def _differs(plan: Plan, made: dict[str, Any], heard: Heard) -> str:
     body = made.get(plan.whole_body) if plan.whole_body is not None else said
     if body is None or (plan.whole_body is None and not said):
         return ""
-    return "" if _same(heard.body, body) else f"body {plan.media_type}: {json.dumps(body)[:300]} is heard as {heard.body!r}"
+    return (
+        ""
+        if _same(heard.body, body)
+        else f"body {plan.media_type}: {json.dumps(body)[:300]} is heard as {heard.body!r}"
+    )
 
 
 def _same(heard: Any, said: Any) -> bool:
@@ -98,3 +110,9 @@ def _same(heard: Any, said: Any) -> bool:
     if isinstance(said, str) and isinstance(heard, bytes):
         return heard == said.encode()
     return bool(heard == said) and isinstance(heard, bool) is isinstance(said, bool)
+
+
+def _word(why: str) -> str:
+    """Return the innermost error that the other reader named."""
+    named = re.findall(r"\b([A-Z]\w+): ", why)
+    return named[-1] if named else "another"

@@ -30,7 +30,7 @@ _LETTERS = "aZ5 _-./"
 _DEEPEST = 6
 
 
-class Unmade(Exception):
+class Unmade(Exception):  # noqa: N818 - it is an answer, not an error
     """No value was found for a schema."""
 
 
@@ -39,17 +39,11 @@ def arguments(schema: dict[str, Any], *, full: bool) -> dict[str, Any] | None:
 
     None where none was found.
     """
-    schema = plain(schema)
     try:
         made = _Maker(schema).value(schema, 0, 2 if full else 0)
         return made if isinstance(made, dict) and jsonschema_rs.is_valid(schema, made) else None
     except (Unmade, RecursionError):
         return None
-
-
-def plain(node: Any) -> Any:
-    """Return ``node`` with plain dicts for whatever mappings are in it."""
-    return {key: value for key, value in node.items()} if not isinstance(node, dict) else node
 
 
 class _Maker:
@@ -218,7 +212,11 @@ def _both(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     for key in ("properties",):
         if key in first and key in second:
             shared = first[key].keys() & second[key].keys()
-            both[key] = {**first[key], **second[key], **{one: _met(first[key][one], second[key][one]) for one in shared}}
+            both[key] = {
+                **first[key],
+                **second[key],
+                **{one: _met(first[key][one], second[key][one]) for one in shared},
+            }
     if "required" in first and "required" in second:
         both["required"] = list(dict.fromkeys([*first["required"], *second["required"]]))
     if isinstance(first.get("enum"), list) and isinstance(second.get("enum"), list):

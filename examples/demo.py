@@ -1,4 +1,4 @@
-"""The main job, from end to end: two servers on loopback, and a client that is given nothing but their URLs.
+"""The main job, from end to end: three servers on loopback, and a client that is given nothing but their URLs.
 
 ``make demo`` runs it with scripted answers where a person is asked; ``make demo ASK=1`` asks you. It ends with 0 only
 if every step came out as it should.
@@ -20,20 +20,22 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from calculator import calculator
-from tasks.app import tasks
+from pasta import find_and_save
+from recipes.app import Book, create_app
+from todo import todo
 
 import toolwire
 from toolwire import Answer, Problem, Question, Result, SyncRemote, Toolkit, Value, connect, connect_sync
-from toolwire.cli.asking import asker, shown
+from toolwire.cli.asking import asker, asking_lines
 from toolwire.cli.explain import survey
 from toolwire.cli.screen import complain, escaped, json_text, styled
 from toolwire.cli.table import print_table
-from toolwire.cli.tools import rows
+from toolwire.cli.tools import COLUMNS, rows
+from toolwire.consent.display import shown
 from toolwire.protocols import BUILTIN
 from toolwire.testing.loopback import background
 
 TITLES = {codec.name: codec.title for codec in BUILTIN}
-COLUMNS = ("name", "what it does", "arguments", "consent", "cost")
 
 
 class UnexpectedError(Exception):
@@ -55,7 +57,7 @@ class Person:
 
     def _scripted(self, question: Question) -> Answer:
         allowed = not question.call.tool.destructive
-        for line in shown(question):
+        for line in asking_lines(shown(question)):
             print(f"  {line}")
         answer = styled("y", "green", sys.stdout) if allowed else styled("n", "red", sys.stdout)
         print(f"  Call it? [y/N] {answer} {_dim('(scripted; `make demo ASK=1` asks you)')}")
@@ -73,7 +75,7 @@ def main() -> int:
     started = perf_counter()
     try:
         with TemporaryDirectory(prefix="toolwire-demo-") as folder:
-            serve_and_use(Path(folder) / "tasks.sqlite3", Person(asker("ask") if ask else None))
+            serve_and_use(Path(folder) / "todo.sqlite3", Person(asker("ask") if ask else None))
     except (UnexpectedError, toolwire.ToolwireError) as error:
         complain(str(error))
         return 1
@@ -83,26 +85,47 @@ def main() -> int:
 
 
 def serve_and_use(database: Path, person: Person) -> None:
-    """Serve both examples on free ports, and use them."""
-    kits: tuple[Toolkit, Toolkit] = (calculator, tasks(database))
-    with background(toolwire.asgi(kits[0])) as sums, background(toolwire.asgi(kits[1])) as lists:
-        _title("Two servers on this machine")
-        for kit, url in zip(kits, (sums, lists), strict=True):
-            print(f"  {kit.title:<11} {styled(url, 'green', sys.stdout)}")
-        print(_dim("  From here on there is a client, which is given these two URLs and nothing else."))
+    """Serve the examples on free ports, and use them."""
+    kits: tuple[Toolkit, Toolkit] = (calculator, todo(database))
+    book = Book()
+    with (
+        background(toolwire.asgi(kits[0])) as sums,
+        background(toolwire.asgi(kits[1])) as lists,
+        background(create_app(book)) as recipes,
+    ):
+        _title("Three servers on this machine")
+        for title, url in ((kits[0].title, sums), (kits[1].title, lists), ("RecipeApp", recipes)):
+            print(f"  {title:<11} {styled(url, 'green', sys.stdout)}")
+        print(_dim("  The first two are toolkits, the third is a FastAPI app with one more line: opentools(app)."))
+        print(_dim("  From here on there is a client, which is given these URLs and nothing else."))
         for url in (sums, lists):
-            look(url)
+            expect(look(url), list(TITLES))
         with connect_sync(sums) as remote:
             show_tools(remote)
             expect(call(remote, "add", {"a": 17, "b": 25}), Value(42))
         with connect_sync(lists, approve=person) as remote:
             show_tools(remote)
-            use_tasks(remote, database, person)
+            use_todo(remote, database, person)
         asyncio.run(same_on_every_wire(sums))
+        expect(look(recipes), ["openapi"])
+        with connect_sync(recipes, approve=person) as remote:
+            show_tools(remote)
+            talk(remote, book, person)
 
 
-def look(url: str) -> None:
-    """Find out what ``url`` speaks, and say what was chosen and why."""
+def talk(remote: SyncRemote, book: Book, person: Person) -> None:
+    """Let a model use a site's tools for a person, who is asked exactly once."""
+    _title("A model with these tools, over the real SDK (what it says is scripted too)")
+    asked = len(person.said)
+    find_and_save(remote, print)
+    expect(len(person.said) - asked, 1)
+    saved = ["r1"] if person.said[-1] else []
+    print(f"  {_dim('the favorites are:')} {json_text(saved) if saved else 'none'}")
+    expect(book.favorites, saved)
+
+
+def look(url: str) -> list[str]:
+    """Find out what ``url`` speaks, say what was chosen and why, and return all that it speaks."""
     _title(f"What does {url} speak?")
     found = survey(url, None)
     for probe in found.probes:
@@ -111,10 +134,9 @@ def look(url: str) -> None:
         print(f"  {mark} {TITLES[probe.protocol]:<22} {escaped(path):<21} {probe.status}  {escaped(probe.meaning)}")
     if found.peer is None:
         raise UnexpectedError(f"{url} speaks nothing we know.")
-    spoken = [found.peer.protocol, *(peer.protocol for peer in found.others)]
-    expect(spoken, list(TITLES))
     chosen = styled(TITLES[found.peer.protocol], "bold", sys.stdout)
     print(f"  {chosen} is chosen: it was found first, and the order of looking is {', '.join(TITLES)}.")
+    return [found.peer.protocol, *(peer.protocol for peer in found.others)]
 
 
 def show_tools(remote: SyncRemote) -> None:
@@ -124,7 +146,7 @@ def show_tools(remote: SyncRemote) -> None:
     print()
 
 
-def use_tasks(remote: SyncRemote, database: Path, person: Person) -> None:
+def use_todo(remote: SyncRemote, database: Path, person: Person) -> None:
     """Read, write with consent, be refused, and be wrong."""
     _title("A call that only reads runs at once")
     expect(call(remote, "list_tasks"), Value([]))

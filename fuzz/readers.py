@@ -9,13 +9,17 @@ from toolwire import convert
 from toolwire.core.codec import Codec, Peer, Routes, Site
 from toolwire.core.http import JSON, Request, Response
 from toolwire.core.model import Call, Json, Problem
-from toolwire.framing import jsontext, positions, xllm
+from toolwire.core.selection import Selection
+from toolwire.framing import jsontext, positions, xllm, yamltext
 from toolwire.protocols import BUILTIN
+from toolwire.protocols.openapi import operations, overlay
 from toolwire.protocols.opentool import document as opentool
 from toolwire.protocols.opentool import validator
 from toolwire.protocols.otc import document as otc
 from toolwire.testing.conformance import kit, reading_faults, replying_faults, session
 from toolwire.testing.wire import HERE
+
+EVERY = Selection(include="all")
 
 
 def read(data: bytes) -> None:
@@ -50,6 +54,29 @@ def _convert(text: bytes) -> None:
     convert.read(text)
 
 
+def _document(text: bytes) -> None:
+    data = _data(text)
+    document = data if isinstance(data, dict) else {}
+    if not operations.unfit(document, EVERY):
+        offer = operations.read(document, "https://fuzz.test/openapi.json", EVERY)
+        notes = operations.report(offer)
+        tools = len(offer.catalog.tools)
+        if offer.memo.operations != tools + sum(note.operations for note in notes):
+            raise AssertionError(f"{offer.memo.operations} operations are not {tools} tools and what was left out")
+        for id_ in offer.memo.plans:
+            offer.memo.plans[id_]
+
+
+def _overlay(text: bytes) -> None:
+    found = overlay.read(_data(text))
+    if not isinstance(found, Problem):
+        overlay.apply(found, {"openapi": "3.1.0", "info": {"title": "T"}, "paths": {"/a": {"get": {"tags": ["b"]}}}})
+
+
+def _yaml(text: bytes) -> None:
+    yamltext.read(text)
+
+
 def _server(text: bytes) -> None:
     for routes in _served():
         for method, path in routes:
@@ -76,6 +103,9 @@ READERS: Mapping[str, Callable[[bytes], None]] = {
     "server": _server,
     "find": _find,
     "send": _send,
+    "document": _document,
+    "overlay": _overlay,
+    "yaml": _yaml,
 }
 
 

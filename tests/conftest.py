@@ -1,6 +1,7 @@
 """What every test runs under: properties draw the same cases on every run; ``make hunt`` draws new ones, and more."""
 
 import os
+import signal
 import tempfile
 
 from hypothesis import HealthCheck, settings
@@ -13,3 +14,6 @@ settings.load_profile(os.environ.get("TOOLWIRE_CASES", "same"))
 
 # Decisions that a test makes are not kept among those of whoever runs it.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="toolwire-state-")
+
+# Programs that tests start take Ctrl-C as they would on a terminal, also where the tests themselves run unattended.
+signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -54,8 +54,6 @@ def _everywhere(node: dict[str, Any], root: dict[str, Any]) -> Iterator[str]:
     for name in node.get("properties", {}):
         if not KEY.fullmatch(name):
             yield f"the key {name!r}"
-    if not set(node.get("required", ())) <= node.get("properties", {}).keys() and "properties" in node:
-        yield "requires what is no property"
     reference = node.get("$ref")
     if reference is not None and reference != "#":
         match = re.fullmatch(r"#/\$defs/([^/]+)", reference)
@@ -69,6 +67,8 @@ def _plain(node: dict[str, Any]) -> Iterator[str]:
 
 
 def _only(node: dict[str, Any], allowed: set[str]) -> Iterator[str]:
+    if not set(node.get("required", ())) <= node.get("properties", {}).keys() and "properties" in node:
+        yield "requires what is no property"
     for key in node.keys() - allowed:
         yield f"has {key}"
 

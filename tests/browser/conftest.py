@@ -27,6 +27,9 @@ except ImportError:  # the tests are skipped, and say why
     sync_playwright = None  # type: ignore[assignment]  # there is no such function then
 
 from examples.tasks.app import Settings, create_app
+from examples.tasks.store import Store
+from toolwire.stores.oauth import OAuthStore
+from toolwire.stores.people import People
 
 PICTURES = Path(__file__).parents[2] / ".cache" / "browser"
 QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
@@ -109,8 +112,7 @@ def serve() -> Iterator[Callable[[Callable[[str], Any]], str]]:
 @pytest.fixture
 def tasks(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> str:
     """The sample product, with an empty database of its own."""
-    database = f"sqlite:///{tmp_path / 'tasks.db'}"
-    return serve(lambda url: create_app(Settings(url=url, database=database, api_keys=True, hasher=QUICK)))
+    return serve(lambda url: create_app(Settings(url=url, database=database(tmp_path), api_keys=True, hasher=QUICK)))
 
 
 @pytest.fixture
@@ -128,6 +130,41 @@ def sign_up() -> Callable[..., None]:
         page.wait_for_url(f"{site}/")
 
     return entered
+
+
+@pytest.fixture
+def enter(tmp_path: Path) -> Callable[..., str]:
+    """Sign somebody up and in without the pages for it, and return the id of their account."""
+
+    def entered(page: Page, site: str, name: str = "Ada") -> str:
+        own, form = {"origin": site}, {"name": name, "password": PASSWORD}
+        assert page.request.post(f"{site}/sign-up", form=form, headers=own).ok
+        login = page.request.get(f"{site}/oauth/login").text()
+        hidden = dict(re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', login))
+        assert page.request.post(f"{site}/oauth/login", form={**form, **hidden}, headers=own).ok
+        person = People(OAuthStore(database(tmp_path)), hasher=QUICK).check(name, PASSWORD)
+        assert person is not None
+        return person.id
+
+    return entered
+
+
+@pytest.fixture
+def store(tmp_path: Path, tasks: str) -> Store:
+    """What the sample product remembers, for looking behind its back."""
+    return Store(database(tmp_path))
+
+
+@pytest.fixture
+def client_id(page: Page, tasks: str) -> str:
+    """An app that has registered itself."""
+    described = {"client_name": "An app", "redirect_uris": ["http://127.0.0.1/callback"]}
+    found: str = page.request.post(f"{tasks}/oauth/register", data=described).json()["client_id"]
+    return found
+
+
+def database(folder: Path) -> str:
+    return f"sqlite:///{folder / 'tasks.db'}"
 
 
 @pytest.fixture

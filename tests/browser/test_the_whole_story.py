@@ -106,9 +106,10 @@ def test_a_person_lets_an_assistant_in_watches_it_and_sends_it_away(
 
 @pytest.mark.requirement("XL-112", "XL-134")
 def test_a_key_made_on_the_page_is_good_until_it_is_revoked_there(
-    page: Any, tasks: str, sign_up: Callable[..., None], picture: Callable[..., None]
+    page: Any, tasks: str, enter: Callable[..., str], picture: Callable[..., None]
 ) -> None:
-    sign_up(page, tasks)
+    enter(page, tasks)
+    page.goto(tasks)
     page.goto(f"{tasks}/connected")
     page.get_by_label("What is it for?").fill("backup")
     page.get_by_role("button", name="Make a key").click()
@@ -125,13 +126,15 @@ def test_a_key_made_on_the_page_is_good_until_it_is_revoked_there(
 
 @pytest.mark.requirement("XL-135")
 def test_two_people_on_one_server_see_nothing_of_each_other(
-    chromium: Any, tasks: str, sign_up: Callable[..., None], add_task: Callable[..., None]
+    chromium: Any, tasks: str, enter: Callable[..., str], add_task: Callable[..., None]
 ) -> None:
     ada, bob = (chromium.new_context() for _ in range(2))
     first, second = ada.new_page(), bob.new_page()
-    sign_up(first, tasks, "Ada")
+    enter(first, tasks, "Ada")
+    first.goto(tasks)
     add_task(first, "Hers")
-    sign_up(second, tasks, "Bob")
+    enter(second, tasks, "Bob")
+    second.goto(tasks)
     add_task(second, "His")
     first.reload()
     assert first.locator(".tasks h2").all_inner_texts() == ["Hers"]
@@ -149,9 +152,10 @@ def test_two_people_on_one_server_see_nothing_of_each_other(
 
 @pytest.mark.requirement("XL-133")
 def test_what_somebody_is_typing_is_not_taken_from_them(
-    page: Any, tasks: str, sign_up: Callable[..., None], add_task: Callable[..., None], picture: Callable[..., None]
+    page: Any, tasks: str, enter: Callable[..., str], add_task: Callable[..., None], picture: Callable[..., None]
 ) -> None:
-    sign_up(page, tasks)
+    enter(page, tasks)
+    page.goto(tasks)
     add_task(page, "Old name")
     page.get_by_label("Change: Old name").click()
     page.locator("details input[name=name]").fill("New na")
@@ -169,9 +173,10 @@ def test_what_somebody_is_typing_is_not_taken_from_them(
 
 @pytest.mark.requirement("XL-133")
 def test_every_page_can_be_used_by_keyboard_and_by_ear(
-    page: Any, tasks: str, sign_up: Callable[..., None], add_task: Callable[..., None]
+    page: Any, tasks: str, enter: Callable[..., str], add_task: Callable[..., None]
 ) -> None:
-    sign_up(page, tasks)
+    enter(page, tasks)
+    page.goto(tasks)
     add_task(page, "Read")
     for path in ("/", "/connected", "/sign-up", "/oauth/login", "/nothing"):
         page.goto(tasks + path)

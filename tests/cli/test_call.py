@@ -182,7 +182,7 @@ def test_a_server_that_is_not_there_is_exit_code_4(toolwire: Callable[..., Any])
     ("code", "kinds"),
     [
         (2, {Kind.UNKNOWN_TOOL, Kind.INVALID_ARGUMENTS, Kind.MISSING_REQUIREMENTS}),
-        (3, {Kind.DENIED, Kind.UNAUTHORIZED, Kind.FORBIDDEN}),
+        (3, {Kind.DENIED, Kind.UNCONFIRMED, Kind.UNAUTHORIZED, Kind.FORBIDDEN}),
         (4, {Kind.UNREACHABLE}),
     ],
 )

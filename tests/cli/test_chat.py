@@ -22,21 +22,6 @@ STORY = (FIND, "Cacio e Pepe takes 20 minutes. Shall I save it?", SAVE, "Saved. 
 SAID = "Find me a good pasta recipe and save it"
 
 
-class Alone:
-    """An app of any framework, as the loopback server wants it."""
-
-    running = 0
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-
-    def drain(self) -> None:
-        pass
-
-    def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
-        return self._app(scope, receive, send)
-
-
 @pytest.fixture
 def book() -> Book:
     return Book()
@@ -44,7 +29,7 @@ def book() -> Book:
 
 @pytest.fixture
 def recipes(book: Book) -> Iterator[str]:
-    with background(Alone(create_app(book))) as url:
+    with background(create_app(book)) as url:
         yield url
 
 
@@ -193,7 +178,7 @@ def counting(reached: list[str], text: str, document: dict[str, Any] | None = No
         await send({"type": "http.response.start", "status": 404 if found is None else 200, "headers": headers})
         await send({"type": "http.response.body", "body": answer})
 
-    return Alone(app)
+    return app
 
 
 def iter_lines(*said: str) -> Any:

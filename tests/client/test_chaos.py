@@ -126,6 +126,10 @@ def kit() -> Toolkit:
     return kit
 
 
+def yes(_: object) -> bool:
+    return True
+
+
 @pytest.mark.requirement("R12")
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)

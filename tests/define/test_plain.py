@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Optional, Union
 
 import pytest
 from docstring_parser import parse
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import NaiveDatetime
 
@@ -121,7 +121,6 @@ def test_a_plain_type_has_the_schema_of_pydantic(annotation: Any, streams: bool)
     assert json.dumps(plain.tool.output_schema) == json.dumps(other.tool.output_schema)
 
 
-@settings(max_examples=300)
 @given(st.data())
 def test_a_plain_type_reads_what_pydantic_reads(data: st.DataObject) -> None:
     annotation = data.draw(plain_types)
@@ -132,7 +131,6 @@ def test_a_plain_type_reads_what_pydantic_reads(data: st.DataObject) -> None:
     assert plain.read({}) == other.read({})
 
 
-@settings(max_examples=300)
 @given(st.data())
 def test_a_plain_type_writes_what_pydantic_writes(data: st.DataObject) -> None:
     annotation = data.draw(plain_types)
@@ -150,7 +148,6 @@ def outcome(annotation: Any, default: Any) -> str:
     return said((function.tool, function.read({})))
 
 
-@settings(max_examples=300)
 @given(st.data())
 def test_a_default_of_a_plain_type_is_shown_or_refused_as_pydantic_does(data: st.DataObject) -> None:
     annotation = data.draw(plain_types)
@@ -218,7 +215,6 @@ lines = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
 @given(st.lists(lines | st.text(max_size=12), max_size=8).map("\n".join))
 @example("Add two numbers.")
 @example("Add.\n\n\n  One.\n\n\n  Two.  \n\n")
@@ -243,7 +239,6 @@ sections = st.sampled_from(
 )
 
 
-@settings(max_examples=500)
 @given(st.lists(lines | sections, max_size=8).map("\n".join))
 def test_no_section_is_overlooked(text: str) -> None:
     try:

@@ -229,6 +229,8 @@ def test_none_leaves_an_option_undeclared(none: dict[str, None]) -> None:
         ({"rate_limit": (1, 60)}, "add(): a rate limit is (max, window)"),
         ({"rate_limit": {"max": 1}}, "add(): a rate limit is (max, window)"),
         ({"rate_limit": {1: 2}}, "add(): a rate limit is (max, window)"),
+        ({"scopes": ["read mail"]}, "add(): a scope is a word such as \"mail.read\", without spaces, not 'read mail'."),
+        ({"scopes": [7]}, "add(): a scope is a word"),
         ({"timeout_s": 0}, "add(): timeout_s is a number of seconds above 0, not 0."),
         ({"timeout_s": float("inf")}, "add(): timeout_s is a number of seconds above 0, not inf."),
         ({"output_name": ""}, "add(): the option 'output_name' is empty"),

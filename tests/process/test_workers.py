@@ -34,7 +34,7 @@ def test_killing_one_of_two_workers_fails_no_request_on_the_other(start: Start) 
                 if len(peers) == 2 and min(map(len, peers.values())) >= 2:
                     break
             killed, other = sorted(peers, key=lambda pid: len(peers[pid]))
-            dead = asyncio.Event()
+            dead, warm = asyncio.Event(), asyncio.Event()
             done = dict.fromkeys(("before", "after"), 0)
 
             async def insist(peer: Peer, protocol: str) -> None:
@@ -43,10 +43,11 @@ def test_killing_one_of_two_workers_fails_no_request_on_the_other(start: Start) 
                     answer = await peer.ask(CALLS[protocol]("add", {"a": 42_000, "b": 42}))
                     assert (answer.status, b"42042" in answer.body) == (200, True)
                     done[when] += 1
+                    if done["before"] >= ASKED // 4:
+                        warm.set()
 
             loads = [asyncio.create_task(insist(peer, name)) for peer, name in zip(peers[other], CALLS, strict=False)]
-            while done["before"] < ASKED // 4:
-                await asyncio.sleep(0)
+            await warm.wait()
             os.kill(killed, signal.SIGKILL)
             assert await peers[killed][0].closed()
             dead.set()

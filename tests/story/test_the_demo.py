@@ -50,6 +50,16 @@ def test_it_shows_the_whole_job(demo: subprocess.CompletedProcess[str]) -> None:
         assert told in demo.stdout
 
 
+@pytest.mark.requirement("XL-132", "D-19")
+def test_the_user_flow_of_the_proposal_asks_exactly_one_question(demo: subprocess.CompletedProcess[str]) -> None:
+    _, _, flow = demo.stdout.partition("you> Find me a good pasta recipe and save it")
+    assert "-> searchRecipes" in flow.partition("May this be called?")[0]
+    assert flow.count("May this be called?") == 1
+    assert 'recipeId = "r1"' in flow
+    assert "model> It is among your favorites now." in flow
+    assert 'the favorites are: ["r1"]' in flow
+
+
 def test_there_is_no_colour_in_a_pipe(demo: subprocess.CompletedProcess[str]) -> None:
     assert "\x1b" not in demo.stdout
 

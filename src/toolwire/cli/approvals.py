@@ -11,7 +11,7 @@ from toolwire.consent.record import fault
 from toolwire.core.check import Answer
 from toolwire.stores.approvals import Approvals
 from toolwire.stores.audit import StoredAudit
-from toolwire.stores.database import state_folder
+from toolwire.stores.places import state_folder
 from toolwire.stores.grants import StoredGrants
 
 from .asking import asking_lines

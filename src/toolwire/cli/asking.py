@@ -55,7 +55,7 @@ def chosen_asker(where: str, advance: Advance) -> Asker:
         return page_approver(_open_page)
     from toolwire.client.queue import queued  # noqa: PLC0415 - loads sqlite3
     from toolwire.stores.approvals import Approvals  # noqa: PLC0415 - likewise
-    from toolwire.stores.database import state_folder  # noqa: PLC0415 - likewise
+    from toolwire.stores.places import state_folder  # noqa: PLC0415 - likewise
 
     complain("The question waits: answer it with `toolwire approvals`.")
     return queued(Approvals(state_folder()))

@@ -11,8 +11,8 @@ import os
 import sys
 from typing import Final, TextIO
 
-from toolwire.consent.visible import visible as escaped
-from toolwire.consent.visible import visible_json as json_text
+from toolwire.framing.visible import visible as escaped
+from toolwire.framing.visible import visible_json as json_text
 
 __all__ = ["coloured", "complain", "escaped", "escaped_lines", "first_line", "json_text", "styled", "warn"]
 

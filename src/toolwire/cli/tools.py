@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -17,6 +18,11 @@ from .lock import read as read_locked
 from .opening import Reach, opened, read_key, read_selection
 from .screen import complain, escaped, first_line, json_text
 from .table import print_table
+
+_MOST_TEXT = 100
+_MOST_ARGUMENTS = 120
+_MOST_VALUES = 6
+_TAG = re.compile(r"</?[A-Za-z][^<>]{0,300}>")  # documents of REST APIs say much in HTML
 
 COLUMNS = ("name", "what it does", "arguments", "consent", "cost")
 
@@ -77,13 +83,31 @@ def rows(catalog: Catalog) -> list[tuple[str, ...]]:
     return [
         (
             escaped(newest.get(tool.id, tool.id)),
-            first_line(tool.description),
-            escaped(", ".join(_argument(name, schema, tool) for name, schema in tool.parameters.items())),
+            _short(_TAG.sub("", first_line(tool.description)), _MOST_TEXT),
+            escaped(_arguments(tool)),
             _consent(tool),
             tool.cost or "",
         )
         for tool in catalog.tools
     ]
+
+
+def _arguments(tool: Tool) -> str:
+    """Return the arguments, those that are needed first, as far as there is room; then how many more there are."""
+    needed = set(tool.required)
+    names = sorted(tool.parameters, key=lambda name: name not in needed)
+    shown: list[str] = []
+    for name in names:
+        said = _argument(name, tool.parameters[name], tool)
+        if shown and sum(map(len, shown)) + len(said) > _MOST_ARGUMENTS:
+            break
+        shown.append(said)
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f", and {more} more" if more else "")
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def _argument(name: str, schema: Schema, tool: Tool) -> str:
@@ -94,7 +118,8 @@ def _argument(name: str, schema: Schema, tool: Tool) -> str:
 def _type(schema: Json) -> str:
     match schema:
         case {"enum": [_, *_] as values}:
-            return "|".join(json_text(value) for value in values)
+            said = "|".join(json_text(value) for value in values[:_MOST_VALUES])
+            return _short(said, _MOST_TEXT) + ("|…" if len(values) > _MOST_VALUES else "")
         case {"type": [_, *_] as kinds}:
             return "|".join(kind for kind in kinds if isinstance(kind, str))
         case {"anyOf": [_, *_] as choices} | {"oneOf": [_, *_] as choices}:

@@ -22,8 +22,8 @@ import anyio.to_thread
 from toolwire.consent.binding import VALID_S
 from toolwire.consent.display import needs_typing, secrets_of
 from toolwire.consent.page import HEADERS, ending_page, question_page
-from toolwire.consent.visible import visible
 from toolwire.core.check import Answer, Question
+from toolwire.framing.visible import visible
 
 _MOST_BYTES = 4 << 20
 _PATIENCE_S = 10.0

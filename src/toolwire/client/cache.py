@@ -12,11 +12,11 @@ import re
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from email.utils import parsedate_to_datetime
 from typing import TypeAlias
 
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Problem
+from toolwire.framing.dates import timestamp
 
 Steps: TypeAlias = Generator[Request, Response | Problem, Response | Problem]
 
@@ -144,8 +144,8 @@ def _fresh_s(response: Response, said: dict[str, str], now: float) -> float:
         return _seconds(said["max-age"]) - _seconds(header(response.headers, b"age"))
     expires = header(response.headers, b"expires")
     if expires:
-        date = _date(header(response.headers, b"date"))
-        until = _date(expires)
+        date = timestamp(header(response.headers, b"date"))
+        until = timestamp(expires)
         return 0.0 if until is None else until - (now if date is None else date)
     return DEFAULT_S
 
@@ -156,10 +156,3 @@ def _directives(text: str) -> dict[str, str]:
 
 def _seconds(text: str) -> float:
     return float(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0.0
-
-
-def _date(text: str) -> float | None:
-    try:
-        return parsedate_to_datetime(text).timestamp()
-    except (ValueError, OverflowError):
-        return None

@@ -9,7 +9,7 @@ from functools import wraps
 from inspect import cleandoc, signature
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from anyio import to_thread
 
@@ -19,7 +19,7 @@ from toolwire.core.codec import Flow
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
 from toolwire.core.resources import CAPS, Caps, Resources
 from toolwire.core.selection import DECLARED, Selection
-from toolwire.stores.credentials import Credentials as SignedIn
+from toolwire.stores.places import credentials_folder
 
 from .cache import Cache
 from .discover import Discovery, absolute, candidates, discover, origin
@@ -28,9 +28,6 @@ from .drive import Approver, arun, run
 from .exchange import Credentials
 from .files import file_url
 from .limits import Limits
-from .login.attached import hand_for
-from .login.signin import Person
-from .login.signing import Hand, Signing, SyncSigning
 from .looking import TOTAL_S, Looking, SyncLooking
 from .network import Network, SyncNetwork
 from .origins import AllowedOrigins, AllowOrigins
@@ -40,6 +37,12 @@ from .retry import Retries
 from .session import Session
 from .source import document_url, source_of
 from .targets import read_url
+
+if TYPE_CHECKING:  # signing in is rare, and a lot of code
+    from toolwire.stores.credentials import Credentials as SignedIn
+
+    from .login.signin import Person
+    from .login.signing import Hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,10 @@ class Options:
     for the site is used, or what ``signed_in`` holds; ``person`` is asked to sign in where the site wants that, and to
     allow more where a call needs it. [XL-102, XL-111]
 
+    ``keys`` are the keys of an OpenAPI document's security schemes by their names, each sent where its scheme says:
+    a header, a cookie, the query, or ``user:password`` as Basic. An ``api_key`` alone goes where a call's one key
+    scheme says too. [XL-112]
+
     ``selection`` says which tools to take: ``Selection(include="all")`` takes those of a document without ``x-llm``.
     ``overlay`` is an OpenAPI Overlay, a file or its data, that is applied to the document before it is read.
     ``url`` may be the path of an OpenAPI document on this machine; a key then goes to the server it names.
@@ -93,6 +100,7 @@ class Options:
     allow_origins: AllowOrigins = ()
     caps: Caps = CAPS
     token: str | Secret | None = None
+    keys: Mapping[str, str | Secret] = field(default_factory=dict, repr=False)
     signed_in: SignedIn | None = None
     person: Person | None = None
     selection: Selection = DECLARED
@@ -133,7 +141,12 @@ class Options:
 
     def hand(self, door: SyncNetwork) -> Hand | None:
         """Return what signs requests as somebody who signed in; None where a key does, or nobody did."""
-        return None if self._key is not None else hand_for(absolute(self.url), door, self.signed_in, self.person)
+        asked_for = self.signed_in is not None or self.person is not None
+        if self._key is not None or not (asked_for or credentials_folder().is_dir()):
+            return None
+        from .login.attached import hand_for  # noqa: PLC0415 - only here is somebody signed in
+
+        return hand_for(absolute(self.url), door, self.signed_in, self.person)
 
     @property
     def _key(self) -> str | None:
@@ -159,12 +172,20 @@ class Options:
         unasked = connection.gate.unasked()
         if unasked and self.agree is not None and self.agree(unasked) is True:
             connection.gate.agree(unasked)
-        return connection
+        return replace(connection, keys=self._keys)
+
+    @property
+    def _keys(self) -> dict[str, Secret]:
+        keys = {name: key if isinstance(key, Secret) else Secret(key) for name, key in self.keys.items()}
+        return keys if self.api_key is None or self._key is None else {"": Secret(self._key), **keys}
 
     def credential(self, hand: Hand | None = None) -> Credential:
         """Return how requests are signed, without the key itself."""
         if self._key is not None:
             return Credential("bearer key", identity(self._key))
+        if self.keys:
+            said = [[name, key.reveal()] for name, key in sorted(self._keys.items())]
+            return Credential(", ".join(sorted(self.keys)), identity(repr(said)))
         name, scopes = ("", ()) if hand is None else hand.identity
         return Credential("signed in", identity(name), scopes) if name else NO_CREDENTIAL
 
@@ -196,7 +217,7 @@ class Connecting:
         self._behind = SyncNetwork(allow_private=options.allow_private)
         try:
             hand = await to_thread.run_sync(options.hand, self._behind)
-            door = self._door if hand is None else Signing(self._door, hand)
+            door = self._door if hand is None else hand.signing(self._door)
             known = hand is not None or options.credential() is not NO_CREDENTIAL
             discreet = Discreet(unsigned, door) if known else unsigned
             looking = Looking(discreet, options.document, cache=cache, identity=options.credential(hand).identity)
@@ -249,7 +270,7 @@ class SyncConnecting:
         self._behind = SyncNetwork(allow_private=options.allow_private)
         try:
             hand = options.hand(self._behind)
-            door = self._door if hand is None else SyncSigning(self._door, hand)
+            door = self._door if hand is None else hand.signing_sync(self._door)
             known = hand is not None or options.credential() is not NO_CREDENTIAL
             discreet = SyncDiscreet(unsigned, door) if known else unsigned
             looking = SyncLooking(discreet, options.document, cache=cache, identity=options.credential(hand).identity)

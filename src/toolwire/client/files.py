@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from toolwire.core.http import Response
 from toolwire.core.model import Problem
@@ -43,4 +42,6 @@ def read_file(url: str, folder: Path | None) -> Response | Problem:
 
 
 def _path(url: str) -> Path:
+    from urllib.request import url2pathname  # noqa: PLC0415 - loads an HTTP client, for the rare file
+
     return Path(url2pathname(urlsplit(url).path))

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from toolwire.consent import Lock, Preferences, Record, consent_check, denied
 from toolwire.consent.binding import VALID_S, Credential, binding, goes_on
@@ -29,9 +29,10 @@ from toolwire.limits.throttle import rate_limited
 from toolwire.validation import arguments_check, snapshot
 
 from .begun import Asked, Begun, edited, refused, requested, without_user
+from .confirming import send
 from .discover import origin
 from .drive import UNASKED
-from .retry import Retries, send
+from .retry import Retries
 from .session import Session
 
 
@@ -82,6 +83,12 @@ class Gate:
         )
         lock = () if locked is None else (self._lock_check(locked),)
         self.checks: tuple[Check, ...] = (*lock, self._arguments, consent)
+        granted = {
+            grant.key.tool.partition(" ")[0] for grant in session.grants.listed() if grant.key.connection == name
+        }
+        for tool in peer.catalog.tools if granted else ():
+            if tool.id in granted:  # what was allowed of another definition is void
+                session.grants.renewed(self._definition(tool).key)
 
     def definitions(self) -> list[dict[str, Json]]:
         """Return the definition of each tool, as a lock pins it."""
@@ -166,7 +173,14 @@ class Gate:
         approved = begun.request
         asked: Asked = begun.asked
         while True:
-            came = yield asked
+            if isinstance(asked, Question):  # the server's own: asked like ours, about the request that was sent
+                again = replace(begun, asked=approved or asked)
+                permitted = yield from self._permission(again, asked)
+                if permitted is not again:
+                    return permitted if isinstance(permitted, Problem) else _halfway(begun.call.tool, permitted)
+                came: Any = Answer(allowed=True)
+            else:
+                came = yield asked
             if isinstance(came, Response):
                 self.throttle.heard(begun.call.tool, came)
             elif isinstance(asked, Pause):  # as long as the server wished: what follows is one more call
@@ -185,7 +199,7 @@ class Gate:
             if isinstance(permitted, Problem):
                 return permitted
             if permitted is not again:
-                return denied(f"{begun.call.tool.name} was stopped: arguments cannot be changed halfway.")
+                return _halfway(begun.call.tool, permitted)
             approved = following
 
     def _permission(self, begun: Begun, question: Question) -> Flow[Begun | Problem]:
@@ -308,7 +322,6 @@ class Gate:
             parts = definition(tool, target=target, credential=self._credential().scheme)
             key = GrantKey(self.session.principal, self.name, self.site, tool.id, definition_hash(parts))
             known = self._known[id(tool)] = _Known(tool, parts, key)
-            self.session.grants.renewed(key)  # what was allowed of another definition is void
         return known
 
     def _agreement(self, tool: Tool) -> GrantKey:
@@ -370,6 +383,11 @@ class Gate:
                 shown_ms=int(took_s * 1_000),
             )
         )
+
+
+def _halfway(tool: Tool, other: Begun) -> Problem:
+    other.flow.close()
+    return denied(f"{tool.name} was stopped: arguments cannot be changed halfway.")
 
 
 _KEPT = 20_000

@@ -6,7 +6,7 @@ Both kinds of connection, asynchronous and blocking, drive the same conversation
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypedDict, Unpack
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -22,6 +22,7 @@ from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.telemetry.outbound import traced
 
+from .attaching import Keys, attached
 from .discover import Discovery, candidates, shown
 from .drive import Approver, Door, SyncDoor, SyncNotify, arun, run
 from .gate import Gate
@@ -38,10 +39,12 @@ class Connection:
     gate: Gate
     probes: tuple[Probe, ...]
     source: Source | None = None
+    keys: Keys = field(default_factory=dict, repr=False)
 
     def calling(self, call: Call) -> Flow[Result]:
         """Return the result of ``call``: checks first, then the person if they must be asked, then the server."""
-        return self.gate.calling(traced(call))
+        flow = self.gate.calling(traced(call))
+        return attached(flow, call.tool, self.keys, self.gate.site) if self.keys else flow
 
     def resource(self, handle: str) -> Resource | None:
         """Return what is kept under ``handle``, or None."""

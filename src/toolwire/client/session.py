@@ -35,7 +35,7 @@ class Session:
     ``principal`` is for whom calls are made. ``preferences`` hold for every connection, on top of its own. ``limits``
     is how often this client calls where a tool declares nothing; without them 60 times a minute, and 300 for a
     connection, over the protocols that ask for that. ``grants`` and ``audit`` are kept in memory unless stores are
-    given; see ``stored_session``. ``traced`` has texts remembered, to know them again on their way to another connection.
+    given; see ``stored_session``. ``traced`` has texts remembered, to know them on their way to another connection.
     ``cache`` keeps what was fetched to find tools, as HTTP lets it; without one every connection
     looks again. ``clock`` gives seconds and never goes back, ``wall`` seconds since 1970.
     """
@@ -133,8 +133,8 @@ def stored_session(folder: Path | None = None, *, principal: str = "me") -> Sess
         DefinitionError: the folder cannot be used.
     """
     from toolwire.stores.audit import StoredAudit  # noqa: PLC0415 - loads sqlite3
-    from toolwire.stores.database import state_folder  # noqa: PLC0415 - likewise
     from toolwire.stores.grants import StoredGrants  # noqa: PLC0415 - likewise
+    from toolwire.stores.places import state_folder  # noqa: PLC0415 - likewise
 
     folder = folder if folder is not None else state_folder()
     return Session(principal=principal, grants=StoredGrants(folder), audit=StoredAudit(folder))

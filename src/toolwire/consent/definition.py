@@ -15,9 +15,9 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from toolwire.core.model import Json, RateLimit, Schema, Tool
+from toolwire.framing.visible import visible_json
 
 from .policy import site_level
-from .visible import visible_json
 
 Direction: TypeAlias = Literal["wider", "narrower", "same"]
 """What a change does to the reach of a tool: more, less, or nothing that we know of."""

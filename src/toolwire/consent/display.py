@@ -16,9 +16,9 @@ from urllib.parse import quote, unquote, urlsplit
 from toolwire.core.check import Question
 from toolwire.core.http import Request
 from toolwire.core.model import Json, Schema
+from toolwire.framing.visible import hidden, visible, visible_json
 
 from .origins import origin, warning
-from .visible import hidden, visible, visible_json
 
 _LONG = 2_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unicodedata import name
 from urllib.parse import urlsplit
 
-from .visible import visible
+from toolwire.framing.visible import visible
 
 _MIXED_IN_JAPANESE = frozenset({"CJK", "HIRAGANA", "KATAKANA"})
 

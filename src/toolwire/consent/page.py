@@ -12,9 +12,9 @@ from html import escape
 from typing import Final
 
 from toolwire.core.check import Question
+from toolwire.framing.visible import visible, visible_json
 
 from .display import Row, needs_typing, secrets_of, shown
-from .visible import visible, visible_json
 
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Type": "text/html; charset=utf-8",

@@ -49,6 +49,7 @@ STATUS: dict[Kind, int] = {
     Kind.FORBIDDEN: 403,
     Kind.MISDIRECTED: 421,
     Kind.DENIED: 403,
+    Kind.UNCONFIRMED: 428,
     Kind.CONFLICT: 400,
     Kind.RATE_LIMITED: 429,
     Kind.OVERLOADED: 503,

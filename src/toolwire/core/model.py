@@ -180,7 +180,8 @@ class Context:
     A tool that takes a parameter of this type is given the context of its call, with the tokens and secrets that its
     requirements name and no others. ``scopes`` is what the caller may do, ``None`` where callers have no scopes and
     may call everything. ``traceparent`` is the W3C trace context that came with the call, ``trace_id`` its id.
-    ``report`` is where ``progress`` goes, None where nobody listens.
+    ``report`` is where ``progress`` goes, None where nobody listens. ``confirmation`` is the word that
+    the caller confirms the call with, empty for none.
     """
 
     principal: str = "anonymous"
@@ -193,6 +194,7 @@ class Context:
     user_id: str | None = None
     user_info: Mapping[str, Any] = field(default_factory=dict)
     report: Report | None = field(default=None, repr=False, compare=False)
+    confirmation: str = field(default="", repr=False, compare=False)
 
     def token(self, provider: str) -> Secret:
         """Return the token for ``provider`` that the tool's requirements asked for. [OTC-016]
@@ -272,6 +274,7 @@ class Kind(StrEnum):
     FORBIDDEN = "forbidden"
     MISDIRECTED = "misdirected"
     DENIED = "denied"
+    UNCONFIRMED = "unconfirmed"
     CONFLICT = "conflict"
     RATE_LIMITED = "rate_limited"
     OVERLOADED = "overloaded"

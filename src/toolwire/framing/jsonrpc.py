@@ -23,6 +23,7 @@ CODES: dict[Kind, int] = {
     Kind.UNAUTHORIZED: 401,
     Kind.FORBIDDEN: 403,
     Kind.DENIED: 403,
+    Kind.UNCONFIRMED: 428,
     Kind.NOT_FOUND: 404,
     Kind.WRONG_METHOD: 405,
     Kind.TOO_SLOW: 408,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from email.utils import parsedate_to_datetime
 
 from toolwire.core.http import Response, header
+from toolwire.framing.dates import timestamp
 
 _DIGITS = re.compile(r"[0-9]{1,9}")
 _REMAINING = re.compile(r"(?:^|[;,\s])(?:r|remaining)\s*=\s*([0-9]{1,9})", re.IGNORECASE)
@@ -48,10 +48,8 @@ def _number(pattern: re.Pattern[str], text: str) -> str | None:
 
 
 def _until(date: str, wall: Callable[[], float]) -> float:
-    try:
-        return parsedate_to_datetime(date[:100]).timestamp() - wall()
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return 0.0
+    moment = timestamp(date)
+    return 0.0 if moment is None else moment - wall()
 
 
 def _bounded(seconds: float) -> float:

@@ -29,6 +29,7 @@ from toolwire.validation import Authorizer, arguments_check, authorized_by, requ
 
 from .admission import Admission
 from .callers import NOBODY, Caller, Callers, Fields
+from .confirming import CONFIRMATION, Demand, confirmation_check
 from .guard import Guard
 from .idempotency import HEADER, Once, keyed, marked, opened
 from .lifespan import begin, end, live
@@ -51,7 +52,7 @@ class App:
     ``older_clients``, set to False before the first request, lets nobody be known by their User-Agent. [S-13]
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword for each thing a server can be told
         self,
         toolbox: Toolbox,
         *,
@@ -64,6 +65,7 @@ class App:
         authorizer: Authorizer | None = None,
         telemetry: Telemetry = ANY_TELEMETRY,
         debug: bool = False,
+        require_confirmation: Demand | None = None,
     ) -> None:
         self.older_clients = True
         self._toolbox = toolbox
@@ -75,7 +77,8 @@ class App:
         scopes = (scopes_check,) if callers.wanted else ()
         required = requirements_check if authorizer is None else authorized_by(authorizer)
         rated = rate_check(rates if rates is not None else windows_at(""))
-        checks = (*scopes, required, arguments_check(), rated)
+        confirmed = () if require_confirmation is None else (confirmation_check(require_confirmation),)
+        checks = (*scopes, required, arguments_check(), *confirmed, rated)
         self._service = Service(toolbox, checks=checks, limits=limits, watch=self._watch, once=self._once, debug=debug)
         self._admission = Admission(guard, callers, self._service)
         self._tables: dict[str, Table] = {}
@@ -147,6 +150,9 @@ class App:
             call = call._replace(context=joined(call.context, fields[b"traceparent"].decode("latin-1")))
         if call.call_id != request.id or HEADER in fields:
             call = keyed(call, request.id, fields)
+        if CONFIRMATION in fields:
+            said_with = fields[CONFIRMATION].decode("latin-1")
+            call = call._replace(context=replace(call.context, confirmation=said_with))
         if isinstance(reading, Pending):
             result, duration = await self._running(call, entry.protocol)
             response = said(reading, result, duration)

@@ -15,6 +15,7 @@ from toolwire.validation import Authorizer
 
 from .app import ANY_TELEMETRY, App
 from .callers import Callers, Several
+from .confirming import Demand
 from .functions import FunctionBox
 from .guard import Guard
 from .idempotency import opened
@@ -36,6 +37,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     telemetry: Telemetry = ANY_TELEMETRY,
     strict_jsonrpc: bool = False,
     debug: bool = False,
+    require_confirmation: Demand | None = None,
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol at once.
 
@@ -54,6 +56,10 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     read. With ``debug`` callers are told what is else only for the log, such as which exception a tool raised: for
     servers whose callers are their developers. [A-12, A-53]
 
+    ``require_confirmation`` gives what to ask a person before a call runs, ``""`` for nothing: such a call is answered
+    428 and runs when it comes again with the word of that answer; ``destructive`` asks about all tools that destroy.
+    It is remembered by this process. [XL-056]
+
     Raises:
         DefinitionError: the ledger or what ``rates`` names cannot be opened.
     """
@@ -71,6 +77,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         authorizer=authorizer,
         telemetry=telemetry,
         debug=debug,
+        require_confirmation=require_confirmation,
     )
 
 

@@ -13,15 +13,15 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import anyio
 
 from toolwire.core.http import Response
 from toolwire.core.ledger import (
     Claim,
-    Ending,
     InFlight,
+    Key,
     Ledger,
     Standing,
     Stored,
@@ -31,7 +31,7 @@ from toolwire.core.ledger import (
     key_of,
     reruns,
 )
-from toolwire.core.model import Call, Kind, Problem, Progress, Result, Value
+from toolwire.core.model import Call, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.toolbox import Notify
 from toolwire.framing import jsontext
 from toolwire.stores.ledger_memory import MemoryLedger
@@ -46,6 +46,7 @@ Run: TypeAlias = Callable[[Call, Notify], Awaitable[Result]]
 _KEY = re.compile(rb'"([ -!#-\[\]-~]{1,255})"|([!#-~]{1,255})')
 _FIRST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.1
+_TOOLS = 10_000
 
 
 def opened(ledger: Ledger | Path | str | None) -> Ledger:
@@ -63,6 +64,15 @@ def opened(ledger: Ledger | Path | str | None) -> Ledger:
     return ledger
 
 
+class _Known(NamedTuple):
+    """What every claim of one tool has: its id with and without its version, and whether it may run again."""
+
+    tool: Tool
+    id: str
+    name: str
+    reruns: bool
+
+
 class Once:
     """Runs each call that has a key once: recorded in ``writes``, or in ``reads`` where the tool only reads.
 
@@ -77,6 +87,7 @@ class Once:
         wait_s: float,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        self._known: dict[int, _Known] = {}
         self._writes = writes
         self._reads = reads
         self._wait_s = wait_s
@@ -93,7 +104,7 @@ class Once:
     async def run(self, call: Call, notify: Notify, run: Run) -> Result:
         """Return how ``call`` ended: now, or when it came first. [OTC-019, A-42]"""
         ledger = self._reads if call.tool.safe else self._writes
-        standing = await self._claimed(ledger, _claim(call))
+        standing = await self._claimed(ledger, self._claim(call))
         if isinstance(standing, Ticket):
             return await _recorded(ledger, standing, call, notify, run)
         if isinstance(standing, Stored):
@@ -103,6 +114,17 @@ class Once:
         if call.tool.safe and problem.kind is Kind.OVERLOADED:
             return await run(call, notify)
         return problem
+
+    def _claim(self, call: Call) -> Claim:
+        """Return the wish to run ``call``; what is the same for each call of a tool is put together once."""
+        tool = call.tool
+        known = self._known.get(id(tool))
+        if known is None or known.tool is not tool:
+            if len(self._known) >= _TOOLS:
+                self._known.clear()
+            known = self._known[id(tool)] = _Known(tool, tool.id, key_of(call).tool, reruns(tool))
+        key = Key(call.context.principal, known.name, call.key)
+        return Claim(key, _digest(call, known.id), known.reruns)
 
     async def _claimed(self, ledger: Ledger, claim: Claim) -> Standing:
         waited, pause = 0.0, _FIRST_PAUSE_S
@@ -147,21 +169,23 @@ def fingerprint(call: Call) -> bytes:
 
     Tokens and secrets do not go into it: they may be renewed between two attempts. [A-42, D-26]
     """
-    return sha256(jsontext.canonical([call.tool.id, call.arguments, call.context.user_id])).digest()
+    return _digest(call, call.tool.id)
 
 
-def _claim(call: Call) -> Claim:
-    return Claim(key_of(call), fingerprint(call), reruns(call.tool))
+def _digest(call: Call, tool_id: str) -> bytes:
+    return sha256(jsontext.canonical([tool_id, call.arguments, call.context.user_id])).digest()
 
 
 async def _recorded(ledger: Ledger, ticket: Ticket, call: Call, notify: Notify, run: Run) -> Result:
-    ended: Ending | None = given_up(call.tool)
+    result: Result | None = None
     try:
         result = await run(call, notify)
-        ended = ending(call.tool, result)
-    finally:
-        with anyio.CancelScope(shield=True):  # also who is cancelled says what became of the call
+        await ledger.settle(ticket, ending(call.tool, result))
+    except BaseException:
+        ended = given_up(call.tool) if result is None else ending(call.tool, result)
+        with anyio.CancelScope(shield=True):  # also who is cancelled says what became of the call; twice does no harm
             await ledger.settle(ticket, ended)
+        raise
     return result
 
 

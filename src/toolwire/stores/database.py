@@ -60,9 +60,3 @@ class Database:
         """Close the connection."""
         with self._lock:
             self._connection.close()
-
-
-def state_folder() -> Path:
-    """Return where toolwire keeps what it must remember for this user: below XDG_STATE_HOME or ~/.local/state."""
-    given = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(given) if given.startswith("/") else Path.home() / ".local" / "state") / "toolwire"

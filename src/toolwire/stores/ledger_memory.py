@@ -1,10 +1,15 @@
-"""A ledger of calls that lives as long as its process."""
+"""A ledger of calls that lives as long as its process.
+
+Rules:
+- Nothing here waits, and what is done for each call is little: most calls of some protocols come with a key.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from toolwire.core.ledger import (
     FULL,
@@ -21,24 +26,30 @@ from toolwire.core.ledger import (
     Ticket,
     conflict,
     next_step,
+    told_again,
 )
+from toolwire.core.model import Result, Value
 
 from . import ledger_result
 
 ROW_BYTES = 400
 """What a row takes besides its texts, in bytes."""
 IN_MEMORY = LedgerLimits(bytes=64 << 20)
+_SMALL = 1_000
+_WORD = 1 << 63
 
 
 @dataclass(slots=True)
-class _Kept:
-    """An ended call: its answer as bytes, and until when it is kept, in seconds of the ledger's clock."""
+class _Row:
+    """A call that runs or has ended; ``until`` is when it is forgotten, in seconds of the ledger's clock."""
 
-    claim: Claim
-    ending: Ending
+    fingerprint: bytes
     attempt: int
-    answer: bytes
-    until: float
+    size: int
+    state: State = State.RUNNING
+    pinned: bool = False
+    answer: bytes | Value = b""
+    until: float = inf
 
 
 class MemoryLedger:
@@ -47,9 +58,10 @@ class MemoryLedger:
     def __init__(self, limits: LedgerLimits = IN_MEMORY, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         self._clock = clock
-        self._running: dict[Key, tuple[Claim, int]] = {}
-        self._kept: dict[Key, _Kept] = {}  # in the order in which they ended
+        self._running: dict[Key, _Row] = {}
+        self._kept: dict[Key, _Row] = {}  # in the order in which they ended
         self._bytes = 0
+        self._due = inf  # nothing is to be forgotten before
 
     def __len__(self) -> int:
         return len(self._running) + len(self._kept)
@@ -57,55 +69,54 @@ class MemoryLedger:
     async def claim(self, claim: Claim) -> Standing:
         """Return the ticket for a call that may run now, or why it does not."""
         key = claim.key
-        self._expire()
-        kept = self._kept.get(key)
-        match next_step(self._row(key, kept), claim):
+        if self._clock() >= self._due:
+            self._expire()
+        row = self._running.get(key) or self._kept.get(key)
+        if row is None:
+            return self._take(claim, 1)
+        match next_step(Row(row.fingerprint, row.state, True, row.pinned, row.attempt), claim):
             case Step.WAIT:
-                return InFlight(self._running[key][1])
+                return InFlight(row.attempt)
             case Step.REFUSE:
                 return conflict(key)
-            case Step.REPLAY if kept is not None:
-                return Stored(ledger_result.read(kept.answer))
+            case Step.REPLAY:
+                return Stored(_told(row.answer))
             case _:
-                return self._take(claim, 1 if kept is None else kept.attempt + 1)
+                self._drop(key)
+                return self._take(claim, row.attempt + 1)
 
     async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets it."""
         key = ticket.key
-        claim, attempt = self._running.get(key, (None, 0))
-        if claim is None or attempt != ticket.attempt:
+        row = self._running.get(key)
+        if row is None or row.attempt != ticket.attempt:
             return
         del self._running[key]
-        self._bytes -= _size(key)
+        self._bytes -= row.size
         if ending is None:
             return
-        answer = ledger_result.write(ending.result, self._limits.answer_bytes)
-        self._make_room(len(answer) + _size(key))
-        self._bytes += len(answer) + _size(key)
-        self._kept[key] = _Kept(claim, ending, attempt, answer, self._clock() + self._limits.keep_s)
-
-    def _row(self, key: Key, kept: _Kept | None) -> Row | None:
-        if kept is not None:
-            return Row(kept.claim.fingerprint, kept.ending.state, True, kept.ending.pinned, kept.attempt)
-        if key not in self._running:
-            return None
-        claim, attempt = self._running[key]
-        return Row(claim.fingerprint, State.RUNNING, True, False, attempt)
+        row.state, result, row.pinned = ending
+        row.answer, size = _kept(result, self._limits.answer_bytes)
+        row.size += size
+        row.until = self._clock() + self._limits.keep_s
+        self._make_room(row.size)
+        self._bytes += row.size
+        self._kept[key] = row
+        self._due = min(self._due, row.until)
 
     def _take(self, claim: Claim, attempt: int) -> Standing:
         key = claim.key
-        if key in self._kept:
-            self._drop(key)
-        if not self._make_room(_size(key)):
+        size = ROW_BYTES + len(key[0]) + len(key[1]) + len(key[2])
+        if not self._make_room(size):
             return FULL
-        self._bytes += _size(key)
-        self._running[key] = (claim, attempt)
+        self._bytes += size
+        self._running[key] = _Row(claim.fingerprint, attempt, size)
         return Ticket(key, 0, attempt)
 
     def _make_room(self, size: int) -> bool:
         """Drop the calls that ended first until there is room for one more of ``size``; say whether there is."""
         limits = self._limits
-        while len(self) >= limits.rows or self._bytes + size > limits.bytes:
+        while len(self._running) + len(self._kept) >= limits.rows or self._bytes + size > limits.bytes:
             if not self._kept:
                 return False
             self._drop(next(iter(self._kept)))
@@ -115,10 +126,23 @@ class MemoryLedger:
         now = self._clock()
         while self._kept and next(iter(self._kept.values())).until <= now:
             self._drop(next(iter(self._kept)))
+        self._due = next(iter(self._kept.values())).until if self._kept else inf
 
     def _drop(self, key: Key) -> None:
-        self._bytes -= len(self._kept.pop(key).answer) + _size(key)
+        self._bytes -= self._kept.pop(key).size
 
 
-def _size(key: Key) -> int:
-    return ROW_BYTES + len(key.principal) + len(key.tool) + len(key.call_id)
+def _kept(result: Result, most: int) -> tuple[bytes | Value, int]:
+    """Return ``result`` so that nobody can change it any more, and about how many bytes that takes."""
+    if isinstance(result, Value) and result.notes is None:
+        value = result.value
+        if value is None or type(value) is bool or (type(value) is int and -_WORD < value < _WORD):
+            return result, 0
+        if type(value) is str and len(value) < _SMALL and 4 * len(value) <= most:
+            return result, len(value)
+    answer = ledger_result.write(result, most)
+    return answer, len(answer)
+
+
+def _told(answer: bytes | Value) -> Result:
+    return Value(answer.value, told_again(None)) if isinstance(answer, Value) else ledger_result.read(answer)

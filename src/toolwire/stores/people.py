@@ -48,8 +48,9 @@ class People:
 
     def check(self, name: str, password: str) -> Person | None:
         """Return the person whose name and password these are, or None after the same work."""
+        name = name.strip()[:200]
         with self._store.changing() as rows:
-            known = rows.user_named(name.strip()[:200])
+            known = rows.user_named(name) if name.isprintable() else None
         hashed = self._nobody if known is None else known[2]
         try:
             good = len(password) <= _LONGEST and self._hasher.verify(hashed, password)

@@ -53,6 +53,7 @@ ERROR_TYPES: Final[Mapping[Kind, str]] = {
     Kind.FORBIDDEN: "forbidden",
     Kind.MISDIRECTED: "forbidden",
     Kind.DENIED: "approval_denied",
+    Kind.UNCONFIRMED: "approval_denied",
     Kind.CONFLICT: "idempotency_conflict",
     Kind.INTERRUPTED: "interrupted",
     Kind.RATE_LIMITED: "rate_limited",

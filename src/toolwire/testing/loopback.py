@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from typing import Any, TypeAlias, cast
 
 from uvicorn import Server
 
@@ -14,15 +15,35 @@ from toolwire.server.stopping import Served
 
 _STOP_S = 10.0
 
+Asgi: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+"""An ASGI application of any framework."""
+
+
+class Plain:
+    """An ASGI application of any framework as something that can be asked to stop: it needs no asking."""
+
+    running = 0
+
+    def __init__(self, app: Asgi) -> None:
+        self._app = app
+
+    def drain(self) -> None:
+        """Do nothing: the server lets what runs come to its end."""
+
+    def __call__(self, scope: Any, receive: Any, send: Any, /) -> Awaitable[None]:
+        """Answer one request."""
+        return self._app(scope, receive, send)
+
 
 @contextmanager
-def background(app: Served, *, deadlines: Deadlines = DEADLINES) -> Generator[str, None, None]:
+def background(app: Served | Asgi, *, deadlines: Deadlines = DEADLINES) -> Generator[str, None, None]:
     """Give the base URL of ``app``, served as ``toolwire serve`` would, until the block ends.
 
     Raises:
         RuntimeError: at the end, when the server failed or a call would not stop.
     """
-    server = Server(Serving(app, deadlines=deadlines))
+    served = cast("Served", app) if hasattr(app, "drain") else Plain(cast("Asgi", app))
+    server = Server(Serving(served, deadlines=deadlines))
     failures: list[BaseException] = []
 
     def run() -> None:

@@ -21,6 +21,7 @@ TOLD = [
     Kind.INTERNAL,
     Kind.INVALID_ARGUMENTS,
     Kind.DENIED,
+    Kind.UNCONFIRMED,
     Kind.RATE_LIMITED,
     Kind.MISSING_REQUIREMENTS,
     Kind.UNREACHABLE,
@@ -181,6 +182,12 @@ def test_a_stateless_request_must_say_what_its_client_can(ask, message):
     del body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]
     status, answer = ask(request._replace(body=json.dumps(body).encode()))
     assert (status, answer["error"]["code"]) == (400, -32602)
+
+
+def test_a_stateless_call_without_a_name_is_refused_for_that(ask, message):
+    status, answer = ask(message("tools/call", {"arguments": {}}, version=STATELESS))
+    assert (status, answer["error"]["code"]) == (400, -32602)
+    assert "name" in answer["error"]["message"]
 
 
 def test_a_name_in_base64_is_the_same_name(ask, message):

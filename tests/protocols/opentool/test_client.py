@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Finding, Peer
+from toolwire.core.codec import Finding, Listen, Peer
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Call, Kind, Problem, Tool, Value
 from toolwire.protocols.opentool import CODEC
@@ -292,6 +293,19 @@ def test_a_body_that_is_no_json_is_a_bad_answer(drive: Drive) -> None:
 @pytest.mark.requirement("OTRPC-025", "C-11")
 def test_a_server_that_is_not_reached_is_asked_once(drive: Drive) -> None:
     assert send(drive, UNREACHED) is UNREACHED
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_a_server_that_has_no_streams_has_run_nothing_and_is_asked_for_the_whole(drive: Drive, status: int) -> None:
+    asked: list[str] = []
+
+    def server(step: Any) -> Any:
+        request = step.request if isinstance(step, Listen) else step
+        asked.append(request.url.rpartition("/")[2])
+        return Response(status) if asked[-1] == "streamCall" else answer({"jsonrpc": "2.0", "id": "c1", "result": 7})
+
+    assert drive(CODEC.send(PEER, Call(replace(SUM, streams=True), {"a": 1}, "c1")), server) == Value(7)
+    assert asked == ["streamCall", "call"]
 
 
 @pytest.mark.requirement("C-3")

@@ -65,6 +65,14 @@ def test_an_enum_keeps_its_native_values_and_loses_null() -> None:
     assert small({"anyOf": [{"const": "a"}, {"enum": ["b"]}]}) == {"type": "string", "enum": ["a", "b"]}
 
 
+@pytest.mark.parametrize(
+    ("value", "type_"),
+    [(True, "boolean"), (1, "integer"), (1.5, "number"), ("a", "string"), ([], "array"), ({"a": 1}, "object")],
+)
+def test_a_schema_without_a_type_is_of_the_type_of_its_values(value: Any, type_: str) -> None:
+    assert small({"enum": [value]})["type"] == type_
+
+
 @pytest.mark.requirement("A-02")
 def test_values_of_several_types_are_named_in_the_description() -> None:
     assert small({"enum": ["a", 1]}) == {"type": "string", "description": "one of a, 1"}

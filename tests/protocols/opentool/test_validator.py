@@ -171,6 +171,11 @@ def test_values_are_of_the_type(type_: str, values: list[Any], wrong: list[int])
     assert rules_of(data) == [("A-02", f"/schemas/A/enum/{place}") for place in wrong]
 
 
+def test_of_very_many_values_that_do_not_fit_a_thousand_are_said() -> None:
+    data = schemas(A={"type": "integer", "enum": ["a"] * 3_000}, B={"type": "integer", "enum": ["b"]})
+    assert rules_of(data) == [("A-02", f"/schemas/A/enum/{place}") for place in range(1_000)]
+
+
 @pytest.mark.requirement("OT-003")
 @pytest.mark.parametrize(
     ("version", "knows"), [("1.0", False), ("1.0.7", False), ("1.1.0", True), ("1", True), ("", True)]

@@ -87,6 +87,8 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     (f"{PARAMETER}/allOf", {}, "OTC-010", f"/{PARAMETER}/allOf"),
     (f"{PARAMETER}/anyOf", [1], "OTC-010", f"/{PARAMETER}/anyOf/0"),
     (f"{PARAMETER}/enum", "a", "OTC-010", f"/{PARAMETER}/enum"),
+    (f"{PARAMETER}/type", [], "OTC-010", f"/{PARAMETER}/type"),
+    (f"{PARAMETER}/type", ["number", 7], "OTC-010", f"/{PARAMETER}/type"),
     (f"{PARAMETER}/properties", [], "OTC-010", f"/{PARAMETER}/properties"),
     ("input_schema/parameters/required", "a", "OTC-010", "/input_schema/parameters/required"),
     (f"{PARAMETER}/description", ..., "OTC-011", f"/{PARAMETER}"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from toolwire.client.drive import SyncDoor
 from toolwire.core.model import Secret
 from toolwire.stores.credentials import Credentials
-from toolwire.stores.database import state_folder
+from toolwire.stores.places import credentials_folder
 from toolwire.stores.vault import system_vault
 
 from .keeper import Keeper
@@ -21,7 +21,7 @@ def own_credentials(folder: Path | None = None) -> Credentials:
 
     ``TOOLWIRE_PASSPHRASE`` seals the files where there is no keyring.
     """
-    folder = state_folder() / "credentials" if folder is None else folder
+    folder = credentials_folder() if folder is None else folder
     passphrase = os.environ.get("TOOLWIRE_PASSPHRASE")
     return Credentials(folder, vault=system_vault(), passphrase=Secret(passphrase) if passphrase else None)
 
@@ -29,8 +29,6 @@ def own_credentials(folder: Path | None = None) -> Credentials:
 def hand_for(url: str, door: SyncDoor, credentials: Credentials | None, person: Person | None) -> Hand | None:
     """Return what signs requests to the site of ``url``; None where there is no credential and nobody to ask."""
     if credentials is None:
-        if person is None and not (state_folder() / "credentials").is_dir():
-            return None  # nobody ever signed in: looking costs nothing more
         credentials = own_credentials()
     first = credentials.covering(url)
     if first is None and person is None:

@@ -43,6 +43,14 @@ class Hand:
         """What tells the credential from another: a name that is no secret, and its scopes."""
         return self._keeper.identity
 
+    def signing(self, door: Door) -> Signing:
+        """Return ``door``, with what this hand puts on each request."""
+        return Signing(door, self)
+
+    def signing_sync(self, door: SyncDoor) -> SyncSigning:
+        """Return the blocking ``door``, with what this hand puts on each request."""
+        return SyncSigning(door, self)
+
     def ready(self, request: Request) -> Request | None:
         """Return ``request`` as it is sent, None where that has to be waited for."""
         held = self._keeper.held()

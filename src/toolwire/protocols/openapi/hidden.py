@@ -44,21 +44,31 @@ def look(document: dict[str, Any]) -> Hidden:
     """Return what ``document`` hides; a walk over all of it, for one that is known to hide something."""
     places: list[str] = []
     tainted: set[Owner] = set()
-    users: dict[Owner, set[Owner]] = {}
+    users: dict[bytes, list[Owner]] = {}
     for owner, node in _parts(document):
-        hides, references = _scanned(node)
-        for reference in references:
-            users.setdefault(_owner(reference), set()).add(owner)
-        if hides or any(clean(step).removed for step in owner):
+        text = jsontext.write([*owner[2:], node])  # quicker to look through than the data
+        for reference in set(_REFERENCE.findall(text)):
+            users.setdefault(reference, []).append(owner)
+        if ((b"\\" in text or not text.isascii()) and may_hide(text)) or any(
+            clean(step).removed for step in owner[1:2]
+        ):
             tainted.add(owner)
             places.extend(pointer(*owner, *map(str, path)) for path in hidden_in(node))
-    waiting = list(tainted)
+    return Hidden(tuple(sorted(places)[:_MOST_PLACES]), frozenset(_reached(tainted, users)))
+
+
+def _reached(tainted: set[Owner], users: dict[bytes, list[Owner]]) -> set[Owner]:
+    """Return what is ``tainted``, and what refers to any of it, by however many references."""
+    using: dict[Owner, list[Owner]] = {}
+    for reference, owners in users.items() if tainted else ():
+        using.setdefault(_owner(str(orjson.loads(reference))), []).extend(owners)
+    reached, waiting = set(tainted), list(tainted)
     while waiting:
-        for user in users.get(waiting.pop(), ()):
-            if user not in tainted:
-                tainted.add(user)
+        for user in using.get(waiting.pop(), ()):
+            if user not in reached:
+                reached.add(user)
                 waiting.append(user)
-    return Hidden(tuple(sorted(places)[:_MOST_PLACES]), frozenset(tainted))
+    return reached
 
 
 def _parts(document: dict[str, Any]) -> Iterator[tuple[Owner, Json]]:
@@ -72,12 +82,6 @@ def _parts(document: dict[str, Any]) -> Iterator[tuple[Owner, Json]]:
             for key, one in inner.items() if isinstance(inner, dict) else ():
                 yield (name, group, key), one
     yield (), rest
-
-
-def _scanned(node: Json) -> tuple[bool, set[str]]:
-    """Return whether something in ``node`` hides, and what it refers to; its text is quicker to look through."""
-    text = jsontext.write(node)
-    return may_hide(text), {str(orjson.loads(one)) for one in set(_REFERENCE.findall(text))}
 
 
 def _owner(reference: str) -> Owner:

@@ -11,7 +11,7 @@ from toolwire.framing.cleaning import cleaned
 from toolwire.framing.telling import DESCRIPTION_CHARACTERS
 
 from .inputs import Declared
-from .plan import Place
+from .plan import Place, Scheme
 from .policy import extension
 from .responses import Answers
 from .security import Alternatives
@@ -32,6 +32,7 @@ def write(
         facts["tags"] = [plain(tag, 100) for tag in tags if isinstance(tag, str)]
     if security:
         facts["scopes"] = list(security[0][0].scopes) if security[0] else []
+        facts["security"] = [[_scheme(one) for one in alternative] for alternative in security]
     said = operation.get("description")
     if isinstance(said, str) and said:
         facts["description"] = plain(said, 16 * DESCRIPTION_CHARACTERS)
@@ -42,6 +43,13 @@ def write(
     if isinstance(policy, dict):
         facts["x-llm"] = cleaned(policy)
     return facts
+
+
+def _scheme(scheme: Scheme) -> dict[str, Json]:
+    """Return how a key of ``scheme`` is sent."""
+    said = {"id": scheme.id, "kind": scheme.kind, "name": scheme.name, "scheme": scheme.scheme}
+    place = "" if scheme.place is None else scheme.place.value
+    return {name: value for name, value in {**said, "place": place}.items() if value}
 
 
 def idempotency(operation: dict[str, Any], method: str, declared: Iterable[Declared]) -> str:

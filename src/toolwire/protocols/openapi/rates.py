@@ -8,11 +8,10 @@ Rules:
 from __future__ import annotations
 
 import re
-from datetime import datetime
-from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from toolwire.core.http import Headers, Response, header
+from toolwire.framing.dates import timestamp
 
 _MOST_MS = 30 * 86_400_000
 _SECONDS = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?)[0-9]*")  # more digits than that are too many anyway
@@ -34,7 +33,7 @@ def retry_after_ms(response: Response) -> int | None:
     if seconds := _SECONDS.fullmatch(text):
         return min(int(float(seconds[1]) * 1_000), _MOST_MS)
     if text:
-        return _until(_date(text), response.headers)
+        return _until(timestamp(text), response.headers)
     rate = read(response.headers)
     return rate.reset_ms if rate is not None and rate.remaining == 0 else None
 
@@ -67,20 +66,12 @@ def _seconds(text: str, headers: Headers) -> int | None:
     seconds = float(found[1])
     if seconds < _SINCE_1970:
         return min(int(seconds * 1_000), _MOST_MS)
-    now = _date(header(headers, b"date"))
-    return None if now is None else max(0, min(int((seconds - now.timestamp()) * 1_000), _MOST_MS))
+    now = timestamp(header(headers, b"date"))
+    return None if now is None else max(0, min(int((seconds - now) * 1_000), _MOST_MS))
 
 
-def _until(when: datetime | None, headers: Headers) -> int | None:
-    now = _date(header(headers, b"date"))
+def _until(when: float | None, headers: Headers) -> int | None:
+    now = timestamp(header(headers, b"date"))
     if when is None or now is None:
         return None
-    return max(0, min(int((when - now).total_seconds() * 1_000), _MOST_MS))
-
-
-def _date(text: str) -> datetime | None:
-    try:
-        date = parsedate_to_datetime(text[:100])
-    except (TypeError, ValueError, OverflowError, IndexError):
-        return None
-    return date if date.tzinfo is not None else None
+    return max(0, min(int((when - now) * 1_000), _MOST_MS))

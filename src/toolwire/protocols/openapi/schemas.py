@@ -174,6 +174,8 @@ class Schemas:
             if kept:
                 built[key] = kept
         elif fits(key, value) or (self._old and key.startswith("exclusive") and isinstance(value, bool)):
+            if key == "enum":
+                value = _different(value)
             built[key] = cleaning.cleaned(value) if self._hides and key in _EXAMPLES else value
         elif key not in _READ and key not in _UNSAID and not key.startswith("x-"):
             self._odd(built, key, value)
@@ -251,6 +253,16 @@ def _sanitised(reference: str) -> str:
     steps = tokens(reference)
     short = steps[2:] if steps[:2] == ["components", "schemas"] else steps
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", ".".join(short))[-64:].lstrip("_.-") or "document"
+
+
+def _different(values: list[Json]) -> list[Json]:
+    """Return ``values`` each once, in their order: some documents repeat one a hundred times."""
+    if all(type(one) is str for one in values):
+        return list(dict.fromkeys(values))
+    different: dict[bytes, Json] = {}
+    for one in values:
+        different.setdefault(jsontext.canonical(one), one)
+    return list(different.values())
 
 
 def _layers(schema: dict[str, Json]) -> list[dict[str, Json]]:

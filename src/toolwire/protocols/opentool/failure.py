@@ -22,6 +22,7 @@ _KINDS: dict[int, Kind] = {
     405: Kind.UNKNOWN_TOOL,
     408: Kind.TOO_SLOW,
     413: Kind.TOO_LARGE,
+    428: Kind.UNCONFIRMED,
     429: Kind.RATE_LIMITED,
     503: Kind.OVERLOADED,
 }

@@ -56,7 +56,8 @@ class Heard:
         return Problem(kind=Kind.BAD_ANSWER, message=text, details={"status": response.status})
 
     def _event(self, name: str, data: Json) -> Iterator[Progress]:
-        match name, quirks.mend(data, quirks.ANSWER):
+        mended = quirks.mend(data, quirks.ANSWER)
+        match name, mended:
             case "start", _:
                 return
             case "done", _:
@@ -65,7 +66,7 @@ class Heard:
                 self.ended = failure.read(error)
             case "error", _:
                 self.ended = failure.read({})
-            case _, mended:
+            case _:
                 value = self._said(mended)
                 if name != PROGRESS:
                     self._values.append(value)

@@ -1,0 +1,88 @@
+"""docs/reference/corpus.md: what the real documents showed, as tables."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from . import judge, roundtrip
+
+_HEAD = """# Real documents
+
+Made by `make corpus` and `make test-corpus`: {packages}, from npm.
+Every document is read with `include="all"`, in a process that is ended when it takes too long, and all that comes of
+it is looked at. None may crash, hang, or lose an operation without saying so; every tool has a legal name of its own,
+every schema is one of JSON Schema 2020-12, and two processes make the same bytes of one document.
+"""
+
+
+def written(judged: Sequence[dict[str, Any]], called: Sequence[dict[str, Any]], packages: str) -> str:
+    """Return the page for what was said of the documents."""
+    parts = [_HEAD.format(packages=packages), *_totals(judged), *_refused(judged), *_slowest(judged), *_called(called)]
+    faults = [f"- {one.get('document', one.get('path'))}: {one['faults'][0]}" for one in judged if one["faults"]]
+    return "\n".join([*parts, *(["", "## At fault", "", *faults] if faults else [])]) + "\n"
+
+
+def _totals(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
+    read = [one for one in judged if "tools" in one]
+    sizes = sorted(size for one in read for size in one["sizes"])
+    counts: Counter[str] = Counter()
+    for one in read:
+        counts.update(one.get("counts", {}))
+    rows = {
+        "documents": len(judged),
+        "of these refused whole, with a reason": sum("refused" in one for one in judged),
+        "operations": sum(one["operations"] for one in read),
+        "tools": sum(one["tools"] for one in read),
+        "operations left out, each with a finding": sum(one["skipped"] for one in read),
+        "lost without a word": sum(one["operations"] - one["tools"] - one["skipped"] for one in read),
+        "findings in all": sum(one["notes"] for one in read),
+        "median input schema, bytes": int(statistics.median(sizes or [0])),
+        "largest input schema, bytes": max(sizes, default=0),
+        "input schemas above 32 KB": sum(size > 32 * 1024 for size in sizes),
+        f"schemas in a provider's words, of at most {judge.SHAPED} tools a document": counts["shapes"],
+        "of their arguments, written and read back as they were": counts["reversed"] - counts["astray"],
+        f"arguments made for at most {judge.MADE_UP} tools a document": counts["made"],
+        "of these, requests that could be written": counts["written"],
+        "schemas for which no arguments were found": counts["unmade"],
+        "documents with anything at fault": sum(bool(one["faults"]) for one in judged),
+    }
+    yield "| what | how many |\n|---|---|"
+    yield from (f"| {what} | {figure:,} |" for what, figure in rows.items())
+
+
+def _refused(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
+    reasons = Counter(re.sub(r"\d+", "N", one["refused"]) for one in judged if "refused" in one)
+    if reasons:
+        yield "\n| refused, because it ... | documents |\n|---|---|"
+        yield from (f"| {reason} | {count} |" for reason, count in reasons.most_common())
+
+
+def _slowest(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
+    yield "\nThe ten that take longest to read, in seconds of the processor; a schema is made when it is first looked at:\n"
+    yield "| document | MB | tools | read | all schemas, checked | slowest tool |\n|---|---|---|---|---|---|"
+    for one in sorted((one for one in judged if "tools" in one), key=lambda one: -one["seconds"])[:10]:
+        figures = f"{one['bytes'] / 1e6:.1f} | {one['tools']:,} | {one['seconds']:.2f}"
+        yield f"| {one['document']} | {figures} | {one['schemas']:.2f} | {one['slowest']:.3f} |"
+
+
+def _called(called: Sequence[dict[str, Any]]) -> Iterable[str]:
+    counts: Counter[str] = Counter()
+    for one in called:
+        counts.update(one.get("counts", {}))
+    sent = sum(counts.values()) - counts[roundtrip.UNMADE]
+    yield f"\n## There and back\n\n{len(called)} of the documents, chosen evenly among those of at most"
+    yield f"{roundtrip.LARGEST // 1000} KB, are served by a local server that reads each request with openapi-core. Of each"
+    yield f"document at most {roundtrip.MOST} operations are called, with the least arguments and with all; what openapi-core"
+    yield f"understood is compared with what was said. {counts['equal']:,} of {sent:,} calls came out as they went in.\n"
+    yield "| what came of it | calls |\n|---|---|"
+    yield from (f"| {what} | {count:,} |" for what, count in counts.most_common())
+    yield "\nThe other reader refuses what it has no deserialiser for, and some of what is legal; those are listed by its own words:\n"
+    reasons: Counter[str] = Counter()
+    for one in called:
+        reasons.update(one.get("reasons", {}))
+    yield "| the other reader's word | calls |\n|---|---|"
+    yield from (f"| {what} | {count:,} |" for what, count in reasons.most_common(12))

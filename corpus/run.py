@@ -1,0 +1,78 @@
+"""``make test-corpus``: every real document judged, a hundred called, and the totals in docs/reference/corpus.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from corpus import page  # noqa: E402 - the path first
+from corpus.documents import CACHE, documents, packages  # noqa: E402 - the path first
+from corpus.judge import judge, read_again  # noqa: E402 - the path first
+from corpus.roundtrip import chosen, returned  # noqa: E402 - the path first
+from corpus.workers import Judge, each  # noqa: E402 - the path first
+
+RESULTS = CACHE / "results"
+
+
+def main() -> int:
+    """Judge, read again, call; print the totals and write the page. 1 where anything is at fault."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--every", type=int, default=1, help="only every so many documents; the page is not written")
+    parser.add_argument("--page", action="store_true", help="only write the page again, from the last results")
+    options = parser.parse_args()
+    if not documents():
+        print("test-corpus: there are no documents: run make corpus.", file=sys.stderr)
+        return 2
+    if options.page:
+        judged, called = (list(map(json.loads, _file(part).open())) for part in ("judged", "called"))
+    else:
+        judged = list(_shown("judged", documents()[:: options.every], judge))
+        again = {one["document"]: one for one in _shown("again", documents()[:: options.every], read_again)}
+        for one in judged:
+            one["faults"] += _otherwise(one, again.get(one.get("document", ""), {}))
+        _file("judged").write_text("".join(json.dumps(one) + "\n" for one in judged))
+        called = list(_shown("called", chosen()[:: options.every], returned))
+    text = page.written(judged, called, packages())
+    print(text)
+    if options.every == 1:
+        (ROOT / "docs/reference/corpus.md").write_text(text)
+    return 1 if any(one["faults"] for one in (*judged, *called)) else 0
+
+
+def _otherwise(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
+    if "digest" not in first or first["digest"] == second.get("digest"):
+        return []
+    return ["another process reads it otherwise"]
+
+
+def _shown(part: str, paths: Sequence[Path], judge: Judge) -> Iterator[dict[str, Any]]:
+    """Yield what is said of each of ``paths``, keeping it in a file, with progress on the screen."""
+    began = time.monotonic()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    with _file(part).open("w") as kept:
+        for number, said in enumerate(each(paths, judge), 1):
+            kept.write(json.dumps(said) + "\n")
+            kept.flush()
+            for fault in said["faults"][:3]:
+                print(f"\n{said['path']}: {fault}", file=sys.stderr)
+            done = f"\r{part}: {number:,} of {len(paths):,}, {time.monotonic() - began:.0f} s "
+            print(done, end="", file=sys.stderr, flush=True)
+            yield said
+    print(file=sys.stderr)
+
+
+def _file(part: str) -> Path:
+    return RESULTS / f"{part}.jsonl"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

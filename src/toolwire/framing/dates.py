@@ -1,0 +1,16 @@
+"""The dates of HTTP headers."""
+
+from __future__ import annotations
+
+_LONGEST = 100
+
+
+def timestamp(text: str) -> float | None:
+    """Return the moment that ``text`` names, in seconds since 1970; None where it names none, or no zone of time."""
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - a lot to load, for a header that is rare
+
+    try:
+        date = parsedate_to_datetime(text[:_LONGEST])
+        return None if date.tzinfo is None else date.timestamp()
+    except (TypeError, ValueError, OverflowError, IndexError):
+        return None

@@ -1,0 +1,125 @@
+"""Keys that people paste: sent where the document's scheme says, to its own origin, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from toolwire import Answer, Question, Secret, Value, connect, connect_sync
+
+SCHEMES = {
+    "head": {"type": "apiKey", "in": "header", "name": "X-Key"},
+    "ask": {"type": "apiKey", "in": "query", "name": "k y"},
+    "jar": {"type": "apiKey", "in": "cookie", "name": "sid"},
+    "basic": {"type": "http", "scheme": "Basic"},
+    "bearer": {"type": "http", "scheme": "bearer"},
+}
+SECRETS = {name: f"{name}/secret" for name in SCHEMES}
+BASIC = "Basic " + b64encode(b"basic/secret").decode()
+
+
+def document(security: Any, *, server: str = "/") -> bytes:
+    operation = {
+        "operationId": "ping",
+        "parameters": [{"name": "a", "in": "query", "schema": {"type": "string"}}],
+        "security": security,
+        "x-llm": {"approval": "auto"},
+        "responses": {"200": {"description": "ok"}},
+    }
+    return json.dumps(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "T", "version": "1"},
+            "servers": [{"url": server}],
+            "paths": {"/ping": {"get": operation}},
+            "components": {"securitySchemes": SCHEMES},
+            "x-llm": {"version": "0.1", "name": "T"},
+        }
+    ).encode()
+
+
+def sent(listen: Any, said: Callable[..., bytes], security: Any, **options: Any) -> tuple[Any, list[Any]]:
+    """Return the one call that arrived, and the questions that were asked before it."""
+    asked: list[Question] = []
+
+    def answer(seen: Any) -> Iterable[bytes]:
+        path = seen.line.split()[1]
+        found = path in ("/openapi.json",) or path.startswith("/ping")
+        body = document(security) if path == "/openapi.json" else b'"pong"'
+        yield said(body, "content-type: application/json", status="200 OK" if found else "404 Not Found")
+
+    def approve(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(allowed=True)
+
+    site = listen(answer)
+    with connect_sync(site.origin, approve=approve, **options) as remote:
+        assert remote.call("ping", {"a": "1"}) == Value("pong")
+    for seen in site.requests[:-1]:
+        assert not any("secret" in value for _, value in seen.fields if "api_key" not in options)
+        assert "secret" not in seen.line
+    return site.requests[-1], asked
+
+
+@pytest.mark.requirement("XL-112", "XL-118")
+@pytest.mark.parametrize(
+    ("security", "line", "fields"),
+    [
+        ([{"head": []}], "/ping?a=1", {"x-key": "head/secret"}),
+        ([{"ask": []}], "/ping?a=1&k%20y=ask%2Fsecret", {}),
+        ([{"jar": []}], "/ping?a=1", {"cookie": "sid=jar/secret"}),
+        ([{"basic": []}], "/ping?a=1", {"authorization": BASIC}),
+        ([{"bearer": []}], "/ping?a=1", {"authorization": "Bearer bearer/secret"}),
+        ([{"head": [], "jar": []}], "/ping?a=1", {"x-key": "head/secret", "cookie": "sid=jar/secret"}),
+        ([{"head": [], "gone": []}, {"jar": []}], "/ping?a=1", {"cookie": "sid=jar/secret"}),
+        ([], "/ping?a=1", {}),
+    ],
+)
+def test_every_key_is_sent_where_its_scheme_says(
+    listen: Any, said: Callable[..., bytes], security: Any, line: str, fields: dict[str, str]
+) -> None:
+    seen, _ = sent(listen, said, security, keys=SECRETS)
+    assert seen.line == f"GET {line} HTTP/1.1"
+    places = ("x-key", "cookie", "authorization")
+    assert {name: seen.headers[name] for name in places if name in seen.headers} == fields
+
+
+@pytest.mark.requirement("XL-112")
+def test_one_key_without_a_name_is_a_bearer_token_and_what_the_one_scheme_says(
+    listen: Any, said: Callable[..., bytes]
+) -> None:
+    seen, _ = sent(listen, said, [{"head": []}], api_key="pasted/secret")
+    assert (seen.headers["authorization"], seen.headers["x-key"]) == ("Bearer pasted/secret", "pasted/secret")
+
+
+@pytest.mark.requirement("XL-112", "D-26", "XL-049")
+def test_the_person_is_shown_the_scheme_and_never_the_key(listen: Any, said: Callable[..., bytes]) -> None:
+    from toolwire import Preferences
+    from toolwire.core.model import Approval
+
+    options = {"keys": {"ask": Secret("ask/secret")}, "preferences": Preferences(everything=Approval.PER_CALL)}
+    _, (question,) = sent(listen, said, [{"ask": []}], **options)
+    assert question.credential == "ask"
+    assert "secret" not in repr(question)
+    assert "secret" not in repr(question.request)
+    assert "secret" not in repr(connect("http://127.0.0.1:1", keys={"ask": "ask/secret"})._options)
+
+
+@pytest.mark.requirement("XL-112", "D-08")
+def test_no_other_origin_is_sent_a_key(listen: Any, said: Callable[..., bytes]) -> None:
+    other = listen(said(b'"pong"', "content-type: application/json"))
+    home = listen(
+        lambda seen: [
+            said(document([{"head": []}], server=other.origin), "content-type: application/json")
+            if seen.line.split()[1] == "/openapi.json"
+            else said(b"", status="404 Not Found")
+        ]
+    )
+    with connect_sync(home.origin, keys=SECRETS, allow_origins=[other.origin], approve=lambda _: True) as remote:
+        assert remote.call("ping", {}) == Value("pong")
+    assert len(other.requests) == 1
+    assert "secret" not in repr(other.requests)
