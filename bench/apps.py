@@ -45,7 +45,13 @@ def ours() -> Any:
     import toolwire
 
     kit = calculator(int(os.environ.get("BENCH_TOOLS", "1")), os.environ.get("BENCH_STYLE", "async"))
-    return toolwire.asgi(kit, api_keys=[key] if (key := os.environ.get("BENCH_KEY")) else [])
+    callers = None
+    if secret := os.environ.get("BENCH_JWT"):
+        from toolwire.auth.signed import Expected, read_secret
+        from toolwire.server.jwt import Tokens
+
+        callers = Tokens(read_secret(secret.encode()), Expected())
+    return toolwire.asgi(kit, api_keys=[key] if (key := os.environ.get("BENCH_KEY")) else [], callers=callers)
 
 
 def starlette() -> Any:

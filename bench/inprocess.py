@@ -6,6 +6,7 @@ import asyncio
 import gc
 import statistics
 import time
+from itertools import count
 from typing import Any
 
 import uvloop
@@ -41,11 +42,14 @@ def scope_of(call: Call) -> dict[str, Any]:
     }
 
 
+_NUMBERS = count()
+
+
 class _Body:
     """Gives the body once, then waits as a connection does that stays open."""
 
-    def __init__(self, body: bytes) -> None:
-        self._body: bytes | None = body
+    def __init__(self, call: Call) -> None:
+        self._body: bytes | None = call.body % next(_NUMBERS) if call.numbered else call.body
 
     async def __call__(self) -> dict[str, Any]:
         body, self._body = self._body, None
@@ -63,7 +67,7 @@ async def once(app: Any, call: Call) -> tuple[int, bytes]:
         status = message.get("status", status)
         body += message.get("body", b"")
 
-    await app(scope_of(call), _Body(call.body), send)
+    await app(scope_of(call), _Body(call), send)
     return status, body
 
 
@@ -77,12 +81,12 @@ async def _measure(app: Any, call: Call, rounds: int, each: int) -> float:
 
     async def many(count: int) -> None:
         for _ in range(count):
-            await app(scope_of(call), _Body(call.body), send)
+            await app(scope_of(call), _Body(call), send)
 
     async def empty(count: int) -> None:
         for _ in range(count):
             scope_of(call)
-            _Body(call.body)
+            _Body(call)
 
     await asyncio.create_task(many(200))
     figures = []

@@ -6,21 +6,27 @@ from typing import NamedTuple
 
 
 class Call(NamedTuple):
-    """A request: method, path, body, and header fields besides the content type."""
+    """A request: method, path, body, and header fields besides the content type.
+
+    ``numbered``: the body holds a ``%d``, a number that is new in each request.
+    """
 
     method: str
     path: str
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
+    numbered: bool = False
 
 
 _MCP = (("accept", "application/json, text/event-stream"), ("mcp-protocol-version", "2025-06-18"))
 
-_OTC = b'{"request":{"call_id":"c1","tool_id":"Calculator.add@1.0.0","input":{"a":1,"b":2}}}'
+_OTC = b'{"request":{"tool_id":"Calculator.add@1.0.0","input":{"a":1,"b":2}}}'
+_RECORDED = b'{"request":{"call_id":"c%d","tool_id":"Calculator.add@1.0.0","input":{"a":1,"b":2}}}'
 
 CALLS = {
     "opentool": Call("POST", "/opentool/call", b'{"jsonrpc":"2.0","method":"add","params":{"a":1,"b":2},"id":"c1"}'),
     "otc": Call("POST", "/call", _OTC),
+    "otc recorded": Call("POST", "/call", _RECORDED, numbered=True),
     "oxp": Call("POST", "/tools/call", _OTC),
     "openapi": Call("GET", "/api/add?a=1&b=2"),
     "mcp": Call(

@@ -14,6 +14,7 @@ import platform
 import shutil
 import statistics
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -36,6 +37,16 @@ PEERS = {
 """Each peer's factory in bench.apps, with the package it needs and the call it is given."""
 
 _SECONDS = 3
+SECRET = "a secret of the benchmark, long enough"
+
+
+def token() -> str:
+    """Return a token that the server takes for an hour."""
+    from joserfc import jwt
+    from joserfc.jwk import OctKey
+
+    claims = {"sub": "bench", "exp": int(time.time()) + 3_600}
+    return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(SECRET))
 
 
 class Row(NamedTuple):
@@ -70,6 +81,13 @@ def rates() -> Iterator[Row]:
         with wire.served("ours") as port:
             for name, target in targets.items():
                 yield Row(f"rate, {name}, async add", ratio(port, CALLS[name]), "of raw", target)
+            yield Row("rate, otc, recorded in memory", ratio(port, CALLS["otc recorded"]), "of raw")
+        with wire.served("ours", env={"BENCH_KEY": "bench-key"}) as port:
+            keyed = CALLS["opentool"]._replace(headers=(("authorization", "Bearer bench-key"),))
+            yield Row("rate, opentool, with an API key", ratio(port, keyed), "of raw", 0.60)
+        with wire.served("ours", env={"BENCH_JWT": SECRET}) as port:
+            signed = CALLS["otc"]._replace(headers=(("authorization", f"Bearer {token()}"),))
+            yield Row("rate, otc, with a signed token", ratio(port, signed), "of raw", 0.60)
         for style in ("sync", "inline"):
             with wire.served("ours", env={"BENCH_STYLE": style}) as port:
                 yield Row(f"rate, opentool, {style} add", ratio(port, CALLS["opentool"]), "of raw")
@@ -92,6 +110,7 @@ def costs() -> Iterator[Row]:
     for name, target in {
         "opentool": 20.0,
         "otc": 20.0,
+        "otc recorded": None,
         "oxp": 20.0,
         "openapi": None,
         "mcp": 30.0,
@@ -162,7 +181,7 @@ def processes() -> Iterator[Row]:
     first = process.first_call_s("ours", CALLS["opentool"]) / process.first_call_s("raw", CALLS["opentool"])
     yield Row("start to first good call, to raw", first, "times", 1.5, least=False)
     yield Row("packages, core install", process.packages(""), "", 15, least=False)
-    yield Row("packages, with server and command line", process.packages("all"), "", 25, least=False)
+    yield Row("packages, with server and command line", process.packages("server,cli"), "", 25, least=False)
 
 
 def conversions() -> Iterator[Row]:

@@ -44,6 +44,11 @@ def rate(port: int, call: Call, *, seconds: int = 4, headers: dict[str, str] | N
     fields = {"Content-Type": "application/json"} if call.body else {}
     fields |= {name.title(): value for name, value in call.headers} | (headers or {})
     lines = [f'wrk.method = "{call.method}"', f"wrk.body = [[{call.body.decode()}]]" if call.body else ""]
+    if call.numbered:
+        lines += [
+            "local n = 0",
+            "function request() n = n + 1; return wrk.format(nil, nil, nil, wrk.body:format(n)) end",
+        ]
     lines += [f'wrk.headers["{name}"] = "{value}"' for name, value in fields.items()]
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write("\n".join(lines))
