@@ -6,7 +6,11 @@ READY := $(VENV)/.ready
 BENCH := .cache/bench
 READER := .cache/reader
 
-.PHONY: demo test hunt corpus test-corpus kills fuzz mcp check format lint types rings coverage requirements bench clean
+# Real processes under load, and real browsers, wait for moments: beside them nothing else may run.
+ALONE := tests/process $(wildcard tests/browser)
+TOGETHER := --numprocesses 2 --dist worksteal $(ALONE:%=--ignore=%)
+
+.PHONY: demo test browser hunt corpus test-corpus kills fuzz mutants mcp check format lint types rings coverage requirements bench clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -17,8 +21,14 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)           ## serve the examples, then use them with nothing but their URLs
 	@$(BIN)/python examples/demo.py $(if $(ASK),--ask)
 
-test: $(READY)           ## every test
-	$(BIN)/pytest
+test: $(READY) browser   ## every test: two at a time, then those that need the machine for themselves, one by one
+	$(BIN)/pytest $(TOGETHER)
+	$(BIN)/pytest $(ALONE)
+
+browser:                 ## a Chromium for the tests in a browser, on Debian and as root; else they are skipped
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium >/dev/null; } \
+	  || echo "There is no Chromium, so the tests in a browser are skipped: apt-get install chromium"
 
 hunt: $(READY)           ## the properties, with new cases and many more of them
 	TOOLWIRE_CASES=hunt $(BIN)/pytest $(ARGS)
@@ -42,6 +52,9 @@ test-corpus: $(READER)/.ready ## every real document as tools, and the totals in
 
 kills: $(READY)          ## a thousand kills of workers, a hundred of a whole server (about twenty minutes)
 	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py
+
+mutants: $(READY)        ## a sample of mistakes in the code that guards: how many do the tests notice?
+	$(BIN)/python mutants/run.py $(ARGS)
 
 MCP := .cache/mcp-conformance
 $(MCP)/.ready:
@@ -68,12 +81,13 @@ types: $(READY)
 rings: $(READY)
 	$(BIN)/lint-imports
 
-coverage: $(READY)       ## the tests with line and branch coverage
+coverage: $(READY)       ## the tests with line and branch coverage, of the processes that they start too
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest $(TOGETHER)
+	$(BIN)/coverage run -m pytest $(ALONE)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
-	$(BIN)/coverage report --fail-under=100 --include='src/toolwire/core/*,src/toolwire/framing/*,src/toolwire/validation/*,src/toolwire/define/*,src/toolwire/consent/*,src/toolwire/protocols/*'
+	$(BIN)/coverage report --fail-under=100 --include='src/toolwire/core/*,src/toolwire/framing/*,src/toolwire/validation/*,src/toolwire/define/*,src/toolwire/consent/*,src/toolwire/limits/*,src/toolwire/auth/*,src/toolwire/protocols/*'
 
 requirements: $(READY)   ## covered / total of each family of requirements
 	@$(BIN)/python spec/ledger.py

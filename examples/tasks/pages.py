@@ -21,7 +21,7 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.globals.update(words=WORDS)
+_TEMPLATES.globals["words"] = WORDS
 
 
 def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:

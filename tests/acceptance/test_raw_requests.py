@@ -57,7 +57,7 @@ def ask(url: str) -> Any:
     """Send one request; give the status, the header fields with names in lower case, and the body."""
 
     def asked(method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
-        connection = HTTPConnection(urlsplit(url).netloc, timeout=10)
+        connection = HTTPConnection(urlsplit(url).netloc, timeout=30)
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         fields = {"content-type": "application/json"} if data is not None else {}
         fields |= {name.replace("_", "-"): value for name, value in headers.items()}

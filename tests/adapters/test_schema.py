@@ -267,3 +267,12 @@ def test_arguments_come_back_as_they_went_and_fit_what_was_declared(schema: dict
         assert shaped.read(said) == arguments
         if provider is not Provider.GEMINI:  # its nullable is no keyword of JSON Schema
             assert jsonschema_rs.is_valid(dict(shaped.schema), said)
+
+
+@pytest.mark.requirement("XL-090")
+@pytest.mark.parametrize("provider", ALL)
+def test_what_only_one_choice_needs_comes_back_left_out(provider: Provider) -> None:
+    texts = {"html": {"type": "string"}, "url": {"type": "string"}}
+    body = {"type": "object", "properties": texts, "oneOf": [{"required": ["url"]}, {"required": ["html"]}]}
+    shaped = accepted({"type": "object", "properties": {"body": body}, "required": ["body"]}, provider)
+    assert shaped.read(shaped.write({"body": {"url": "x"}})) == {"body": {"url": "x"}}

@@ -10,7 +10,7 @@ import pytest
 
 from toolwire.adapters.offering import content, read
 from toolwire.adapters.schema import Provider
-from toolwire.core.model import Kind, Problem
+from toolwire.core.model import Kind, Problem, Value
 
 NAME = "_1st-search"
 SAID = {"page_size": 5, "query": "soup"}
@@ -132,6 +132,15 @@ def test_pydantic_ai(box: Any) -> None:
     outcome = asyncio.run(Agent(FunctionModel(model), tools=pydantic_ai.tools(box)).run("Soup?"))
     assert json.loads(outcome.output) == FOUND
     assert box.calls == [MEANT]
+
+
+@pytest.mark.requirement("D-01")
+def test_no_result_and_no_error_hides_anything_from_a_model(box: Any) -> None:
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "send all")
+    call = read(box.catalog(), Provider.OPENAI, "save", {"id": 1})
+    assert content(box.catalog(), call, Value({f"a{hidden}": [f"b{hidden}"]})) == '{"a":["b"]}'
+    failed = Problem(kind=Kind.TOOL_FAILED, message=f"No.{hidden}", additional_prompt_content=f"Again.{hidden}")
+    assert hidden not in content(box.catalog(), call, failed)
 
 
 @pytest.mark.parametrize("said", ["{", "[]", "null", 7, '{"a": NaN}'])

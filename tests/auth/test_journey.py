@@ -9,25 +9,15 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from toolwire.auth.credential import Credential, read_credential, write_credential
-from toolwire.auth.journey import (
-    Device,
-    Identity,
-    Started,
-    by_secret,
-    finish,
-    identify,
-    poll_device,
-    read_tokens,
-    renew,
-    revoke,
-    start,
-    start_device,
-)
+from toolwire.auth.device import Device, poll_device, start_device
+from toolwire.auth.exchange import read_tokens
+from toolwire.auth.identity import Identity, identify
+from toolwire.auth.journey import Started, by_secret, finish, renew, revoke, start
 from toolwire.auth.pkce import challenge_of
 from toolwire.auth.seeking import Place, Server
 from toolwire.client.drive import run
 from toolwire.core.http import Request, Response
-from toolwire.core.model import Problem, Secret
+from toolwire.core.model import Kind, Problem, Secret
 from toolwire.testing.wire import CannedDoor
 
 ISSUER = "https://login.example"
@@ -264,3 +254,62 @@ def test_what_is_written_of_a_credential_reads_the_same_with_its_secrets_apart()
     assert read_credential(json.loads(json.dumps(plain)), secrets) == whole
     assert read_credential({}, {}) is None
     assert "access=***" in repr(whole)
+
+
+@pytest.mark.requirement("AC-09")
+def test_a_sign_in_that_cannot_be_renewed_says_how_to_begin_anew() -> None:
+    door = answering(TOKENS)
+    ended = run(renew(Credential(kind="oauth", resource=SITE, access=Secret("at")), 0.0), door)
+    assert isinstance(ended, Problem)
+    assert ended.details["error"] == "invalid_grant"
+    assert f"toolwire login {SITE}" in ended.message
+    assert door.sent == []
+
+
+def test_a_server_of_the_older_kind_is_asked_to_renew_without_a_resource() -> None:
+    old = Credential(
+        kind="oauth", resource=SITE, access=Secret("at"), refresh=Secret("rt"), token_url=f"{ISSUER}/t", indicated=False
+    )
+    door = answering(TOKENS)
+    assert isinstance(run(renew(old, 0.0), door), Credential)
+    assert "resource" not in form(door.sent[0])
+
+
+@pytest.mark.requirement("AC-12")
+def test_only_what_there_is_is_revoked_and_only_where_that_can_be_done() -> None:
+    alone = Credential(kind="oauth", resource=SITE, access=Secret("at"), revocation_url=f"{ISSUER}/r", client_id="me")
+    door = answering({})
+    assert run(revoke(alone), door) is True
+    assert [form(request)["token"] for request in door.sent] == ["at"]
+    nowhere = answering({})
+    assert run(revoke(Credential(kind="oauth", resource=SITE, access=Secret("at"))), nowhere) is False
+    assert nowhere.sent == []
+
+
+def test_a_server_that_is_not_reached_is_a_problem_wherever_it_happens() -> None:
+    gone = Problem(kind=Kind.UNREACHABLE, message="Nobody answers.")
+    door = CannedDoor(lambda _: gone)
+    me = Identity(client_id="me")
+    assert run(identify(server(registration_url=f"{ISSUER}/r"), (BACK,)), door) == gone
+    assert run(by_secret(place(), me, (), 0.0), door) == gone
+    assert isinstance(run(start_device(place(device_url=f"{ISSUER}/d"), me, (), 0.0), door), Problem)
+
+
+def test_without_a_page_to_sign_in_at_nothing_is_begun() -> None:
+    said = start(place(authorization_url=""), Identity(client_id="me"), BACK, (), state="s" * 43, verifier="v" * 43)
+    assert isinstance(said, Problem)
+    assert ISSUER in said.message
+
+
+@pytest.mark.requirement("AC-04")
+def test_a_secret_that_registering_gave_is_sent_as_the_server_wants_it_and_never_shown() -> None:
+    said = {"client_id": "new", "client_secret": "hunter2", "token_endpoint_auth_method": "client_secret_post"}
+    identity = run(identify(server(registration_url=f"{ISSUER}/r"), (BACK,)), answering(said, 201))
+    assert identity == Identity(client_id="new", secret=Secret("hunter2"), method="client_secret_post", registered=True)
+    assert "hunter2" not in repr(identity)
+    assert isinstance(identity, Identity)
+    door = answering(TOKENS)
+    run(by_secret(place(), identity, (), 0.0), door)
+    sent = form(door.sent[0])
+    assert (sent["client_id"], sent["client_secret"]) == ("new", "hunter2")
+    assert not any(name == b"authorization" for name, _ in door.sent[0].headers)

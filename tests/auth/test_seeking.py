@@ -82,7 +82,7 @@ def test_a_site_that_is_its_own_authorization_server_is_found_without_naming_the
     assert asked[-1] == f"{SITE}{SERVER}"
 
 
-@pytest.mark.requirement("AC-01", "AC-02", "D-28")
+@pytest.mark.requirement("AC-01", "AC-02", "D-28", "XL-024")
 def test_metadata_on_another_origin_than_the_resource_is_not_looked_at() -> None:
     challenge = 'Bearer resource_metadata="https://evil.example/meta"'
     _, asked = found({}, challenge=challenge)
@@ -102,7 +102,7 @@ LIES = [
 ]
 
 
-@pytest.mark.requirement("AC-02", "D-28", "R18")
+@pytest.mark.requirement("AC-02", "D-28", "R18", "XL-024")
 @pytest.mark.parametrize("pages", LIES, ids=lambda pages: str(list(pages.values())[-1])[:70])
 def test_metadata_about_another_resource_or_issuer_is_not_used(pages: dict[str, Any]) -> None:
     place, _ = found(pages)
@@ -235,3 +235,19 @@ def test_a_challenge_of_another_scheme_says_nothing() -> None:
     assert isinstance(place, Place)
     assert Challenge(scheme="bearer", parameters={}).parameters == {}
     assert Request("GET", SITE).method == "GET"
+
+
+@pytest.mark.requirement("AC-01")
+def test_a_site_without_a_path_has_one_address_of_its_own_metadata() -> None:
+    pages = {f"{SITE}{RESOURCE}": resource(SITE), f"https://login.example{SERVER}/tenant": server()}
+    place, asked = found(pages, SITE)
+    assert isinstance(place, Place)
+    assert place.resource == SITE
+    assert asked[0] == f"{SITE}{RESOURCE}"
+    assert asked.count(f"{SITE}{RESOURCE}") == 1
+
+
+def test_flows_that_nobody_knows_or_that_are_no_flows_lead_nowhere() -> None:
+    odd = document(telepathy={"tokenUrl": "/t"}, authorizationCode=7, clientCredentials=[])
+    said = read_schemes(odd, f"{SITE}/openapi.json", SITE)
+    assert (dict(said.places), said.unsafe) == ({}, ())

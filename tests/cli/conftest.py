@@ -81,7 +81,7 @@ TOOLS = '''
         yield "begun"
         await asyncio.sleep(60)
 '''
-_WAIT_S = 20.0
+_WAIT_S = 60.0
 
 
 @dataclass(frozen=True)

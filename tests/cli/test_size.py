@@ -53,3 +53,15 @@ def test_an_overlay_is_written_for_a_document(toolwire: Callable[..., Any], tmp_
     assert json.loads((tmp_path / "o.json").read_text(encoding="utf-8")) == said
     file.write_text("<html>", encoding="utf-8")
     assert toolwire("overlay", file).code == 2
+
+
+def test_a_document_that_offers_nothing_is_measured_when_all_is_asked_for(
+    toolwire: Callable[..., Any], tmp_path: Path
+) -> None:
+    said = {"openapi": "3.1.0", "info": {"title": "T"}, "servers": [{"url": "https://api.test"}]}
+    file = tmp_path / "openapi.json"
+    file.write_text(json.dumps({**said, "paths": {"/a": {"get": {"operationId": "readA", "summary": "Read."}}}}))
+    assert toolwire("size", file).code != 0
+    outcome = toolwire("size", file, "--include", "all")
+    assert outcome.code == 0
+    assert "readA" in outcome.out

@@ -147,3 +147,20 @@ def test_a_server_that_is_not_there_is_exit_code_4(toolwire: Callable[..., Any])
     outcome = toolwire("tools", "127.0.0.1:1")
     assert (outcome.code, outcome.out) == (4, "")
     assert outcome.err.startswith("toolwire: http://127.0.0.1:1 could not be reached")
+
+
+def test_a_row_has_room_for_a_sentence_and_the_first_arguments_those_needed_first() -> None:
+    properties = {f"field{number}": {"type": "string"} for number in range(40)}
+    properties |= {"when": {"enum": [f"2026-01-{day:02}" for day in range(1, 31)]}, "id": {"type": "integer"}}
+    schema = {"type": "object", "properties": properties, "required": ["id", "when"]}
+    tool = Tool(
+        name="update", toolkit="Big", description="<p>Updates <b>it</b>. " + "It is long. " * 40, input_schema=schema
+    )
+    ((name, what, arguments, *_),) = rows(Catalog(title="Big", tools=(tool,)))
+    assert name == "update"
+    assert what.startswith("Updates it. It is long.")
+    assert len(what) <= 100
+    assert arguments.startswith('when: "2026-01-01"|"2026-01-02"|')
+    assert "|…, id: integer, " in arguments
+    assert arguments.endswith(" more")
+    assert len(arguments) < 200

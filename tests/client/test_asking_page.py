@@ -49,7 +49,7 @@ class Visitor:
         return found[1]
 
     def _send(self, method: str, path: str, body: str, headers: dict[str, str]) -> tuple[int, dict[str, str], str]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()

@@ -14,10 +14,10 @@ from toolwire.cli.asking import asking_lines
 from toolwire.consent.display import needs_typing, secrets_of, shown
 from toolwire.consent.origins import origin, warning
 from toolwire.consent.page import ending_page, question_page
-from toolwire.framing.visible import visible
 from toolwire.core.check import Question
 from toolwire.core.http import Request
 from toolwire.core.model import Approval, Authorization, Call, Cost, Requirements, Tool
+from toolwire.framing.visible import visible
 
 LONG = "x" * 99_990 + "\u202eEND\x1b[31m!"
 TOOL = Tool(

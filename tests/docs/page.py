@@ -24,9 +24,9 @@ from toolwire.cli import main
 from .blocks import Block, agrees, read_steps
 
 ROOT = Path(__file__).parents[2]
-WAIT_S = 20.0
+WAIT_S = 60.0
 _NOT_RUN = {"git", "cd", "source"}
-_QUESTION = b"[y/N] "
+_QUESTIONS = (b"[y/N] ", b"you> ")
 
 
 class Page:
@@ -88,6 +88,8 @@ class Page:
                 return self._serve("toolwire", ["serve", *rest], environment)
             case ["uvicorn", *rest]:
                 return self._serve("uvicorn", rest, environment)
+            case ["python", "-m", program, *rest]:
+                return self._serve(program, rest, environment)
             case ["toolwire", *rest]:
                 return self._toolwire(rest, environment, shown)
             case ["make", target, *_]:
@@ -123,7 +125,7 @@ class Page:
 
     def _toolwire(self, words: list[str], environment: Mapping[str, str], shown: str) -> str:
         argv = [sys.executable, "-m", "toolwire", *words]
-        answers = re.findall(re.escape(_QUESTION.decode()) + "(.*)", shown)
+        answers = re.findall("(?:" + "|".join(re.escape(one.decode()) for one in _QUESTIONS) + ")(.*)", shown)
         if answers:
             self._code, printed = _at_terminal(argv, self._folder, _environment(environment), answers)
             return printed
@@ -186,7 +188,7 @@ def _at_terminal(argv: list[str], folder: Path, environment: dict[str, str], ans
             except OSError:  # the way a terminal ends on Linux
                 break
             screen += piece
-            if waiting and screen.endswith(_QUESTION):
+            if waiting and screen.endswith(_QUESTIONS):
                 os.write(ours, f"{waiting.pop(0)}\n".encode())
         process.kill() if time.monotonic() >= until else process.wait(WAIT_S)
     os.close(ours)

@@ -9,6 +9,7 @@ from toolwire import Preferences, Toolbox, asgi
 from toolwire.client.discover import discover
 from toolwire.client.drive import arun
 from toolwire.client.remote import Remote, open_connection
+from toolwire.client.retry import Retries
 from toolwire.core.codec import Codec
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Value
 from toolwire.protocols import BUILTIN
@@ -24,6 +25,9 @@ CALLS: tuple[tuple[str, Mapping[str, Json], Json], ...] = (
     ("forget", {}, None),
     ("count", {"to": 3}, [1, 2, 3]),
 )
+
+ONCE = Retries(more=0)
+"""A failure is what is looked at here, not what comes of trying again."""
 
 
 @pytest.fixture(params=BUILTIN, ids=lambda codec: f"found-on-{codec.name}")
@@ -41,7 +45,7 @@ def outer(request: pytest.FixtureRequest) -> Codec:
 async def connected(toolbox: Toolbox, codec: Codec) -> Remote:
     door = AppDoor(asgi(toolbox))
     found = await arun(discover(HERE, protocol=codec.name), door, None)
-    return Remote(open_connection(found, Preferences()), door, None)
+    return Remote(open_connection(found, Preferences(), retries=ONCE), door, None)
 
 
 async def gateway(inner: Codec, outer: Codec) -> tuple[Remote, Remote]:

@@ -1,4 +1,4 @@
-"""The official MCP conformance suite against our server: all passes but what is listed, with its reason."""
+"""The official MCP conformance suite against our server: all passes but what is listed, with its reason.
 
 ``make mcp`` puts the suite into ``.cache``; without it these tests are skipped and say so.
 """

@@ -87,3 +87,21 @@ def test_two_callers_do_not_share_a_limit_and_a_client_hears_when_to_come_back(k
             again = remote.call("look")
             assert isinstance(again, Problem)
             assert again.details["rate_limited"] is True
+
+
+@pytest.mark.requirement("XL-066", "A-42")
+def test_what_is_told_again_does_not_count_and_what_is_refused_is_not_remembered() -> None:
+    async def story() -> tuple[list[int], list[int]]:
+        door = AppDoor(toolwire.asgi(kit()))
+
+        async def sent(key: str) -> int:
+            answer = await door.send(called("look")._replace(headers=((b"idempotency-key", key.encode()),)))
+            assert isinstance(answer, Response)
+            return answer.status
+
+        first = [await sent("a") for _ in range(60)] + [await sent(f"b{number}") for number in range(29)]
+        return first, [await sent("c"), await sent("c"), await sent("a")]
+
+    counted, beyond = asyncio.run(story())
+    assert counted == [200] * 89  # a key that came sixty times counted once
+    assert beyond == [429, 429, 200]  # what is kept is told even beyond the limit

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import process_time
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,7 +16,8 @@ import pytest
 
 import toolwire
 from toolwire.auth.clients import Client
-from toolwire.auth.journey import Identity, Started, finish, start
+from toolwire.auth.identity import Identity
+from toolwire.auth.journey import Started, finish, start
 from toolwire.auth.seeking import Place, Server, find_place
 from toolwire.client.drive import run
 from toolwire.client.network import Network
@@ -297,11 +298,11 @@ def test_an_unknown_name_takes_as_long_as_a_wrong_password(tmp_path: Path) -> No
     people.add("Ada", "correct horse")
 
     def took(name: str) -> float:
-        begun = perf_counter()
+        begun = process_time()  # the work that is done, however busy the machine is
         people.check(name, "wrong horse")
-        return perf_counter() - begun
+        return process_time() - begun
 
-    times = [(took("Ada"), took("Nobody")) for _ in range(11)]
+    times = [(took("Ada"), took("Nobody")) for _ in range(7)]
     known, unknown = (median(each) for each in zip(*times, strict=True))
     store.close()
     assert 0.7 < known / unknown < 1.4

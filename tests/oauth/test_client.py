@@ -18,7 +18,7 @@ from argon2 import PasswordHasher
 import toolwire
 from toolwire.auth.clients import Client
 from toolwire.auth.credential import Credential
-from toolwire.auth.journey import Identity
+from toolwire.auth.identity import Identity
 from toolwire.cli import main
 from toolwire.client.login import Hand, Keeper, Person, SyncSigning, Wish, seek, sign_in, sign_out, step_up
 from toolwire.client.network import SyncNetwork

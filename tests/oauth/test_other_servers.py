@@ -25,7 +25,8 @@ from starlette.applications import Starlette
 from werkzeug.serving import make_server
 
 from toolwire.auth.credential import Credential
-from toolwire.auth.journey import Identity, renew
+from toolwire.auth.identity import Identity
+from toolwire.auth.journey import renew
 from toolwire.client.drive import run
 from toolwire.client.login import Wish, seek, sign_in, sign_out
 from toolwire.client.network import SyncNetwork

@@ -17,13 +17,13 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.oauth import test_codes, test_tokens
 from toolwire.auth.clients import Client
 from toolwire.auth.grants import Redeeming, Refreshing
 from toolwire.auth.refusal import Refusal
 from toolwire.server.oauth.issuing import redeem, refresh, revoke
 from toolwire.stores.oauth import OAuthStore
 
-from . import test_codes, test_tokens
 from .conftest import CALLBACK, VERIFIER, Site
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not here: install toolwire[postgres] to prove this")

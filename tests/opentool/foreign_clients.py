@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 def ask(url: str, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
     """Return what a server answers to one request; ``_`` in a header's name is a dash."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
     try:
         connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
         response = connection.getresponse()

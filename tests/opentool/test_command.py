@@ -20,7 +20,7 @@ from toolwire.opentool.options import read_options
 from .conftest import DOCUMENT, Notes
 from .foreign_clients import ask
 
-WAIT_S = 20
+WAIT_S = 60
 
 SCRIPT = '''
     import sys

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-HANG = 10.0
+HANG = 30.0
 """Seconds after which whoever waits for a server has failed."""
 
 

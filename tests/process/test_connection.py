@@ -19,7 +19,7 @@ from toolwire.testing.loopback import background
 
 from .echo import LARGE, Echo
 
-HANG = 8.0
+HANG = 30.0
 """Seconds after which a test that waits for the server has failed."""
 
 SHORT = Deadlines(head_s=0.3, idle_s=1, stall_s=0.3, head_bytes=4096, head_fields=20)

@@ -115,7 +115,10 @@ def sent(peer: Any, call: Call, members: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize("name", ["refuse", "crash"])
 def test_a_server_in_debug_tells_what_else_only_the_log_is_told(codec: Codec, name: str, debug: bool) -> None:
-    with background(asgi(kit(), debug=debug)) as url, connect_sync(url, protocol=codec.name, approve=yes) as remote:
+    with (
+        background(asgi(kit(), debug=debug)) as url,
+        connect_sync(url, protocol=codec.name, approve=yes, retries=0) as remote,
+    ):
         result = remote.call(name)
     assert isinstance(result, Problem)
     assert (SECRET in repr(result)) is debug

@@ -5,17 +5,39 @@ from __future__ import annotations
 import subprocess
 import sys
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Peer
-from toolwire.core.http import Request
+from toolwire.core.codec import Peer, Site
+from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Tool
+from toolwire.protocols import openapi
 from toolwire.protocols.mcp import document as mcp
 from toolwire.protocols.openapi import client, operations
 
 SDKS = ("openai", "anthropic", "google.genai", "langchain_core", "pydantic_ai", "fastapi", "starlette", "mcp")
+
+
+@pytest.mark.requirement("OQ-1")
+def test_a_server_is_found_by_its_file_and_by_convention_alone() -> None:
+    routes = openapi.CODEC.routes(Catalog(title="Shop", tools=(Tool(name="find", toolkit="Shop"),)), Site())
+    conventions = {"/.well-known/openapi.json", "/openapi.json"}
+    assert {"/.well-known/llm.json", "/.well-known/api-catalog", *conventions} <= {path for _, path in routes}
+    for hidden in ((), ("/.well-known/llm.json",), ("/.well-known/llm.json", "/.well-known/openapi.json")):
+        flow, answer = openapi.CODEC.find("https://shop.example"), None
+        finding = None
+        while finding is None:
+            try:
+                request = flow.send(answer)
+            except StopIteration as end:
+                finding = end.value
+                continue
+            path = urlsplit(request.url).path
+            route = routes.get((request.method, path)) if path not in hidden else None
+            answer = Response(404) if route is None else route.read(Request(request.method, path))
+        assert [tool.name for tool in finding.peer.catalog.tools] == ["find"]
 
 
 @pytest.mark.requirement("OQ-8")

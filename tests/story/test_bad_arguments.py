@@ -75,7 +75,7 @@ def test_our_client_names_the_argument_before_anybody_is_asked(site: str, moved:
 def refusal(url: str, body: Any) -> tuple[int, Any]:
     request = Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
     try:
-        with urlopen(request, timeout=5) as response:
+        with urlopen(request, timeout=30) as response:
             return response.status, json.load(response)
     except HTTPError as error:
         with error:

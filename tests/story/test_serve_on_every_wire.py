@@ -32,13 +32,13 @@ def site() -> Iterator[str]:
 
 
 def get(url: str) -> Any:
-    with urlopen(url, timeout=5) as response:
+    with urlopen(url, timeout=30) as response:
         return json.load(response)
 
 
 def post(url: str, body: Any, **headers: str) -> Any:
     fields = {"content-type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
-    with urlopen(Request(url, json.dumps(body).encode(), fields), timeout=5) as response:
+    with urlopen(Request(url, json.dumps(body).encode(), fields), timeout=30) as response:
         return json.load(response)
 
 
@@ -85,7 +85,7 @@ def test_mcp(site: str) -> None:
 
 
 def test_a_person_with_a_browser_sees_what_is_here(site: str) -> None:
-    with urlopen(site, timeout=5) as response:
+    with urlopen(site, timeout=30) as response:
         page = response.read().decode()
     assert "Calculator" in page
     assert "Add two numbers." in page

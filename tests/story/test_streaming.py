@@ -15,7 +15,7 @@ from toolwire import Progress, Toolkit, Value, connect, connect_sync
 from toolwire.protocols import BUILTIN
 from toolwire.testing.loopback import background
 
-WAIT_S = 10
+WAIT_S = 60
 
 
 class Kitchen:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from toolwire import Kind, Problem, SyncRemote, Toolkit, connect_sync
+from toolwire import Answer, Kind, Problem, SyncRemote, Toolkit, connect_sync
 from toolwire.cli.loading import load
 from toolwire.cli.targets import File
 from toolwire.consent import effective
@@ -61,8 +61,12 @@ def test_reading_asks_nobody_and_everything_else_asks() -> None:
 
 
 def test_several_at_once_lose_nothing(site: str) -> None:
-    with connect_sync(site, approve=lambda _: True) as remote, ThreadPoolExecutor(8) as threads:
-        made = list(threads.map(lambda number: value(remote, "create_task", title=f"{number}"), range(24)))
+    with (
+        connect_sync(site, approve=lambda _: Answer(allowed=True, always=True)) as remote,
+        ThreadPoolExecutor(8) as threads,
+    ):
+        made = [value(remote, "create_task", title="0")]  # allowed always: the others are not asked about
+        made += threads.map(lambda number: value(remote, "create_task", title=f"{number}"), range(1, 24))
         assert {task["id"] for task in made} == set(range(1, 25))
         assert {task["title"] for task in value(remote, "list_tasks")} == {str(number) for number in range(24)}
 

@@ -38,7 +38,7 @@ class Broken:
 
 
 def read(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=5) as response:
+    with urllib.request.urlopen(url, timeout=30) as response:
         body: bytes = response.read()
     return body
 

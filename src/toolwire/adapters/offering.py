@@ -3,6 +3,7 @@
 Rules:
 - A name that some provider refuses is renamed, and restored when it is called. [XL-090]
 - The model is told what a call costs, and after a success what may follow it, as data. [XL-072, XL-075]
+- No text that a model is given hides anything: what a tool returned is cleaned too, whatever the protocol. [D-01]
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.framing import jsontext
 from toolwire.framing.advice import following
+from toolwire.framing.cleaning import cleaned
 from toolwire.framing.telling import told
 
 from .dialects import NAME, Provider
@@ -147,7 +149,7 @@ def _problem(problem: Problem) -> Json:
 
 
 def _text(data: Json) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str)
+    return json.dumps(cleaned(data), ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 class _Room:

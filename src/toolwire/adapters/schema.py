@@ -219,6 +219,8 @@ def _sometimes_required(here: Iterable[Schema], name: str) -> bool:
         for node in here
         if isinstance(node.get("properties"), Mapping) and name in node["properties"]
     ]
+    bare = (node.get("required") for node in here if not isinstance(node.get("properties"), Mapping))
+    said += [True for required in bare if isinstance(required, list) and name in required]
     return len(set(said)) > 1
 
 

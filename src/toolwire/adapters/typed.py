@@ -22,9 +22,8 @@ def typed(work: Work, node: Schema, place: Place) -> dict[str, Json]:
         return _parts(work, node, place)
     if work.dialect.nullable and not several:
         return anything(work, node, place, "null only")
-    first, *rest = kinds
-    written: dict[str, Json] = {"type": [first, *rest] if rest else first}
-    if work.dialect.nullable and rest:
+    written: dict[str, Json] = {"type": kinds[0] if len(kinds) == 1 else list(kinds)}
+    if work.dialect.nullable and len(kinds) > 1:
         written = {"type": several[0], "nullable": True}
     written |= choices(work, node, several[0] if several else "null")
     if "object" in kinds:

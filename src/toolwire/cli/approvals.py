@@ -11,8 +11,8 @@ from toolwire.consent.record import fault
 from toolwire.core.check import Answer
 from toolwire.stores.approvals import Approvals
 from toolwire.stores.audit import StoredAudit
-from toolwire.stores.places import state_folder
 from toolwire.stores.grants import StoredGrants
+from toolwire.stores.places import state_folder
 
 from .asking import asking_lines
 from .exits import FAILED, OK, UsageError

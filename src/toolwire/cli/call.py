@@ -16,6 +16,7 @@ from .asking import chosen_asker, kept_session
 from .exits import OK, UsageError, exit_code
 from .lock import read as read_locked
 from .opening import Opened, Reach, opened, read_key, read_selection
+from .person import person_here
 from .screen import complain, escaped_lines, json_text, styled
 from .values import read_object, read_values
 
@@ -30,7 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     tool: Tool | None = None
     result: Result
     try:
-        with opened(arguments.target, reach, ask, _show_progress, kept_session()) as source, _log_of_tools(arguments):
+        opening = opened(arguments.target, reach, ask, _show_progress, kept_session(), person_here())
+        with opening as source, _log_of_tools(arguments):
             tool, result = _called(source, arguments, given)
     except ConnectError as error:
         result = Problem(kind=Kind.UNREACHABLE, message=str(error))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from getpass import getpass
 
 from toolwire.auth.credential import Credential
-from toolwire.auth.journey import Identity
+from toolwire.auth.identity import Identity
 from toolwire.auth.schemes import Declared
 from toolwire.auth.seeking import Place
 from toolwire.client.discover import Discovery, absolute, discover

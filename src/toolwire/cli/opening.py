@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from toolwire.client import Session, connect_sync
 from toolwire.client.overlays import read_overlay
@@ -20,6 +20,9 @@ from toolwire.core.toolbox import Notify, unheard
 from .asking import Asker
 from .exits import UsageError
 from .targets import Url, read_target
+
+if TYPE_CHECKING:  # signing in is rare, and a lot of code
+    from toolwire.client.login import Person
 
 
 class Opened(Protocol):
@@ -87,9 +90,14 @@ def read_key(key: str | None, key_env: str | None) -> Secret | None:
 
 @contextmanager
 def opened(
-    text: str, reach: Reach, ask: Asker, notify: Notify = unheard, session: Session | None = None
+    text: str,
+    reach: Reach,
+    ask: Asker,
+    notify: Notify = unheard,
+    session: Session | None = None,
+    person: Person | None = None,
 ) -> Generator[Opened, None, None]:
-    """Give what the target ``text`` leads to, until the block ends. ``ask`` answers for the person.
+    """Give what the target ``text`` leads to, until the block ends. ``ask`` answers, ``person`` signs in.
 
     Raises:
         ConnectError: nothing was found at the URL.
@@ -112,6 +120,7 @@ def opened(
             session=session,
             locked=reach.locked,
             selection=reach.selection,
+            person=person,
         )
     except ValueError as error:
         raise UsageError(f"{error}.") from error

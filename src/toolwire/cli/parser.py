@@ -86,7 +86,8 @@ def _command(add: Callable[..., Parser], name: str, summary: str) -> Parser:
 
 def _add_serve(parser: Parser) -> None:
     parser.set_defaults(more="targets")
-    parser.add_argument("targets", nargs="+", metavar="TARGET", help=f"{_TARGET}; several are served together")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{_TARGET}; several are served together")
+    parser.add_argument("--connections", metavar="FILE", help="serve what this list of connections names too")
     parser.add_argument("--host", default=HOST, help="the address to listen at (%(default)s)")
     parser.add_argument("--port", type=_port, default=PORT, help="0 takes a free one (%(default)s)")
     parser.add_argument(
@@ -109,6 +110,15 @@ def _add_serve(parser: Parser) -> None:
     )
     parser.add_argument(
         "--ledger", metavar="FILE", help="remember calls with a key in this SQLite file, so that none runs twice"
+    )
+    parser.add_argument(
+        "--client-document", default="", metavar="URL", help="show here who toolwire is to sites that people sign in to"
+    )
+    parser.add_argument(
+        "--rates",
+        default="",
+        metavar="WHERE",
+        help="count calls against the limits of tools in this folder, or at a URL such as redis://HOST",
     )
     parser.add_argument("--reload", action="store_true", help="start anew when a Python file changes")
     parser.add_argument("--workers", type=_workers, default=1, metavar="N", help="processes that serve (1)")
@@ -212,6 +222,7 @@ def _add_size(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     _add_remote(parser)
+    _add_selection(parser)
 
 
 def _add_approvals(parser: Parser) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.toolbox import Toolbox
+from toolwire.gateway import read_connections
 from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 
@@ -42,13 +44,19 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve the targets until a signal ends it."""
     if arguments.reload and arguments.workers > 1:
         raise UsageError("--reload serves from one process: leave out --workers.")
+    listed = read_connections(arguments.connections) if arguments.connections else ()
+    named_targets = [*arguments.targets, *(one.url for one in listed)]
+    if not named_targets:
+        raise UsageError("There is nothing to serve: name a target, or a list with --connections FILE.")
     settings = Settings(
-        targets=arguments.targets,
+        targets=named_targets,
         api_keys=read_keys(arguments.api_key, arguments.api_key_file),
         hosts=arguments.allow_host,
         origins=arguments.allow_origin,
         document=arguments.document,
         ledger=arguments.ledger,
+        rates=arguments.rates,
+        client_document=arguments.client_document,
         tokens=Tokens(
             secret_file=arguments.jwt_secret_file,
             jwks=arguments.jwks,
@@ -66,6 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     _warn(arguments.host, settings, denied_tools(boxes))
     if arguments.workers > 1 and settings.ledger is None:
         warn("Each worker remembers its own calls alone; with --ledger FILE a call that is sent again runs once.")
+    if arguments.workers > 1 and not settings.rates and _limited(boxes):
+        warn("Each worker counts calls alone; with --rates WHERE the limits of tools hold for all of them together.")
     announce = _announcer([box.catalog() for box in boxes], keys=_wanted(settings))
     place: Place = {
         "host": arguments.host,
@@ -106,6 +116,10 @@ def _warn(host: str, settings: Settings, denied: int) -> None:
     if denied:
         some = "1 tool" if denied == 1 else f"{denied} tools"
         warn(f"{some} from elsewhere will be denied: they need a person's consent, and a server has nobody to ask.")
+
+
+def _limited(boxes: Iterable[Toolbox]) -> bool:
+    return any(tool.rate_limit is not None for box in boxes for tool in box.catalog().tools)
 
 
 def _is_loopback(host: str) -> bool:

@@ -46,6 +46,8 @@ class Settings:
     origins: Sequence[str] = ()
     document: str | None = None
     ledger: str | None = None
+    rates: str = ""
+    client_document: str = ""
     tokens: Tokens = field(default_factory=Tokens)
     log: str = "text"
     strict_jsonrpc: bool = False
@@ -75,10 +77,13 @@ def app_of(settings: Settings, boxes: Sequence[Toolbox]) -> App:
         DefinitionError: two of them have a tool of the same id, or the ledger cannot be opened.
     """
     match boxes:
+        case [ObjectBox() | MethodBox()] if settings.client_document:
+            raise UsageError("--client-document goes with a toolkit, not with a class alone.")
         case [ObjectBox() | MethodBox() as box]:
             serve: Callable[..., App] = partial(opentool_app, box)
         case _:
-            serve = partial(asgi, merged(boxes, title=", ".join(box.catalog().title for box in boxes)))
+            merged_box = merged(boxes, title=", ".join(box.catalog().title for box in boxes))
+            serve = partial(asgi, merged_box, client_document=settings.client_document)
     if settings.log == "json":
         log_json()
     return serve(
@@ -87,6 +92,7 @@ def app_of(settings: Settings, boxes: Sequence[Toolbox]) -> App:
         hosts=settings.hosts,
         origins=settings.origins,
         ledger=settings.ledger,
+        rates=settings.rates,
         strict_jsonrpc=settings.strict_jsonrpc,
         debug=settings.debug,
     )

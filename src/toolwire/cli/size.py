@@ -17,7 +17,7 @@ from toolwire.core.model import Json
 
 from .asking import asker
 from .exits import OK
-from .opening import Reach, opened, read_key
+from .opening import Reach, opened, read_key, read_selection
 from .screen import escaped, json_text
 from .table import print_table
 
@@ -26,7 +26,8 @@ CHARACTERS_A_TOKEN: Final = 4
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tokens of each tool for each provider, the largest first, and all together."""
-    reach = Reach(key=read_key(arguments.key, arguments.key_env), protocol=arguments.protocol)
+    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
+    reach = Reach(key=key, protocol=arguments.protocol, selection=chosen)
     with opened(arguments.target, reach, asker("ask")) as source:
         sizes = measured(source.catalog())
     totals = {provider: sum(size[provider] for size in sizes.values()) for provider in Provider}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from toolwire.core.model import Json, Tool
@@ -18,7 +18,16 @@ from .xllm import beyond
 
 Form: TypeAlias = Literal["text", "card", "list", "table", "json", "image", "link", "none"]
 
-_FORMS: Final[tuple[Form, ...]] = get_args(Form)
+_FORMS: Final[Mapping[str, Form]] = {
+    "text": "text",
+    "card": "card",
+    "list": "list",
+    "table": "table",
+    "json": "json",
+    "image": "image",
+    "link": "link",
+    "none": "none",
+}
 _TEXTS: Final = ("title", "subtitle", "body")
 _URLS: Final = ("image", "url")
 _MOST_STEPS: Final = 20
@@ -52,7 +61,8 @@ def shown(tool: Tool, value: Json) -> Shown:
     data = beyond(tool).get("result")
     if not isinstance(data, dict):
         return Shown()
-    form: Form = next((known for known in _FORMS if known == data.get("render")), "text")
+    render = data.get("render")
+    form: Form = _FORMS.get(render, "text") if isinstance(render, str) else "text"
     parts: dict[str, str] = {}
     for name in (*_TEXTS, *_URLS):
         found = at(value, data.get(name))

@@ -1,5 +1,6 @@
 """Wrappers that make one Toolbox of several: a gateway is a Toolbox made of remote ones."""
 
+from .connections import Listed, read_connections, write_connections
 from .merged import merged
 
-__all__ = ["merged"]
+__all__ = ["Listed", "merged", "read_connections", "write_connections"]

@@ -17,6 +17,7 @@ from toolwire.server.callers import Callers
 from toolwire.server.guard import Guard
 from toolwire.server.idempotency import opened
 from toolwire.server.keys import ApiKey
+from toolwire.stores.rates import windows_at
 
 from .agreement import check_against, has_call
 from .description import Given, describe, loaded
@@ -58,6 +59,7 @@ def app_of(  # noqa: PLR0913 - one keyword for each thing a server can be told
     origins: Iterable[str] = (),
     limits: Limits | None = None,
     ledger: Ledger | Path | str | None = None,
+    rates: str = "",
     callers: Callers | None = None,
     strict_jsonrpc: bool = False,
     debug: bool = False,
@@ -75,7 +77,16 @@ def app_of(  # noqa: PLR0913 - one keyword for each thing a server can be told
     limits = limits if limits is not None else Limits()
     guard = Guard(hosts=hosts, origins=origins)
     known = callers_of(api_keys, callers)
-    return App(box, callers=known, guard=guard, limits=limits, codecs=codecs, ledger=opened(ledger), debug=debug)
+    return App(
+        box,
+        callers=known,
+        guard=guard,
+        limits=limits,
+        codecs=codecs,
+        ledger=opened(ledger),
+        rates=windows_at(rates),
+        debug=debug,
+    )
 
 
 def _made(target: Any) -> Any:

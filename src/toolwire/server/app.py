@@ -8,7 +8,7 @@ Rules:
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -17,7 +17,7 @@ from toolwire.core.http import Request, Response
 from toolwire.core.ledger import Ledger, replayed
 from toolwire.core.model import ANONYMOUS, Call, Problem, Result
 from toolwire.core.toolbox import Notify, Toolbox, unheard
-from toolwire.limits import Windows, rate_check
+from toolwire.limits import Windows
 from toolwire.protocols import BUILTIN
 from toolwire.stores.ledger_memory import MemoryLedger
 from toolwire.stores.rates import windows_at
@@ -30,6 +30,7 @@ from toolwire.validation import Authorizer, arguments_check, authorized_by, requ
 from .admission import Admission
 from .callers import NOBODY, Caller, Callers, Fields
 from .confirming import CONFIRMATION, Demand, confirmation_check
+from .counting import counting
 from .guard import Guard
 from .idempotency import HEADER, Once, keyed, marked, opened
 from .lifespan import begin, end, live
@@ -37,7 +38,7 @@ from .limits import Limits
 from .replies import read, refused, said
 from .service import Service
 from .streams import stream
-from .table import Entry, Table
+from .table import NO_DOCUMENTS, Entry, Table
 from .views import as_seen, challenged, private
 from .watch import Watch
 from .wire import Receive, Scope, Send, Wire, below, not_modified, other
@@ -66,20 +67,30 @@ class App:
         telemetry: Telemetry = ANY_TELEMETRY,
         debug: bool = False,
         require_confirmation: Demand | None = None,
+        documents: Mapping[str, Response] = NO_DOCUMENTS,
     ) -> None:
         self.older_clients = True
         self._toolbox = toolbox
         self._codecs = codecs
+        self._documents = documents
         self._callers = callers
         self._limits = limits
         self._watch = Watch()
         self._once = Once(opened(ledger), MemoryLedger(), wait_s=limits.repeat_s)
         scopes = (scopes_check,) if callers.wanted else ()
         required = requirements_check if authorizer is None else authorized_by(authorizer)
-        rated = rate_check(rates if rates is not None else windows_at(""))
+        counted = counting(rates if rates is not None else windows_at(""))
         confirmed = () if require_confirmation is None else (confirmation_check(require_confirmation),)
-        checks = (*scopes, required, arguments_check(), *confirmed, rated)
-        self._service = Service(toolbox, checks=checks, limits=limits, watch=self._watch, once=self._once, debug=debug)
+        checks = (*scopes, required, arguments_check(), *confirmed)
+        self._service = Service(
+            toolbox,
+            checks=checks,
+            limits=limits,
+            watch=self._watch,
+            once=self._once,
+            count=counted,
+            debug=debug,
+        )
         self._admission = Admission(guard, callers, self._service)
         self._tables: dict[str, Table] = {}
         self._ids = count(1)
@@ -186,7 +197,7 @@ class App:
             self._tables.clear()
         self._observer = observer(self._telemetry)
         site = Site(keys=self._admission.wanted, root=root, older_clients=self.older_clients)
-        table = self._tables[root] = Table(self._toolbox.catalog(), self._codecs, site)
+        table = self._tables[root] = Table(self._toolbox.catalog(), self._codecs, site, self._documents)
         return table
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from toolwire.core.http import Response
 from toolwire.core.ledger import Ledger
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
@@ -21,6 +22,7 @@ from .guard import Guard
 from .idempotency import opened
 from .keys import ApiKey, Keys
 from .limits import Limits
+from .table import NO_DOCUMENTS
 
 
 def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
@@ -38,6 +40,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     strict_jsonrpc: bool = False,
     debug: bool = False,
     require_confirmation: Demand | None = None,
+    client_document: str = "",
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol at once.
 
@@ -60,9 +63,15 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     428 and runs when it comes again with the word of that answer; ``destructive`` asks about all tools that destroy.
     It is remembered by this process. [XL-056]
 
+    ``client_document`` is the address at which this application shows who toolwire is when people sign in elsewhere
+    with it: an https origin that leads here, or a URL of your own below it. Sign in with
+    ``toolwire login --client-document``. [XL-113]
+
     Raises:
-        DefinitionError: the ledger or what ``rates`` names cannot be opened.
+        DefinitionError: the ledger or what ``rates`` names cannot be opened, or nobody would take a document from
+            ``client_document``.
     """
+    documents = _documents(client_document)
     limits = limits if limits is not None else Limits()
     toolbox = FunctionBox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
     guard = Guard(hosts=hosts, origins=origins)
@@ -78,7 +87,16 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         telemetry=telemetry,
         debug=debug,
         require_confirmation=require_confirmation,
+        documents=documents,
     )
+
+
+def _documents(client_document: str) -> Mapping[str, Response]:
+    if not client_document:
+        return NO_DOCUMENTS
+    from .client_document import client_documents  # noqa: PLC0415 - signing in is rare, and more code
+
+    return client_documents(client_document)
 
 
 def callers_of(api_keys: Iterable[str | ApiKey], callers: Callers | None) -> Callers:

@@ -18,6 +18,7 @@ from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, Toolbox, unheard
 from toolwire.telemetry.redaction import without_secrets
 
+from .counting import Count
 from .debugging import told
 from .idempotency import Once
 from .limits import Limits
@@ -30,8 +31,8 @@ _NOBODY = ANONYMOUS.principal
 class Service:
     """Runs calls of one Toolbox within limits. ``running`` is the number of calls in flight now.
 
-    With ``once`` a call that has a key is recorded, and runs once. With ``debug`` callers are told what is else only
-    for the log. [A-53]
+    With ``once`` a call that has a key is recorded, and runs once; ``count`` holds tools to their limits. With
+    ``debug`` callers are told what is else only for the log. [A-53]
     """
 
     def __init__(
@@ -42,11 +43,13 @@ class Service:
         limits: Limits,
         watch: Watch,
         once: Once | None = None,
+        count: Count | None = None,
         debug: bool = False,
     ) -> None:
         self._toolbox = toolbox
         self._once = once
         self._checks = tuple(checks)
+        self._count = count
         self._limits = limits
         self._watch = watch
         self._debug = debug
@@ -90,10 +93,11 @@ class Service:
         if caller != _NOBODY:
             self._running_of[caller] = self._running_of.get(caller, 0) + 1
         try:
+            work = self._bounded if call.tool.rate_limit is None else self._counted
             if call.key and self._once is not None:
-                result = await self._once.run(call, notify, self._bounded)
+                result = await self._once.run(call, notify, work)
             else:
-                result = await self._bounded(call, notify)
+                result = await work(call, notify)
         finally:
             self.running -= 1
             if caller != _NOBODY:
@@ -119,6 +123,11 @@ class Service:
             self._running_of[caller] = left
         else:
             del self._running_of[caller]
+
+    async def _counted(self, call: Call, notify: Notify) -> Result:
+        """Count ``call`` and run it, or return why it was called too often: inside what the ledger runs once."""
+        refusal = None if self._count is None else await self._count(call)
+        return await self._bounded(call, notify) if refusal is None else refusal
 
     async def _bounded(self, call: Call, notify: Notify) -> Result:
         limit = call.tool.timeout_s or self._limits.tool_s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
@@ -14,6 +14,7 @@ from toolwire.validation import visible
 
 from .page import page
 
+NO_DOCUMENTS: Mapping[str, Response] = {}
 Refuse: TypeAlias = Callable[[Problem], Response]
 
 
@@ -33,13 +34,16 @@ class Entry(NamedTuple):
 class Table:
     """The entries of one catalog; ``catalog`` is the very object they were made from.
 
-    ``scopes`` are all that its tools name: where there are none, every caller sees the same.
+    ``scopes`` are all that its tools name: where there are none, every caller sees the same. ``documents`` are answers
+    that never change, by their paths; anybody may read them.
     """
 
-    def __init__(self, catalog: Catalog, codecs: Sequence[Codec], site: Site) -> None:
+    def __init__(
+        self, catalog: Catalog, codecs: Sequence[Codec], site: Site, documents: Mapping[str, Response] = NO_DOCUMENTS
+    ) -> None:
         self.catalog = catalog
         self.scopes = frozenset(scope for tool in catalog.tools for scope in tool.scopes)
-        self._made_of = (codecs, site)
+        self._made_of = (codecs, site, documents)
         self._views: dict[frozenset[str], Table] = {}
         self._entries: dict[tuple[str, str], Entry] = {}
         self._segments: dict[str, Refuse] = {}
@@ -48,6 +52,9 @@ class Table:
             for (method, path), route in routes.items():
                 self._entries[method, path] = Entry(route.read, route.open, codec.refuse, method != "GET", codec.name)
                 self._segments.setdefault(_first_segment(path), codec.refuse)
+        for path, response in documents.items():
+            if path.startswith(f"{site.root}/"):  # their addresses are whole, wherever the application is mounted
+                self._entries["GET", path.removeprefix(site.root)] = _document(response)
         self._entries["GET", "/"] = Entry(page(catalog, wires, site.root), True, plain, False)
         self._methods: dict[str, list[str]] = {}
         for method, path in self._entries:
@@ -91,6 +98,10 @@ def plain(problem: Problem) -> Response:
     """Return ``problem`` in nobody's words: a path that belongs to no protocol."""
     body = jsontext.write({"error": problem.kind.value, "message": problem.message})
     return Response(STATUS[problem.kind], JSON, body)
+
+
+def _document(response: Response) -> Entry:
+    return Entry(lambda _: response, True, plain, False)
 
 
 def _first_segment(path: str) -> str:

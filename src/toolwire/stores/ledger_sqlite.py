@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from toolwire.core.ledger import (
     FULL,
@@ -41,6 +41,7 @@ from . import ledger_result
 from . import ledger_tables as sql
 from .ledger_age import Mark, boot_id, resumed
 from .ledger_owner import Owner, is_there, present
+from .ledger_tally import Counted, Tally
 
 ROW_BYTES = 400
 """What a row and its index take besides its texts, in bytes."""
@@ -51,54 +52,6 @@ _MOST_UNSAVED = 1_000
 
 _log = logging.getLogger("toolwire.ledger")
 _T = TypeVar("_T")
-
-
-class _Found(NamedTuple):
-    number: int
-    fingerprint: bytes
-    state: str
-    owner: int
-    pinned: int
-    attempt: int
-    size: int
-    until: float | None
-    answer: bytes | None
-
-
-class _Counted(NamedTuple):
-    rows: int = 0
-    size: int = 0
-    new_rows: int = 0
-    new_size: int = 0
-
-
-class _Tally:
-    """How many rows and bytes there are, as far as this process knows: what others change it hears of at times.
-
-    A count in the file with each call would cost a third of the whole; what was counted and not shared by a process
-    that died is made good by the next that starts.
-    """
-
-    def __init__(self) -> None:
-        self.counted = _Counted()
-
-    def over(self, limits: LedgerLimits) -> bool:
-        """Return whether there is more than there may be."""
-        return self.counted.rows > limits.rows or self.counted.size > limits.bytes
-
-    def add(self, rows: int, size: int) -> None:
-        """Count rows and bytes in, or out."""
-        held, held_size, new, new_size = self.counted
-        self.counted = _Counted(held + rows, held_size + size, new + rows, new_size + size)
-
-    def share(self, db: sqlite3.Connection) -> None:
-        """Tell the others what is new, and hear their news."""
-        news = (self.counted.new_rows, self.counted.new_size)
-        self.counted = _Counted(*db.execute(sql.COUNT, news).fetchall()[0])
-
-    def recount(self, db: sqlite3.Connection) -> None:
-        """Count what is there, for everybody."""
-        self.counted = _Counted(*db.execute(sql.RECOUNT).fetchall()[0])
 
 
 class SqliteLedger:
@@ -121,7 +74,7 @@ class SqliteLedger:
         self._clock = clock
         self._boot = boot_id() if boot is None else boot
         self._unsaved: dict[Ticket, Ending | None] = {}
-        self._tally = _Tally()
+        self._tally = Tally()
         self._lock = threading.Lock()
         self._taken = 0
         self._open = False
@@ -172,21 +125,21 @@ class SqliteLedger:
             case _:
                 return self._take(claim, found)
 
-    def _find(self, key: Key) -> _Found | None:
+    def _find(self, key: Key) -> sql.Found | None:
         values = self._db.execute(sql.FIND, key).fetchone()
         if values is None:
             return None
-        found = _Found(*values)
+        found = sql.Found(*values)
         if found.until is not None and found.until <= self._age():
             self._remove(found.number, found.size)
             return None
         return found
 
-    def _row(self, found: _Found) -> Row:
+    def _row(self, found: sql.Found) -> Row:
         owned = found.until is None and (found.owner == self._owner.number or is_there(self._path, found.owner))
         return Row(found.fingerprint, State(found.state), owned, bool(found.pinned), found.attempt)
 
-    def _take(self, claim: Claim, found: _Found | None) -> Standing:
+    def _take(self, claim: Claim, found: sql.Found | None) -> Standing:
         self._taken += 1
         if self._taken % _SWEEP_EVERY == 0:
             self._sweep()
@@ -296,7 +249,7 @@ class SqliteLedger:
                 raise
         return found
 
-    def _roll_back(self, counted: _Counted) -> None:
+    def _roll_back(self, counted: Counted) -> None:
         self._tally.counted = counted
         try:
             if self._db.in_transaction:

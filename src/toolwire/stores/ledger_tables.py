@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from toolwire.core.errors import DefinitionError
 
@@ -50,6 +51,20 @@ EXPIRED = "SELECT number, bytes FROM (SELECT number, bytes, until FROM calls ORD
 RUNNING = "SELECT number, principal, tool, call_id, rerun, owner, bytes FROM calls WHERE until IS NULL"
 COUNT = "UPDATE held SET rows = rows + ?, bytes = bytes + ? RETURNING rows, bytes"
 RECOUNT = "UPDATE held SET (rows, bytes) = (SELECT count(*), coalesce(sum(bytes), 0) FROM calls) RETURNING rows, bytes"
+
+
+class Found(NamedTuple):
+    """A row, as ``FIND`` finds it."""
+
+    number: int
+    fingerprint: bytes
+    state: str
+    owner: int
+    pinned: int
+    attempt: int
+    size: int
+    until: float | None
+    answer: bytes | None
 
 
 def connect(path: Path, busy_s: float) -> sqlite3.Connection:

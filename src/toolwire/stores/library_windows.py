@@ -18,6 +18,7 @@ except ModuleNotFoundError as error:
     raise DefinitionError("Rate limits by URL need the limits library: pip install 'toolwire[limits]'.") from error
 
 _BACK_S = 1.0
+_PATIENCE_S = 2.0
 
 
 class LibraryWindows:
@@ -34,7 +35,7 @@ class LibraryWindows:
             DefinitionError: there is no such storage, or it cannot count in moving windows.
         """
         try:
-            storage = storage_from_string(url, wrap_exceptions=True)
+            storage = storage_from_string(url, wrap_exceptions=True, **_patience(url))
         except ConfigurationError as error:
             raise DefinitionError(f"Rate limits cannot be kept at this URL: {error}.") from error
         if not isinstance(storage, Storage) or not isinstance(storage, MovingWindowSupport):
@@ -60,3 +61,10 @@ class LibraryWindows:
             return max(self._limiter.get_window_stats(item, key).reset_time - now, 1e-3)
         except StorageError:
             return 1.0
+
+
+def _patience(url: str) -> dict[str, float]:
+    """Return how long a server on the network may take: without it, one that hangs is waited for."""
+    if not url.startswith(("redis", "valkey")):
+        return {}
+    return {"socket_connect_timeout": _PATIENCE_S, "socket_timeout": _PATIENCE_S}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from uvicorn import Server
 
@@ -35,6 +35,10 @@ class Plain:
         return self._app(scope, receive, send)
 
 
+def _served(app: Any) -> Served:
+    return app if hasattr(app, "drain") else Plain(app)
+
+
 @contextmanager
 def background(app: Served | Asgi, *, deadlines: Deadlines = DEADLINES) -> Generator[str, None, None]:
     """Give the base URL of ``app``, served as ``toolwire serve`` would, until the block ends.
@@ -42,8 +46,7 @@ def background(app: Served | Asgi, *, deadlines: Deadlines = DEADLINES) -> Gener
     Raises:
         RuntimeError: at the end, when the server failed or a call would not stop.
     """
-    served = cast("Served", app) if hasattr(app, "drain") else Plain(cast("Asgi", app))
-    server = Server(Serving(served, deadlines=deadlines))
+    server = Server(Serving(_served(app), deadlines=deadlines))
     failures: list[BaseException] = []
 
     def run() -> None:

@@ -60,6 +60,36 @@ def test_actions_merge_append_and_remove_in_their_order() -> None:
     assert (done.notes, DOCUMENT) == ([], before)
 
 
+@pytest.mark.parametrize(
+    ("target", "left"),
+    [
+        ("$.paths['/pets'].get", {"/pets": {}}),
+        ("$.paths[*].get", {"/pets": {}}),
+        ("$.paths.*", {}),
+        ("$.paths..*", {}),
+    ],
+)
+def test_a_member_is_removed_with_all_that_is_in_it(target: str, left: dict[str, Any]) -> None:
+    done = overlay.apply(made({"target": target, "remove": True}), DOCUMENT).document
+    assert {path: item for path, item in done["paths"].items() if path == "/pets"} == left
+
+
+def test_what_a_path_meets_twice_is_changed_once_and_the_whole_is_never_removed() -> None:
+    done = overlay.apply(
+        made(
+            {"target": "$.tags[0, 0]", "remove": True},
+            {"target": "$['tags', 'tags']", "update": {"name": "d"}},
+            {"target": "$", "remove": True},
+            {"target": "$", "update": {"info": {"title": "Zoo", "contact": {"name": "Ada"}}}},
+            {"target": "$.info", "update": {"contact": {"url": "https://a.example"}}},
+        ),
+        DOCUMENT,
+    ).document
+    assert [tag["name"] for tag in done["tags"]] == ["b", "c", "d"]
+    assert done["info"]["title"] == "Zoo"
+    assert done["info"]["contact"] == {"name": "Ada", "url": "https://a.example"}
+
+
 def test_an_action_that_meets_nothing_is_a_finding() -> None:
     done = overlay.apply(
         made({"target": "$.paths['/nowhere']", "update": {}}, {"target": "$.tags[9]", "remove": True}), DOCUMENT

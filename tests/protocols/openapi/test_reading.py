@@ -486,3 +486,14 @@ def test_version_and_toolkit_survive_our_own_document(drive: Drive, server: Any,
     peer = drive(CODEC.find(HOME), server(kitchen, lambda call: pytest.fail("nothing is called")))
     assert peer.peer is not None
     assert [one.id for one in peer.peer.catalog.tools] == [one.id for one in kitchen.tools]
+
+
+@pytest.mark.requirement("XL-084", "XL-087")
+def test_a_value_that_an_enum_repeats_is_said_once(
+    peer: Callable[..., Peer], one: Callable[..., dict[str, Any]]
+) -> None:
+    schemas = [{"enum": ["b", "a", "b"]}, {"enum": [1, True, 1, {"x": 1, "y": 2}, {"y": 2, "x": 1}, None]}]
+    parameters = [{"name": f"p{number}", "in": "query", "schema": schema} for number, schema in enumerate(schemas)]
+    (tool,) = peer(one(parameters=parameters)).catalog.tools
+    assert tool.parameters["p0"]["enum"] == ["b", "a"]
+    assert tool.parameters["p1"]["enum"] == [1, True, {"x": 1, "y": 2}, None]

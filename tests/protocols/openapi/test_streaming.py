@@ -91,7 +91,7 @@ def test_however_a_stream_is_cut_it_is_the_same_items(stream: tuple[bytes, bytes
     assert result == Value(ITEMS)
 
 
-@pytest.mark.requirement("XL-103", "XL-106")
+@pytest.mark.requirement("XL-103", "XL-106", "OQ-6")
 def test_the_result_has_as_many_items_as_the_caps_allow_and_the_host_hears_all() -> None:
     lines = [b'"%s"\n' % (b"x" * 98) for _ in range(100)]
     result, heard = hear(lines, b"application/jsonl", caps=Caps(characters=1_012))

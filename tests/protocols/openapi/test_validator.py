@@ -108,3 +108,21 @@ def test_operations_are_tools_or_reported() -> None:
     offer = operations.read(data, "https://a.example/openapi.json")
     found = [one for item in data["paths"].values() for one in item.values()]
     assert len(found) == len(offer.catalog.tools) + sum(note.operations for note in offer.memo.notes)
+
+
+@pytest.mark.requirement("XL-033", "XL-088")
+def test_operations_of_other_methods_are_looked_at_and_an_x_llm_elsewhere_is_said_to_mean_nothing() -> None:
+    data = document(**{"x-llm": {"hint": "h"}})
+    data["paths"]["/x"] = {
+        "additionalOperations": {
+            "LOCK": {"operationId": "lock_it", "summary": "Lock it", "x-llm": {"hint": "h", "enabled": 7}},
+            "MOVE": 7,
+            "COPY": {"responses": {}},
+        }
+    }
+    data["paths"]["/none"] = None
+    data["components"] = {"schemas": {"A": {"type": "object", "x-llm": {}}, "B": {}, "C": True}}
+    found = said(data)
+    assert ("error", "XL-035", "/paths/~1x/additionalOperations/LOCK/x-llm/enabled") in found
+    assert ("warning", "XL-033", "/components/schemas/A/x-llm") in found
+    assert not [pointer for _, _, pointer in found if "COPY" in pointer or "/B" in pointer]

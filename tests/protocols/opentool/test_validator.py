@@ -172,7 +172,7 @@ def test_values_are_of_the_type(type_: str, values: list[Any], wrong: list[int])
 
 
 def test_of_very_many_values_that_do_not_fit_a_thousand_are_said() -> None:
-    data = schemas(A={"type": "integer", "enum": ["a"] * 3_000}, B={"type": "integer", "enum": ["b"]})
+    data = schemas(A={"type": "integer", "enum": ["a"] * 3_000})
     assert rules_of(data) == [("A-02", f"/schemas/A/enum/{place}") for place in range(1_000)]
 
 

@@ -9,18 +9,9 @@ from time import sleep, time
 
 from toolwire.auth.challenge import Challenge, bearer
 from toolwire.auth.credential import Credential
-from toolwire.auth.journey import (
-    Device,
-    Identity,
-    Started,
-    by_secret,
-    finish,
-    identify,
-    poll_device,
-    revoke,
-    start,
-    start_device,
-)
+from toolwire.auth.device import Device, poll_device, start_device
+from toolwire.auth.identity import Identity, identify
+from toolwire.auth.journey import Started, by_secret, finish, revoke, start
 from toolwire.auth.resources import canonical
 from toolwire.auth.schemes import Declared, read_schemes
 from toolwire.auth.scopes import union

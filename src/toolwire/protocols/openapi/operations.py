@@ -243,7 +243,9 @@ def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidde
     source = _Source(document, url, selection, hides)
     notes = source.notes
     notes.extend(_whole(document, source.site, source.hides))
-    operations = sorted(_operations(source.references, notes), key=lambda one: (one.path, one.method))
+    none: list[Note] = []
+    operations = sorted(_operations(source.references, none), key=lambda one: (one.path, one.method))
+    notes.extend(sorted(none))
     home = origin(url) or ""
     names = tool_names([Named(home, one.method, one.path, one.node.get("operationId")) for one in operations])
     works: dict[str, _Work] = {}

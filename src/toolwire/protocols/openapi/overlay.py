@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from toolwire.core.model import Json, Kind, Problem
@@ -136,15 +137,13 @@ def _compiled(target: str) -> Any:
 
 
 def _places(target: str, document: Json) -> list[tuple[_Step, ...]]:
-    found: list[tuple[_Step, ...]] = []
+    """Return where ``target`` leads, each place once, whatever how often the path meets it."""
     try:
-        for node in _compiled(target).finditer(document):
-            found.append(node.location)
-            if len(found) == _MOST_TARGETS:
-                break
+        return list(
+            dict.fromkeys(node.location for node in islice(_compiled(target).finditer(document), _MOST_TARGETS))
+        )
     except (ValueError, RecursionError, LookupError, TypeError):
-        return found
-    return found
+        return []
 
 
 def _last_first(steps: tuple[_Step, ...]) -> tuple[int, int]:
@@ -154,11 +153,7 @@ def _last_first(steps: tuple[_Step, ...]) -> tuple[int, int]:
 
 def _without(document: Any, steps: tuple[_Step, ...]) -> Any:
     if steps:
-        holder = _at(document, steps[:-1])
-        if isinstance(holder, dict):
-            holder.pop(steps[-1], None)
-        elif isinstance(holder, list) and isinstance(last := steps[-1], int) and last < len(holder):
-            del holder[last]
+        del _at(document, steps[:-1])[steps[-1]]
     return document
 
 

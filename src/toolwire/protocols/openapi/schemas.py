@@ -174,7 +174,7 @@ class Schemas:
             if kept:
                 built[key] = kept
         elif fits(key, value) or (self._old and key.startswith("exclusive") and isinstance(value, bool)):
-            if key == "enum":
+            if key == "enum" and isinstance(value, list):
                 value = _different(value)
             built[key] = cleaning.cleaned(value) if self._hides and key in _EXAMPLES else value
         elif key not in _READ and key not in _UNSAID and not key.startswith("x-"):

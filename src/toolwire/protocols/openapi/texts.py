@@ -36,4 +36,3 @@ def undescribed(tool: Tool) -> str:
 def plain(text: Json, characters: int) -> str:
     """Return ``text`` for a model or a screen, or ``""`` where it is none."""
     return capped(clean(text).text, characters) if isinstance(text, str) else ""
-

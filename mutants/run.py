@@ -1,0 +1,137 @@
+"""A sample of small mistakes in the code that guards, one at a time: how many of them do the tests notice? [R19]
+
+``python mutants/run.py [--each N] [--seed S] [FILE...]``; the code is changed in a copy, never in place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LONGEST_S = 300
+GUARDS: dict[str, tuple[str, ...]] = {
+    "core/ledger.py": ("tests/core/test_ledger.py", "tests/stores/test_ledgers.py"),
+    "stores/ledger_memory.py": ("tests/stores/test_ledgers.py",),
+    "consent/policy.py": ("tests/consent",),
+    "consent/check.py": ("tests/consent", "tests/story/test_consent.py"),
+    "consent/binding.py": ("tests/consent", "tests/client/test_gate.py"),
+    "server/keys.py": ("tests/server/test_keys.py",),
+    "server/jwt.py": ("tests/server/test_jwt.py",),
+    "server/confirming.py": ("tests/server/test_confirming.py",),
+    "auth/signed.py": ("tests/server/test_jwt.py",),
+    "limits/window.py": ("tests/limits/test_window.py", "tests/limits/test_clock_jumps.py"),
+    "limits/throttle.py": ("tests/limits/test_throttle.py",),
+}
+"""What guards, and the tests that should notice."""
+
+OPPOSITE: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
+    ast.Add: ast.Sub, ast.Sub: ast.Add,
+}  # fmt: skip
+
+
+def mistakes(tree: ast.Module) -> Iterator[tuple[int, str, ast.Module]]:
+    """Yield the line and the kind of each mistake that is tried, and the module that has it."""
+    decorators = [one for node in ast.walk(tree) for one in getattr(node, "decorator_list", ())]
+    idle = {id(part) for one in decorators for part in ast.walk(one)}  # slots=False changes nothing that can be seen
+    for number, node in enumerate(ast.walk(tree)):
+        for kind in kinds(node) if id(node) not in idle else ():
+            changed = copy.deepcopy(tree)
+            spot = next(one for place, one in enumerate(ast.walk(changed)) if place == number)
+            make(spot, kind)
+            yield getattr(node, "lineno", 0), kind, ast.fix_missing_locations(changed)
+
+
+def kinds(node: ast.AST) -> list[str]:
+    """Return the mistakes that can be made at ``node``."""
+    match node:
+        case ast.Compare(ops=[op]) if type(op) in OPPOSITE:
+            return ["compare"]
+        case ast.BoolOp():
+            return ["and/or"]
+        case ast.UnaryOp(op=ast.Not()):
+            return ["not"]
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=ast.Name() | ast.Attribute()):
+            return ["plus/minus"]
+        case ast.If() | ast.IfExp():
+            return ["always", "never"]
+        case ast.Constant(value=bool()):
+            return ["true/false"]
+        case _:
+            return []
+
+
+def make(node: ast.AST, kind: str) -> None:
+    """Make the mistake ``kind`` at ``node``."""
+    match node, kind:
+        case ast.Compare(), _:
+            node.ops = [OPPOSITE[type(node.ops[0])]()]  # type: ignore[list-item]  # the table holds operators
+        case ((ast.BoolOp() | ast.BinOp()), _):
+            node.op = OPPOSITE[type(node.op)]()  # type: ignore[assignment]  # likewise
+        case ast.UnaryOp(), _:
+            node.op = ast.UAdd()
+            node.operand = ast.Call(ast.Name("bool", ast.Load()), [node.operand], [])
+        case ((ast.If() | ast.IfExp()), _):
+            node.test = ast.Constant(kind == "always")
+        case ast.Constant(), _:
+            node.value = not node.value
+
+
+def noticed(copied: Path, tests: tuple[str, ...]) -> bool:
+    """Return whether ``tests`` fail with the code in ``copied``, or take too long."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(copied), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=LONGEST_S, check=False)
+    except subprocess.TimeoutExpired:
+        return True
+    return done.returncode != 0
+
+
+def main() -> int:
+    """Try the sample and print the score; 1 where it is below 85 percent."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--each", type=int, default=6, help="mistakes for each file")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("files", nargs="*", help="of those that guard (all)")
+    options = parser.parse_args()
+    chance = random.Random(options.seed)
+    tried = found = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copied = Path(folder)
+        shutil.copytree(ROOT / "src" / "toolwire", copied / "toolwire", ignore=shutil.ignore_patterns("__pycache__"))
+        for name, tests in GUARDS.items():
+            if options.files and name not in options.files:
+                continue
+            file = copied / "toolwire" / name
+            whole = file.read_text("utf-8")
+            if noticed(copied, tests):
+                print(f"{name}: its tests fail without any mistake", flush=True)
+                continue
+            every = list(mistakes(ast.parse(whole)))
+            for line, kind, changed in chance.sample(every, min(options.each, len(every))):
+                file.write_text(ast.unparse(changed), "utf-8")
+                tried += 1
+                if noticed(copied, tests):
+                    found += 1
+                else:
+                    print(f"{name}:{line}: {kind} goes unnoticed", flush=True)
+            file.write_text(whole, "utf-8")
+    score = 100 * found / max(tried, 1)
+    print(f"{found} of {tried} mistakes noticed: {score:.0f}%")
+    return 0 if score >= 85 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""When an access token is good, and which request for one is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from toolwire.auth.asking import Asking, Offer, read_asking
+from toolwire.auth.clients import Client
+from toolwire.auth.grants import Grant, Token, good_at
+from toolwire.auth.parameters import Parameters
+from toolwire.auth.pkce import challenge_of
+from toolwire.auth.refusal import Refusal
+
+SITE = "https://tasks.example"
+GRANT = Grant(
+    id="g", user="ada", client_id="app", client_name="App", fingerprint="f", resource=SITE, scopes=("a",), created=0.0,
+    until=100.0,
+)  # fmt: skip
+TOKEN = Token(digest="d", kind="access", grant="g", scopes=("a",), until=10.0)
+OFFER = Offer(resource=SITE, scopes=("a", "b"), first=("a",))
+ASKED = {"response_type": "code", "code_challenge": challenge_of("v" * 43), "code_challenge_method": "S256"}
+
+
+@pytest.mark.requirement("AS-08", "AS-10")
+def test_an_access_token_is_good_while_it_and_its_grant_are_and_where_it_is_for() -> None:
+    assert good_at(TOKEN, GRANT, SITE + "/", 9.9)
+    assert not good_at(TOKEN, GRANT, SITE, 10.0)
+    assert not good_at(TOKEN, replace(GRANT, revoked=1.0), SITE, 5.0)
+    assert not good_at(TOKEN, replace(GRANT, until=5.0), SITE, 5.0)
+    assert not good_at(TOKEN, GRANT, "https://other.example", 5.0)
+    assert not good_at(replace(TOKEN, kind="refresh"), GRANT, SITE, 5.0)
+    assert not good_at(None, GRANT, SITE, 5.0)
+    assert not good_at(TOKEN, None, SITE, 5.0)
+
+
+@pytest.mark.requirement("AS-04")
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"response_type": ""}, "invalid_request"),
+        ({"response_type": "token"}, "unsupported_response_type"),
+        ({"response_mode": "fragment"}, "invalid_request"),
+        ({"state": "s" * 5_000}, "invalid_request"),
+        ({"code_challenge": ""}, "invalid_request"),
+        ({"code_challenge_method": "plain"}, "invalid_request"),
+        ({"code_challenge": "short"}, "invalid_request"),
+        ({"scope": 'a "b"'}, "invalid_scope"),
+        ({"scope": "c"}, "invalid_scope"),
+    ],
+)
+def test_a_request_that_is_not_right_in_every_part_is_refused(change: dict[str, str], error: str) -> None:
+    client = Client(id="app", redirect_uris=(f"{SITE}/back",))
+    good = read_asking(Parameters(values=ASKED), client, f"{SITE}/back", OFFER)
+    assert isinstance(good, Asking)
+    assert good.scopes == ("a",)
+    refused = read_asking(Parameters(values=ASKED | change), client, f"{SITE}/back", OFFER)
+    assert isinstance(refused, Refusal)
+    assert refused.error == error

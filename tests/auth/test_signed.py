@@ -1,0 +1,85 @@
+"""What a signed token may leave out or say oddly, and what is then made of it."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from base64 import urlsafe_b64encode
+from typing import Any
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import OctKey, RSAKey
+
+from toolwire.auth import signed
+from toolwire.auth.jwt import SigningKey
+from toolwire.auth.signed import Expected, Token, read_jwks, read_secret, read_token
+from toolwire.core.model import Problem
+
+SECRET = b"a secret of the server, long enough"
+RING = read_secret(SECRET)
+HERE = Expected()
+
+
+def token(**claims: Any) -> bytes:
+    return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(SECRET)).encode()
+
+
+def read(text: bytes) -> Token:
+    found = read_token(text, RING, HERE, 0.0)
+    assert isinstance(found, Token)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("claims", "name"),
+    [
+        ({"sub": "ada", "client_id": "app"}, "jwt:ada"),
+        ({"sub": 7, "client_id": "app"}, "jwt:app"),
+        ({"sub": "", "azp": "other"}, "jwt:other"),
+        ({"sub": "x" * 201, "azp": "other"}, "jwt:other"),
+    ],
+)
+def test_a_token_is_of_whom_it_names_first(claims: dict[str, Any], name: str) -> None:
+    assert read(token(**claims)).name == name
+
+
+def test_who_names_nobody_is_a_caller_of_its_own() -> None:
+    first, second = read(token(jti="1")), read(token(jti="2"))
+    assert first.name.startswith("jwt-")
+    assert first.name != second.name
+    assert first == read(token(jti="1"))
+
+
+@pytest.mark.parametrize(
+    "header", [{"alg": "HS256", "b64": False}, {"alg": "HS256", "crit": ["exp"]}, {"alg": "HS256", "crit": []}]
+)
+def test_a_token_that_demands_an_extension_is_refused(header: dict[str, Any]) -> None:
+    parts = [urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in (header, {"sub": "ada"})]
+    refused = read_token(b".".join([*parts, b"AA"]), RING, HERE, 0.0)
+    assert isinstance(refused, Problem)
+    assert "not valid here" in refused.message
+
+
+@pytest.mark.parametrize("signature", [b"A", b"!!!!", b"", b"AAAA"])
+def test_a_signature_that_is_none_is_refused(signature: bytes) -> None:
+    key = RSAKey.generate_key(2048, parameters={"kid": "k"})
+    ring = read_jwks(json.dumps({"keys": [key.as_dict(private=False)]}).encode())
+    assert not isinstance(ring, Problem)
+    whole = jwt.encode({"alg": "RS256", "kid": "k"}, {"sub": "ada", "exp": 60}, key, algorithms=["RS256"]).encode()
+    assert isinstance(read_token(whole, ring, HERE, 0.0), Token)
+    refused = read_token(whole.rpartition(b".")[0] + b"." + signature, ring, HERE, 0.0)
+    assert isinstance(refused, Problem)
+
+
+def test_a_token_without_end_is_not_even_looked_at() -> None:
+    key = SigningKey()
+    text = key.sign({"iss": "https://a.example", "aud": "https://a.example", "exp": 60, "pad": "x" * 9_000})
+    assert key.read(text, issuer="https://a.example", resource="https://a.example", now=0.0) is None
+
+
+def test_without_the_extra_the_sentence_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "joserfc.errors", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'toolwire\[jwt\]'"):
+        runpy.run_path(signed.__file__)

@@ -1,0 +1,28 @@
+"""The sample product on a real PostgreSQL; skipped, with the reason, where it is not installed."""
+
+from __future__ import annotations
+
+import pytest
+
+from examples.tasks.app import Settings, create_app
+from tests.oauth.test_postgres import cluster, url  # noqa: F401 - fixtures: a server, and an empty database on it
+
+from .test_tasks import QUICK, SITE, Visitor
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@pytest.mark.requirement("XL-130", "XL-134", "XL-135")
+def test_the_product_keeps_accounts_tokens_keys_and_tasks_there_too(url: str) -> None:  # noqa: F811 - the fixture
+    app = create_app(Settings(url=SITE, database=url, api_keys=True, hasher=QUICK))
+    ada, bob = Visitor(app, "Ada"), Visitor(app, "Bob")
+    made = ada.http.post("/api/tasks", json={"name": "Read", "dueDate": "2027-03-01"}, headers=ada.token("tasks:write"))
+    assert made.status_code == 201
+    path = f"/api/tasks/{made.json()['id']}"
+    assert bob.http.get(path, headers=bob.key()).status_code == 404
+    key = ada.key()
+    assert ada.http.get(path, headers=key).json() == made.json()
+    assert ada.http.patch(path, json={"dueDate": None}, headers=key).json() == {**made.json(), "dueDate": None}
+    assert ada.http.delete(path, headers=key).status_code == 204
+    assert ada.http.get("/api/tasks", headers=key).json() == []
+    assert "Nothing to do." in ada.http.get("/").text

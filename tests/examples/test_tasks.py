@@ -1,0 +1,225 @@
+"""The sample product without a browser: what its document says, what each token may do, and whose tasks one sees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from argon2 import PasswordHasher
+from fastapi.testclient import TestClient
+from openapi_spec_validator import validate
+
+from examples.tasks.app import Settings, create_app
+from toolwire.auth.pkce import challenge_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+SITE = "http://127.0.0.1:9627"
+QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+VERIFIER = "v" * 43
+CALLBACK = "http://127.0.0.1/callback"
+TABLE = {  # operation: method, approval, blanket, destructive, scope
+    "listTasks": ("get", "auto", None, None, "tasks:read"),
+    "getTask": ("get", "auto", None, None, "tasks:read"),
+    "createTask": ("post", "per-call", True, None, "tasks:write"),
+    "updateTask": ("patch", "per-call", True, None, "tasks:write"),
+    "deleteTask": ("delete", "per-call", False, True, "tasks:delete"),
+}
+
+
+class Visitor:
+    """A person with a browser that has no window."""
+
+    def __init__(self, app: Any, name: str) -> None:
+        self.http = TestClient(app, base_url=SITE, follow_redirects=False, headers={"origin": SITE})
+        account = {"name": name, "password": "correct horse"}
+        assert self.http.post("/sign-up", data=account).status_code == 303
+        assert self.http.post("/oauth/login", data={**account, **self.hidden("/oauth/login")}).status_code == 303
+
+    def hidden(self, path: str) -> dict[str, str]:
+        return dict(re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', self.http.get(path).text))
+
+    def key(self) -> dict[str, str]:
+        """A key of theirs, as a header."""
+        made = self.http.post("/keys", data={"name": "k", "token": self.hidden("/")["token"]})
+        return {"x-api-key": re.findall(r"<code>(tsk_[^<]*)</code>", made.text)[0]}
+
+    def token(self, *scopes: str) -> dict[str, str]:
+        """An access token that they allowed an app, as a header."""
+        described = {"client_name": "App", "redirect_uris": [CALLBACK]}
+        client = self.http.post("/oauth/register", json=described).json()["client_id"]
+        asked = (
+            f"/oauth/authorize?response_type=code&client_id={client}&redirect_uri={CALLBACK}&state=s"
+            f"&scope={'+'.join(scopes)}&code_challenge={challenge_of(VERIFIER)}&code_challenge_method=S256"
+        )
+        form = {**self.hidden(asked), "scope": list(scopes), "decision": "allow"}
+        answer = parse_qs(urlsplit(self.http.post("/oauth/consent", data=form).headers["location"]).query)
+        redeemed = {"grant_type": "authorization_code", "code": answer["code"][0], "client_id": client}
+        more = {"redirect_uri": CALLBACK, "code_verifier": VERIFIER}
+        token = self.http.post("/oauth/token", data={**redeemed, **more}).json()["access_token"]
+        return {"authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Any]:
+    """Make the product: ``make(api_keys=True)``."""
+
+    def made(**more: Any) -> Any:
+        return create_app(Settings(url=SITE, database=f"sqlite:///{tmp_path / 'tasks.db'}", hasher=QUICK, **more))
+
+    return made
+
+
+@pytest.fixture
+def app(make: Callable[..., Any]) -> Any:
+    return make(api_keys=True)
+
+
+@pytest.fixture
+def ada(app: Any) -> Visitor:
+    return Visitor(app, "Ada")
+
+
+@pytest.mark.requirement("XL-131", "XL-115")
+def test_the_document_says_what_the_plan_says(make: Callable[..., Any]) -> None:
+    client = TestClient(make(), base_url=SITE)
+    assert client.get("/.well-known/llm.json").json() == {"openapi": "/openapi.json", "auth": "oauth2"}
+    document = client.get("/openapi.json").json()
+    validate(document)
+    found = {
+        operation["operationId"]: (
+            method,
+            operation["x-llm"]["approval"],
+            operation["x-llm"].get("blanketApprovalAllowed"),
+            operation["x-llm"].get("destructive"),
+            operation["security"],
+        )
+        for item in document["paths"].values()
+        for method, operation in item.items()
+    }
+    assert found == {name: (*row[:4], [{"oauth2": [row[4]]}]) for name, row in TABLE.items()}
+    flow = document["components"]["securitySchemes"]["oauth2"]["flows"]["authorizationCode"]
+    assert set(flow["scopes"]) == {"tasks:read", "tasks:write", "tasks:delete"}
+
+
+@pytest.mark.requirement("XL-115", "AS-15")
+@pytest.mark.parametrize("scope", ["tasks:read", "tasks:write", "tasks:delete"])
+def test_each_operation_needs_its_scope_and_says_so(scope: str, ada: Visitor) -> None:
+    header = ada.token(scope)
+    task = ada.http.post("/api/tasks", json={"name": "Read"}, headers=ada.key()).json()["id"]
+    calls: dict[str, tuple[str, str, Any]] = {
+        "listTasks": ("GET", "/api/tasks", None),
+        "getTask": ("GET", f"/api/tasks/{task}", None),
+        "createTask": ("POST", "/api/tasks", {"name": "New"}),
+        "updateTask": ("PATCH", f"/api/tasks/{task}", {"status": "done"}),
+        "deleteTask": ("DELETE", f"/api/tasks/{task}", None),
+    }
+    for name, (method, path, body) in calls.items():
+        assert ada.http.request(method, path, json=body).status_code == 401, name
+        answer = ada.http.request(method, path, json=body, headers=header)
+        needed = TABLE[name][4]
+        assert (answer.status_code < 300) is (scope == needed), name
+        if scope != needed:
+            assert answer.status_code == 403
+            assert 'error="insufficient_scope"' in answer.headers["www-authenticate"]
+            assert needed in answer.headers["www-authenticate"]
+
+
+@pytest.mark.requirement("XL-130")
+def test_a_task_has_a_name_and_what_the_plan_gives_it(ada: Visitor) -> None:
+    key, http = ada.key(), ada.http
+    made = http.post("/api/tasks", json={"name": " Read ", "dueDate": "2027-03-01"}, headers=key)
+    assert made.status_code == 201
+    task = made.json()
+    assert {**task, "id": "", "createdAt": ""} == {
+        "id": "",
+        "name": "Read",
+        "description": "",
+        "dueDate": "2027-03-01",
+        "status": "todo",
+        "createdAt": "",
+    }
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", task["createdAt"])
+    path = f"/api/tasks/{task['id']}"
+    changed = http.patch(path, json={"status": "in-progress", "dueDate": None}, headers=key).json()
+    assert changed == {**task, "status": "in-progress", "dueDate": None}
+    assert http.get("/api/tasks?status=in-progress", headers=key).json() == [changed]
+    assert http.get("/api/tasks?status=done", headers=key).json() == []
+    for wrong in (
+        {},
+        {"name": ""},
+        {"name": "   "},
+        {"name": "x" * 201},
+        {"name": "x", "status": "later"},
+        {"name": 7},
+    ):
+        assert http.post("/api/tasks", json=wrong, headers=key).status_code == 422, wrong
+    for wrong in ({"name": "x", "dueDate": "soon"}, {"name": "x", "id": "mine"}):
+        assert http.post("/api/tasks", json=wrong, headers=key).status_code == 422, wrong
+    assert http.delete(path, headers=key).status_code == 204
+    assert http.get(path, headers=key).status_code == 404
+
+
+@pytest.mark.requirement("XL-135")
+def test_a_token_reaches_the_tasks_of_its_own_person_only(app: Any, ada: Visitor) -> None:
+    bob = Visitor(app, "Bob")
+    task = ada.http.post("/api/tasks", json={"name": "Hers"}, headers=ada.token("tasks:write")).json()
+    path = f"/api/tasks/{task['id']}"
+    his = bob.token("tasks:read", "tasks:write", "tasks:delete")
+    assert bob.http.get("/api/tasks", headers=his).json() == []
+    assert bob.http.get(path, headers=his).status_code == 404
+    assert bob.http.patch(path, json={"name": "His"}, headers=his).status_code == 404
+    assert bob.http.delete(path, headers=his).status_code == 404
+    assert ada.http.get(path, headers=ada.token("tasks:read")).json() == task
+
+
+@pytest.mark.requirement("XL-134")
+def test_keys_are_taken_only_where_that_is_switched_on(make: Callable[..., Any], ada: Visitor) -> None:
+    key = ada.key()
+    assert ada.http.get("/api/tasks", headers=key).status_code == 200
+    assert ada.http.get("/api/tasks", headers={"authorization": f"Bearer {key['x-api-key']}"}).status_code == 200
+    assert ada.http.get("/api/tasks", headers={"x-api-key": "tsk_" + "a" * 43}).status_code == 401
+    without = TestClient(make(api_keys=False), base_url=SITE)
+    assert without.get("/api/tasks", headers=key).status_code == 401
+    assert "Keys for programs" not in without.get("/connected", cookies=dict(ada.http.cookies)).text
+    assert "apiKey" not in without.get("/openapi.json").json()["components"]["securitySchemes"]
+
+
+@pytest.mark.requirement("D-23", "D-24")
+def test_every_answer_is_protected_and_for_our_own_host_alone(ada: Visitor) -> None:
+    for path in (
+        "/",
+        "/board",
+        "/connected",
+        "/static/live.js",
+        "/nothing",
+        "/api/tasks",
+        "/openapi.json",
+        "/oauth/login",
+    ):
+        answer = ada.http.get(path)
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"], path
+        assert answer.headers["x-frame-options"] == "DENY", path
+        assert ada.http.get(path, headers={"host": "evil.example"}).status_code == 421, path
+    assert ada.http.post("/tasks", content=b"x" * 70_000).status_code == 413
+
+
+@pytest.mark.requirement("XL-133")
+def test_the_page_says_what_is_wrong_with_a_form(ada: Visitor) -> None:
+    token = ada.hidden("/")["token"]
+    for form, said in (
+        ({"name": ""}, "Say what there is to do"),
+        ({"name": "x", "dueDate": "soon"}, "The day is not a date"),
+    ):
+        answer = ada.http.post("/tasks", data={"token": token, **form})
+        assert (answer.status_code, said in answer.text) == (422, True)
+    assert ada.http.post("/tasks", data={"name": "x"}).status_code == 403
+    assert ada.http.post("/tasks", json={"name": "x", "token": token}).status_code == 415
+    again = ada.http.post("/sign-up", data={"name": "ada", "password": "correct horse"})
+    assert (again.status_code, "Somebody has this name already" in again.text) == (422, True)
+    short = ada.http.post("/sign-up", data={"name": "Eve", "password": "short"})
+    assert (short.status_code, "a password has 8 to 1,024 characters" in short.text) == (422, True)

@@ -1,0 +1,79 @@
+"""A list of connections is a plain file: shared, served, and never with a key in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire import Toolkit, Value, asgi, connect_sync
+from toolwire.cli.serving import Settings, app_of, boxes_of
+from toolwire.core.errors import DefinitionError
+from toolwire.gateway import Listed, read_connections, write_connections
+from toolwire.testing.loopback import background
+
+
+def written(folder: Path, data: Any) -> Path:
+    file = folder / "team.json"
+    file.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
+    return file
+
+
+@pytest.mark.requirement("OQ-7")
+def test_what_one_person_writes_another_reads(tmp_path: Path) -> None:
+    listed = (Listed(name="tasks", url="https://tasks.example"), Listed(name="mail", url="https://mail.example/mcp"))
+    text = write_connections(listed)
+    assert json.loads(text) == {
+        "connections": [
+            {"name": "tasks", "url": "https://tasks.example"},
+            {"name": "mail", "url": "https://mail.example/mcp"},
+        ]
+    }
+    assert read_connections(written(tmp_path, text)) == listed
+
+
+@pytest.mark.requirement("OQ-7")
+def test_a_gateway_serves_what_a_list_names(tmp_path: Path) -> None:
+    def one(title: str, name: str) -> Toolkit:
+        kit = Toolkit(title)
+        kit.tool(approval="auto", safe=True, name=name)(lambda: title)
+        return kit
+
+    with background(asgi(one("Tea", "brew"))) as tea, background(asgi(one("Mail", "read"))) as mail:
+        entries = [{"name": "tea", "url": tea}, {"name": "mail", "url": mail}]
+        file = written(tmp_path, {"connections": entries})
+        settings = Settings(targets=[listed.url for listed in read_connections(file)])
+        app = app_of(settings, boxes_of(settings))
+        with background(app) as url, connect_sync(url) as remote:
+            assert set(remote.catalog().names) == {"brew", "read"}
+            assert (remote.call("brew"), remote.call("read")) == (Value("Tea"), Value("Mail"))
+
+
+@pytest.mark.requirement("OQ-7", "D-26")
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("{", "cannot be read"),
+        ([], '"connections"'),
+        ({"connections": {}}, '"connections"'),
+        ({"connections": [7]}, "Connection 1 of team.json is a number"),
+        ({"connections": [{"url": "https://a.example"}]}, "needs a name"),
+        ({"connections": [{"name": "a b", "url": "https://a.example"}]}, "needs a name"),
+        ({"connections": [{"name": "a"}]}, "needs a url"),
+        ({"connections": [{"name": "a", "url": "https://u:hidden@a.example"}]}, "toolwire login"),
+        ({"connections": [{"name": "a", "url": "https://a.example", "api_key": "hidden"}]}, "keys do not belong there"),
+        ({"connections": [{"name": "a", "url": "u"}, {"name": "A", "url": "v"}]}, "calls two connections 'a'"),
+    ],
+)
+def test_what_is_no_list_or_holds_a_key_is_refused_in_one_sentence(tmp_path: Path, data: Any, said: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        read_connections(written(tmp_path, data))
+    assert said in str(refused.value)
+    assert "hidden" not in str(refused.value)
+
+
+def test_a_list_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match=r"gone.json cannot be read: No such file"):
+        read_connections(tmp_path / "gone.json")

@@ -1,0 +1,136 @@
+"""Limits that several processes share: a folder, and a real Redis; the latter skipped where it is not installed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from toolwire import Kind, Problem, RateLimit, Value, asgi, connect_sync
+from toolwire.client.session import Session
+from toolwire.limits import Defaults
+from toolwire.stores.rates import windows_at
+from toolwire.testing.wire import AppDoor
+
+from .test_server import called, kit
+
+THIRTY = RateLimit(max=30, window="1h")
+UNLIMITED = Defaults(tool=None, connection=None)
+SHOP = '''
+from toolwire import RateLimit, Toolkit
+
+kit = Toolkit("Shop")
+
+
+@kit.tool(approval="auto", safe=True, rate_limit=RateLimit(max=30, window="1h"))
+def look() -> str:
+    """Look around."""
+    return "tea"
+'''
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[str]:
+    """The socket of a Redis of our own in a new folder: nobody else's port is taken."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("redis-server is not here: install the package redis-server to prove this on a real server")
+    pytest.importorskip("redis", reason="redis is not here: install toolwire[redis] to prove this on a real server")
+    with tempfile.TemporaryDirectory(prefix="toolwire-redis-") as folder:
+        file = Path(folder) / "redis.sock"
+        options = ["--port", "0", "--unixsocket", str(file), "--save", "", "--appendonly", "no", "--dir", folder]
+        process = subprocess.Popen([program, *options], stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if "Ready to accept" in line or "ready to accept" in line:
+                    break
+            threading.Thread(target=process.stdout.read, daemon=True).start()  # what it says later fills no pipe
+            yield str(file)
+        finally:
+            process.terminate()
+            process.wait(10)
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+@pytest.fixture
+def redis(running: str) -> str:
+    """The URL of an empty Redis."""
+    client = pytest.importorskip("redis").Redis(unix_socket_path=running)
+    client.flushall()
+    client.close()
+    return f"redis+unix://{running}"
+
+
+@pytest.mark.requirement("XL-066")
+def test_of_fifty_calls_at_once_redis_lets_exactly_thirty_pass(redis: str) -> None:
+    stores = [windows_at(redis) for _ in range(5)]
+    with ThreadPoolExecutor(10) as pool:
+        waits = list(pool.map(lambda each: stores[each % 5].take("threads", THIRTY), range(50)))
+    assert sum(wait == 0.0 for wait in waits) == 30
+    assert all(3_500 < wait <= 3_600 for wait in waits if wait > 0.0)
+    assert stores[0].take("another key", THIRTY) == 0.0
+
+
+@pytest.mark.requirement("XL-066")
+def test_apps_that_share_a_redis_hold_their_callers_to_one_limit(redis: str) -> None:
+    async def story() -> list[int]:
+        doors = [AppDoor(asgi(kit(), rates=redis)) for _ in range(4)]
+        answers = await asyncio.gather(*(doors[number % 4].send(called("look")) for number in range(50)))
+        return [answer.status for answer in answers if not isinstance(answer, Problem)]
+
+    statuses = asyncio.run(story())
+    assert (statuses.count(200), statuses.count(429)) == (30, 20)
+
+
+@pytest.mark.requirement("XL-066")
+@pytest.mark.parametrize(("where", "workers"), [("folder", "2"), ("redis", "4")])
+def test_the_workers_of_serve_hold_their_callers_to_one_limit(
+    where: str, workers: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    rates = str(tmp_path / "rates") if where == "folder" else request.getfixturevalue("redis")
+    (tmp_path / "shop.py").write_text(SHOP)
+    options = ["--port", "0", "--workers", workers, "--rates", rates]
+    command = ["-m", "toolwire", "serve", *options, str(tmp_path / "shop.py")]
+    process = subprocess.Popen(
+        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    try:
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            said += line
+            if "Ctrl-C" in line:
+                break
+        found = re.search(r"http://\S+", said)
+        assert found is not None
+        results = many(found[0])
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert sum(result == Value("tea") for result in results) == 30, errors
+    refused = [result for result in results if isinstance(result, Problem)]
+    assert [problem.kind for problem in refused] == [Kind.RATE_LIMITED] * 20
+
+
+def many(url: str) -> list[object]:
+    """Call 50 times over ten connections at once, so that every worker has some."""
+
+    def five(_: int) -> list[object]:
+        session = Session(limits=UNLIMITED)
+        with connect_sync(url, protocol="otc", retries=0, session=session) as remote:
+            return [remote.call("look", {}) for _ in range(5)]
+
+    with ThreadPoolExecutor(10) as pool:
+        return [result for results in pool.map(five, range(10)) for result in results]

@@ -1,0 +1,65 @@
+"""Our own client metadata document: an application of ours shows it, and signs in elsewhere by it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolwire
+from toolwire.auth.clients import Client
+from toolwire.auth.documents import read_document
+from toolwire.client.login import Wish
+from toolwire.core.errors import DefinitionError
+from toolwire.core.http import Request, Response, header
+from toolwire.testing.wire import AppDoor
+
+from .test_client import Running, Walker, tasks
+
+PLACE = "/.well-known/oauth-client.json"
+
+
+def shown(app: toolwire.App, url: str, method: str = "GET") -> Response:
+    answer = asyncio.run(AppDoor(app).send(Request(method, url)))
+    assert isinstance(answer, Response)
+    return answer
+
+
+@pytest.mark.requirement("XL-113", "OQ-11")
+@pytest.mark.parametrize("where", [f"https://tools.example{PLACE}", "https://tools.example/apps/toolwire.json"])
+def test_an_application_shows_our_document_where_it_was_told_to(where: str) -> None:
+    given = where.removesuffix(PLACE)  # an origin is enough for the usual place
+    app = toolwire.asgi(tasks(), api_keys=["key"], client_document=given, hosts=["tools.example"])
+    answer = shown(app, where)
+    assert answer.status == 200
+    assert header(answer.headers, b"content-type") == "application/json"
+    client = read_document(where, answer)  # as an authorization server reads it
+    assert isinstance(client, Client)
+    assert (client.id, client.name, client.method) == (where, "toolwire", "none")
+    assert client.redirect_uris == ("http://127.0.0.1/callback", "http://[::1]/callback")
+    assert json.loads(answer.body)["client_uri"] == "https://tools.example"
+    assert shown(app, where, "POST").status == 405
+    assert shown(toolwire.asgi(tasks(), hosts=["tools.example"]), where).status == 404
+
+
+@pytest.mark.parametrize("url", ["tools.example", "ftp://tools.example/c", "http://tools.example", "https://x/a/../c"])
+def test_an_address_that_no_server_would_take_is_said_at_once(url: str) -> None:
+    with pytest.raises(DefinitionError, match="cannot be the address of a client metadata document"):
+        toolwire.asgi(tasks(), client_document=url)
+
+
+@pytest.mark.requirement("XL-113", "XL-114", "AC-04")
+def test_a_person_signs_in_by_our_document_where_nobody_registered_us(
+    tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]
+) -> None:
+    ours = serve(lambda base: toolwire.asgi(tasks(), client_document=base)) + PLACE
+    site = Running(tmp_path, serve, clients=(), local_documents=True)
+    walker = Walker()
+    found = site.signed_in(walker, Wish(document_url=ours))
+    assert (found.client_id, found.registered) == (ours, False)
+    with toolwire.connect_sync(site.url, protocol="otc", signed_in=site.credentials) as remote:
+        assert remote.call("list_tasks") == toolwire.Value(["wash up"])

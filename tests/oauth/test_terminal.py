@@ -1,0 +1,159 @@
+"""At a terminal: a refused call starts a sign-in, and keys are typed unseen."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.cli.conftest import Terminal
+
+from .test_client import Running, Walker
+
+STATE = "state"
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
+    """Run the program at a terminal, without a browser: ``at("call", url, ...)``."""
+    environment = {"XDG_STATE_HOME": str(tmp_path / STATE), "DISPLAY": "", "WAYLAND_DISPLAY": "", "NO_COLOR": "1"}
+    with ExitStack() as ending:
+
+        def start(*argv: str) -> Terminal:
+            terminal = Terminal(argv, environment)
+            ending.callback(terminal.close)
+            return terminal
+
+        yield start
+
+
+def page_shown(terminal: Terminal) -> str:
+    """The page that the program wants opened."""
+    terminal.wait_for(b"Open this page in a browser on this machine: ")
+    terminal.wait_for(b"state=")
+    while (found := re.search(rb"this machine: (\S+)\s*\n", terminal.shown)) is None:
+        terminal.wait_for(b"\n")
+        assert terminal._read()
+    return found[1].decode()
+
+
+@pytest.mark.requirement("XL-102", "AC-05", "AC-08")
+def test_a_call_that_is_refused_starts_a_sign_in_and_goes_on_after_it(
+    tmp_path: Path, serve: Callable[[Callable[[str], Any]], str], at: Callable[..., Terminal]
+) -> None:
+    site = Running(tmp_path, serve, registration=True)
+    terminal = at("call", site.url, "list_tasks", "--protocol", "otc")
+    terminal.wait_for(b"Sign in? [y/N] ")
+    assert f"{site.url} wants you to sign in for tasks:read".encode() in terminal.shown
+    terminal.type("y")
+    page = page_shown(terminal)
+    with httpx2.Client() as browser:
+        back = Walker()._walked(browser, page)
+        browser.get(back)
+    assert terminal.end() == 0
+    assert b"wash up" in terminal.shown
+    again = at("call", site.url, "list_tasks", "--protocol", "otc")
+    assert again.end() == 0  # kept: nobody is asked twice
+    assert b"Sign in?" not in again.shown
+
+
+@pytest.mark.requirement("XL-102")
+def test_who_says_no_is_told_why_the_call_did_not_run(
+    tmp_path: Path, serve: Callable[[Callable[[str], Any]], str], at: Callable[..., Terminal]
+) -> None:
+    site = Running(tmp_path, serve, registration=True)
+    terminal = at("call", site.url, "list_tasks", "--protocol", "otc")
+    terminal.wait_for(b"Sign in? [y/N] ")
+    terminal.type("")
+    assert terminal.end() != 0
+    assert b"Open this page" not in terminal.shown
+    assert site.kinds() == []
+
+
+SECRET = "canary-4711"
+SENT = {"key": (b"x-key", SECRET.encode()), "basic": (b"authorization", b"Basic YWRhOmNhbmFyeS00NzEx")}
+
+
+@pytest.mark.requirement("AC-14", "D-26")
+@pytest.mark.parametrize("scheme", ["key", "basic"])
+def test_keys_and_passwords_are_typed_unseen_and_used_from_then_on(
+    scheme: str, serve: Callable[[Callable[[str], Any]], str], at: Callable[..., Terminal], tmp_path: Path
+) -> None:
+    heard: list[dict[bytes, bytes]] = []
+    url = serve(lambda base: described(base, scheme, heard))
+    terminal = at("login", url, "--key")
+    if scheme == "basic":
+        terminal.wait_for(b"Name at ")
+        terminal.type("ada")
+        terminal.wait_for(b"Password: ")
+    else:
+        terminal.wait_for(b"Key for ")
+    terminal.type(SECRET)
+    assert terminal.end() == 0
+    assert b"Signed in to " in terminal.shown
+    assert SECRET.encode() not in terminal.shown
+    kept = [file for file in (tmp_path / STATE).rglob("*") if file.is_file()]
+    assert kept
+    assert all(file.stat().st_mode & 0o077 == 0 for file in kept)  # only this person can read them
+    call = at("call", url, "look")
+    call.end()
+    header, value = SENT[scheme]
+    assert heard[-1][header] == value
+    assert b"tea" in call.shown
+
+
+def described(base: str, scheme: str, heard: list[dict[bytes, bytes]]) -> Any:
+    """An application with an OpenAPI document whose one operation takes a key, or a name and password."""
+    kinds = {
+        "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+        "basic": {"type": "http", "scheme": "basic"},
+    }
+    look = {
+        "operationId": "look",
+        "summary": "Look around.",
+        "x-llm": {"approval": "auto"},
+        "security": [{"it": []}],
+        "responses": {"200": {"description": "Tea.", "content": {"application/json": {"schema": {"type": "string"}}}}},
+    }
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Shop", "version": "1.0.0"},
+        "servers": [{"url": base}],
+        "paths": {"/look": {"get": look}},
+        "components": {"securitySchemes": {"it": kinds[scheme]}},
+    }
+    bodies = {
+        "/.well-known/llm.json": json.dumps({"openapi": "/openapi.json"}),
+        "/openapi.json": json.dumps(document),
+    }
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        body = bodies.get(scope["path"], "")
+        if scope["path"] == "/look":
+            heard.append(dict(scope["headers"]))
+            body = '"tea"'
+        status = 200 if body else 404
+        await send(
+            {"type": "http.response.start", "status": status, "headers": [(b"content-type", b"application/json")]}
+        )
+        await send({"type": "http.response.body", "body": body.encode()})
+
+    return app
+
+
+def test_nobody_is_asked_where_there_is_no_terminal(
+    tmp_path: Path, serve: Callable[[Callable[[str], Any]], str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    from toolwire.cli import main
+
+    site = Running(tmp_path, serve, registration=True)
+    assert main(["call", site.url, "list_tasks", "--protocol", "otc"]) != 0
+    assert "Sign in?" not in capfd.readouterr().err
