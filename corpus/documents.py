@@ -23,7 +23,7 @@ def name(path: Path) -> str:
 
 def packages() -> str:
     """Return the packages that are there, with their versions."""
-    return ", ".join(sorted(one.name for one in CACHE.iterdir() if one.is_dir())) if CACHE.is_dir() else ""
+    return ", ".join(sorted(one.name for one in CACHE.glob("*-*") if one.is_dir())) if CACHE.is_dir() else ""
 
 
 def _directory() -> Iterator[Path]:

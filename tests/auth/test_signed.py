@@ -9,7 +9,7 @@ from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
-from joserfc import jwt
+from joserfc import jws, jwt
 from joserfc.jwk import OctKey, RSAKey
 
 from toolwire.auth import signed
@@ -53,13 +53,22 @@ def test_who_names_nobody_is_a_caller_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "header", [{"alg": "HS256", "b64": False}, {"alg": "HS256", "crit": ["exp"]}, {"alg": "HS256", "crit": []}]
+    "more", [{"b64": False}, {"b64": True}, {"crit": ["exp"]}, {"crit": []}, {"crit": ["alg"]}, {"crit": ["b64"]}]
 )
-def test_a_token_that_demands_an_extension_is_refused(header: dict[str, Any]) -> None:
+def test_a_token_that_demands_an_extension_is_refused(more: dict[str, Any]) -> None:
+    header = {"alg": "HS256", **more}
     parts = [urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in (header, {"sub": "ada"})]
     refused = read_token(b".".join([*parts, b"AA"]), RING, HERE, 0.0)
     assert isinstance(refused, Problem)
-    assert "not valid here" in refused.message
+    assert "demands an extension" in refused.message or "cannot be read" in refused.message
+
+
+@pytest.mark.parametrize("payload", [b"[1]", b"7", b"not json"])
+def test_a_token_that_says_no_object_is_refused(payload: bytes) -> None:
+    text = jws.serialize_compact({"alg": "HS256"}, payload, OctKey.import_key(SECRET)).encode()
+    refused = read_token(text, RING, HERE, 0.0)
+    assert isinstance(refused, Problem)
+    assert "what it says is no object" in refused.message
 
 
 @pytest.mark.parametrize("signature", [b"A", b"!!!!", b"", b"AAAA"])

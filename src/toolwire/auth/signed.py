@@ -116,11 +116,11 @@ def read_token(text: bytes, keyring: Keyring, expected: Expected, now: float) ->
     try:
         signed = extract_compact(text, registry=_HEADERS)
         header = signed.headers()
+        if "crit" in header or "b64" in header:
+            return _refused("it demands an extension that is not spoken here")
         _HEADERS.check_header(header)
     except _UNREADABLE:
         return _refused("it cannot be read")
-    if "crit" in header or "b64" in header:
-        return _refused("it demands an extension that is not spoken here")
     key = _key_for(header, keyring)
     if isinstance(key, Problem | NoKey):
         return key
