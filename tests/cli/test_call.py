@@ -40,7 +40,9 @@ def test_options_may_stand_between_the_arguments(desk: Path, toolwire: Callable[
 
 
 def test_a_text_goes_into_a_pipe_as_it_is(target: str, toolwire: Callable[..., Any]) -> None:
-    assert toolwire("call", target, "say", "text=a\u202e\x1b[31m é\n").out == "a\u202e\x1b[31m é\n"
+    said = toolwire("call", target, "say", "text=a\u202e\x1b[31m é\n").out
+    from_a_site = target.startswith("http")  # which could hide something in it: that was taken out before
+    assert said == ("a é\n" if from_a_site else "a\u202e\x1b[31m é\n")
     assert toolwire("call", target, "say", "text=a", "tags=1", "tags=2").out == "a12\n"
 
 
