@@ -69,7 +69,6 @@ def test_it_can_be_run_as_a_module(module: str) -> None:
         ["tools", "a.py", "--unknown"],
         ["call", "a.py"],
         ["call", "a.py", "add", "--unknown", "a=1"],
-        ["serve"],
         ["serve", "a.py", "--port", "x"],
         ["serve", "a.py", "--port", "65536"],
         ["serve", "a.py", "--workers", "0"],
@@ -93,7 +92,7 @@ def test_ctrl_c_ends_a_call_quietly_with_130(desk: Path) -> None:
 
 def test_ctrl_c_at_a_question_is_no_yes(desk: Path, terminal: Callable[..., Any]) -> None:
     at = terminal("call", desk, "shred", "pages=1")
-    at.wait_for(b"[y/N] ")
+    at.wait_for(b"Type shred to call it: ")
     at.interrupt()
     assert at.end() == 130
     assert b"shredded" not in at.shown

@@ -296,3 +296,9 @@ def test_a_name_that_two_share_is_a_definition_error(desk: Path) -> None:
     box = box_of(File(desk))
     with pytest.raises(DefinitionError):
         app_of(Settings(targets=[]), [box, box])
+
+
+def test_nothing_to_serve_is_one_sentence(toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("serve")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == "toolwire: There is nothing to serve: name a target, or a list with --connections FILE.\n"

@@ -14,13 +14,14 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Site
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing.jsontext import member
-from toolwire.protocols.openapi import document, identity, operations
+from toolwire.protocols.openapi import document, hidden, identity, operations
 from toolwire.protocols.openapi.operations import METHODS, Offer
 from toolwire.protocols.openapi.plan import Plan
 from toolwire.protocols.openapi.policy import extension
 from toolwire.protocols.openapi.references import Unusable, follow
 from toolwire.protocols.openapi.texts import undescribed
 
+from .extension import taken
 from .form import POLICY_SPOTS, Entry, Form, Sheet
 from .loss import Loss, at, shown, unread
 
@@ -62,7 +63,7 @@ def _read(data: Json) -> Sheet | Problem:
     prepared = _prepared(data, {"x-llm": True} if offers_all else {})
     if reason := operations.unfit(prepared):
         return Problem(kind=Kind.BAD_ANSWER, message=f"This {reason}.")
-    offer = operations.read(prepared, _HOME)
+    offer = operations.read(prepared, _HOME, hides=hidden.NOTHING)
     catalog = offer.catalog
     by_place = {_place(one): one for one in _all(data)}
     entries = [_entry(by_place[_planned(offer.memo.plans[tool.id])], tool) for tool in catalog.tools]
@@ -74,8 +75,18 @@ def _read(data: Json) -> Sheet | Problem:
         version=catalog.version,
         description=catalog.description or (said if isinstance(said, str) else ""),
         entries=tuple(entries),
-        losses=(*_unread(data), *_operations(data, offer, {entry.pointer: entry.tool for entry in entries})),
+        losses=(
+            *_unread(data),
+            *_operations(data, offer, {entry.pointer: entry.tool for entry in entries}),
+            *_hidden(data),
+        ),
     )
+
+
+def _hidden(data: dict[str, Any]) -> Iterator[Loss]:
+    """Yield what texts hide from people; of a document of ours, the exact texts stand beside."""
+    if not taken(data, OPENAPI.room):
+        yield from (Loss(place, "what this text hides from people") for place in hidden.look(data).places)
 
 
 def _prepared(data: dict[str, Any], offered: dict[str, Json]) -> dict[str, Json]:
@@ -120,7 +131,10 @@ def _planned(plan: Plan) -> tuple[str, str, str]:
 def _entry(one: _Operation, tool: Tool) -> Entry:
     id_ = one.node.get("operationId")
     label = id_ if isinstance(id_, str) and id_ else f"{one.method} {one.path}"
-    plain = replace(tool, description=undescribed(tool))
+    output = None if tool.output_schema is None else dict(tool.output_schema)
+    plain = replace(
+        tool, description=undescribed(tool), input_schema=dict(tool.input_schema), output_schema=output
+    )  # as data: in a document nothing waits to be looked at
     same = label == tool.name or identity.read(dict(one.node)) is not None
     renamed = None if same else Loss(at(one.pointer, "operationId"), f"the id {shown(label)}", tool.name)
     return Entry(label, one.pointer, plain, renamed)
