@@ -6,28 +6,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from toolwire.core.model import Json, Schema
+from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
 
 from .wording import DATA, SILENT, noted, renamed
 from .work import Place, Work
 
 _SAID_ANYWAY: Final = frozenset(("title", "deprecated", "readOnly", "writeOnly", "$comment"))
 _BY_KEY: Final = frozenset(("propertyNames", "patternProperties", "dependentSchemas"))
-_ONE: Final = frozenset(
-    (
-        "additionalProperties",
-        "contains",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    )
-)
-_SEVERAL: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
-_NAMED: Final = frozenset(("dependentSchemas", "patternProperties", "properties"))
 
 
 def whole(work: Work, node: Schema, place: Place) -> dict[str, Json]:
@@ -45,11 +30,11 @@ def whole(work: Work, node: Schema, place: Place) -> dict[str, Json]:
 
 
 def _written(work: Work, key: str, value: Json, place: Place) -> Json:
-    if key in _ONE and isinstance(value, Mapping):
+    if key in SINGLE and isinstance(value, Mapping):
         return work.inner(value, place.at(key))
-    if key in _SEVERAL and isinstance(value, list):
+    if key in LISTED and isinstance(value, list):
         return [one if isinstance(one, bool) else work.inner(one, place.at(key)) for one in value]
-    if key in _NAMED and isinstance(value, Mapping):
+    if key in NAMED and isinstance(value, Mapping):
         return {
             work.names.get(name, name): one if isinstance(one, bool) else work.inner(one, place.at(key, name))
             for name, one in value.items()

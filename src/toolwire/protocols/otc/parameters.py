@@ -8,23 +8,10 @@ from typing import Final
 from toolwire.core.model import Json
 from toolwire.framing.jsontext import MAX_DEPTH, kind_of
 from toolwire.framing.report import Path, Report, quoted
+from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
 
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 _REFERS: Final = ("$ref", "$dynamicRef", "$defs", "definitions")
-_NAMED: Final = ("properties", "patternProperties", "dependentSchemas")
-_LISTED: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
-_SINGLE: Final = (
-    "additionalProperties",
-    "contains",
-    "else",
-    "if",
-    "items",
-    "not",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-)
 
 
 def look_at_schema(schema: Json, path: Path, report: Report, *, parameters: bool) -> None:
@@ -81,16 +68,16 @@ def _is_type(data: Json) -> bool:
 
 def _inner(schema: Mapping[str, Json], path: Path, report: Report) -> Iterator[tuple[Json, Path]]:
     """Yield each schema in ``schema``; what should hold schemas and does not is a fault."""
-    for word in _NAMED:
+    for word in NAMED:
         if isinstance(found := schema.get(word, {}), dict):
             yield from ((inner, ((path, word), name)) for name, inner in found.items())
         else:
             report.error((path, word), "OTC-010", f'"{word}" is {kind_of(found)}; it must be an object of schemas.')
-    for word in _LISTED:
+    for word in LISTED:
         if isinstance(found := schema.get(word, []), list):
             yield from ((inner, ((path, word), place)) for place, inner in enumerate(found))
         else:
             report.error((path, word), "OTC-010", f'"{word}" is {kind_of(found)}; it must be a list of schemas.')
-    for word in _SINGLE:
+    for word in SINGLE:
         if word in schema:
             yield schema[word], (path, word)
