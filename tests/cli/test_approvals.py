@@ -42,21 +42,17 @@ def test_a_waiting_question_is_listed_and_answered(state: Path, toolwire: Callab
 
 @pytest.mark.requirement("XL-050")
 def test_a_call_is_allowed_from_another_process(site: str, state: Path, toolwire: Callable[..., Any]) -> None:
-    call = subprocess.Popen(
-        [sys.executable, "-m", "toolwire", "call", site, "note", "text=hello", "--ask", "store"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert call.stderr is not None
-    assert "toolwire approvals" in call.stderr.readline()
+    line = [sys.executable, "-m", "toolwire", "call", site, "note", "text=hello", "--ask", "store"]
     approvals = Approvals(state)
-    waiting: Any = ()
-    while not waiting:
-        assert call.poll() is None
-        waiting = approvals.waiting()
-    assert toolwire("approvals", "allow", waiting[0].id, "--always").code == 0
-    _, errors = call.communicate(timeout=20)
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as call:
+        assert call.stderr is not None
+        assert "toolwire approvals" in call.stderr.readline()
+        waiting: Any = ()
+        while not waiting:
+            assert call.poll() is None
+            waiting = approvals.waiting()
+        assert toolwire("approvals", "allow", waiting[0].id, "--always").code == 0
+        _, errors = call.communicate(timeout=20)
     assert (call.returncode, errors) == (0, "")
     approvals.close()
     granted = toolwire("approvals", "list").out

@@ -10,7 +10,6 @@ Rules:
 from __future__ import annotations
 
 import sys
-import termios
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
@@ -20,6 +19,7 @@ from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Cost, Tool
 
+from .keyboard import forget_typed, typed_line
 from .screen import coloured, complain, escaped, styled, warn
 
 Asker: TypeAlias = Callable[[Question], Answer]
@@ -57,8 +57,9 @@ def chosen_asker(where: str, advance: Advance) -> Asker:
     from toolwire.stores.approvals import Approvals  # noqa: PLC0415 - likewise
     from toolwire.stores.places import state_folder  # noqa: PLC0415 - likewise
 
+    approvals = Approvals(state_folder())
     complain("The question waits: answer it with `toolwire approvals`.")
-    return queued(Approvals(state_folder()))
+    return queued(approvals)
 
 
 def kept_session() -> Session:
@@ -91,7 +92,7 @@ def asking_lines(rows: tuple[Row, ...]) -> Iterator[str]:
 
 def _answered(question: Question) -> Answer:
     _show(shown(question))
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before the question is no answer to it
+    forget_typed()  # what was typed before the question is no answer to it
     said = _typed(_prompt(question))
     if needs_typing(question):
         return Answer(allowed=said == escaped(question.call.tool.name), channel="terminal")
@@ -111,7 +112,7 @@ def _prompt(question: Question) -> str:
 
 def _typed(prompt: str) -> str:
     print(_bold(prompt), end="", file=sys.stderr, flush=True)
-    answer = sys.stdin.readline()
+    answer = typed_line()
     if not answer.endswith("\n"):
         print(file=sys.stderr)
     return answer.strip()

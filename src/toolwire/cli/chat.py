@@ -25,6 +25,7 @@ from toolwire.core.model import Secret
 
 from .asking import asker, kept_session
 from .exits import OK, UsageError
+from .keyboard import typed_line
 from .opening import read_key
 from .screen import complain, escaped, escaped_lines, json_text, styled, warn
 from .table import print_table
@@ -97,7 +98,7 @@ def _asked() -> str | None:
     """Return what the person says next, None where they have gone."""
     if sys.stdin.isatty():
         print(styled("you> ", "bold", sys.stdout), end="", flush=True)
-    line = sys.stdin.readline()
+    line = typed_line() if sys.stdin.isatty() else sys.stdin.readline()
     return line.strip() if line else None
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import termios
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .keyboard import forget_typed, typed_line
 from .screen import complain, escaped, styled
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
@@ -26,6 +26,6 @@ def _allowed(site: str, scopes: Sequence[str]) -> bool:
     """Ask before a browser is opened: a page that nobody expects is not to be signed in to."""
     wanted = f" for {', '.join(scopes)}" if scopes else ""
     question = f"{site} wants you to sign in{wanted}. Sign in? [y/N] "
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before the question is no answer to it
+    forget_typed()  # what was typed before the question is no answer to it
     print(styled(escaped(question), "bold", sys.stderr), end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return typed_line().strip().lower() in ("y", "yes")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from toolwire.core.errors import DefinitionError
 
+from .write_ahead import write_ahead
+
 _BUSY_S = 10.0
 
 
@@ -30,8 +32,7 @@ class Database:
             self._connection = sqlite3.connect(
                 file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=32
             )
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = NORMAL")
+            write_ahead(self._connection)
             with self.writing() as cursor:
                 for statement in schema.split(";;"):
                     cursor.execute(statement)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from pathlib import Path
 from typing import NamedTuple
 
 from toolwire.core.errors import DefinitionError
 
+from .write_ahead import write_ahead
+
 _OURS = (1_953_460_076, 1)  # the file's head says whose it is ("tool"), and the version of its tables
-_LOCKED_TRIES = 50
-_LOCKED_PAUSE_S = 0.02
 
 _TABLES = """
 BEGIN IMMEDIATE;
@@ -81,7 +80,7 @@ def connect(path: Path, busy_s: float) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise unusable(path, error) from error
     try:
-        _share(db)
+        write_ahead(db)
         _make_or_check(db, path)
     except sqlite3.Error as error:
         db.close()
@@ -90,19 +89,6 @@ def connect(path: Path, busy_s: float) -> sqlite3.Connection:
         db.close()
         raise
     return db
-
-
-def _share(db: sqlite3.Connection) -> None:
-    """Let readers and one writer work at once. Of several that ask for it at the same time SQLite lets one wait."""
-    for tries_left in reversed(range(_LOCKED_TRIES)):
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            break
-        except sqlite3.OperationalError:
-            if not tries_left:
-                raise
-            time.sleep(_LOCKED_PAUSE_S)
-    db.execute("PRAGMA synchronous = NORMAL")
 
 
 def _make_or_check(db: sqlite3.Connection, path: Path) -> None:

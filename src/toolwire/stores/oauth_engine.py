@@ -10,6 +10,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.pool import StaticPool
 
 from .tables import METADATA
+from .write_ahead import write_ahead
 
 LOOKS = "toolwire_looks"
 """The execution option of a transaction that changes nothing."""
@@ -44,8 +45,8 @@ def _sqlite(url: URL) -> Engine:
 
 def _connected(connection: Any, _: object) -> None:
     connection.isolation_level = None  # the driver begins no transactions of its own; _begun does
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}")
+    write_ahead(connection)
+    connection.execute("PRAGMA foreign_keys = ON")
 
 
 def _begun(connection: Connection) -> None:

@@ -1,0 +1,60 @@
+"""Databases that several processes open for the first time in the same moment."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolwire.stores.write_ahead import write_ahead
+
+_OPENS = """
+import sys
+from pathlib import Path
+from toolwire.stores.approvals import Approvals
+sys.stdin.readline()
+for number in range(40):
+    approvals = Approvals(Path(sys.argv[1]) / str(number))
+    assert not approvals.waiting()
+    approvals.close()
+"""
+
+
+def test_processes_that_open_a_new_file_together_all_get_it(tmp_path: Path) -> None:
+    line = [sys.executable, "-c", _OPENS, str(tmp_path)]
+    processes = [subprocess.Popen(line, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    ended = [(process.communicate(timeout=60)[1], process.returncode) for process in processes]
+    assert ended == [(b"", 0)] * 4
+
+
+def test_a_file_that_somebody_just_writes_is_waited_for(tmp_path: Path) -> None:
+    writer, late = (sqlite3.connect(tmp_path / "file", timeout=10, isolation_level=None) for _ in range(2))
+    writer.execute("BEGIN IMMEDIATE")
+    tries: list[str] = []
+
+    def tried(statement: str) -> None:
+        tries.append(statement)
+        if len(tries) == 2:
+            writer.execute("COMMIT")
+
+    late.set_trace_callback(tried)
+    write_ahead(late)
+    assert len(tries) > 2
+    assert late.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    writer.close()
+    late.close()
+
+
+def test_a_file_that_is_none_of_a_database_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"no database" * 100)
+    connection = sqlite3.connect(tmp_path / "file")
+    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
+        write_ahead(connection)
+    connection.close()
