@@ -82,6 +82,8 @@ def rates() -> Iterator[Row]:
             for name, target in targets.items():
                 yield Row(f"rate, {name}, async add", ratio(port, CALLS[name]), "of raw", target)
             yield Row("rate, otc, recorded in memory", ratio(port, CALLS["otc recorded"]), "of raw")
+        with wire.served("ours", plain=True) as port:
+            yield Row("rate, opentool, on plain uvicorn", ratio(port, CALLS["opentool"]), "of raw")
         with wire.served("ours", env={"BENCH_KEY": "bench-key"}) as port:
             keyed = CALLS["opentool"]._replace(headers=(("authorization", "Bearer bench-key"),))
             yield Row("rate, opentool, with an API key", ratio(port, keyed), "of raw", 0.60)

@@ -16,20 +16,35 @@ from pathlib import Path
 from .requests import Call
 
 CONNECTIONS = 32
+_OURS = """
+import sys
+from bench.apps import ours
+from toolwire.server.process import serve
+serve(ours(), port=int(sys.argv[1]), announce=lambda _: None)
+"""
 _HERE = Path(__file__).parent
 
 
 @contextlib.contextmanager
-def served(app: str, *, python: str = sys.executable, env: dict[str, str] | None = None) -> Iterator[int]:
-    """Yield the port on which ``app`` (a factory in bench.apps) is served by uvicorn, pinned to core 0."""
+def served(
+    app: str, *, python: str = sys.executable, env: dict[str, str] | None = None, plain: bool = False
+) -> Iterator[int]:
+    """Yield the port on which ``app`` (a factory in bench.apps) is served, pinned to core 0.
+
+    Ours as ``toolwire serve`` does it, unless ``plain``; every other on uvicorn with uvloop and httptools.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [
-        *("taskset", "-c", "0", python, "-m", "uvicorn", f"bench.apps:{app}", "--port", str(port)),
-        *("--loop", "uvloop", "--http", "httptools", "--log-level", "critical", "--no-access-log"),
-        *([] if app == "raw" else ["--factory"]),
-    ]
+    if app == "ours" and not plain:
+        how = ["-c", _OURS, str(port)]
+    else:
+        how = [
+            *("-m", "uvicorn", f"bench.apps:{app}", "--port", str(port), "--loop", "uvloop", "--http", "httptools"),
+            *("--log-level", "critical", "--no-access-log"),
+            *([] if app == "raw" else ["--factory"]),
+        ]
+    command = ["taskset", "-c", "0", python, *how]
     server = subprocess.Popen(command, cwd=_HERE.parent, env={**os.environ, **(env or {})})
     try:
         _wait(port, server)

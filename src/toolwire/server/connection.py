@@ -1,7 +1,7 @@
 """One HTTP connection that is neither slow nor large for long: uvicorn's own, with the deadlines it lacks.
 
 **Rules**
-- A request pays for two small comparisons; time is looked at once per connection and deadline, not per request.
+- A request pays for two small comparisons and no timer: one for each connection looks at what is awaited.
 - A refusal never comes before the answers of earlier requests on the same connection.
 - Whatever cannot be read is answered in JSON and closed, after the peer had a moment to read the answer.
 """
@@ -13,21 +13,22 @@ from itertools import chain
 from typing import Any, cast
 
 import httptools
-import orjson
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from toolwire.core.model import Kind
 
+from .cycle import Cycle
 from .deadlines import DEADLINES, Deadlines
-from .wire import Receive, Scope, Send
+from .heads import read_target
+from .refusing import Refusing, closing, refusal
+from .upgrades import stay
 
 LINGER_S = 1.0
 """How long a refused peer may go on sending, unheard, so that it can read the refusal, in seconds."""
 
 _FIELD_SIGNS = 4  # ": " and the line's end
-_FRAMING = (b"content-length", b"transfer-encoding")
 
 
 class Connection(HttpToolsProtocol):
@@ -46,14 +47,16 @@ class Connection(HttpToolsProtocol):
         self.scope = cast("Any", {"method": ""})  # as after a head: none has begun
         self._head_bytes = limits.head_bytes
         self._head_fields = limits.head_fields
+        self._every = min(limits.head_s, limits.idle_s)
         self._awaited: object = None
         self._since = 0.0
+        self._idle_since = 0.0
         self._paused = 0.0
         self._unsent = -1
         self._chunk = 0
         self._at_most = 0
         self._at_least = 0
-        self._deaf = False
+        self.deaf = False
 
     # What uvicorn calls
 
@@ -61,7 +64,16 @@ class Connection(HttpToolsProtocol):
         """Start the one timer that this connection has."""
         super().connection_made(transport)
         self._since = self.loop.time()
-        self._timer = self.loop.call_later(self._limits.head_s, self._look)
+        self._timer = self.loop.call_later(self._every, self._look)
+        self._usual_scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": self.root_path,
+        }
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer."""
@@ -70,26 +82,60 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and count what belongs to a head that is not whole yet."""
-        if self._deaf:
+        if self.deaf:
             return
         self._chunk = len(data)
-        self._unset_keepalive_if_required()
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._stay(data[upgrade.args[0] :])
+            stay(self, data[upgrade.args[0] :])
         except httptools.HttpParserError:
-            self._refuse(400, Kind.MALFORMED, "This is not a request of HTTP/1.1.")
+            self.refuse(400, Kind.MALFORMED, "This is not a request of HTTP/1.1.")
         if "method" not in self.scope:
             self._count()
 
+    def on_message_begin(self) -> None:
+        """Begin a scope from what all requests of this connection have in common."""
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
+        scope: Any = self._usual_scope.copy()
+        scope["headers"] = self.headers
+        scope["state"] = self.app_state.copy()
+        self.scope = scope
+
     def on_headers_complete(self) -> None:
         """Start the request, or its refusal where the head has too many fields or bytes. [R10]"""
+        app = self.app
         if len(self.headers) > self._head_fields or (
             self._at_most + self._chunk > self._head_bytes and self._head_size() > self._head_bytes
         ):
-            self.app = _Refusing(431, Kind.TOO_LARGE, self._head_limits())
-        super().on_headers_complete()
+            app = Refusing(431, Kind.TOO_LARGE, self._head_limits())
+        scope, parser = cast("Any", self.scope), self.parser
+        version = parser.get_http_version()
+        scope["method"] = parser.get_method().decode("ascii")
+        scope["http_version"] = version
+        path, raw_path, scope["query_string"] = read_target(self.url)
+        root = self.root_path
+        scope["path"], scope["raw_path"] = (root + path, root.encode("ascii") + raw_path) if root else (path, raw_path)
+        before: Any = self.cycle  # None before the first request
+        self.cycle = Cycle(self, keep_alive=version != "1.0" and parser.should_keep_alive())
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, app))
+
+    def on_response_complete(self) -> None:
+        """Start the request that waits, or note since when nothing is asked."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._idle_since = self.loop.time()
 
     def pause_writing(self) -> None:
         """Note since when the peer takes nothing."""
@@ -100,17 +146,25 @@ class Connection(HttpToolsProtocol):
 
     def _look(self) -> None:
         now = self.loop.time()
-        wait = self._limits.head_s
+        wait = self._every
         if self.transport.is_closing() or self._answering():
             if self._stalled(now):
                 self.transport.abort()
                 return
-        elif self.timeout_keep_alive_task is None:
-            wait -= self._waited(now)
-            if wait <= 0:
+        else:
+            left = self._left(now)
+            if left <= 0:
                 self._too_slow()
-                wait = self._limits.head_s
+            else:
+                wait = min(wait, left)
         self._timer = self.loop.call_later(wait, self._look)
+
+    def _left(self, now: float) -> float:
+        """Return for how long the peer may still say nothing that ends the wait for a whole head."""
+        before: Any = self.cycle  # None before the first request
+        if before is None or self._in_head():
+            return self._limits.head_s - self._waited(now)
+        return self._limits.idle_s - (now - self._idle_since)
 
     def _stalled(self, now: float) -> bool:
         """Return whether the peer takes nothing of what it is sent, for too long."""
@@ -123,16 +177,16 @@ class Connection(HttpToolsProtocol):
         return now - self._paused >= self._limits.stall_s
 
     def _waited(self, now: float) -> float:
-        """Return how long the same thing is awaited: the first head, the rest of a head, or of an unwanted body."""
-        awaited = self.scope if self._in_head() else self.cycle
+        """Return how long the same head is awaited, the first of a connection or the rest of another."""
+        awaited = self.scope if self._in_head() else None
         if awaited is not self._awaited:
             self._awaited, self._since = awaited, now
         return now - self._since
 
     def _too_slow(self) -> None:
-        if self._in_head() and not self._deaf:
+        if self._in_head() and not self.deaf:
             text = f"The request head was not whole after {self._limits.head_s:g} s."
-            self._write(408, _body(Kind.TOO_SLOW, text))
+            self._write(408, refusal(Kind.TOO_SLOW, text))
         self.transport.close()
 
     # Size
@@ -149,7 +203,7 @@ class Connection(HttpToolsProtocol):
             self._at_most += self._chunk
             self._at_least += self._chunk
         if self._at_least > self._head_bytes:
-            self._refuse(431, Kind.TOO_LARGE, self._head_limits())
+            self.refuse(431, Kind.TOO_LARGE, self._head_limits())
 
     def _head_size(self) -> int:
         return len(self.url) + _FIELD_SIGNS * len(self.headers) + sum(map(len, chain.from_iterable(self.headers)))
@@ -168,22 +222,22 @@ class Connection(HttpToolsProtocol):
 
     # Refusals
 
-    def _refuse(self, status: int, kind: Kind, message: str) -> None:
+    def refuse(self, status: int, kind: Kind, message: str) -> None:
         """Answer ``status`` in the place of the request that cannot be read, and hear no more."""
-        if self._deaf:
+        if self.deaf:
             return
-        self._deaf = True
+        self.deaf = True
         if self._answering() and not self.cycle.more_body:
             self.cycle.keep_alive = False
         elif self.pipeline or (self._answering() and self.cycle.response_started):
             self.transport.close()
         else:
-            self._write(status, _body(kind, message))
+            self._write(status, refusal(kind, message))
             self._linger()
 
     def _write(self, status: int, body: bytes) -> None:
         head = [STATUS_LINE[status]]
-        for name, value in (*self.server_state.default_headers, *_headers(body)):
+        for name, value in (*self.server_state.default_headers, *closing(body)):
             head += (name, b": ", value, b"\r\n")
         self.transport.write(b"".join((*head, b"\r\n", body)))
         if self._answering():
@@ -197,63 +251,3 @@ class Connection(HttpToolsProtocol):
             self.transport.write_eof()
         self._timer.cancel()
         self._timer = self.loop.call_later(LINGER_S, self.transport.close)
-
-    # Upgrades
-
-    def _stay(self, rest: bytes) -> None:
-        """Serve a request that asked for another protocol as the HTTP/1.1 it is; ``rest`` begins its body."""
-        cycle = self.cycle
-        cycle.keep_alive = False
-        framing = [(name, value) for name, value in self.headers if name in _FRAMING]
-        if not framing:
-            self._deaf = True
-            return
-        cycle.more_body = True
-        cycle.message_event.clear()
-        self.parser = httptools.HttpRequestParser(_Body(self))
-        head = b"".join(b"%b: %b\r\n" % field for field in framing)
-        try:
-            self.parser.feed_data(b"POST / HTTP/1.1\r\n" + head + b"\r\n")
-            self.parser.feed_data(rest)
-        except httptools.HttpParserError:
-            self._refuse(400, Kind.MALFORMED, "The body is not framed as HTTP/1.1 asks for.")
-
-
-class _Body:
-    """The parser's listener for one body; what follows it is not heard."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._whole = False
-
-    def on_body(self, body: bytes) -> None:
-        if not self._whole:
-            self._connection.on_body(body)
-
-    def on_message_complete(self) -> None:
-        self._whole = True
-        self._connection.on_message_complete()
-
-
-class _Refusing:
-    """An ASGI app that refuses every request alike and closes the connection."""
-
-    def __init__(self, status: int, kind: Kind, message: str) -> None:
-        self._status = status
-        self._body = _body(kind, message)
-
-    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self._status, "headers": _headers(self._body)})
-        await send({"type": "http.response.body", "body": self._body})
-
-
-def _body(kind: Kind, message: str) -> bytes:
-    return orjson.dumps({"error": kind, "message": message})
-
-
-def _headers(body: bytes) -> list[tuple[bytes, bytes]]:
-    return [
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % len(body)),
-        (b"connection", b"close"),
-    ]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from toolwire.core.http import Response, header
 from toolwire.core.model import Kind, Problem
 
+from .exchange import exchange_of
 from .limits import Limits
 from .watch import Watch
 
@@ -27,6 +28,9 @@ class Wire(NamedTuple):
 
     async def respond(self, response: Response) -> None:
         """Send ``response`` whole; to HEAD, without its body."""
+        exchange = exchange_of(self.send)
+        if exchange is not None and exchange.answered(response):
+            return
         status, headers, body = response
         if status != 304:  # which would have to give the length of what it does not send
             headers = (*headers, (b"content-length", b"%d" % len(body)))
@@ -38,6 +42,10 @@ class Wire(NamedTuple):
         length = fields.get(b"content-length")
         if length is not None and length.isdigit() and int(length[:20]) > limits.body_bytes:
             return _too_large(limits)
+        exchange = exchange_of(self.receive)
+        whole = exchange.arrived() if exchange is not None else None
+        if whole is not None:
+            return whole if len(whole) <= limits.body_bytes else _too_large(limits)
         task = watch.start(limits.body_s)
         try:
             message = await self.receive()

@@ -1,0 +1,97 @@
+"""uvicorn's exchange of one request and its answer, and a shorter way through it for what is usual.
+
+**Rules**
+- The shorter way sends the very bytes that the messages of ASGI would; what is not usual goes the long way.
+- The head of an answer is checked and written once for each status and fields, however often it is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import lru_cache
+from typing import Any, Final
+
+from uvicorn.protocols.http.httptools_impl import (
+    HEADER_RE,
+    HEADER_VALUE_RE,
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+
+from toolwire.core.http import Response
+
+from .exchange import Exchange
+
+_HEADS: Final = 256
+_UNUSUAL_STATUS: Final = frozenset({204, 304})
+_UNUSUAL_FIELDS: Final = frozenset({b"connection", b"content-length", b"transfer-encoding"})
+
+
+class Cycle(RequestResponseCycle, Exchange):
+    """The exchange of the request that ``connection`` has just read the head of."""
+
+    def __init__(self, connection: HttpToolsProtocol, *, keep_alive: bool) -> None:
+        # Everything that uvicorn's own __init__ sets; a test holds the two against each other.
+        self.scope = connection.scope
+        self.transport = connection.transport
+        self.flow = connection.flow
+        self.logger = connection.logger
+        self.access_logger = connection.access_logger
+        self.access_log = connection.access_log
+        self.default_headers = connection.server_state.default_headers
+        self.message_event = asyncio.Event()
+        self.on_response: Any = connection.on_response_complete
+        self.disconnected = False
+        self.keep_alive = keep_alive
+        self.waiting_for_100_continue = connection.expect_100_continue
+        self.body = bytearray()
+        self.more_body = True
+        self.response_started = False
+        self.response_complete = False
+        self.chunked_encoding = None
+        self.expected_content_length = 0
+
+    def arrived(self) -> bytes | None:
+        """See ``Exchange``."""
+        if self.more_body or self.disconnected or self.response_complete:
+            return None
+        self.flow.resume_reading()
+        self.message_event.clear()
+        body, self.body = bytes(self.body), bytearray()
+        return body
+
+    def answered(self, response: Response) -> bool:
+        """See ``Exchange``."""
+        status, headers, body = response
+        if (
+            not self.keep_alive
+            or self.response_started
+            or self.disconnected
+            or self.flow.write_paused
+            or self.access_log
+            or self.default_headers
+            or self.scope["method"] == "HEAD"
+        ):
+            return False
+        head = _head(status, tuple(headers))
+        if head is None:
+            return False
+        self.response_started = self.response_complete = True
+        self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
+        self.message_event.set()
+        self.on_response()
+        return True
+
+
+@lru_cache(_HEADS)
+def _head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes | None:
+    """Return the status and ``headers`` as they are sent, without an end; None where something of them is unusual."""
+    if status in _UNUSUAL_STATUS:
+        return None
+    lines = [STATUS_LINE[status]]
+    for name, value in headers:
+        if HEADER_RE.search(name) or HEADER_VALUE_RE.search(value) or name.lower() in _UNUSUAL_FIELDS:
+            return None
+        lines.append(b"%b: %b\r\n" % (name.lower(), value))
+    return b"".join(lines)

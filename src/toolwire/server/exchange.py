@@ -1,0 +1,29 @@
+"""What a server of our own can do faster than two messages of ASGI: give a body and take an answer at once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from toolwire.core.http import Response
+
+
+class Exchange(ABC):
+    """One request and its answer, whose ``send`` and ``receive`` are the ASGI ones. [decision 0048]
+
+    An application that is given these very methods is next to the connection, with nothing between them that wants
+    to see messages; only then may it use what is here.
+    """
+
+    @abstractmethod
+    def arrived(self) -> bytes | None:
+        """Return the body where it is there, whole; None where it must be received."""
+
+    @abstractmethod
+    def answered(self, response: Response) -> bool:
+        """Send ``response`` whole; return False, having sent nothing, where that takes the messages of ASGI."""
+
+
+def exchange_of(method: object) -> Exchange | None:
+    """Return the exchange whose ``send`` or ``receive`` this is, None where something stands between."""
+    owner = getattr(method, "__self__", None)
+    return owner if isinstance(owner, Exchange) else None

@@ -1,0 +1,145 @@
+"""The shorter way through an exchange: the same bytes as the messages of ASGI, and only where nothing is between."""
+
+from __future__ import annotations
+
+import inspect
+import socket
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from toolwire.core.http import Response
+from toolwire.server.cycle import Cycle
+from toolwire.server.exchange import exchange_of
+from toolwire.server.limits import Limits
+from toolwire.server.watch import Watch
+from toolwire.server.wire import Wire
+from toolwire.testing.loopback import background
+
+FIELDS = st.lists(
+    st.tuples(
+        st.sampled_from([b"content-type", b"X-Other", b"etag", b"connection", b"Content-Length", b"bad name"]),
+        st.sampled_from([b"application/json", b"close", b"keep-alive", b"", b"3", b"a\r\nb: c", b"\xff", b"\x00"]),
+    ),
+    max_size=3,
+)
+LAST = b"GET /last HTTP/1.0\r\nhost: x\r\n\r\n"
+NOT_OURS = (b"bad name", b"Content-Length")
+RESPONSES = st.builds(Response, st.sampled_from([200, 201, 204, 304, 404, 500, 503]), FIELDS, st.binary(max_size=5))
+
+
+class Answering:
+    """An app that answers each request with ``response``: directly, or with something between it and the connection."""
+
+    running = 0
+    response = Response(200, [], b"")
+    seen: bytes | None = None
+    direct: tuple[bool, bool] = (False, False)
+
+    def drain(self) -> None: ...
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            while (message := await receive())["type"] == "lifespan.startup":
+                await send({"type": "lifespan.startup.complete"})
+            assert message["type"] == "lifespan.shutdown"
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        if scope["path"] == "/last":
+            await Wire(scope, receive, send).respond(Response(200, [], b"last"))
+            return
+        if scope["path"] == "/between":
+
+            async def hear() -> Any:
+                return await receive()
+
+            async def say(message: Any) -> None:
+                await send(message)
+
+            wire = Wire(scope, hear, say)
+        else:
+            wire = Wire(scope, receive, send)
+        self.direct = (exchange_of(wire.receive) is not None, exchange_of(wire.send) is not None)
+        body = await wire.body(dict(scope["headers"]), Limits(), Watch())
+        assert isinstance(body, bytes)
+        self.seen = body
+        await wire.respond(self.response)
+
+
+@pytest.fixture(scope="module")
+def app() -> Answering:
+    return Answering()
+
+
+@pytest.fixture(scope="module")
+def address(app: Answering) -> Iterator[tuple[str, int]]:
+    with background(app) as url:
+        parts = urlsplit(url)
+        yield str(parts.hostname), int(parts.port or 0)
+
+
+def answered(address: tuple[str, int], request: bytes) -> bytes:
+    """Return all that comes until the server closes: after the answer to a last request, if not before."""
+    received = b""
+    with socket.create_connection(address, timeout=30) as peer:
+        peer.sendall(request + LAST)
+        while chunk := peer.recv(65_536):
+            received += chunk
+    return received
+
+
+@settings(max_examples=150)
+@given(
+    response=RESPONSES,
+    method=st.sampled_from([b"POST", b"HEAD"]),
+    version=st.sampled_from([b"1.1", b"1.0"]),
+    body=st.binary(max_size=5),
+)
+def test_the_short_way_sends_the_bytes_of_the_long_way(
+    app: Answering, address: tuple[str, int], response: Response, method: bytes, version: bytes, body: bytes
+) -> None:
+    app.response = response
+    said = []
+    for path, direct in ((b"/", True), (b"/between", False)):
+        app.seen = None
+        head = b"%b %b HTTP/%b\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (method, path, version, len(body))
+        said.append(answered(address, head + body))
+        assert app.seen == body
+        assert app.direct == (direct, direct)
+    assert said[0] == said[1]
+    bad = {(name, value) for name, value in response.headers if name in NOT_OURS or value in (b"a\r\nb: c", b"\x00")}
+    if not bad:
+        assert said[0].startswith(b"HTTP/1.1 ")
+    assert b"\r\nb: c" not in said[0]
+
+
+def test_a_body_that_comes_later_is_waited_for(app: Answering, address: tuple[str, int]) -> None:
+    app.response = Response(200, [], b"ok")
+    with socket.create_connection(address, timeout=30) as peer:
+        for part in (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\nexpect: 100-continue\r\n\r\n", b"ab", b"cd"):
+            peer.sendall(part)
+            if part.startswith(b"POST"):
+                assert peer.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert peer.recv(1_000).endswith(b"\r\ncontent-length: 2\r\n\r\nok")
+    assert app.seen == b"abcd"
+
+
+def test_an_exchange_begins_with_all_that_uvicorns_own_has() -> None:
+    names = [name for name in inspect.signature(RequestResponseCycle).parameters if name != "self"]
+    theirs = RequestResponseCycle(**dict.fromkeys(names, "given"))  # type: ignore[arg-type]  # only the names matter
+    connection: Any = SimpleNamespace(
+        **dict.fromkeys(("scope", "transport", "flow", "logger", "access_logger", "access_log"), "given"),
+        server_state=SimpleNamespace(default_headers="given"),
+        on_response_complete="given",
+        expect_100_continue="given",
+    )
+    ours = vars(Cycle(connection, keep_alive=True))
+    made = {name: value for name, value in vars(theirs).items() if value != "given"}
+    assert ours.keys() == vars(theirs).keys()
+    assert {name: ours[name] for name in made} == made
