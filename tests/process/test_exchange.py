@@ -19,7 +19,7 @@ from toolwire.server.cycle import Cycle
 from toolwire.server.exchange import exchange_of
 from toolwire.server.limits import Limits
 from toolwire.server.watch import Watch
-from toolwire.server.wire import Wire
+from toolwire.server.wire import body_of, respond
 from toolwire.testing.loopback import background
 
 FIELDS = st.lists(
@@ -31,7 +31,20 @@ FIELDS = st.lists(
 )
 LAST = b"GET /last HTTP/1.0\r\nhost: x\r\n\r\n"
 NOT_OURS = (b"bad name", b"Content-Length")
-RESPONSES = st.builds(Response, st.sampled_from([200, 201, 204, 304, 404, 500, 503]), FIELDS, st.binary(max_size=5))
+STATUSES = st.sampled_from([200, 201, 204, 304, 404, 500, 503])
+RESPONSES = st.builds(Response, STATUSES, FIELDS, st.one_of(st.binary(max_size=5), st.just(b"large" * 1_000)))
+
+
+def between(receive: Any, send: Any) -> tuple[Any, Any]:
+    """Return what a middleware would put in the place of both."""
+
+    async def hear() -> Any:
+        return await receive()
+
+    async def say(message: Any) -> None:
+        await send(message)
+
+    return hear, say
 
 
 class Answering:
@@ -52,24 +65,15 @@ class Answering:
             await send({"type": "lifespan.shutdown.complete"})
             return
         if scope["path"] == "/last":
-            await Wire(scope, receive, send).respond(Response(200, [], b"last"))
+            await respond(scope, send, Response(200, [], b"last"))
             return
         if scope["path"] == "/between":
-
-            async def hear() -> Any:
-                return await receive()
-
-            async def say(message: Any) -> None:
-                await send(message)
-
-            wire = Wire(scope, hear, say)
-        else:
-            wire = Wire(scope, receive, send)
-        self.direct = (exchange_of(wire.receive) is not None, exchange_of(wire.send) is not None)
-        body = await wire.body(dict(scope["headers"]), Limits(), Watch())
+            receive, send = between(receive, send)
+        self.direct = (exchange_of(receive) is not None, exchange_of(send) is not None)
+        body = await body_of(receive, dict(scope["headers"]), Limits(), Watch())
         assert isinstance(body, bytes)
         self.seen = body
-        await wire.respond(self.response)
+        await respond(scope, send, self.response)
 
 
 @pytest.fixture(scope="module")

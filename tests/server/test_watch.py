@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
-from toolwire.server.watch import Watch
+from toolwire.server.watch import Late, Watch
 
 
 async def waiting(watch: Watch, seconds: float) -> bool:
@@ -101,3 +102,110 @@ def test_a_deadline_needs_a_task() -> None:
         assert "needs a task" in await failed
 
     timed(work)
+
+
+def test_work_that_never_waits_needs_no_timer_and_no_loop() -> None:
+    async def at_once() -> int:
+        return 3
+
+    with pytest.raises(StopIteration) as end:
+        Watch().over(at_once(), 60).send(None)
+    assert end.value.value == 3
+
+
+def test_work_that_waits_too_long_is_late_and_cancelled() -> None:
+    ended: list[str] = []
+
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cleaned up")
+
+    async def work(watch: Watch) -> int:
+        with pytest.raises(Late):
+            await watch.over(endless(), 0.01)
+        task = asyncio.current_task()
+        assert task is not None
+        return task.cancelling()
+
+    assert timed(work) == 0
+    assert ended == ["cleaned up"]
+
+
+def test_work_that_swallows_its_cancellation_is_late_all_the_same() -> None:
+    async def stubborn() -> str:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return "done"
+
+    async def work(watch: Watch) -> None:
+        with pytest.raises(Late):
+            await watch.over(stubborn(), 0.01)
+
+    timed(work)
+
+
+def test_what_work_returns_raises_and_is_told_passes_through() -> None:
+    async def told(first: asyncio.Future[int], second: asyncio.Future[int]) -> list[object]:
+        said: list[object] = [await first]
+        try:
+            await second
+        except KeyError as error:
+            said.append(error.args[0])
+        await asyncio.sleep(0)
+        return said
+
+    async def failing() -> None:
+        await asyncio.sleep(0)
+        raise LookupError("as it was")
+
+    async def work(watch: Watch) -> object:
+        loop = asyncio.get_running_loop()
+        first, second = loop.create_future(), loop.create_future()
+        loop.call_soon(first.set_result, 1)
+        loop.call_later(0.01, second.set_exception, KeyError("two"))
+        said = await watch.over(told(first, second), 60)
+        with pytest.raises(LookupError, match="as it was"):
+            await watch.over(failing(), 60)
+        third: asyncio.Future[str] = loop.create_future()
+        loop.call_soon(third.set_result, "an awaitable of any kind")
+        return [*said, await watch.over(third, 60)]
+
+    assert timed(work) == [1, "two", "an awaitable of any kind"]
+
+
+def test_work_that_others_cancel_is_cancelled_and_not_late() -> None:
+    async def work(watch: Watch) -> bool:
+        async def endless() -> None:
+            await asyncio.Event().wait()
+
+        async def under() -> None:
+            await watch.over(endless(), 60)
+
+        task = asyncio.create_task(under())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return task.cancelled()
+
+    assert timed(work) is True
+
+
+def test_work_that_is_dropped_is_closed() -> None:
+    closed: list[bool] = []
+
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            closed.append(True)
+
+    async def work(watch: Watch) -> None:
+        outer = watch.over(endless(), 60)
+        outer.send(None)
+        outer.close()
+
+    timed(work)
+    assert closed == [True]

@@ -7,7 +7,7 @@ import pytest
 
 from toolwire.server.limits import Limits
 from toolwire.server.watch import Watch
-from toolwire.server.wire import Wire, below
+from toolwire.server.wire import below, body_of
 
 
 def test_a_request_that_is_given_up_is_not_a_slow_one() -> None:
@@ -21,8 +21,7 @@ def test_a_request_that_is_given_up_is_not_a_slow_one() -> None:
         async def send(message: Any) -> None:
             raise AssertionError(message)
 
-        wire = Wire({"type": "http", "path": "/", "method": "POST"}, receive, send)
-        task = asyncio.create_task(wire.body({}, Limits(), Watch()))
+        task = asyncio.create_task(body_of(receive, {}, Limits(), Watch()))
         await asked.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from .catalog import Catalog
 from .check import Answer, Question
@@ -28,6 +29,12 @@ class Pending(NamedTuple):
 
     call: Call
     reply: Callable[[Result, float], Response]
+
+
+pending_of = cast(
+    "Callable[[tuple[Call, Callable[[Result, float], Response]]], Pending]", partial(tuple.__new__, Pending)
+)
+"""Make a Pending of its parts, at half the cost of its name: for what is made for each call."""
 
 
 class Streaming(NamedTuple):

@@ -16,7 +16,7 @@ from toolwire.core.model import Json, Kind, Problem, Result, Value
 
 from .form import Form
 from .function import Read, Write
-from .native import Matches, anything, matcher, plain
+from .native import Matches, anything, exact_type, matcher, plain
 from .plain import with_numbers
 from .schema import Argument
 
@@ -26,6 +26,7 @@ _INPUT_VALUE = re.compile(r"input_value=.*?, (?=input_type=)", re.DOTALL)
 class _Slot(NamedTuple):
     name: str
     required: bool
+    exact: type | None
     native: Matches
     convert: Callable[[Json], Any]
 
@@ -37,13 +38,13 @@ def reader(arguments: Sequence[Argument]) -> Read:
     def read(arguments: Mapping[str, Json]) -> dict[str, Any] | Problem:
         keywords: dict[str, Any] = {}
         errors: dict[str, str] = {}
-        for name, required, native, convert in slots:
+        for name, required, exact, native, convert in slots:
             if name not in arguments:
                 if required:
                     errors[name] = "This argument is required."
                 continue
             value = arguments[name]
-            if native(value):
+            if type(value) is exact or native(value):
                 keywords[name] = value
                 continue
             try:
@@ -59,10 +60,11 @@ def writer(form: Form, tool: str) -> Write:
     """Return what turns a result into JSON data. Where that cannot be, the Problem names ``tool``, not the value."""
     exact = matcher(form.core, plain)
     native, fits = exact or _never, exact or plain
+    kind = exact_type(native)
     dump = _with_numbers(form, native, form.dump, reading=False) if form.plain else form.dump
 
     def write(value: Any) -> Result:
-        if native(value):
+        if type(value) is kind or native(value):
             return Value(value)
         try:
             data = dump(value)
@@ -79,7 +81,7 @@ def _slot(argument: Argument) -> _Slot:
     parameter, form, _ = argument
     native = matcher(form.core, anything) or _never
     convert = _with_numbers(form, native, form.load, reading=True) if form.plain else form.load
-    return _Slot(parameter.name, parameter.required, native, convert)
+    return _Slot(parameter.name, parameter.required, exact_type(native), native, convert)
 
 
 def _with_numbers(

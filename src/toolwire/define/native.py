@@ -102,6 +102,11 @@ def _is_none(value: Any) -> bool:
     return value is None
 
 
+def exact_type(matches: Matches) -> type | None:
+    """Return the type whose very instances are all that ``matches`` takes, or None where it looks further."""
+    return _EXACT.get(matches)
+
+
 def _one_of(schema: Mapping[str, Any], _: Matches) -> Matches | None:
     allowed = frozenset((type(value), value) for value in schema["expected"])  # a pair, for True == 1
     kinds = frozenset(kind for kind, _ in allowed)
@@ -146,6 +151,7 @@ def _union(schema: Mapping[str, Any], of_any: Matches) -> Matches | None:
 
 
 _ANY: Mapping[str, Any] = {"type": "any"}
+_EXACT: Mapping[Matches, type] = {_is_int: int, _is_bool: bool}
 _SCALARS: Mapping[type, Matches] = {str: _is_str, int: _is_int, float: _is_float, bool: _is_bool, NoneType: _is_none}
 
 _EVERY = frozenset({"type", "metadata", "strict"})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, cast
 
 from toolwire.core.model import Json, Kind, Problem
 
@@ -49,6 +51,11 @@ class Message(NamedTuple):
     expects_answer: bool
 
 
+_message_of = cast(
+    "Callable[[tuple[str, Json, str | int | float | None, bool]], Message]", partial(tuple.__new__, Message)
+)
+
+
 def read(data: dict[str, Json]) -> Message | Problem:
     """Return the message in ``data``, or a Problem that says what no JSON-RPC request looks like.
 
@@ -62,7 +69,7 @@ def read(data: dict[str, Json]) -> Message | Problem:
     id_ = data.get("id")
     if id_ is not None and type(id_) not in _ID_TYPES:
         return _invalid(f'"id" must be a string or a number, not {kind_of(id_)}')
-    return Message(method, data.get("params"), id_, "id" in data)
+    return _message_of((method, data.get("params"), id_, "id" in data))
 
 
 def id_of(data: Json) -> str | int | float | None:

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from toolwire.core.codec import Codec, Pending, Reading, Site
-from toolwire.core.http import Request, Response
+from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming
+from toolwire.core.http import Request, Response, request_of
 from toolwire.core.ledger import Ledger, replayed
-from toolwire.core.model import ANONYMOUS, Call, Problem, Result
+from toolwire.core.model import ANONYMOUS, Call, Problem, Result, call_of
 from toolwire.core.toolbox import Notify, Toolbox, unheard
 from toolwire.limits import Windows
 from toolwire.protocols import BUILTIN
@@ -35,13 +35,13 @@ from .guard import Guard
 from .idempotency import HEADER, Once, keyed, marked, opened
 from .lifespan import begin, end, live
 from .limits import Limits
-from .replies import read, refused, said
+from .replies import read, refused, unsaid
 from .service import Service
 from .streams import stream
 from .table import NO_DOCUMENTS, Entry, Table
 from .views import as_seen, challenged, private
 from .watch import Watch
-from .wire import Receive, Scope, Send, Wire, below, not_modified, other
+from .wire import Ends, Receive, Scope, Send, arrived, below, body_of, not_modified, other, respond, sent
 
 ANY_TELEMETRY = Telemetry()
 _ROOTS = 16
@@ -131,31 +131,32 @@ class App:
             table = self._mounted(root or "")
         fields: Fields = dict(scope["headers"])
         entry = table.entry(scope["method"], path)
-        wire = Wire(scope, receive, send)
         caller = self._admission.admitted(scope, fields, entry, table)
         if caller is None:
             caller = await self._admission.verified(fields, entry)
         if isinstance(caller, Problem):
-            await wire.respond(challenged(entry.refuse(caller), caller, self._callers, path))
+            await respond(scope, send, challenged(entry.refuse(caller), caller, self._callers, path))
             return
-        body = await wire.body(fields, self._limits, self._watch) if entry.takes_body else b""
+        body = arrived(receive, fields, self._limits) if entry.takes_body else b""
+        if body is None:
+            body = await body_of(receive, fields, self._limits, self._watch)
         if isinstance(body, Problem):
-            await wire.respond(entry.refuse(body))
+            await respond(scope, send, entry.refuse(body))
             return
         query: bytes = scope["query_string"]
         url = f"{path}?{query.decode('latin-1')}" if query else path
-        request = Request(scope["method"], url, scope["headers"], body, f"{self._id_prefix}-{next(self._ids)}")
+        request = request_of((scope["method"], url, scope["headers"], body, f"{self._id_prefix}-{next(self._ids)}"))
         reading = read(entry, request)
         if table.scopes and self._admission.wanted:
             reading = self._as_seen(table, caller, path, request, reading)
-        await self._answer(wire, entry, request, reading, fields, caller)
+        if isinstance(reading, Response):
+            await respond(scope, send, not_modified(reading, fields))
+        else:
+            await self._answer((scope, receive, send), entry, request, reading, fields, caller)
 
     async def _answer(
-        self, wire: Wire, entry: Entry, request: Request, reading: Reading, fields: Fields, caller: Caller
+        self, ends: Ends, entry: Entry, request: Request, reading: Pending | Streaming, fields: Fields, caller: Caller
     ) -> None:
-        if isinstance(reading, Response):
-            await wire.respond(not_modified(reading, fields))
-            return
         call = reading.call if caller is NOBODY else _owned(reading.call, caller)
         if b"traceparent" in fields:
             call = call._replace(context=joined(call.context, fields[b"traceparent"].decode("latin-1")))
@@ -166,10 +167,16 @@ class App:
             call = call._replace(context=replace(call.context, confirmation=said_with))
         if isinstance(reading, Pending):
             result, duration = await self._running(call, entry.protocol)
-            response = said(reading, result, duration)
-            await wire.respond(marked(response) if call.key and replayed(result) else response)
+            try:
+                response = reading.reply(result, duration)
+            except (TypeError, ValueError, RecursionError):
+                response = unsaid(reading, duration)
+            if call.key and replayed(result):
+                response = marked(response)
+            if not sent(ends[2], response):
+                await respond(ends[0], ends[2], response)
         else:
-            await stream(wire, reading, lambda notify: self._running(call, entry.protocol, notify))
+            await stream(ends, reading, lambda notify: self._running(call, entry.protocol, notify))
 
     def _as_seen(self, table: Table, caller: Caller, path: str, request: Request, reading: Reading) -> Reading:
         """Return ``reading`` as ``caller`` sees it, or how it is refused."""
@@ -204,4 +211,4 @@ class App:
 def _owned(call: Call, caller: Caller) -> Call:
     context = call.context
     context = caller.context if context is ANONYMOUS else replace(context, principal=caller.name, scopes=caller.scopes)
-    return Call(call.tool, call.arguments, call.call_id, context, call.key)
+    return call_of((call.tool, call.arguments, call.call_id, context, call.key))

@@ -111,7 +111,8 @@ class Connection(HttpToolsProtocol):
             self._at_most + self._chunk > self._head_bytes and self._head_size() > self._head_bytes
         ):
             app = Refusing(431, Kind.TOO_LARGE, self._head_limits())
-        scope, parser = cast("Any", self.scope), self.parser
+        scope: Any = self.scope
+        parser = self.parser
         version = parser.get_http_version()
         scope["method"] = parser.get_method().decode("ascii")
         scope["http_version"] = version

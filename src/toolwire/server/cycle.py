@@ -24,6 +24,8 @@ from toolwire.core.http import Response
 from .exchange import Exchange
 
 _HEADS: Final = 256
+_COPIED: Final = 4_096
+"""How large a body may be to be copied next to its head, in bytes; a larger one is handed on as it is."""
 _UNUSUAL_STATUS: Final = frozenset({204, 304})
 _UNUSUAL_FIELDS: Final = frozenset({b"connection", b"content-length", b"transfer-encoding"})
 
@@ -78,7 +80,10 @@ class Cycle(RequestResponseCycle, Exchange):
         if head is None:
             return False
         self.response_started = self.response_complete = True
-        self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
+        if len(body) > _COPIED:
+            self.transport.writelines((b"%bcontent-length: %d\r\n\r\n" % (head, len(body)), body))
+        else:
+            self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
         self.message_event.set()
         self.on_response()
         return True

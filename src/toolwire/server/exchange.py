@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
 from toolwire.core.http import Response
 
 
-class Exchange(ABC):
+class Exchange:
     """One request and its answer, whose ``send`` and ``receive`` are the ASGI ones. [decision 0048]
 
     An application that is given these very methods is next to the connection, with nothing between them that wants
-    to see messages; only then may it use what is here.
+    to see messages; only then may it use what is here. (No abstract class: to recognise one costs more than it saves.)
     """
 
-    @abstractmethod
     def arrived(self) -> bytes | None:
         """Return the body where it is there, whole; None where it must be received."""
+        raise NotImplementedError
 
-    @abstractmethod
     def answered(self, response: Response) -> bool:
         """Send ``response`` whole; return False, having sent nothing, where that takes the messages of ASGI."""
+        raise NotImplementedError
 
 
 def exchange_of(method: object) -> Exchange | None:

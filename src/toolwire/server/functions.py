@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolError
-from toolwire.core.model import Call, Kind, Problem, Progress, Result, Value
+from toolwire.core.model import Call, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.define import Function, FunctionKind, Toolkit
 
@@ -29,8 +29,10 @@ _Run: TypeAlias = Callable[[dict[str, Any], Notify], Awaitable[Result]]
 
 
 class _Runner(NamedTuple):
+    """How a function runs: None where it is awaited, and nothing more."""
+
     function: Function
-    run: _Run
+    run: _Run | None
 
 
 class FunctionBox:
@@ -53,10 +55,8 @@ class FunctionBox:
 
     async def run(self, call: Call, notify: Notify = unheard) -> Result:
         """Run the function of ``call``; what it raises becomes a Problem, and is logged with the call's id."""
-        if self._catalog is not self._toolkit.catalog():
-            self._refresh()
         tool = call.tool
-        runner = self._by_identity.get(id(tool)) or self._runners.get(tool.id)
+        runner = self._by_identity.get(id(tool)) or self._found(tool)
         if runner is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {tool.id!r} here.")
         arguments = runner.function.read(call.arguments)
@@ -67,6 +67,8 @@ class FunctionBox:
             reporting = Reporting(runner.function, notify)
             arguments[runner.function.context_parameter] = given(call, runner.function.tool, reporting)
         try:
+            if runner.run is None:
+                return runner.function.write(await runner.function.call(**arguments))
             return await runner.run(arguments, notify)
         except ToolError as error:
             return failure(error)
@@ -81,18 +83,20 @@ class FunctionBox:
             if reporting is not None:
                 reporting.over = True
 
+    def _found(self, tool: Tool) -> _Runner | None:
+        if self._catalog is not self._toolkit.catalog():
+            self._refresh()
+        return self._by_identity.get(id(tool)) or self._runners.get(tool.id)
+
     def _refresh(self) -> None:
         self._catalog = self._toolkit.catalog()
         runners = [_Runner(function, self._way(function)) for function in self._toolkit.functions]
         self._runners = {runner.function.tool.id: runner for runner in runners}
         self._by_identity = {id(runner.function.tool): runner for runner in runners}
 
-    def _way(self, function: Function) -> _Run:
+    def _way(self, function: Function) -> _Run | None:
         """Return how to run ``function``: chosen once, by its kind."""
         call, write = function.call, function.write
-
-        async def awaited(arguments: dict[str, Any], _: Notify) -> Result:
-            return write(await call(**arguments))
 
         async def at_once(arguments: dict[str, Any], _: Notify) -> Result:
             return write(call(**arguments))
@@ -108,7 +112,7 @@ class FunctionBox:
 
         match function.kind:
             case FunctionKind.ASYNC:
-                return awaited
+                return None
             case FunctionKind.SYNC:
                 return at_once if function.inline else in_thread
             case FunctionKind.ASYNC_GENERATOR:

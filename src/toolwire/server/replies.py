@@ -22,12 +22,9 @@ def read(entry: Entry, request: Request) -> Reading:
         return entry.refuse(Problem(kind=Kind.INTERNAL, message="The server failed; its log has the details."))
 
 
-def said(pending: Pending, result: Result, duration: float) -> Response:
-    """Return how ``result`` is said."""
-    try:
-        return pending.reply(result, duration)
-    except (TypeError, ValueError, RecursionError):  # somebody's Toolbox gave a value that is not JSON data
-        return pending.reply(_unwritable(pending.call), duration)
+def unsaid(pending: Pending, duration: float) -> Response:
+    """Return what is said of a result that ``pending`` cannot write: somebody's Toolbox gave what is no JSON data."""
+    return pending.reply(_unwritable(pending.call), duration)
 
 
 def closing(streaming: Streaming, result: Result, duration: float) -> bytes:

@@ -22,7 +22,7 @@ from .counting import Count
 from .debugging import told
 from .idempotency import Once
 from .limits import Limits
-from .watch import Watch
+from .watch import Late, Watch
 
 _log = logging.getLogger("toolwire")
 _NOBODY = ANONYMOUS.principal
@@ -80,9 +80,10 @@ class Service:
         """Return how ``call`` ended, and the milliseconds it took."""
         started = perf_counter()
         caller = call.context.principal
-        refusal = self.refusal() or (None if caller == _NOBODY else self._crowding(caller))
-        if refusal is not None:
-            return refusal, 0.0
+        if self.draining or self.running >= self._limits.running or caller != _NOBODY:
+            refusal = self.refusal() or self._crowding(caller)
+            if refusal is not None:
+                return refusal, 0.0
         for check in self._checks:
             verdict = check(call)
             if verdict is not ALLOW:
@@ -131,25 +132,19 @@ class Service:
 
     async def _bounded(self, call: Call, notify: Notify) -> Result:
         limit = call.tool.timeout_s or self._limits.tool_s
-        task = self._watch.start(limit)
         try:
-            result = await self._toolbox.run(call, notify)
-            if isinstance(result, Problem):  # before anybody keeps it
-                result = without_secrets(result)
+            result = await self._watch.over(self._toolbox.run(call, notify), limit)
+        except Late:
+            return _timed_out(call, limit)
         except asyncio.CancelledError:
-            if self._watch.stop(task):
-                return _timed_out(call, limit)
             if self.draining:  # the grace of a stop is over: the caller still gets an answer
                 return Problem(kind=Kind.CANCELLED, message=f"{call.tool.name} was cancelled: the server stopped.")
             raise
         except Exception as error:  # noqa: BLE001 - a Toolbox that raises has a bug; the caller still gets an answer
             _log.exception("running %s failed in call %s", call.tool.id, call.call_id)
             text = "The server failed; its log has the details."
-            result = Problem(kind=Kind.INTERNAL, message=text, developer_message=type(error).__name__)
-        except BaseException:
-            self._watch.stop(task)
-            raise
-        return _timed_out(call, limit) if self._watch.stop(task) else result
+            return Problem(kind=Kind.INTERNAL, message=text, developer_message=type(error).__name__)
+        return without_secrets(result) if isinstance(result, Problem) else result  # before anybody keeps it
 
 
 def _timed_out(call: Call, limit: float) -> Problem:

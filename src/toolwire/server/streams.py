@@ -12,38 +12,39 @@ from toolwire.core.model import AFTER_START, Problem, Progress, Result
 from toolwire.core.toolbox import Notify
 
 from .replies import closing
-from .wire import Receive, Wire
+from .wire import Ends, Receive, respond
 
 Start: TypeAlias = Callable[[Notify], Awaitable[tuple[Result, float]]]
 """Runs the call, and tells its progress."""
 
 
-async def stream(wire: Wire, streaming: Streaming, start: Start) -> None:
+async def stream(ends: Ends, streaming: Streaming, start: Start) -> None:
     """Send what the call of ``streaming`` gives; nobody there to hear it any more cancels the call.
 
     A problem that came before the tool ran is a whole response, with a status of its own.
     """
+    scope, receive, send = ends
     opened = False
 
     async def write(data: bytes) -> None:
         nonlocal opened
         if not opened:
             opened = True
-            await wire.send({"type": "http.response.start", "status": 200, "headers": list(streaming.headers)})
-            await wire.send({"type": "http.response.body", "body": streaming.opening, "more_body": True})
-        await wire.send({"type": "http.response.body", "body": data, "more_body": True})
+            await send({"type": "http.response.start", "status": 200, "headers": list(streaming.headers)})
+            await send({"type": "http.response.body", "body": streaming.opening, "more_body": True})
+        await send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def notify(progress: Progress) -> None:
         await write(streaming.frame(progress))
 
     async with anyio.create_task_group() as group:
-        group.start_soon(_cancel_when_gone, wire.receive, group.cancel_scope)
+        group.start_soon(_cancel_when_gone, receive, group.cancel_scope)
         result, duration = await start(notify)
         if isinstance(result, Problem) and result.kind not in AFTER_START and not opened:
-            await wire.respond(streaming.refuse(result))
+            await respond(scope, send, streaming.refuse(result))
         else:
             await write(closing(streaming, result, duration))
-            await wire.send({"type": "http.response.body", "body": b""})
+            await send({"type": "http.response.body", "body": b""})
         group.cancel_scope.cancel()
 
 

@@ -1,13 +1,23 @@
-"""Deadlines for many tasks at the cost of one timer.
+"""Deadlines for many tasks at the cost of one timer, and of nothing for what never waits.
 
 A timer for each call costs 2 us and a timeout context 7 us; a dictionary entry costs 0.2 us. So every deadline
-is an entry, and one timer stands at the earliest of them.
+is an entry, and one timer stands at the earliest of them; and work that ends without waiting has none.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Awaitable, Generator
+from time import perf_counter
+from types import CoroutineType, coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Late(Exception):  # noqa: N818 - no error of the program: its deadline has passed
+    """The work was cancelled, or had just ended, when its time was over."""
 
 
 class Watch:
@@ -19,6 +29,39 @@ class Watch:
         self._timer: asyncio.Handle | None = None
         self._armed = math.inf
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    @coroutine
+    def over(self, work: Awaitable[T], seconds: float) -> Generator[Any, Any, T]:
+        """Return what ``work`` returns, within ``seconds`` from now; cancelled by others, it is so as ever.
+
+        Raises:
+            Late: that took longer, whatever it ended with.
+        """
+        begun = perf_counter()
+        steps = work if type(work) is CoroutineType else _awaiting(work)
+        try:
+            asked = steps.send(None)
+        except StopIteration as end:  # it never waited
+            value: T = end.value
+            return value
+        task = self.start(seconds - (perf_counter() - begun))
+        try:
+            while True:
+                try:
+                    said = yield asked
+                except BaseException as error:  # noqa: BLE001 - as ``yield from`` would: all of it is for the work
+                    asked = steps.throw(error)
+                else:
+                    asked = steps.send(said)
+        except StopIteration as end:
+            value = end.value
+        except BaseException:
+            if self.stop(task):
+                raise Late from None
+            raise
+        if self.stop(task):
+            raise Late
+        return value
 
     def start(self, seconds: float) -> asyncio.Task[object]:
         """Give the current task ``seconds`` from now; return it, for ``stop``."""
@@ -55,3 +98,7 @@ class Watch:
             task.cancel()
         if self._due:
             self._arm(loop, min(self._due.values()))
+
+
+async def _awaiting(work: Awaitable[T]) -> T:
+    return await work

@@ -1,76 +1,78 @@
-"""One ASGI exchange: the body in, within its limits, and the response out."""
+"""The two ends of one ASGI exchange: the body in, within its limits, and the response out."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from toolwire.core.http import Response, header
 from toolwire.core.model import Kind, Problem
 
 from .exchange import exchange_of
 from .limits import Limits
-from .watch import Watch
+from .watch import Late, Watch
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Ends: TypeAlias = tuple[Scope, Receive, Send]
+"""What an ASGI application is given for one exchange."""
 
 
-class Wire(NamedTuple):
-    """The three things an ASGI application is given."""
+def sent(send: Send, response: Response) -> bool:
+    """Send ``response`` whole where that can be done at once; return whether it was."""
+    exchange = exchange_of(send)
+    return exchange is not None and exchange.answered(response)
 
-    scope: Scope
-    receive: Receive
-    send: Send
 
-    async def respond(self, response: Response) -> None:
-        """Send ``response`` whole; to HEAD, without its body."""
-        exchange = exchange_of(self.send)
-        if exchange is not None and exchange.answered(response):
-            return
-        status, headers, body = response
-        if status != 304:  # which would have to give the length of what it does not send
-            headers = (*headers, (b"content-length", b"%d" % len(body)))
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
-        await self.send({"type": "http.response.body", "body": b"" if self.scope["method"] == "HEAD" else body})
+async def respond(scope: Scope, send: Send, response: Response) -> None:
+    """Send ``response`` whole; to HEAD, without its body."""
+    if sent(send, response):
+        return
+    status, headers, body = response
+    if status != 304:  # which would have to give the length of what it does not send
+        headers = (*headers, (b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
-    async def body(self, fields: Mapping[bytes, bytes], limits: Limits, watch: Watch) -> bytes | Problem:
-        """Return the request's body, or the Problem that it is too large or too slow. [D-34, R10]"""
-        length = fields.get(b"content-length")
-        if length is not None and length.isdigit() and int(length[:20]) > limits.body_bytes:
-            return _too_large(limits)
-        exchange = exchange_of(self.receive)
-        whole = exchange.arrived() if exchange is not None else None
-        if whole is not None:
-            return whole if len(whole) <= limits.body_bytes else _too_large(limits)
-        task = watch.start(limits.body_s)
-        try:
-            message = await self.receive()
-            if message.get("more_body") or message["type"] == "http.disconnect":
-                return await self._collect(message, limits)
-        except asyncio.CancelledError:
-            if not watch.stop(task):
-                raise
-            text = f"The body did not arrive within {limits.body_s:g} seconds."
-            return Problem(kind=Kind.TOO_SLOW, message=text)
-        finally:
-            watch.stop(task)
-        body: bytes = message.get("body", b"")
-        return body if len(body) <= limits.body_bytes else _too_large(limits)
 
-    async def _collect(self, message: Message, limits: Limits) -> bytes | Problem:
-        chunks: list[bytes] = [message.get("body", b"")]
-        size = len(chunks[0])
+def arrived(receive: Receive, fields: Mapping[bytes, bytes], limits: Limits) -> bytes | Problem | None:
+    """Return the request's body where it is there already, or the Problem that it is too large; else None. [D-34]"""
+    length = fields.get(b"content-length")
+    if length is not None and length.isdigit() and int(length[:20]) > limits.body_bytes:
+        return _too_large(limits)
+    exchange = exchange_of(receive)
+    whole = None if exchange is None else exchange.arrived()
+    return whole if whole is None or len(whole) <= limits.body_bytes else _too_large(limits)
+
+
+async def body_of(receive: Receive, fields: Mapping[bytes, bytes], limits: Limits, watch: Watch) -> bytes | Problem:
+    """Return the request's body, or the Problem that it is too large or too slow. [D-34, R10]"""
+    whole = arrived(receive, fields, limits)
+    if whole is not None:
+        return whole
+    try:
+        return await watch.over(_collect(receive, limits), limits.body_s)
+    except Late:
+        text = f"The body did not arrive within {limits.body_s:g} seconds."
+        return Problem(kind=Kind.TOO_SLOW, message=text)
+
+
+async def _collect(receive: Receive, limits: Limits) -> bytes | Problem:
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message.get("more_body"):
+        chunks = [body]
+        size = len(body)
         while message.get("more_body") and size <= limits.body_bytes:
-            message = await self.receive()
+            message = await receive()
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
-        if message["type"] == "http.disconnect":
-            return Problem(kind=Kind.MALFORMED, message="The body ended before it was whole.")
-        return b"".join(chunks) if size <= limits.body_bytes else _too_large(limits)
+        body = b"".join(chunks)
+    if message["type"] == "http.disconnect":
+        return Problem(kind=Kind.MALFORMED, message="The body ended before it was whole.")
+    return body if len(body) <= limits.body_bytes else _too_large(limits)
 
 
 def below(root: str, path: str) -> tuple[str, str]:

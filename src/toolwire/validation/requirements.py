@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from toolwire.core.check import ALLOW, Check, Deny, Verdict
-from toolwire.core.model import Authorization, Call, Context, Json, Kind, Problem, Tool
+from toolwire.core.model import NOTHING, Authorization, Call, Context, Json, Kind, Problem, Tool
 
 from .authorizer import Authorizer, Page
 
 
 def requirements_check(call: Call) -> Verdict:
     """Refuse a call that lacks a token, a secret or the user id its tool requires, whatever the protocol. [OXP-011]"""
-    if not call.tool.requirements:
+    if call.tool.requirements is NOTHING:
         return ALLOW
     problem = missing(call.tool, call.context)
     return ALLOW if problem is None else Deny(problem)
@@ -22,7 +22,7 @@ def authorized_by(authorizer: Authorizer) -> Check:
     """Return ``requirements_check`` with the pages of ``authorizer``, before those that a tool's hints name."""
 
     def check(call: Call) -> Verdict:
-        if not call.tool.requirements:
+        if call.tool.requirements is NOTHING:
             return ALLOW
         problem = missing(call.tool, call.context, authorizer)
         return ALLOW if problem is None else Deny(problem)

@@ -12,9 +12,9 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Pending, Reading, Route, Routes, Site
-from toolwire.core.http import JSON, STATUS, Request, Response
-from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
+from toolwire.core.codec import Reading, Route, Routes, Site, pending_of
+from toolwire.core.http import JSON, STATUS, Request, Response, response_of
+from toolwire.core.model import Json, Kind, Problem, Result, Value, call_of
 from toolwire.framing import jsonrpc
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from toolwire.framing.jsontext import read as read_json
@@ -136,12 +136,12 @@ def _call(catalog: Catalog, server: Mapping[str, Json], end: bytes, asked: Asked
 
     def reply(result: Result, _: float) -> Response:
         if isinstance(result, Value):
-            return Response(200, JSON, write_value(id_, tool, result.value, end))
+            return response_of((200, JSON, write_value(id_, tool, result.value, end)))
         if result.kind in TOLD:
             return Response(200, JSON, write_failure(id_, result, server))
         return _refused(id_, result)
 
-    return Pending(Call(tool, arguments, asked.request.id, envelope.trace(params)), reply)
+    return pending_of((call_of((tool, arguments, asked.request.id, envelope.trace(params), "")), reply))
 
 
 def _list_tools(listing: bytes, asked: Asked) -> Response:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming
-from toolwire.core.http import JSON, STATUS, Headers, Request, Response
-from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming, pending_of
+from toolwire.core.http import JSON, STATUS, Headers, Request, Response, response_of
+from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Progress, Result, Tool, Value, call_of
 from toolwire.framing import jsonrpc, jsontext, sse
 
 from . import document, failure, result
@@ -62,10 +63,8 @@ def routes(catalog: Catalog, site: Site, form: Form = BOTH) -> Routes:  # noqa: 
     return {
         ("GET", "/opentool/version"): Route(lambda _: version),
         ("GET", "/opentool/load"): Route(lambda _: load),
-        ("POST", "/opentool/call"): Route(lambda request: _read(request, functions, form, _pending, _refuse_call)),
-        ("POST", "/opentool/streamCall"): Route(
-            lambda request: _read(request, functions, form, _stream, _refuse_stream)
-        ),
+        ("POST", "/opentool/call"): Route(partial(_read, functions, form, _pending, _refuse_call)),
+        ("POST", "/opentool/streamCall"): Route(partial(_read, functions, form, _stream, _refuse_stream)),
     }
 
 
@@ -75,7 +74,7 @@ def refuse(problem: Problem, form: Form = BOTH) -> Response:
 
 
 def _read(
-    request: Request, functions: Mapping[str, _Function], form: Form, accept: _Accept, decline: _Decline
+    functions: Mapping[str, _Function], form: Form, accept: _Accept, decline: _Decline, request: Request
 ) -> Reading:
     """Return what ``accept`` makes of a call that can run, what ``decline`` says to one for what is not there."""
     data = jsontext.read_object(request)
@@ -94,7 +93,7 @@ def _read(
     if not isinstance(params, dict):
         text = f'"params" must be an object with an argument under each name, not {jsontext.kind_of(params)}.'
         return decline(Problem(kind=Kind.INVALID_ARGUMENTS, message=text), message.id, form)  # [A-19]
-    return accept(function, Call(function.tool, params, request.id), message.id)
+    return accept(function, call_of((function.tool, params, request.id, ANONYMOUS, "")), message.id)
 
 
 def _unreadable(problem: Problem, request: Request, form: Form) -> Response:
@@ -118,10 +117,10 @@ def _pending(function: _Function, call: Call, id_: Id) -> Pending:
     def reply(outcome: Result, _duration_ms: float) -> Response:
         if isinstance(outcome, Value):
             said = result.write(outcome.value, function.shape, function.tool.output_name)
-            return Response(200, JSON, jsontext.write({"jsonrpc": "2.0", "result": said, **beside, "id": id_}))
+            return response_of((200, JSON, jsontext.write({"jsonrpc": "2.0", "result": said, **beside, "id": id_})))
         return _refuse_call(outcome, id_, function.form)
 
-    return Pending(call, reply)
+    return pending_of((call, reply))
 
 
 def _stream(function: _Function, call: Call, id_: Id) -> Streaming:

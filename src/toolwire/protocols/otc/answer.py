@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from toolwire.core.http import JSON, STATUS, Headers, Response, header
+from toolwire.core.http import JSON, STATUS, Headers, Response, header, response_of
 from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.framing.jsontext import kind_of, member, write
 from toolwire.framing.jsontext import read as read_json
@@ -76,7 +76,7 @@ def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms
     """
     facts: Members = {"call_id": call_id, "success": result.ok, "duration": round(duration_ms)}
     if not isinstance(result, Problem):
-        return Response(200, JSON, write(shape(schema, facts, {"value": result.value})))
+        return response_of((200, JSON, write(shape(schema, facts, {"value": result.value}))))
     if STATUS[result.kind] != 200:
         return refuse(result, schema)
     error = {"message": result.message or "The tool failed.", "can_retry": result.can_retry, **_more(result)}

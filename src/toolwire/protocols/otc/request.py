@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from toolwire.core.model import Call, Json, Kind, Problem, Tool
+from toolwire.core.model import Call, Json, Kind, Problem, Tool, call_of
 from toolwire.framing.jsontext import kind_of
 
 from . import context
@@ -39,7 +39,7 @@ def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Proble
     brought = context.read(request.get("context"), call_id, trace_id)
     if isinstance(brought, Problem):
         return brought
-    return Call(tool, arguments, call_id, brought)
+    return call_of((tool, arguments, call_id, brought, ""))
 
 
 def write(call: Call, tool_id: str) -> dict[str, Json]:

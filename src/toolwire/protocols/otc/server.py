@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Pending, Reader, Reading, Route, Routes, Site
+from toolwire.core.codec import Reader, Reading, Route, Routes, Site, pending_of
 from toolwire.core.http import JSON, Request, Response, header
 from toolwire.core.model import Json, Problem, Result
 from toolwire.framing.jsontext import read_object
@@ -94,7 +94,7 @@ def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
         def reply(result: Result, duration_ms: float) -> Response:
             return answer.respond(shape, schema, call_id, result, duration_ms)
 
-        return Pending(call, reply)
+        return pending_of((call, reply))
 
     return read
 
