@@ -10,13 +10,19 @@ READER := .cache/reader
 ALONE := tests/process $(wildcard tests/browser)
 TOGETHER := --numprocesses 2 --dist worksteal $(ALONE:%=--ignore=%)
 
-.PHONY: demo test browser hunt corpus test-corpus kills fuzz mutants mcp check format lint types rings coverage requirements bench clean
+.PHONY: lock demo test browser hunt corpus test-corpus kills fuzz mutants mcp check format lint types rings coverage requirements bench clean
 .DEFAULT_GOAL := test
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+
+lock:                    ## requirements.lock anew: the versions of constraints.txt, with the digest of each file
+	$(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet --disable-pip-version-check uv
+	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --constraint constraints.txt \
+	  --generate-hashes --no-annotate --no-header --no-emit-index-url --output-file requirements.lock pyproject.toml
 
 demo: $(READY)           ## serve the examples, then use them with nothing but their URLs
 	@$(BIN)/python examples/demo.py $(if $(ASK),--ask)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from importlib import metadata
@@ -51,6 +52,22 @@ def test_every_package_that_make_test_installs_is_pinned_to_one_version() -> Non
     assert {canonicalize_name(one.name) for one in wanted} - pins.keys() == set()
     unfit = {str(one) for one in wanted if not one.specifier.contains(pins[canonicalize_name(one.name)], True)}
     assert unfit == set(), "a pin that something does not take"
+
+
+def test_every_file_that_make_test_installs_is_known_by_its_digest() -> None:
+    entries = re.split(r"\n(?=\S)", (ROOT / "requirements.lock").read_text(encoding="utf-8").strip())
+    locked: dict[str, str] = {}
+    for entry in entries:
+        what, *digests = re.split(r"\s*\\\n\s*", entry)
+        name, _, version = what.partition(";")[0].strip().partition("==")
+        locked[canonicalize_name(name)] = version
+        assert digests, f"{name} is pinned to no file"
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", digest) for digest in digests), name
+    assert {canonicalize_name(one.name) for one in needed("dev")} - locked.keys() == set()
+    pins = pinned()
+    assert {name: version for name, version in locked.items() if pins.get(name, version) != version} == {}
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "--require-hashes --requirement requirements.lock" in makefile
 
 
 def test_whoever_uses_the_library_gets_no_package_that_only_sounds_like_a_protocol_of_ours() -> None:
