@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from toolwire import Answer, Approval, Cost, DefinitionError, Kind, Preferences, Problem, RateLimit, Tool, Value
+from toolwire.client.connection import connection_to
 from toolwire.client.drive import UNASKED
 from toolwire.client.gate import Gate
-from toolwire.client.remote import connection_to
 from toolwire.client.retry import Retries
 from toolwire.client.session import Session
 from toolwire.consent import ClientRules, Lock
@@ -643,3 +643,42 @@ def test_a_lower_preference_names_the_least_the_site_asks_for(session: Session) 
         with pytest.raises(DefinitionError, match="the site asks for per-call at least"):
             Site(ADD).gate(session, lower)
     assert session.tools() == {}
+
+
+@pytest.mark.requirement("XL-073", "XL-046")
+@pytest.mark.parametrize("cost", [Cost.CREDITS, Cost.PAID])
+def test_a_connection_makes_no_more_calls_that_cost_than_the_user_allows_whoever_says_yes(
+    clock: Clock, cost: Cost
+) -> None:
+    session = Session(rules=ClientRules(costly_calls=2, always_costly=True), clock=clock, wall=clock)
+    buy = replace(BUY, cost=cost, blanket_allowed=True)
+    site, questions = Site(buy, replace(BUY, name="sell"), READ), []
+
+    def person(question: Question) -> Answer:
+        questions.append(question)
+        return Answer(allowed=True, always=True)
+
+    gate = site.gate(session)
+    assert site.run(gate, "buy", NO).ok is False  # what is not sent costs nothing
+    assert [site.run(gate, name, person).ok for name in ("buy", "sell", "buy", "sell")] == [True, True, False, False]
+    assert [reason for one in questions for reason in one.reasons if "more calls" in reason] == [
+        "You allow 2 more calls of this connection that cost something.",
+        "You allow 1 more calls of this connection that cost something.",
+    ]
+    assert details(site.run(gate, "buy", person)) == {"denied": True, "reason": "no more calls that cost"}
+    assert len(questions) == 2  # what may not be spent is not asked about
+    assert site.run(gate, "read").ok
+    assert not gate.renewed(site.peer).allowance.take(buy)  # what was spent stays spent when the site changes
+    assert Site(buy).gate(session).allowance.left(buy) == 2
+
+
+def test_calls_that_cost_are_not_counted_unless_the_user_says_so(session: Session) -> None:
+    site = Site(BUY)
+    gate = site.gate(session)
+    assert all(site.run(gate, "buy", YES).ok for _ in range(5))
+
+
+@pytest.mark.parametrize("most", [-1, 1.5, True, "3"])
+def test_a_cap_that_is_no_number_of_calls_is_refused(most: Any) -> None:
+    with pytest.raises(DefinitionError, match="number of calls"):
+        ClientRules(costly_calls=most)

@@ -33,7 +33,8 @@ def test_another_origin_is_named_and_never_contacted(
     mine = listen(said(b"", f"location: {other.origin}/steal?key=hidden", status=f"{status} Go"))
     answer = open_door(credentials=credentials(mine.origin)).send(Request(method, mine.origin))
     assert answer.kind is Kind.UNREACHABLE
-    assert answer.details == {"reason": "redirect", "sent": True, "origin": other.origin}
+    there = f"{other.origin}/steal"
+    assert answer.details == {"reason": "redirect", "sent": True, "origin": other.origin, "url": there}
     assert other.origin in answer.message
     assert mine.origin in answer.message
     assert "hidden" not in repr(answer)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 import pytest
 
 from toolwire import Preferences, Toolbox, asgi
+from toolwire.client.connection import open_connection
 from toolwire.client.discover import discover
 from toolwire.client.drive import arun
-from toolwire.client.remote import Remote, open_connection
+from toolwire.client.remote import Remote
 from toolwire.client.retry import Retries
 from toolwire.core.codec import Codec
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Value

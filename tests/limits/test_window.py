@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -168,9 +169,28 @@ def test_the_library_counts_behind_a_url_and_survives_a_clock_that_goes_back() -
     assert windows.take("k", THIRTY) == 0.0
 
 
-def test_a_storage_that_is_gone_refuses_for_a_second() -> None:
-    windows = LibraryWindows("redis://127.0.0.1:1/0")
-    assert windows.take("k", THIRTY) == 1.0
+@pytest.mark.requirement("R11")
+def test_a_storage_that_is_gone_counts_nothing_and_is_asked_again_half_a_second_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    forward = Clock()
+    windows = LibraryWindows("redis://127.0.0.1:1/0", forward=forward)
+    for seconds, asked in ((0.0, 1), (0.4, 1), (0.2, 2)):
+        forward.now += seconds
+        assert windows.take("k", THIRTY) == inf
+        assert caplog.messages.count("rates cannot be counted: ConnectionError") == asked
+
+
+@pytest.mark.requirement("R11")
+def test_a_folder_that_cannot_be_written_counts_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    windows = SharedWindows(tmp_path)
+    assert windows.take("k", THIRTY) == 0.0
+    windows._database._connection.execute("PRAGMA query_only = 1")  # as a disk that is full or read-only
+    assert windows.take("k", THIRTY) == inf
+    assert "readonly" in caplog.text
+    windows._database._connection.execute("PRAGMA query_only = 0")
+    assert windows.take("k", THIRTY) == 0.0
+    windows.close()
 
 
 def test_where_limits_are_counted_is_a_text_in_a_setting(tmp_path: Path) -> None:

@@ -142,6 +142,68 @@ def test_a_call_of_which_nothing_ran_is_forgotten(make: Open) -> None:
     assert do(ledger.claim(claim(fingerprint=b"other"))) == InFlight(1)
 
 
+LATER = Ending(State.FAILED, Problem(kind=Kind.TOOL_FAILED, message="Later.", can_retry=True), pinned=False)
+LEFT = Ending(State.CANCELLED, Problem(kind=Kind.CANCELLED, message="Left."), pinned=False)
+
+
+@pytest.mark.requirement("R8", "A-42")
+@pytest.mark.parametrize("ended", [LATER, LEFT])
+def test_a_run_of_which_nothing_ran_leaves_the_key_to_the_call_that_came_first(make: Open, ended: Ending) -> None:
+    ledger = make()
+    first = do(ledger.claim(claim(rerun=True)))
+    do(ledger.settle(first, ended))
+    for _ in range(3):
+        again = do(ledger.claim(claim(rerun=True)))
+        assert (isinstance(again, Ticket), again.attempt) == (True, 2)
+        do(ledger.settle(again, None))
+        other = do(ledger.claim(claim(fingerprint=b"another")))
+        assert (isinstance(other, Problem), other.kind) == (True, Kind.CONFLICT)
+    last = do(ledger.claim(claim(rerun=True)))
+    do(ledger.settle(last, Ending(State.DONE, ONE, pinned=True)))
+    assert do(ledger.claim(claim())) == Stored(ONE)
+
+
+@pytest.mark.requirement("R8", "A-42")
+def test_a_run_that_died_with_its_process_keeps_its_key_when_the_next_did_not_run(tmp_path: Path, clock: Clock) -> None:
+    dead, ledger = (SqliteLedger(tmp_path / "calls.sqlite", clock=clock, boot="one") for _ in range(2))
+    do(dead.claim(claim(rerun=True)))
+    do(dead.end())
+    again = do(ledger.claim(claim(rerun=True)))
+    assert isinstance(again, Ticket)
+    do(ledger.settle(again, None))
+    assert do(ledger.claim(claim(fingerprint=b"another"))).kind is Kind.CONFLICT
+    assert isinstance(do(ledger.claim(claim(rerun=True))), Ticket)
+    do(ledger.end())
+
+
+@pytest.mark.requirement("R8")
+@pytest.mark.parametrize("second", [Ending(State.DONE, Value(2), pinned=True), None])
+def test_what_comes_second_for_one_ticket_changes_nothing(make: Open, second: Ending | None) -> None:
+    ledger = make()
+    ticket = do(ledger.claim(claim()))
+    do(ledger.settle(ticket, Ending(State.DONE, ONE, pinned=True)))
+    do(ledger.settle(ticket, second))
+    assert do(ledger.claim(claim())) == Stored(ONE)
+    first = do(ledger.claim(claim("b")))
+    do(ledger.settle(first, LATER))
+    again = do(ledger.claim(claim("b")))
+    do(ledger.settle(first, second))
+    assert do(ledger.claim(claim("b"))) == InFlight(2)
+    do(ledger.settle(again, None))
+    do(ledger.settle(again, second))
+    assert do(ledger.claim(claim("b"))).attempt == 2
+
+
+def test_the_room_of_a_call_that_ran_again_is_counted_once(make: Open) -> None:
+    ledger = make(bytes=3_000)
+    for _ in range(20):
+        ticket = do(ledger.claim(claim()))
+        do(ledger.settle(ticket, Ending(State.FAILED, Problem(kind=Kind.TOOL_FAILED, message="x" * 500), pinned=False)))
+    run(ledger, "b")
+    assert run(ledger, "b") == Stored(ONE)
+    assert do(ledger.claim(claim())).attempt == 21, "it was not put out for room that nothing takes"
+
+
 @pytest.mark.requirement("R3", "R14")
 def test_what_was_running_when_its_process_died_is_interrupted_or_runs_again(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "calls.sqlite"

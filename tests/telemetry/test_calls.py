@@ -8,19 +8,12 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 
-from toolwire.core.model import ANONYMOUS, Call, Context, Kind, Problem, Result, Tool, Value
+from toolwire.core.model import ANONYMOUS, Call, Context, Kind, Problem, Result, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.telemetry.calls import LOG, Observer, Telemetry, observer
 from toolwire.telemetry.joining import joined
@@ -28,53 +21,10 @@ from toolwire.telemetry.logs import JsonLines
 from toolwire.telemetry.names import BUCKETS_S, ERROR_TYPES
 from toolwire.telemetry.outbound import current_traceparent, traced
 
+from .sdk import TOOL, Sdk, attributes
+
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"
-TOOL = Tool(name="add", toolkit="Calc", version="2.1.0")
-Seen = Callable[[Call], None]
-
-
-class Sdk:
-    """A real SDK that keeps what it is given."""
-
-    def __init__(self, sampler: Sampler | None = None) -> None:
-        self.spans = InMemorySpanExporter()
-        self.tracers = TracerProvider() if sampler is None else TracerProvider(sampler=sampler)
-        self.tracers.add_span_processor(SimpleSpanProcessor(self.spans))
-        self.reader = InMemoryMetricReader()
-        self.meters = MeterProvider([self.reader])
-        found = observer(Telemetry(tracer_provider=self.tracers, meter_provider=self.meters))
-        assert found is not None
-        self.observer = found
-
-    def run(
-        self, context: Context = ANONYMOUS, result: Result | None = None, protocol: str = "otc", key: str = ""
-    ) -> Result:
-        async def running(call: Call, notify: Notify) -> tuple[Result, float]:
-            self.call, self.inside = call, trace.get_current_span().get_span_context()
-            self.sent = current_traceparent()
-            return Value(1) if result is None else result, 1.0
-
-        call = Call(TOOL, {"a": "an argument"}, "c1", context, key)
-        ended, _ = asyncio.run(self.observer.run(running, call, unheard, protocol))
-        return ended
-
-    @property
-    def span(self) -> ReadableSpan:
-        (span,) = self.spans.get_finished_spans()
-        return span
-
-    def points(self, name: str) -> list[Any]:
-        data = self.reader.get_metrics_data()
-        assert data is not None
-        metrics = [
-            each for resource in data.resource_metrics for scope in resource.scope_metrics for each in scope.metrics
-        ]
-        return [point for metric in metrics if metric.name == name for point in metric.data.data_points]
-
-
-def attributes(span: ReadableSpan) -> dict[str, Any]:
-    return dict(span.attributes or {})
 
 
 def test_a_call_is_one_span_with_these_attributes() -> None:
@@ -93,7 +43,9 @@ def test_a_call_is_one_span_with_these_attributes() -> None:
         "toolwire.tool.id": "Calc.add@2.1.0",
         "toolwire.tool.version": "2.1.0",
         "toolwire.toolkit": "Calc",
+        "toolwire.execution": "inline",
         "toolwire.idempotency": "none",
+        "toolwire.approval": "auto",
     }
     assert len(digest) == 16
     assert "ada" not in digest

@@ -26,6 +26,7 @@ from toolwire.core.model import Secret
 from .asking import asker, kept_session
 from .exits import OK, UsageError
 from .keyboard import typed_line
+from .moving import moving
 from .opening import read_key
 from .screen import complain, escaped, escaped_lines, json_text, styled, warn
 from .table import print_table
@@ -54,7 +55,15 @@ def run(arguments: argparse.Namespace) -> int:
         session, ask, person = kept_session(), asker("ask"), _person()
         remotes = [
             open_.enter_context(
-                connect_sync(url, approve=ask, api_key=key, protocol=arguments.protocol, session=session, person=person)
+                connect_sync(
+                    url,
+                    approve=ask,
+                    api_key=key,
+                    protocol=arguments.protocol,
+                    session=session,
+                    person=person,
+                    moved=moving,
+                )
             )
             for url in urls
         ]

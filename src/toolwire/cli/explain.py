@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from toolwire.client.connecting import Options
+from toolwire.client.connection import nothing_found
 from toolwire.client.discover import Discovery, discover
 from toolwire.client.discreet import SyncDiscreet
 from toolwire.client.drive import run as drive
 from toolwire.client.network import SyncNetwork
-from toolwire.client.remote import nothing_found
+from toolwire.client.options import Options
 from toolwire.core.codec import Peer
 from toolwire.core.model import Json, Secret
 from toolwire.protocols import BUILTIN

@@ -19,6 +19,7 @@ from toolwire.core.toolbox import Notify, unheard
 
 from .asking import Asker
 from .exits import UsageError
+from .moving import moving
 from .targets import Url, read_target
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
@@ -121,6 +122,7 @@ def opened(
             locked=reach.locked,
             selection=reach.selection,
             person=person,
+            moved=moving,
         )
     except ValueError as error:
         raise UsageError(f"{error}.") from error

@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from toolwire.client.connection import open_connection
 from toolwire.client.discover import discover
 from toolwire.client.drive import run
 from toolwire.client.network import Network, SyncNetwork
-from toolwire.client.remote import Remote, open_connection
+from toolwire.client.remote import Remote
 from toolwire.client.session import Session
 from toolwire.consent import NO_PREFERENCES, effective
 from toolwire.core.model import Approval

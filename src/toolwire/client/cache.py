@@ -55,6 +55,10 @@ class Cache:
         self._clock = clock
         self._kept: dict[tuple[str, str], Kept] = {}
 
+    def now(self) -> float:
+        """Return the time by the clock that decides what is fresh."""
+        return self._clock()
+
     def find(self, url: str, identity: str = "") -> Kept | None:
         """Return what is kept of ``url`` for that credential."""
         return self._kept.get((url, identity))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +14,7 @@ from toolwire.core.model import Problem
 from toolwire.core.selection import DECLARED, Selection
 from toolwire.protocols import BUILTIN
 
+from .basis import NO_BASIS, Basis
 from .files import file_url
 from .source import Source
 
@@ -25,7 +26,7 @@ _LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?:[:/?#]|\Z)"
 class Discovery:
     """What was found at a URL: the peer that won (or None), the others that would do, and every probe in order.
 
-    ``source`` is the document it was made from, where one was kept.
+    ``source`` is the document it was made from, where one was kept; ``basis`` is everything it was made from.
     """
 
     url: str
@@ -33,6 +34,7 @@ class Discovery:
     source: Source | None = None
     others: tuple[Peer, ...] = ()
     probes: tuple[Probe, ...] = ()
+    basis: Basis = field(default=NO_BASIS, repr=False)
 
 
 def absolute(text: str) -> str:

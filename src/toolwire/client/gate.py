@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, assert_never
 
 from toolwire.consent import Lock, Preferences, Record, consent_check, denied
+from toolwire.consent.allowance import Allowance, spent
 from toolwire.consent.binding import VALID_S, Credential, binding, goes_on
 from toolwire.consent.definition import Change, changes, definition, definition_hash
 from toolwire.consent.grant import GrantKey
@@ -64,8 +65,11 @@ class Gate:
         unsaid = CLIENT_DEFAULTS if codec.default_limits else NO_DEFAULTS
         limits = unsaid if session.limits is None else session.limits
         self.throttle = Throttle(clock=session.clock, wall=session.wall, defaults=limits)
+        self.allowance = Allowance(session.rules.costly_calls)
         self.preferences = joined(session.preferences, preferences)
         self._codec = codec
+        self._locked = locked
+        self._successor: Gate | None = None
         self._credential = credential
         self._retries = retries
         self._known: dict[int, _Known] = {}
@@ -89,6 +93,28 @@ class Gate:
         for tool in peer.catalog.tools if granted else ():
             if tool.id in granted:  # what was allowed of another definition is void
                 session.grants.renewed(self._definition(tool).key)
+
+    def renewed(self, peer: Peer) -> Gate:
+        """Return the gate of the same connection to what its server is now; what was asked here counts there.
+
+        Limits go on counting. A grant holds on where the definition is the same, and is void where it is not. A tool
+        that the site would run unasked is asked about, unless that was agreed to as it is now. [XL-048, D-04]
+        """
+        gate = Gate(
+            session=self.session,
+            peer=peer,
+            codec=self._codec,
+            name=self.name,
+            preferences=self.preferences,
+            credential=self._credential,
+            retries=self._retries,
+            locked=self._locked,
+        )
+        gate.throttle, gate.allowance = self.throttle, self.allowance
+        gate.unasked()
+        self.session.renew(self.name, peer.catalog)
+        self._successor = gate
+        return gate
 
     def definitions(self) -> list[dict[str, Json]]:
         """Return the definition of each tool, as a lock pins it."""
@@ -151,6 +177,8 @@ class Gate:
         wait = self.throttle.take(tool)
         if wait > 0.0:
             return rate_limited(tool, wait)
+        if not self.allowance.take(tool):
+            return spent(tool)
         result = yield from self._carried(begun, question)
         if isinstance(result, Value):
             if self.session.traces is not None:
@@ -237,6 +265,8 @@ class Gate:
 
     def _unasked(self, tool: Tool) -> Problem | None:
         """Return why the person is not even asked, or None."""
+        if self.allowance.left(tool) == 0:
+            return spent(tool)
         wait = self.throttle.wait_s(tool)
         if wait > 0.0:
             return rate_limited(tool, wait)
@@ -252,6 +282,8 @@ class Gate:
     def _question(self, begun: Begun, question: Question, bound: str) -> Question:
         tool, request = begun.call.tool, begun.request
         elsewhere = request is not None and origin(request.url) != self.site
+        left = self.allowance.left(tool)
+        budget = () if left is None else (f"You allow {left} more calls of this connection that cost something.",)
         always = question.always_allowed and may_be_always(
             tool, self.preferences, self.session.rules, elsewhere=elsewhere
         )
@@ -260,6 +292,7 @@ class Gate:
             call=deepcopy(begun.call),
             target="" if request is None else f"{request.method} {without_user(request.url)}",
             always_allowed=always,
+            reasons=(*question.reasons, *budget),
             request=request,
             connection=self.name,
             principal=self.session.principal,
@@ -301,15 +334,18 @@ class Gate:
         return Question(begun.call, self.site, "", Approval.PER_CALL, reasons=reasons)
 
     def _binding(self, begun: Begun) -> str:
-        """Return the digest of what would be sent now, by everything as it is now."""
-        tool = self.peer.catalog.find(begun.call.tool.id)
+        """Return the digest of what would be sent now, by everything as it is now, also what was looked at since."""
+        now = self
+        while now._successor is not None:
+            now = now._successor
+        tool = now.peer.catalog.find(begun.call.tool.id)
         request = begun.request or Request("", "")
         return binding(
             begun.call,
             request,
             connection=self.name,
             principal=self.session.principal,
-            definition=self._definition(tool).key.definition if isinstance(tool, Tool) else "",
+            definition=now._definition(tool).key.definition if isinstance(tool, Tool) else "",
             credential=self._credential(),
         )
 

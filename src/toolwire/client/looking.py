@@ -16,6 +16,7 @@ from anyio import to_thread
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
+from .basis import Readings
 from .cache import Cache
 from .drive import Door, Hear, SyncDoor, SyncHear
 from .failures import too_slow
@@ -38,7 +39,10 @@ class _Rest:
 
 
 class Looking:
-    """A door for discovery. ``identity`` names the credential that ``door`` may use; ``url`` is what is looked at."""
+    """A door for discovery. ``identity`` names the credential that ``door`` may use; ``url`` is what is looked at.
+
+    ``readings`` is what it was given.
+    """
 
     def __init__(
         self,
@@ -53,10 +57,16 @@ class Looking:
         self._folder: Path | None = folder_of(url)
         self._cache = cache
         self._identity = identity
+        self.readings = Readings(cache, identity)
         self._rest = _Rest(clock)
 
     async def send(self, request: Request) -> Response | Problem:
         """Return what came back for ``request``, what is kept of it, or the file it names."""
+        came = await self._sent(request)
+        self.readings.note(request, came)
+        return came
+
+    async def _sent(self, request: Request) -> Response | Problem:
         if request.url.startswith("file:"):
             answer = await to_thread.run_sync(read_file, request.url, self._folder)
             if isinstance(answer, Response):
@@ -97,10 +107,16 @@ class SyncLooking:
         self._folder: Path | None = folder_of(url)
         self._cache = cache
         self._identity = identity
+        self.readings = Readings(cache, identity)
         self._rest = _Rest(clock)
 
     def send(self, request: Request) -> Response | Problem:
         """Return what came back for ``request``, what is kept of it, or the file it names."""
+        came = self._sent(request)
+        self.readings.note(request, came)
+        return came
+
+    def _sent(self, request: Request) -> Response | Problem:
         if request.url.startswith("file:"):
             answer = read_file(request.url, self._folder)
             if isinstance(answer, Response):

@@ -8,7 +8,7 @@ Rules:
 from __future__ import annotations
 
 from toolwire.core.http import Response, header
-from toolwire.core.model import Kind, Problem
+from toolwire.core.model import Json, Kind, Problem
 
 from .failures import bad_answer
 from .targets import Target
@@ -27,7 +27,9 @@ def onward(method: str, target: Target, response: Response) -> str | Problem | N
     except ValueError:
         return bad_answer(f"{target.origin} redirects to something that is not a URL.", "redirect")
     if url.origin_ascii != target.origin:
-        return _elsewhere(target.origin, url.origin_ascii if url.scheme in ("http", "https") else f"{url.scheme[:20]}:")
+        if url.scheme not in ("http", "https"):
+            return _elsewhere(target.origin, f"{url.scheme[:20]}:")
+        return _elsewhere(target.origin, url.origin_ascii, url.path)
     if method not in ("GET", "HEAD") and response.status not in _SAME_METHOD:
         text = f"{target.origin} redirects a {method} in a way that would turn it into another request."
         return bad_answer(text, "redirect")
@@ -39,7 +41,10 @@ def going_round(origin: str, redirects: int) -> Problem:
     return bad_answer(f"{origin} redirects more than {redirects} times.", "redirect")
 
 
-def _elsewhere(origin: str, other: str) -> Problem:
+def _elsewhere(origin: str, other: str, path: str = "") -> Problem:
+    """Return the Problem of a redirect to ``other``. Its ``url`` is where to go on, without what a query may hide."""
     text = f"{origin} redirects to {other}, which is not followed: connect to that one if you trust it."
-    details = {"reason": "redirect", "sent": True, "origin": other}
+    details: dict[str, Json] = {"reason": "redirect", "sent": True, "origin": other}
+    if path:
+        details["url"] = other + path
     return Problem(kind=Kind.UNREACHABLE, message=text, details=details)

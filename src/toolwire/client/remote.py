@@ -6,142 +6,39 @@ Both kinds of connection, asynchronous and blocking, drive the same conversation
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TypedDict, Unpack
-from urllib.parse import urlsplit
+from threading import Lock
 from uuid import uuid4
 
-from toolwire.consent import NO_PREFERENCES, Lock, Preferences
-from toolwire.consent.binding import NO_CREDENTIAL, Credential
-from toolwire.consent.policy import joined, refuse_lowering
+import anyio
+
+from toolwire.consent.lock import Difference
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Codec, Flow, Peer, Probe
-from toolwire.core.errors import ConnectError
+from toolwire.core.codec import Probe
 from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Result, Tool
 from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Notify, unheard
-from toolwire.telemetry.outbound import traced
 
-from .attaching import Keys, attached
-from .discover import Discovery, candidates, shown
+from .connection import Connection
 from .drive import Approver, Door, SyncDoor, SyncNotify, arun, run
-from .gate import Gate
-from .retry import DEFAULT_RETRIES, Retries
-from .session import Session
 from .source import Source
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
-    """A peer with the gate that every call to it passes. Nothing here opens a socket."""
-
-    peer: Peer
-    gate: Gate
-    probes: tuple[Probe, ...]
-    source: Source | None = None
-    keys: Keys = field(default_factory=dict, repr=False)
-
-    def calling(self, call: Call) -> Flow[Result]:
-        """Return the result of ``call``: checks first, then the person if they must be asked, then the server."""
-        flow = self.gate.calling(traced(call))
-        return attached(flow, call.tool, self.keys, self.gate.site) if self.keys else flow
-
-    def resource(self, handle: str) -> Resource | None:
-        """Return what is kept under ``handle``, or None."""
-        return self.peer.resources.find(handle) if self.peer.resources is not None else None
-
-    def keep(self, resource: Resource) -> str:
-        """Return the handle of ``resource``, or ``""`` where it is not kept."""
-        return self.peer.resources.keep(resource) if self.peer.resources is not None else ""
-
-
-def open_connection(
-    found: Discovery, preferences: Preferences = NO_PREFERENCES, *, keyed: bool = False, **terms: Unpack[Terms]
-) -> Connection:
-    """Return the connection to what was found; see ``connection_to``.
-
-    Raises:
-        ConnectError: nothing was found; the text says what was tried.
-        DefinitionError: ``preferences`` ask for less than the site, or the name is not to be had.
-    """
-    peer = found.peer
-    if peer is None:
-        raise ConnectError(nothing_found(found, keyed=keyed), found.probes)
-    (codec,) = candidates(peer.protocol)
-    return replace(connection_to(peer, codec, preferences, probes=found.probes, **terms), source=found.source)
-
-
-class Terms(TypedDict, total=False):
-    """On what terms a connection is made.
-
-    ``session`` is what it shares with others; ``name`` what it is called there. ``locked`` refuses tools that are not
-    as pinned. ``credential`` says how its requests are signed at the moment.
-    """
-
-    session: Session
-    name: str
-    locked: Lock | None
-    credential: Callable[[], Credential]
-    retries: Retries
-
-
-def connection_to(
-    peer: Peer,
-    codec: Codec,
-    preferences: Preferences = NO_PREFERENCES,
-    *,
-    probes: tuple[Probe, ...] = (),
-    **terms: Unpack[Terms],
-) -> Connection:
-    """Return a connection to ``peer`` as ``codec`` speaks to it.
-
-    Raises:
-        DefinitionError: ``preferences`` ask for less than the site, or the name is not to be had.
-    """
-    session = terms.get("session") or Session(traced=False)
-    refuse_lowering(peer.catalog.tools, joined(session.preferences, preferences))
-    gate = Gate(
-        session=session,
-        peer=peer,
-        codec=codec,
-        name=session.admit(terms.get("name", ""), urlsplit(peer.url).hostname or "", peer.catalog),
-        preferences=preferences,
-        credential=terms.get("credential", _unsigned),
-        retries=terms.get("retries", DEFAULT_RETRIES),
-        locked=terms.get("locked"),
-    )
-    return Connection(peer=peer, gate=gate, probes=probes)
-
-
-def _unsigned() -> Credential:
-    return NO_CREDENTIAL
-
-
-def nothing_found(found: Discovery, *, keyed: bool = False) -> str:
-    """Return one sentence that says why nothing was found; ``keyed`` says whether a key was given."""
-    url = shown(found.url)
-    if url.startswith("file:") and found.probes:
-        return f"{url.rpartition('/')[2]} cannot be used: it {found.probes[0].meaning}."
-    reached = [probe for probe in found.probes if probe.status is not None]
-    if not reached and found.probes:
-        probe = found.probes[0]
-        site = "/".join(shown(probe.url).split("/")[:3])
-        return f"{url} could not be reached: it {probe.meaning.removeprefix(site).strip()}"
-    if any(probe.status in (401, 403) for probe in reached):
-        if keyed:
-            return f"{url} does not accept this key."
-        how = "give one with api_key=... or --key, or sign in with toolwire login"
-        return f"{url} wants a key before it shows its tools: {how}."
-    return f"{url} speaks none of our protocols; `toolwire explain {url}` shows every look that was taken."
+from .standing import Look, Standing, SyncLook, differences, explained, noticing
 
 
 class Remote:
     """A connection to a server, asynchronous; a Toolbox like any other. ``tools`` is what it offers."""
 
     def __init__(
-        self, connection: Connection, door: Door, approve: Approver | None, context: Context = ANONYMOUS
+        self,
+        connection: Connection,
+        door: Door,
+        approve: Approver | None,
+        context: Context = ANONYMOUS,
+        *,
+        look: Look | None = None,
     ) -> None:
-        self._connection = connection
+        self._standing = Standing(connection)
+        self._look = look
+        self._looking = anyio.Lock()
         self._door = door
         self._approve = approve
         self._context = context
@@ -152,6 +49,10 @@ class Remote:
         if not self.closed:
             self.closed = True
             self._connection.gate.session.release(self._connection.gate.name)
+
+    @property
+    def _connection(self) -> Connection:
+        return self._standing.connection
 
     @property
     def url(self) -> str:
@@ -196,7 +97,7 @@ class Remote:
         return self._connection.source
 
     def catalog(self) -> Catalog:
-        """Return the server's catalog as it was when the connection was made."""
+        """Return the server's catalog as it was last seen: another object where that is not what it was."""
         return self._connection.peer.catalog
 
     async def call(
@@ -212,6 +113,9 @@ class Remote:
         ``notify`` is a coroutine function that is given each Progress of a tool that streams, in order. ``context``
         takes the place of the connection's.
         """
+        refusal = await self._fresh()
+        if refusal is not None:
+            return refusal
         tool = self.catalog().find(name)
         if isinstance(tool, Problem):
             return tool
@@ -222,16 +126,60 @@ class Remote:
         """Run ``call`` on the server; see ``Toolbox.run``."""
         if self.closed:
             return _CLOSED
-        return await arun(self._connection.calling(call), self._door, self._approve, notify)
+        refusal = await self._fresh()
+        if refusal is not None:
+            return refusal
+        connection = self._connection
+        current = connection.current(call)
+        if isinstance(current, Problem):
+            return current
+        ended = await arun(noticing(connection.calling(current)), self._door, self._approve, notify)
+        if self._look is None or not ended.doubts(connection.basis):
+            return ended.result
+        await self._looked(self._standing.doubts, anew=True)
+        return explained(ended.result, current.tool, connection, self._standing)
+
+    async def refresh(self) -> tuple[Difference, ...] | Problem:
+        """Look at the server again, and return every tool that is not as it was; calls go to what is there from now on.
+
+        A Problem where the server cannot be looked at, or no longer says what may be called. [OQ-4, XL-048]
+        """
+        if self.closed:
+            return _CLOSED
+        before = self._connection
+        problem = await self._looked(_always, anew=True)
+        return problem if problem is not None else differences(before, self._connection)
+
+    async def _fresh(self) -> Problem | None:
+        """Look again where that is due; return why nothing may be called, if so."""
+        if self._look is not None and self._standing.due():
+            await self._looked(self._standing.due)
+        return self._standing.gone
+
+    async def _looked(self, wanted: Callable[[], bool], *, anew: bool = False) -> Problem | None:
+        """Look again if it is still wanted once nobody else looks, and return what went wrong."""
+        async with self._looking:
+            if self._look is None or not wanted():
+                return self._standing.gone
+            came = await self._look(self._connection, anew=anew)
+            return self._standing.take(came)
 
 
 class SyncRemote:
     """A connection to a server, blocking. ``tools`` is what it offers."""
 
     def __init__(
-        self, connection: Connection, door: SyncDoor, approve: Approver | None, context: Context = ANONYMOUS
+        self,
+        connection: Connection,
+        door: SyncDoor,
+        approve: Approver | None,
+        context: Context = ANONYMOUS,
+        *,
+        look: SyncLook | None = None,
     ) -> None:
-        self._connection = connection
+        self._standing = Standing(connection)
+        self._look = look
+        self._looking = Lock()
         self._door = door
         self._approve = approve
         self._context = context
@@ -242,6 +190,10 @@ class SyncRemote:
         if not self.closed:
             self.closed = True
             self._connection.gate.session.release(self._connection.gate.name)
+
+    @property
+    def _connection(self) -> Connection:
+        return self._standing.connection
 
     @property
     def url(self) -> str:
@@ -286,7 +238,7 @@ class SyncRemote:
         return self._connection.source
 
     def catalog(self) -> Catalog:
-        """Return the server's catalog as it was when the connection was made."""
+        """Return the server's catalog as it was last seen: another object where that is not what it was."""
         return self._connection.peer.catalog
 
     def call(
@@ -302,14 +254,51 @@ class SyncRemote:
         ``notify`` is a function that is given each Progress of a tool that streams, in order. ``context`` takes the
         place of the connection's.
         """
-        tool = self.catalog().find(name)
+        if self.closed:
+            return _CLOSED
+        refusal = self._fresh()
+        if refusal is not None:
+            return refusal
+        connection = self._connection
+        tool = connection.peer.catalog.find(name)
         if isinstance(tool, Problem):
             return tool
         given = self._context if context is None else context
         call = Call(tool, {} if arguments is None else arguments, str(uuid4()), given)
+        ended = run(noticing(connection.calling(call)), self._door, self._approve, notify)
+        if self._look is None or not ended.doubts(connection.basis):
+            return ended.result
+        self._looked(self._standing.doubts, anew=True)
+        return explained(ended.result, tool, connection, self._standing)
+
+    def refresh(self) -> tuple[Difference, ...] | Problem:
+        """Look at the server again, and return every tool that is not as it was; calls go to what is there from now on.
+
+        A Problem where the server cannot be looked at, or no longer says what may be called. [OQ-4, XL-048]
+        """
         if self.closed:
             return _CLOSED
-        return run(self._connection.calling(call), self._door, self._approve, notify)
+        before = self._connection
+        problem = self._looked(_always, anew=True)
+        return problem if problem is not None else differences(before, self._connection)
+
+    def _fresh(self) -> Problem | None:
+        """Look again where that is due; return why nothing may be called, if so."""
+        if self._look is not None and self._standing.due():
+            self._looked(self._standing.due)
+        return self._standing.gone
+
+    def _looked(self, wanted: Callable[[], bool], *, anew: bool = False) -> Problem | None:
+        """Look again if it is still wanted once nobody else looks, and return what went wrong."""
+        with self._looking:
+            if self._look is None or not wanted():
+                return self._standing.gone
+            came = self._look(self._connection, anew=anew)
+            return self._standing.take(came)
+
+
+def _always() -> bool:
+    return True
 
 
 _CLOSED = Problem(kind=Kind.UNREACHABLE, message="This connection is closed: connect again.")

@@ -16,10 +16,12 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
 from toolwire.limits import Defaults
 from toolwire.stores import MemoryAudit, MemoryGrants
+from toolwire.telemetry.calls import Telemetry
 
 from .cache import Cache
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+_ANY_TELEMETRY = Telemetry()
 
 
 class Named(NamedTuple):
@@ -37,10 +39,11 @@ class Session:
     connection, over the protocols that ask for that. ``grants`` and ``audit`` are kept in memory unless stores are
     given; see ``stored_session``. ``traced`` has texts remembered, to know them on their way to another connection.
     ``cache`` keeps what was fetched to find tools, as HTTP lets it; without one every connection
-    looks again. ``clock`` gives seconds and never goes back, ``wall`` seconds since 1970.
+    looks again. ``telemetry`` takes spans and metrics elsewhere than to what is set up for the process. ``clock`` gives
+    seconds and never goes back, ``wall`` seconds since 1970.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword for each thing that connections share
         self,
         *,
         principal: str = "me",
@@ -51,6 +54,7 @@ class Session:
         audit: Audit | None = None,
         traced: bool = True,
         cache: Cache | None = None,
+        telemetry: Telemetry = _ANY_TELEMETRY,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -61,6 +65,7 @@ class Session:
         self.grants: Grants = grants if grants is not None else MemoryGrants(clock=wall)
         self.audit: Audit = audit if audit is not None else MemoryAudit()
         self.cache = cache
+        self.telemetry = telemetry
         self.clock = clock
         self.wall = wall
         self.patience = Patience(clock, questions=rules.questions_a_minute)
@@ -90,6 +95,10 @@ class Session:
                 name = f"{first}{number}"
         self._catalogs[name] = catalog
         return name
+
+    def renew(self, name: str, catalog: Catalog) -> None:
+        """Take ``catalog`` for what the connection of this name has now."""
+        self._catalogs[name] = catalog
 
     def release(self, name: str) -> None:
         """Forget the connection of this name; another may take the name."""

@@ -19,6 +19,10 @@ class Together:
 
     def __init__(self, remotes: Sequence[SyncRemote]) -> None:
         self._remotes = tuple(remotes)
+        self._take()
+
+    def _take(self) -> None:
+        self._seen = [remote.catalog() for remote in self._remotes]
         named = [
             (replace(tool, name=f"{remote.name}_{unique}", toolkit=remote.name), remote, tool)
             for remote in self._remotes
@@ -28,12 +32,14 @@ class Together:
         self._catalog = Catalog(title="Tools", tools=tuple(new for new, _, _ in named))
 
     def catalog(self) -> Catalog:
-        """Return all tools."""
+        """Return all tools as they were last seen: another object where one of the servers has changed."""
+        if any(remote.catalog() is not seen for remote, seen in zip(self._remotes, self._seen, strict=True)):
+            self._take()
         return self._catalog
 
     def call(self, name: str, arguments: Mapping[str, Json], /) -> Result:
         """Return how the call of a tool ended, made at its own connection with all of that connection's checks."""
-        tool = self._catalog.find(name)
+        tool = self.catalog().find(name)
         if isinstance(tool, Problem):
             return tool
         remote, own = self._homes[tool.id]

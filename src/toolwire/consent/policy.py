@@ -41,16 +41,26 @@ class Preferences:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRules:
-    """Where this client lets one yes cover later calls although that is risky; each is off unless turned on. [XL-046]
+    """Where this client lets one yes cover later calls although that is risky, each off unless turned on. [XL-046]
 
     ``elsewhere``: calls that change something on another origin than the document's. ``questions_a_minute`` is how
-    often a person is asked at the most; a program that answers may be asked more. [XL-054]
+    often a person is asked at the most; a program that answers may be asked more. ``costly_calls`` is how many calls
+    that cost credits or money one connection may make, whoever says yes; without it they are not counted. [XL-054]
+
+    Raises:
+        DefinitionError: ``costly_calls`` is neither None nor a number from 0.
     """
 
     always_destructive: bool = False
     always_costly: bool = False
     always_elsewhere: bool = False
     questions_a_minute: int = 10
+    costly_calls: int | None = None
+
+    def __post_init__(self) -> None:
+        most = self.costly_calls
+        if most is not None and (type(most) is not int or most < 0):
+            raise DefinitionError(f"costly_calls is a number of calls from 0, or None for any, not {most!r}.")
 
 
 NO_PREFERENCES = Preferences()

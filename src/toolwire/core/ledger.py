@@ -49,7 +49,7 @@ class Claim(NamedTuple):
 
 
 class Ticket(NamedTuple):
-    """The right to run a claimed call, once; ``attempt`` counts from 1."""
+    """The right to run a claimed call, once; ``attempt`` counts from 1, ``owner`` is as the ledger knows who has it."""
 
     key: Key
     owner: int
@@ -101,7 +101,13 @@ class Ledger(Protocol):
         ...
 
     async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
-        """Remember how the call of ``ticket`` ended; None forgets it, as if it had never come."""
+        """Remember how the call of ``ticket`` ended; None forgets this run of it, as if it had never come.
+
+        What was known under the key before this run is then known again: a key stays with the call that came first.
+        It may come twice for one ticket, the second time from whoever was cancelled during the first. Then the first
+        that took effect holds and the second does nothing, whatever it says, also where the key has been given to
+        another run in between: so a ledger that waits in here gives no ticket twice, not even after None.
+        """
         ...
 
 
@@ -158,9 +164,13 @@ def ending(tool: Tool, result: Result) -> Ending | None:
         return Ending(State.DONE, result, pinned=True)
     if result.kind not in _RAN:
         return None
-    state = _STATES.get(result.kind, State.FAILED)
     known = result.kind is Kind.TOOL_FAILED
-    return Ending(state, result, pinned=not result.can_retry and (known or not reruns(tool)))
+    return Ending(state_of(result), result, pinned=not result.can_retry and (known or not reruns(tool)))
+
+
+def state_of(result: Result) -> State:
+    """Return where a call stands that ended with ``result``."""
+    return State.DONE if isinstance(result, Value) else _STATES.get(result.kind, State.FAILED)
 
 
 def given_up(tool: Tool) -> Ending:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import isinf
+
 from toolwire.core.check import ALLOW, Check, Deny, Verdict
-from toolwire.core.model import Call
+from toolwire.core.model import Call, Kind, Problem, Tool
 
 from .throttle import rate_limited
 from .window import Windows
@@ -12,7 +14,8 @@ from .window import Windows
 def rate_check(windows: Windows) -> Check:
     """Return a check that refuses a call beyond its tool's limit, counted for each caller and tool.
 
-    It must be the last one: what another check refuses does not count. Tools without a limit cost one look.
+    It must be the last one: what another check refuses does not count. Tools without a limit cost one look. Where
+    nothing can be counted a tool with a limit is not run: a limit that nobody counts is none. [R11]
     """
 
     def check(call: Call) -> Verdict:
@@ -20,6 +23,19 @@ def rate_check(windows: Windows) -> Check:
         if limit is None:
             return ALLOW
         wait = windows.take(f"{call.context.principal}\0{call.tool.id}", limit)
-        return ALLOW if wait <= 0.0 else Deny(rate_limited(call.tool, wait))
+        if wait <= 0.0:
+            return ALLOW
+        return Deny(uncounted(call.tool) if isinf(wait) else rate_limited(call.tool, wait))
 
     return check
+
+
+def uncounted(tool: Tool) -> Problem:
+    """Return the result of a call that was not made because its limit cannot be counted now."""
+    return Problem(
+        kind=Kind.OVERLOADED,
+        message=f"The limit of {tool.name} cannot be counted at the moment; the call did not run.",
+        can_retry=True,
+        retry_after_ms=1_000,
+        details={"uncounted": True},
+    )

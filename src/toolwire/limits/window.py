@@ -26,7 +26,10 @@ class Windows(Protocol):
     """Counts calls by key, for one process or for many."""
 
     def take(self, key: str, limit: RateLimit) -> float:
-        """Count a call and return 0.0, or return how many seconds must pass first and count nothing."""
+        """Count a call and return 0.0, or return how many seconds must pass first and count nothing.
+
+        Infinite where nothing can be counted now. Never raises, and does not wait for ever.
+        """
         ...
 
 

@@ -47,10 +47,11 @@ class Database:
             cursor.execute("BEGIN IMMEDIATE")
             try:
                 yield cursor
+                cursor.execute("COMMIT")
             except BaseException:
-                cursor.execute("ROLLBACK")
+                if self._connection.in_transaction:  # SQLite goes back by itself where the disk is full
+                    cursor.execute("ROLLBACK")
                 raise
-            cursor.execute("COMMIT")
 
     def rows(self, statement: str, *values: object) -> list[tuple[object, ...]]:
         """Return what ``statement`` selects."""

@@ -41,15 +41,20 @@ _WORD = 1 << 63
 
 @dataclass(slots=True)
 class _Row:
-    """A call that runs or has ended; ``until`` is when it is forgotten, in seconds of the ledger's clock."""
+    """A call that runs or has ended; ``until`` is when it is forgotten, in seconds of the ledger's clock.
+
+    ``before`` is what was known of it before it was run again, while nobody knows whether it does.
+    """
 
     fingerprint: bytes
     attempt: int
     size: int
+    serial: int
     state: State = State.RUNNING
     pinned: bool = False
     answer: bytes | Value = b""
     until: float = inf
+    before: _Row | None = None
 
 
 class MemoryLedger:
@@ -61,6 +66,7 @@ class MemoryLedger:
         self._running: dict[Key, _Row] = {}
         self._kept: dict[Key, _Row] = {}  # in the order in which they ended
         self._bytes = 0
+        self._taken = 0  # numbers the tickets: none is given twice
         self._due = inf  # nothing is to be forgotten before
 
     def __len__(self) -> int:
@@ -73,7 +79,7 @@ class MemoryLedger:
             self._expire()
         row = self._running.get(key) or self._kept.get(key)
         if row is None:
-            return self._take(claim, 1)
+            return self._take(claim)
         match next_step(Row(row.fingerprint, row.state, True, row.pinned, row.attempt), claim):
             case Step.WAIT:
                 return InFlight(row.attempt)
@@ -82,36 +88,51 @@ class MemoryLedger:
             case Step.REPLAY:
                 return Stored(_told(row.answer))
             case _:
-                self._drop(key)
-                return self._take(claim, row.attempt + 1)
+                return self._take_again(claim, row)
 
     async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
-        """Remember how the call of ``ticket`` ended; None forgets it."""
+        """Remember how the call of ``ticket`` ended; None forgets this run of it."""
         key = ticket.key
         row = self._running.get(key)
-        if row is None or row.attempt != ticket.attempt:
+        if row is None or row.serial != ticket.owner:
             return
         del self._running[key]
         self._bytes -= row.size
         if ending is None:
+            if row.before is not None:
+                self._keep(key, row.before)
             return
+        if row.before is not None:
+            row.before, row.size = None, _row_bytes(key)
         row.state, result, row.pinned = ending
         row.answer, size = _kept(result, self._limits.answer_bytes)
         row.size += size
-        row.until = self._clock() + self._limits.keep_s
+        self._keep(key, row)
+
+    def _keep(self, key: Key, row: _Row) -> None:
+        row.until = until = self._clock() + self._limits.keep_s
         self._make_room(row.size)
         self._bytes += row.size
         self._kept[key] = row
-        self._due = min(self._due, row.until)
+        self._due = min(self._due, until)
 
-    def _take(self, claim: Claim, attempt: int) -> Standing:
+    def _take(self, claim: Claim) -> Standing:
         key = claim.key
-        size = ROW_BYTES + len(key[0]) + len(key[1]) + len(key[2])
+        size = _row_bytes(key)
         if not self._make_room(size):
             return FULL
         self._bytes += size
-        self._running[key] = _Row(claim.fingerprint, attempt, size)
-        return Ticket(key, 0, attempt)
+        self._taken += 1
+        self._running[key] = _Row(claim.fingerprint, 1, size, self._taken)
+        return Ticket(key, self._taken, 1)
+
+    def _take_again(self, claim: Claim, before: _Row) -> Ticket:
+        """Return the ticket for another run of a call that is kept; it takes the room that the call has."""
+        del self._kept[claim.key]
+        self._taken += 1
+        row = _Row(claim.fingerprint, before.attempt + 1, before.size, self._taken, before=before)
+        self._running[claim.key] = row
+        return Ticket(claim.key, self._taken, row.attempt)
 
     def _make_room(self, size: int) -> bool:
         """Drop the calls that ended first until there is room for one more of ``size``; say whether there is."""
@@ -130,6 +151,10 @@ class MemoryLedger:
 
     def _drop(self, key: Key) -> None:
         self._bytes -= self._kept.pop(key).size
+
+
+def _row_bytes(key: Key) -> int:
+    return ROW_BYTES + len(key[0]) + len(key[1]) + len(key[2])
 
 
 def _kept(result: Result, most: int) -> tuple[bytes | Value, int]:

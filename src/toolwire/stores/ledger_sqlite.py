@@ -1,7 +1,8 @@
 """A ledger of calls in an SQLite file: it outlives its process, and several processes of one machine share it.
 
 Rules:
-- Every change is one short transaction that takes the write lock at its beginning, so one of many claims wins.
+- Every change is one short transaction that takes the write lock at its beginning, so one of many claims wins. What
+  nearly every call is, a new one that ends, is two statements, each a transaction of its own.
 - When the file cannot be written nothing new is recorded, and so nothing new is run under a key. [R13]
 - The ending of a call that could not be written is kept in memory and written when that is possible again.
 """
@@ -34,6 +35,7 @@ from toolwire.core.ledger import (
     conflict,
     interrupted,
     next_step,
+    state_of,
 )
 from toolwire.core.model import Problem
 
@@ -100,13 +102,48 @@ class SqliteLedger:
             for ticket in self._unsaved:
                 if ticket.key == claim.key:
                     return UNAVAILABLE
-        return self._write(partial(self._claim, claim))
+        standing: Standing | None = self._add(claim)
+        return self._write(partial(self._claim, claim)) if standing is None else standing
 
     async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
-        """Remember how the call of ``ticket`` ended; None forgets it."""
-        saved = self._write(partial(self._settle, ticket, ending))
+        """Remember how the call of ``ticket`` ended; None forgets this run of it."""
+        if ending is not None and ticket.attempt == 1:
+            saved = self._end(ticket, ending)
+        else:
+            saved = self._write(partial(self._settle, ticket, ending))
         if saved is not None and len(self._unsaved) < _MOST_UNSAVED:
             self._unsaved[ticket] = ending
+
+    # What nearly every call is: each is one statement
+
+    def _add(self, claim: Claim) -> Ticket | Problem | None:
+        """Return the ticket for a call that is new; None where there is more to be looked at."""
+        key, fingerprint, rerun, _ = claim
+        size = ROW_BYTES + len(key.principal) + len(key.tool) + len(key.call_id)
+        if (self._taken + 1) % _SWEEP_EVERY == 0 or not self._tally.has_room(self._limits, size):
+            return None
+        added = self._at_once(sql.ADD_NEW, (*key, fingerprint, rerun, self._owner.number, 1, size))
+        if isinstance(added, Problem):
+            return added
+        if not added:
+            return None
+        self._taken += 1
+        self._tally.add(1, size)
+        return Ticket(key, self._owner.number, 1)
+
+    def _end(self, ticket: Ticket, ending: Ending) -> Problem | None:
+        """Remember how a call ended that ran for the first time."""
+        answer = ledger_result.write(ending.result, self._limits.answer_bytes)
+        until = self._age() + self._limits.keep_s
+        values = (ending.state.value, ending.pinned, answer, len(answer), until, *ticket.key, ticket.owner, 1)
+        ended = self._at_once(sql.SETTLE, values)
+        if isinstance(ended, Problem):
+            return ended
+        if ended:
+            self._tally.add(0, len(answer))
+            if self._tally.over(self._limits):
+                self._write(partial(self._make_room, 0, 0))
+        return None
 
     # Each of these runs inside one transaction
 
@@ -140,30 +177,48 @@ class SqliteLedger:
         return Row(found.fingerprint, State(found.state), owned, bool(found.pinned), found.attempt)
 
     def _take(self, claim: Claim, found: sql.Found | None) -> Standing:
+        if found is not None:
+            return self._take_again(claim, found)
         self._taken += 1
         if self._taken % _SWEEP_EVERY == 0:
             self._sweep()
-        if found is not None:
-            self._remove(found.number, found.size)
-        attempt = 1 if found is None else found.attempt + 1
         size = ROW_BYTES + len(claim.key.principal) + len(claim.key.tool) + len(claim.key.call_id)
         if not self._make_room(1, size):
             return FULL
         key, fingerprint, rerun, _ = claim
-        self._db.execute(sql.ADD, (*key, fingerprint, rerun, self._owner.number, attempt, size))
-        return Ticket(key, self._owner.number, attempt)
+        self._db.execute(sql.ADD, (*key, fingerprint, rerun, self._owner.number, 1, size))
+        return Ticket(key, self._owner.number, 1)
+
+    def _take_again(self, claim: Claim, found: sql.Found) -> Ticket:
+        """Return the ticket for another run of a call; what is known of the last stays until this one has ended."""
+        attempt = found.attempt + 1
+        self._db.execute(sql.AGAIN, (claim.rerun, self._owner.number, attempt, found.number))
+        return Ticket(claim.key, self._owner.number, attempt)
 
     def _settle(self, ticket: Ticket, ending: Ending | None) -> None:
-        key, owner, attempt = ticket
-        if ending is None:
-            gone = self._db.execute(sql.FORGET, (*key, owner, attempt)).fetchall()
-            self._tally.add(-len(gone), -sum(size for (size,) in gone))
-            return
+        mine, earlier = (*ticket.key, ticket.owner, ticket.attempt), 0
+        if ticket.attempt > 1:
+            found = self._db.execute(sql.EARLIER, mine).fetchone()
+            if found is None or ending is None:
+                return None if found is None else self._restore(ticket.key, *found)
+            earlier = len(found[2] or b"")
+        elif ending is None:
+            gone = self._db.execute(sql.FORGET, mine).fetchall()
+            return self._tally.add(-len(gone), -sum(size for (size,) in gone))
         answer = ledger_result.write(ending.result, self._limits.answer_bytes)
-        until = self._age() + self._limits.keep_s
-        values = (ending.state.value, ending.pinned, answer, len(answer), until, *key, owner, attempt)
+        more = len(answer) - earlier
+        values = (ending.state.value, ending.pinned, answer, more, self._age() + self._limits.keep_s, *mine)
         if self._db.execute(sql.SETTLE, values).rowcount:
-            self._make_room(0, len(answer))
+            self._make_room(0, more)
+        return None
+
+    def _restore(self, key: Key, number: int, size: int, answer: bytes | None) -> None:
+        """Know again what was known before a run that was none."""
+        if answer is None:  # an owner died with it, and this was the first try after that
+            self._interrupt(number, key, size, rerun=True)
+            answer = b""
+        state = state_of(ledger_result.read(answer)) if answer else State.INTERRUPTED
+        self._db.execute(sql.RESTORE, (state.value, self._age() + self._limits.keep_s, number))
 
     def _make_room(self, rows: int, size: int) -> bool:
         """Count ``rows`` and ``size`` in, and the oldest ended calls out, until there is room; say whether there is."""
@@ -231,6 +286,15 @@ class SqliteLedger:
             if self._write(partial(self._settle, ticket, ending)) is not None:
                 return
             del self._unsaved[ticket]
+
+    def _at_once(self, statement: str, values: tuple[object, ...]) -> int | Problem:
+        """Return how many rows a statement changes, or the Problem that the file cannot be written."""
+        with self._lock:
+            try:
+                return self._db.execute(statement, values).rowcount
+            except (sqlite3.Error, OSError) as error:
+                _log.error("the ledger %s cannot be written: %s", self._path.name, error)
+                return UNAVAILABLE
 
     def _write(self, work: Callable[[], _T]) -> _T | Problem:
         """Return what ``work`` does in one transaction, or the Problem that the file cannot be written."""

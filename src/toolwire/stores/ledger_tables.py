@@ -38,10 +38,17 @@ FIND = (
     f" WHERE {_KEY}"
 )
 ADD = "INSERT INTO calls VALUES (NULL, ?, ?, ?, ?, 'running', ?, 0, ?, ?, ?, NULL, NULL)"
+ADD_NEW = f"{ADD} ON CONFLICT DO NOTHING"
+AGAIN = (
+    "UPDATE calls SET number = (SELECT max(number) + 1 FROM calls), state = 'running', rerun = ?, owner = ?,"
+    " attempt = ?, until = NULL WHERE number = ?"
+)
 SETTLE = (
     "UPDATE calls SET state = ?, pinned = ?, answer = ?, bytes = bytes + ?, until = ?"  # noqa: S608
     f" WHERE {_TICKET} AND until IS NULL"
 )
+EARLIER = f"SELECT number, bytes, answer FROM calls WHERE {_TICKET} AND until IS NULL"  # noqa: S608
+RESTORE = "UPDATE calls SET state = ?, attempt = attempt - 1, until = ? WHERE number = ?"
 INTERRUPT = "UPDATE calls SET state = 'interrupted', pinned = ?, answer = ?, bytes = ?, until = ? WHERE number = ?"
 FORGET = f"DELETE FROM calls WHERE {_TICKET} AND until IS NULL RETURNING bytes"  # noqa: S608
 REMOVE = "DELETE FROM calls WHERE number = ?"

@@ -33,6 +33,10 @@ class Tally:
         """Return whether there is more than there may be."""
         return self.counted.rows > limits.rows or self.counted.size > limits.bytes
 
+    def has_room(self, limits: LedgerLimits, size: int) -> bool:
+        """Return whether there may be one row more, of ``size``."""
+        return self.counted.rows < limits.rows and self.counted.size + size <= limits.bytes
+
     def add(self, rows: int, size: int) -> None:
         """Count rows and bytes in, or out."""
         held, held_size, new, new_size = self.counted

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
-from math import ceil
+from math import ceil, inf
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import RateLimit
@@ -19,6 +20,9 @@ except ModuleNotFoundError as error:
 
 _BACK_S = 1.0
 _PATIENCE_S = 2.0
+_REST_S = 0.5
+
+_log = logging.getLogger("toolwire.limits")
 
 
 class LibraryWindows:
@@ -26,10 +30,15 @@ class LibraryWindows:
 
     The library counts by the wall clock: where that goes back, what this process alone counted is forgotten, or
     callers would wait until it has caught up. Windows below a second are counted as one.
+
+    A storage that cannot be reached counts nothing, for everybody, and is asked again half a second later: so one that
+    hangs is waited for by a few calls, not by all. [R11]
     """
 
-    def __init__(self, url: str, *, clock: Callable[[], float] = time.time) -> None:
-        """Connect to what ``url`` names.
+    def __init__(
+        self, url: str, *, clock: Callable[[], float] = time.time, forward: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Connect to what ``url`` names. ``forward`` gives seconds and never goes back.
 
         Raises:
             DefinitionError: there is no such storage, or it cannot count in moving windows.
@@ -44,12 +53,16 @@ class LibraryWindows:
         self._limiter = MovingWindowRateLimiter(storage)
         self._clock = clock
         self._seen = clock()
+        self._forward = forward
+        self._rest_until = -inf
 
     def take(self, key: str, limit: RateLimit) -> float:
         """Count a call and return 0.0, or return how many seconds must pass first and count nothing.
 
-        A storage that cannot be reached counts nothing: the caller waits a second.
+        Infinite where the storage cannot be reached.
         """
+        if self._forward() < self._rest_until:
+            return inf
         now = self._clock()
         if now < self._seen - _BACK_S and isinstance(self._storage, MemoryStorage):
             self._storage.reset()  # not what others count in too: their clocks may be right
@@ -59,8 +72,10 @@ class LibraryWindows:
             if self._limiter.hit(item, key):
                 return 0.0
             return max(self._limiter.get_window_stats(item, key).reset_time - now, 1e-3)
-        except StorageError:
-            return 1.0
+        except StorageError as error:
+            self._rest_until = self._forward() + _REST_S
+            _log.error("rates cannot be counted: %s", type(error.storage_error).__name__)
+            return inf
 
 
 def _patience(url: str) -> dict[str, float]:

@@ -11,10 +11,19 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import RLock
 
-from .oauth_engine import LOOKS, in_memory, open_engine
+from toolwire.core.errors import ToolwireError
+
+from .oauth_engine import GONE, LOOKS, in_memory, open_engine
 from .oauth_rows import Event, OAuthRows
 
-__all__ = ["Event", "OAuthRows", "OAuthStore"]
+__all__ = ["Event", "OAuthRows", "OAuthStore", "StoreGoneError"]
+
+
+class StoreGoneError(ToolwireError):
+    """The database cannot be asked now. Whether the last transaction was made is not known; it was whole or not at all.
+
+    The text says what happened, for the log, and names no one.
+    """
 
 
 class OAuthStore:
@@ -26,15 +35,29 @@ class OAuthStore:
 
     @contextmanager
     def changing(self) -> Generator[OAuthRows, None, None]:
-        """Give the rows for one transaction, which is undone where the block raises."""
-        with self._alone, self._engine.begin() as connection:
-            yield OAuthRows(connection)
+        """Give the rows for one transaction, which is undone where the block raises.
+
+        Raises:
+            StoreGoneError: the database cannot be asked.
+        """
+        try:
+            with self._alone, self._engine.begin() as connection:
+                yield OAuthRows(connection)
+        except GONE as error:
+            raise StoreGoneError(f"the database cannot be asked: {type(error).__name__}") from error
 
     @contextmanager
     def looking(self) -> Generator[OAuthRows, None, None]:
-        """Give the rows for one transaction that changes nothing, and so waits for nobody."""
-        with self._alone, self._engine.connect() as connection:
-            yield OAuthRows(connection.execution_options(**{LOOKS: True}))
+        """Give the rows for one transaction that changes nothing, and so waits for nobody.
+
+        Raises:
+            StoreGoneError: the database cannot be asked.
+        """
+        try:
+            with self._alone, self._engine.connect() as connection:
+                yield OAuthRows(connection.execution_options(**{LOOKS: True}))
+        except GONE as error:
+            raise StoreGoneError(f"the database cannot be asked: {type(error).__name__}") from error
 
     def close(self) -> None:
         """Let go of every connection."""

@@ -1,4 +1,4 @@
-"""What is written down of each call: a span, metrics, and one line in the log; each only where somebody wants it."""
+"""What is written down of each call that is served: a span, metrics, and a line in the log, where somebody wants it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolwire.core.ledger import replayed
+from toolwire.core.ledger import Ledger, replayed
 from toolwire.core.model import ANONYMOUS, Call, Context, Kind, Problem, Result
 from toolwire.core.toolbox import Notify
 
 from . import names
+from .served import SERVED, Served
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, TracerProvider
 
+    from .arrival import Arrival
+    from .attributes import Content
     from .metrics import Metrics
     from .spans import Spans
 
@@ -32,40 +35,60 @@ _NOTHING: AbstractContextManager[Any] = nullcontext()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
-    """Where spans and metrics go; None takes what is set up for the whole process, if anything is."""
+    """Where spans and metrics go; None takes what is set up for the whole process, if anything is.
+
+    Spans have the text a tool describes itself with where ``descriptions`` is True, and the arguments and results of
+    calls where ``contents`` is: what stands under the name of a secret, and the secrets of the call, are still hidden.
+    """
 
     tracer_provider: TracerProvider | None = None
     meter_provider: MeterProvider | None = None
+    descriptions: bool = False
+    contents: bool = False
+
+
+def heard(telemetry: Telemetry) -> bool:
+    """Return whether anybody could hear of spans and metrics; OpenTelemetry is not loaded to find out."""
+    given = telemetry.tracer_provider is not None or telemetry.meter_provider is not None
+    return given or "opentelemetry" in sys.modules
 
 
 def observer(telemetry: Telemetry) -> Observer | None:
     """Return what observes calls, or None where nobody would hear of it: nothing then happens in a call."""
     logs = LOG.isEnabledFor(logging.INFO)
-    given = telemetry.tracer_provider is not None or telemetry.meter_provider is not None
-    if not given and "opentelemetry" not in sys.modules:
+    if not heard(telemetry):
         return Observer(None, None) if logs else None
-    from .providers import metrics_of, spans_of  # noqa: PLC0415 - loads OpenTelemetry, which most servers do without
+    from .attributes import Content  # noqa: PLC0415 - most servers do without
+    from .providers import metrics_of, spans_of  # noqa: PLC0415 - loads OpenTelemetry
 
     spans, metrics = spans_of(telemetry.tracer_provider), metrics_of(telemetry.meter_provider)
-    return Observer(spans, metrics, logs=logs) if spans or metrics or logs else None
+    content = Content(telemetry.descriptions, telemetry.contents)
+    return Observer(spans, metrics, logs=logs, content=content) if spans or metrics or logs else None
 
 
 class Observer:
     """Observes the calls of one server."""
 
-    def __init__(self, spans: Spans | None, metrics: Metrics | None, *, logs: bool = True) -> None:
+    def __init__(
+        self, spans: Spans | None, metrics: Metrics | None, *, logs: bool = True, content: Content | None = None
+    ) -> None:
         self._spans = spans
         self._metrics = metrics
         self._logs = logs
+        self._content = content
 
-    async def run(self, run: Run, call: Call, notify: Notify, protocol: str) -> tuple[Result, float]:
+    async def run(
+        self, run: Run, call: Call, notify: Notify, protocol: str, arrival: Arrival | None = None
+    ) -> tuple[Result, float]:
         """Return what ``run`` returns for ``call``, which it is given with the trace that it is now part of."""
         started = perf_counter()
-        span = None if self._spans is None else self._spans.start(call, protocol)
+        span = self._begin(call, protocol, arrival)
         traced = call if span is None else _traced(call, span)
         if self._metrics is not None:
             self._metrics.begin(call.tool.name)
         result: Result | None = None
+        served = Served(call.call_id, span)
+        token = SERVED.set(served)
         try:
             with _NOTHING if self._spans is None or span is None else self._spans.active(span):
                 result, duration_ms = await run(traced, notify)
@@ -73,25 +96,62 @@ class Observer:
                 result = _with_trace(result, traced.context.trace_id)
             return result, duration_ms
         finally:
-            self._end(traced, protocol, result, span, perf_counter() - started)
+            SERVED.reset(token)
+            seconds = perf_counter() - started
+            error = names.error_type(result.kind) if isinstance(result, Problem) else None if result else "cancelled"
+            self._end_span(traced, protocol, result, served, error)
+            self._count(traced, protocol, result, served, error, seconds)
+            if self._logs:
+                _log(traced, protocol, error, span, seconds, arrival)
 
-    def _end(self, call: Call, protocol: str, result: Result | None, span: Span | None, seconds: float) -> None:
-        error = names.error_type(result.kind) if isinstance(result, Problem) else None if result else "cancelled"
-        if self._spans is not None and span is not None:
-            span.set_attribute(names.IDEMPOTENCY, _idempotency(call, result))
-            self._spans.end(span, error)
-        if self._metrics is not None:
-            self._metrics.end(call.tool.name, protocol, result, error, seconds)
-            if call.key:
-                self._metrics.once(_idempotency(call, result))
-        if self._logs:
-            _log(call, protocol, error, span, seconds)
+    def ledger(self, ledger: Ledger) -> Ledger:
+        """Return ``ledger`` with its work observed, itself where nobody would hear of that."""
+        if self._spans is None and self._metrics is None:
+            return ledger
+        from .ledgers import ObservedLedger  # noqa: PLC0415 - most servers do without
+
+        return ObservedLedger(ledger, None if self._metrics is None else self._metrics.ledger)
+
+    def _begin(self, call: Call, protocol: str, arrival: Arrival | None) -> Span | None:
+        if self._spans is None:
+            return None
+        from . import attributes  # noqa: PLC0415 - loaded already where there are spans
+
+        said = attributes.of_call(call, protocol, self._content or attributes.NO_CONTENT)
+        if arrival is not None:
+            said |= attributes.of_arrival(arrival, protocol)
+        return self._spans.start(call, said)
+
+    def _end_span(self, call: Call, protocol: str, result: Result | None, served: Served, error: str | None) -> None:
+        span = served.span
+        if self._spans is None or span is None:
+            return
+        from . import attributes  # noqa: PLC0415 - likewise
+
+        span.set_attribute(names.IDEMPOTENCY, _idempotency(call, result, served))
+        span.set_attribute(names.APPROVAL, attributes.approval(call, result))
+        if served.attempt:
+            span.set_attribute(names.ATTEMPT, served.attempt)
+        if result is not None and span.is_recording():
+            span.set_attributes(attributes.of_ending(call, protocol, result, self._content or attributes.NO_CONTENT))
+        self._spans.end(span, error)
+
+    def _count(
+        self, call: Call, protocol: str, result: Result | None, served: Served, error: str | None, seconds: float
+    ) -> None:
+        if self._metrics is None:
+            return
+        self._metrics.end(call.tool.name, protocol, result, error, seconds)
+        if call.key:
+            self._metrics.once(_idempotency(call, result, served))
 
 
-def _idempotency(call: Call, result: Result | None) -> str:
+def _idempotency(call: Call, result: Result | None, served: Served) -> str:
     """Return what became of a call that should run once, in one word."""
     if not call.key:
         return "none"
+    if served.attached:
+        return "attached"
     if result is not None and replayed(result):
         return "replay"
     if isinstance(result, Problem) and result.kind in (Kind.CONFLICT, Kind.INTERRUPTED):
@@ -114,7 +174,9 @@ def _with_trace(problem: Problem, trace_id: str) -> Problem:
     return replace(problem, developer_message=said)
 
 
-def _log(call: Call, protocol: str, error: str | None, span: Span | None, seconds: float) -> None:
+def _log(
+    call: Call, protocol: str, error: str | None, span: Span | None, seconds: float, arrival: Arrival | None
+) -> None:
     outcome, principal = "ok" if error is None else "error", call.context.principal
     fields: dict[str, Any] = {
         "call_id": call.call_id,
@@ -123,6 +185,7 @@ def _log(call: Call, protocol: str, error: str | None, span: Span | None, second
         "tool": call.tool.id,
         "protocol": protocol,
         "user_hash": None if principal == ANONYMOUS.principal else names.user_hash(principal),
+        "client_addr": None if arrival is None else arrival.client or None,
         "duration_ms": round(seconds * 1_000, 3),
         "outcome": outcome,
         "error_type": error,

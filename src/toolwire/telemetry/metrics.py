@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from opentelemetry.metrics import MeterProvider
+from collections.abc import Iterable
+from importlib.metadata import version
 
+from opentelemetry.metrics import CallbackOptions, Histogram, Meter, MeterProvider, Observation
+
+from toolwire.core.ledger import FULL, UNAVAILABLE
 from toolwire.core.model import Kind, Problem, Result
 
 from . import names
+
+_APPROVALS = "Calls that somebody decided over, by what they decided."
+_STOPPING_MS = 5_000
+_LEDGER = (FULL.message, UNAVAILABLE.message)
 
 
 class Metrics:
@@ -14,19 +22,17 @@ class Metrics:
 
     def __init__(self, provider: MeterProvider) -> None:
         meter = provider.get_meter(names.SCOPE)
-        self._duration = meter.create_histogram(
-            names.DURATION,
-            unit="s",
-            description="How long a call took, refused ones too.",
-            explicit_bucket_boundaries_advisory=list(names.BUCKETS_S),
-        )
+        self._duration = _seconds(meter, names.DURATION, "How long a call took, refused ones too.")
+        self._mcp = _seconds(meter, names.MCP_SERVER_DURATION, "How long a call by MCP took.")
+        self._ledger = _seconds(meter, names.LEDGER_OP, "How long the ledger of calls took.")
         self._in_flight = meter.create_up_down_counter(names.IN_FLIGHT, description="Calls that run now.")
         self._once = meter.create_counter(names.IDEMPOTENCY, description="Calls that should run once, by outcome.")
+        self._approvals = meter.create_counter(names.APPROVALS, description=_APPROVALS)
         self._counters = {
             Kind.OVERLOADED: meter.create_counter(names.SHED, description="Calls sent away for being too many."),
             Kind.RATE_LIMITED: meter.create_counter(names.RATE_LIMITED, description="Calls over a rate limit."),
-            Kind.DENIED: meter.create_counter(names.APPROVALS, description="Calls that nobody consented to."),
         }
+        meter.create_observable_gauge(names.BUILD_INFO, [_build], description="1, with the version of toolwire.")
 
     def begin(self, tool: str) -> None:
         """Count a call of ``tool`` that begins."""
@@ -35,20 +41,75 @@ class Metrics:
     def end(self, tool: str, protocol: str, result: Result | None, error_type: str | None, seconds: float) -> None:
         """Count a call that ended, with None where nobody waited for its result."""
         self._in_flight.add(-1, {"tool": tool})
-        labels = {names.TOOL_NAME: tool, names.PROTOCOL: protocol}
-        self._duration.record(seconds, labels if error_type is None else {**labels, names.ERROR_TYPE: error_type})
-        counter = self._counters.get(result.kind) if isinstance(result, Problem) else None
-        if isinstance(result, Problem) and counter is not None:
+        failed = {} if error_type is None else {names.ERROR_TYPE: error_type}
+        self._duration.record(seconds, {names.TOOL_NAME: tool, names.PROTOCOL: protocol, **failed})
+        if protocol == "mcp":
+            self._mcp.record(seconds, {names.MCP_METHOD: names.MCP_CALL, names.TOOL_NAME: tool, **failed})
+        if not isinstance(result, Problem):
+            return
+        counter = self._counters.get(result.kind)
+        if counter is not None:
             counter.add(1, _labels(result, tool))
+        elif result.kind in (Kind.DENIED, Kind.UNCONFIRMED):
+            self.approval("denied")
 
     def once(self, outcome: str) -> None:
         """Count a call that has a key of its caller's."""
         self._once.add(1, {"outcome": outcome})
 
+    def approval(self, decision: str) -> None:
+        """Count a decision over a call that needed one."""
+        self._approvals.add(1, {"decision": decision})
+
+    def ledger(self, op: str, backend: str, seconds: float) -> None:
+        """Count something the ledger did."""
+        self._ledger.record(seconds, {"op": op, "backend": backend})
+
+
+class SentMetrics:
+    """The instruments of a client."""
+
+    def __init__(self, provider: MeterProvider) -> None:
+        meter = provider.get_meter(names.SCOPE)
+        self._mcp = _seconds(meter, names.MCP_CLIENT_DURATION, "How long a call took that was sent by MCP.")
+        self._approvals = meter.create_counter(names.APPROVALS, description=_APPROVALS)
+
+    def end(self, tool: str, error_type: str | None, seconds: float) -> None:
+        """Count a call by MCP that ended."""
+        failed = {} if error_type is None else {names.ERROR_TYPE: error_type}
+        self._mcp.record(seconds, {names.MCP_METHOD: names.MCP_CALL, names.TOOL_NAME: tool, **failed})
+
+    def approval(self, decision: str) -> None:
+        """Count what was said to a question."""
+        self._approvals.add(1, {"decision": decision})
+
+
+class TokenMetrics:
+    """The instrument of an authorization server."""
+
+    def __init__(self, provider: MeterProvider) -> None:
+        meter = provider.get_meter(names.SCOPE)
+        self._tokens = meter.create_counter(names.OAUTH_TOKENS, description="Answers of the token endpoint.")
+
+    def add(self, grant: str, result: str) -> None:
+        """Count an answer."""
+        self._tokens.add(1, {"grant": grant, "result": result})
+
+
+def _seconds(meter: Meter, name: str, description: str) -> Histogram:
+    bounds = list(names.BUCKETS_S)
+    return meter.create_histogram(name, unit="s", description=description, explicit_bucket_boundaries_advisory=bounds)
+
+
+def _build(_: CallbackOptions) -> Iterable[Observation]:
+    return [Observation(1, {"version": version("toolwire")})]
+
 
 def _labels(problem: Problem, tool: str) -> dict[str, str]:
     if problem.kind is Kind.RATE_LIMITED:
         return {"tool": tool}
-    if problem.kind is Kind.DENIED:
-        return {"decision": "denied"}
-    return {"reason": "stopping" if problem.retry_after_ms == 5_000 else "busy"}
+    if problem.message in _LEDGER:
+        return {"reason": "ledger"}
+    if problem.details.get("uncounted") is True:
+        return {"reason": "rates"}
+    return {"reason": "stopping" if problem.retry_after_ms == _STOPPING_MS else "busy"}

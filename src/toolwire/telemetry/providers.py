@@ -6,7 +6,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from .metrics import Metrics
+from .metrics import Metrics, SentMetrics, TokenMetrics
 from .spans import Spans
 
 
@@ -20,6 +20,18 @@ def metrics_of(provider: MeterProvider | None) -> Metrics | None:
     """Return what counts, or None where nobody would read it."""
     provider = metrics.get_meter_provider() if provider is None else provider
     return None if _deaf(provider) else Metrics(provider)
+
+
+def sent_metrics_of(provider: MeterProvider | None) -> SentMetrics | None:
+    """Return what counts the calls of a client, or None where nobody would read it."""
+    provider = metrics.get_meter_provider() if provider is None else provider
+    return None if _deaf(provider) else SentMetrics(provider)
+
+
+def token_metrics_of(provider: MeterProvider | None) -> TokenMetrics | None:
+    """Return what counts the tokens of an authorization server, or None where nobody would read it."""
+    provider = metrics.get_meter_provider() if provider is None else provider
+    return None if _deaf(provider) else TokenMetrics(provider)
 
 
 def _deaf(provider: object) -> bool:

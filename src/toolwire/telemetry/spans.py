@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -22,23 +21,22 @@ from opentelemetry.trace import (
     TracerProvider,
 )
 
-from toolwire.core.model import ANONYMOUS, Call
+from toolwire.core.model import Call
 from toolwire.framing import traceparent
 
 from . import names
-
-_MAX_CLIENT_ID = 128
+from .attributes import Said
 
 
 class Spans:
-    """Starts the span of each call in the trace that its caller named, else in the one that is there already."""
+    """Starts the span of each call: of one that is served, in the trace that its caller named if they did."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._tracer: Tracer = provider.get_tracer(names.SCOPE)
         self._sampler: Any = getattr(provider, "sampler", None)
 
-    def start(self, call: Call, protocol: str) -> Span:
-        """Return the span of ``call``, begun; whoever asked ends it."""
+    def start(self, call: Call, said: Said) -> Span:
+        """Return the span of a call that is served, begun with the attributes ``said``; whoever asked ends it."""
         ambient = trace.get_current_span()
         chosen = self._chosen(call)
         here = ambient.get_span_context()
@@ -48,12 +46,13 @@ class Spans:
             parent = trace.set_span_in_context(NonRecordingSpan(chosen))
             links = [Link(here)] if here.is_valid else []
         return self._tracer.start_span(
-            f"{names.SPAN} {call.tool.name}",
-            context=parent,
-            kind=SpanKind.INTERNAL,
-            attributes=attributes(call, protocol),
-            links=links,
+            f"{names.SPAN} {call.tool.name}", context=parent, kind=SpanKind.INTERNAL, attributes=said, links=links
         )
+
+    def start_sent(self, call: Call, said: Said) -> Span:
+        """Return the span of a call that is sent, begun in whatever is traced here; whoever asked ends it."""
+        first = said.get(names.MCP_METHOD, names.SPAN)
+        return self._tracer.start_span(f"{first} {call.tool.name}", kind=SpanKind.CLIENT, attributes=said)
 
     def active(self, span: Span) -> AbstractContextManager[Span]:
         """Return what makes ``span`` the parent of all that is traced meanwhile."""
@@ -87,25 +86,3 @@ class Spans:
 def _remote(trace_id: int, span_id: int, *, sampled: bool) -> SpanContext:
     flags = TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT)
     return SpanContext(trace_id, span_id, is_remote=True, trace_flags=flags)
-
-
-def attributes(call: Call, protocol: str) -> Mapping[str, str]:
-    """Return what a span says of ``call``: no arguments, no result, and the caller only by a digest."""
-    tool, context = call.tool, call.context
-    said = {
-        names.OPERATION: names.SPAN,
-        names.TOOL_NAME: tool.name,
-        names.TOOL_TYPE: "function",
-        names.CALL_ID: call.call_id,
-        names.PROTOCOL: protocol,
-        names.TOOL_ID: tool.id,
-        names.TOOL_VERSION: tool.version,
-        names.TOOLKIT: tool.toolkit,
-    }
-    if protocol == "mcp":
-        said[names.MCP_METHOD] = "tools/call"
-    if context.principal != ANONYMOUS.principal:
-        said[names.USER_ID] = names.user_hash(context.principal)
-    if context.trace_id and not traceparent.trace_id(context.trace_id):
-        said[names.CLIENT_TRACE_ID] = context.trace_id[:_MAX_CLIENT_ID]
-    return said

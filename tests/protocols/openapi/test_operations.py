@@ -1,5 +1,7 @@
 """A document as tools: what is offered, under which name, with which arguments, and what is left out and said."""
 
+import copy
+import pickle
 from collections.abc import Callable
 from itertools import permutations
 from typing import Any
@@ -771,3 +773,55 @@ def test_odd_security_schemes_hide_nothing(peer: Read, one: One, schemes: object
 def test_a_call_that_cannot_be_written_is_shown_as_declared(peer: Read, one: One) -> None:
     found = peer(one("/x/{id}", parameters=[{"name": "id", "in": "path"}]))
     assert url(found, id="..") == "GET https://recipes.test/x/{id}"
+
+
+@pytest.mark.requirement("XL-075", "CV-27")
+def test_what_may_follow_is_what_the_policy_names_and_then_what_links_name(peer: Read, one: One) -> None:
+    policy = {
+        "next": [{"operationId": "a", "when": "it is red", "args": {"id": "$.id"}, "other": 1}, {"when": "no"}, 7]
+    }
+    links = {
+        "b": {"operationId": "b", "parameters": {"id": "$response.body#/id"}},
+        "c": {"operationRef": "#/paths/~1x/get"},
+        "d": {"operationId": "d", "parameters": 7},
+    }
+    found = tool(peer(one(**{"x-llm": policy, "responses": {"200": {"links": links}}})))
+    assert found.hints["openapi"]["next"] == [
+        {"operationId": "a", "when": "it is red", "args": {"id": "$.id"}},
+        {"operationId": "b", "args": {"id": "$response.body#/id"}},
+        {"operationId": "d"},
+    ]
+
+
+@pytest.mark.requirement("CV-09", "CV-10")
+def test_a_certificate_fills_no_argument(peer: Read, one: One) -> None:
+    parameters = [{"name": "token", "in": "query"}, {"name": "api_key", "in": "query"}]
+
+    def arguments(scheme: dict[str, Any]) -> list[str]:
+        schemes = {"components": {"securitySchemes": {"s": scheme}}, "security": [{"s": []}]}
+        return list(tool(peer({**one(parameters=parameters), **schemes})).parameters)
+
+    assert arguments({"type": "mutualTLS"}) == ["token", "api_key"]
+    assert arguments({"type": "http", "scheme": "bearer"}) == ["token"]
+    assert arguments({"type": "oauth2", "flows": {}}) == []
+
+
+@pytest.mark.requirement("XL-085", "CV-09", "CV-27")
+def test_a_program_sees_what_a_call_costs_in_scopes_and_how_its_key_is_sent(peer: Read, one: One) -> None:
+    schemes = {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}, "o": {"type": "oauth2", "flows": {}}}
+    asked = {"components": {"securitySchemes": schemes}, "security": [{"o": ["write", "read"]}, {"key": []}]}
+    key = {"id": "key", "kind": "apiKey", "name": "X-Key", "place": "header"}
+    hints = tool(peer({**one(), **asked})).hints["openapi"]
+    assert (hints["scopes"], hints["security"]) == ([], [[key], [{"id": "o", "kind": "oauth2"}]])
+    hints = tool(peer({**one(), **asked, "security": [{"o": ["write", "read"]}]})).hints["openapi"]
+    assert hints["scopes"] == ["read", "write"]
+    assert "scopes" not in tool(peer(one())).hints["openapi"]
+    hints = tool(peer({**one(), **asked, "security": [{"key": []}, {}]})).hints["openapi"]
+    assert (hints["scopes"], hints["security"]) == ([], [[key], []])
+
+
+@pytest.mark.requirement("CV-25")
+def test_what_is_read_when_it_is_wanted_is_like_any_other_mapping(peer: Read, one: One) -> None:
+    found = tool(peer(one(parameters=[{"name": "q", "in": "query"}]))).input_schema
+    plain = {"type": "object", "properties": {"q": {}}}
+    assert (repr(found), pickle.loads(pickle.dumps(found)), copy.deepcopy(found)) == (repr(plain), plain, plain)

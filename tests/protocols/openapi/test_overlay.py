@@ -13,7 +13,7 @@ from toolwire.core.selection import Selection
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi import operations, overlay
 from toolwire.protocols.openapi.discovery import find
-from toolwire.protocols.openapi.overlay import Overlay
+from toolwire.protocols.openapi.overlay import Action, Overlay
 
 DOCUMENT: dict[str, Any] = {
     "openapi": "3.1.0",
@@ -147,3 +147,22 @@ def test_a_document_is_read_with_its_overlay() -> None:
     with pytest.raises(StopIteration) as stopped:
         look.send(Response(200, ((b"content-type", b"application/json"),), jsontext.write(DOCUMENT)))
     assert {tool.name for tool in stopped.value.value.peer.catalog.tools} == {"listPets", "deletePet"}
+
+
+def test_a_target_is_found_however_deep_a_document_may_be() -> None:
+    deep: dict[str, Any] = {"x-llm": {}}
+    for _ in range(180):
+        deep = {"more": deep}
+    done = overlay.apply(made({"target": "$..['x-llm']", "update": {"hint": "h"}}), {**DOCUMENT, "x-deep": deep})
+    assert done.notes == []
+    found = done.document["x-deep"]
+    for _ in range(180):
+        found = found["more"]
+    assert found == {"x-llm": {"hint": "h"}}
+
+
+def test_a_target_that_was_never_read_and_is_no_path_meets_nothing() -> None:
+    by_hand = Overlay(title="By hand", actions=(Action(target="paths[", remove=True),))
+    done = overlay.apply(by_hand, DOCUMENT)
+    assert done.document == DOCUMENT
+    assert [note.text for note in done.notes] == ["the overlay's target paths[ is not in the document"]

@@ -497,3 +497,19 @@ def test_a_value_that_an_enum_repeats_is_said_once(
     (tool,) = peer(one(parameters=parameters)).catalog.tools
     assert tool.parameters["p0"]["enum"] == ["b", "a"]
     assert tool.parameters["p1"]["enum"] == [1, True, {"x": 1, "y": 2}, None]
+
+
+@pytest.mark.requirement("XL-039", "CV-34")
+def test_what_a_neighbour_says_tightens_also_where_all_are_included(read: Callable[..., Peer]) -> None:
+    calls = {"done": {"{$request.body#/url}": {"post": {}}}}
+    methods: dict[str, dict[str, Any]] = {
+        "get": {"callbacks": calls},
+        "delete": {"callbacks": {}},
+        "post": {"x-mcp": False},
+        "head": {"x-mcp": True},
+    }
+    found = read(document({"/x": {method: {"operationId": method, **said} for method, said in methods.items()}}))
+    tools = {one.name: one for one in found.catalog.tools}
+    assert sorted(tools) == ["delete", "get"]
+    assert (tools["get"].approval, tools["get"].blanket_allowed) == (Approval.PER_CALL, False)
+    assert (tools["delete"].destructive, tools["get"].destructive) == (True, False)

@@ -11,7 +11,8 @@ from toolwire.core.http import Response, header
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.core.resources import Caps, Resource, Resources
 from toolwire.framing import cleaning, jsontext
-from toolwire.protocols.openapi import CODEC, fitting, problems, results
+from toolwire.protocols.openapi import CODEC, fitting, problems, rates, results
+from toolwire.protocols.openapi.rates import Rate
 from toolwire.protocols.openapi.results import ANYTHING, Expected
 
 JSON = b"application/json"
@@ -376,3 +377,13 @@ def test_any_fields_say_a_time_or_nothing(fields: list[tuple[bytes, bytes]]) -> 
     problem = results.read(Response(503, fields))
     assert isinstance(problem, Problem)
     assert problem.retry_after_ms is None or 0 <= problem.retry_after_ms <= 30 * 86_400_000
+
+
+@pytest.mark.requirement("XL-065")
+@pytest.mark.parametrize(
+    ("reset", "reset_ms"), [("60", 60_000), ("soon", None), ("", None), ("-1", None), ("1700000000", None)]
+)
+def test_a_rate_whose_reset_is_no_time_is_still_a_rate(reset: str, reset_ms: int | None) -> None:
+    fields = ((b"x-ratelimit-remaining", b"3"), (b"x-ratelimit-reset", reset.encode()))
+    assert rates.read(fields) == Rate(3, reset_ms)
+    assert rates.read(((b"x-ratelimit-remaining", b"many"), *fields[1:])) is None

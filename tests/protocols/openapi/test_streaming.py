@@ -12,7 +12,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Listen, Peer
 from toolwire.core.http import Response
 from toolwire.core.model import Call, Kind, Problem, Progress, Result, Tool, Value
-from toolwire.core.resources import CAPS, Caps
+from toolwire.core.resources import CAPS, Caps, Resources
 from toolwire.protocols.openapi import CODEC, results
 from toolwire.protocols.openapi.operations import Memo
 from toolwire.protocols.openapi.plan import Plan
@@ -151,3 +151,30 @@ def test_an_answer_that_is_no_stream_after_all_is_read_as_what_it_is(drive: Any)
 @given(st.lists(st.binary(max_size=30), max_size=6), st.sampled_from([kind for _, kind in STREAMS]))
 def test_any_bytes_are_a_result(pieces: list[bytes], media_type: bytes) -> None:
     assert isinstance(hear(pieces, media_type)[0], Value | Problem)
+
+
+@pytest.mark.requirement("XL-106")
+def test_an_item_too_many_at_the_very_end_marks_the_result_as_cut() -> None:
+    for pieces in ([b"1\n2\n3"], [b"1\n", b"2\n", b"3"]):
+        result, heard = hear(pieces, b"application/jsonl", caps=Caps(items=2))
+        assert isinstance(result, Value)
+        assert (result.value, len(heard)) == ([1, 2], 2)
+        assert (result.notes or {})["truncated"] is True
+
+
+@pytest.mark.requirement("XL-103", "XL-106")
+def test_a_stream_that_came_whole_has_the_same_limits() -> None:
+    def read(body: bytes, caps: Caps = CAPS) -> Result:
+        kept = Expected(ORIGIN, None, Resources(b"salt"), caps)
+        return results.read(Response(200, ((b"content-type", b"application/jsonl"),), body), kept)
+
+    for body in (b"1\n2\n3\n4", b"1\n2\n3"):
+        result = read(body, Caps(items=2))
+        assert isinstance(result, Value)
+        notes = result.notes or {}
+        assert (result.value, notes["truncated"], notes["total_bytes"]) == ([1, 2], True, len(body))
+        assert str(notes["resource"]).startswith("resource:")
+    too_large = read(b'"' + b"x" * 1_100_000 + b'"\n1\n')
+    assert isinstance(too_large, Problem)
+    assert too_large.kind is Kind.BAD_ANSWER
+    assert "a stream that cannot be read: an item is larger than" in too_large.message

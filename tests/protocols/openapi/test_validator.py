@@ -126,3 +126,11 @@ def test_operations_of_other_methods_are_looked_at_and_an_x_llm_elsewhere_is_sai
     assert ("error", "XL-035", "/paths/~1x/additionalOperations/LOCK/x-llm/enabled") in found
     assert ("warning", "XL-033", "/components/schemas/A/x-llm") in found
     assert not [pointer for _, _, pointer in found if "COPY" in pointer or "/B" in pointer]
+
+
+@pytest.mark.requirement("XL-075", "XL-088")
+def test_what_follows_may_be_any_operation_of_the_document() -> None:
+    steps = [{"operationId": "save_recipe"}, {"operationId": "gone"}]
+    assert said(document(**{"x-llm": {"hint": "h", "next": steps[:1]}})) == set()
+    found = said(document(**{"x-llm": {"hint": "h", "next": steps}}))
+    assert found == {("warning", "XL-075", f"{AT}/x-llm/next/1/operationId")}

@@ -112,3 +112,19 @@ def test_the_document_is_named_by_file_by_convention_and_by_catalog() -> None:
     assert said["llm.json"]["openapi"] == "/sub/openapi.json"
     assert "x-llm" in said["openapi.json"]
     assert said["api-catalog"]["linkset"][0]["service-desc"][0]["href"] == "/sub/openapi.json"
+
+
+@pytest.mark.requirement("XL-124")
+def test_a_closed_object_stays_closed_in_every_version_and_a_document_without_info_is_no_reason_to_fail() -> None:
+    closed = {"type": "object", "properties": {}, "additionalProperties": False}
+    open_ = {"type": "object", "additionalProperties": {"type": ["integer", "null"]}}
+    older = as_version({"openapi": "3.1.0", "components": {"schemas": {"Closed": closed, "Open": open_}}}, "3.0")
+    assert older == {
+        "openapi": "3.0.3",
+        "components": {
+            "schemas": {
+                "Closed": closed,
+                "Open": {"type": "object", "additionalProperties": {"type": "integer", "nullable": True}},
+            }
+        },
+    }

@@ -10,10 +10,15 @@ import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
+_MANY = 100_000
+
 
 @contextmanager
 def paused() -> Generator[None, None, None]:
-    """Put collecting off until the block ends; inside another such block, or where it is off, do nothing."""
+    """Put collecting off until the block ends; inside another such block, or where it is off, do nothing.
+
+    Where the block made many objects they count as old from then on: they wait for the next full collection.
+    """
     if not gc.isenabled():
         yield
         return
@@ -21,4 +26,7 @@ def paused() -> Generator[None, None, None]:
     try:
         yield
     finally:
+        if gc.get_count()[0] > _MANY and not gc.get_freeze_count():  # what the program itself froze stays so
+            gc.freeze()
+            gc.unfreeze()
         gc.enable()

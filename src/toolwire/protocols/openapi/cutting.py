@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 
 from .keywords import rebuild
 
+LARGEST = 32_000
 MOST_BYTES = 28_000
+DEFINED = "#/$defs/"
 CUT: dict[str, Json] = {"description": "Cut short."}
 
 _DEPTHS = (8, 6, 5, 4, 3, 2, 1)
@@ -25,17 +29,34 @@ def cut(schema: dict[str, Json], limit: int) -> dict[str, Json]:
     return _without_words(schema)
 
 
-def _cut(schema: Json, depth: int) -> dict[str, Json]:
-    if not isinstance(schema, dict):
-        return {}
+def referred(schema: dict[str, Json]) -> set[str]:
+    """Return the names of the definitions that ``schema`` itself refers to."""
+    names: set[str] = set()
+
+    def look(inner: Json) -> Json:
+        if isinstance(inner, dict):
+            if "$ref" in inner:
+                names.add(inner["$ref"].removeprefix(DEFINED))
+            rebuild(inner, look)
+        return inner
+
+    look(schema)
+    return names
+
+
+def opened(schema: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
+    """Return ``schema`` with anything in place of its references to the definitions ``names``."""
+    kept = {key: one for key, one in schema.items() if key != "$ref" or one.removeprefix(DEFINED) not in names}
+    return rebuild(kept, lambda inner: opened(inner, names) if isinstance(inner, dict) else inner)
+
+
+def _cut(schema: dict[str, Json], depth: int) -> dict[str, Json]:
     if depth == 0:
         return {key: value for key, value in schema.items() if key in _KEPT}
-    return rebuild(schema, lambda inner: _cut(inner, depth - 1))
+    return rebuild(schema, lambda inner: _cut(inner, depth - 1) if isinstance(inner, dict) else inner)
 
 
-def _without_words(schema: Json) -> dict[str, Json]:
-    if not isinstance(schema, dict):
-        return {}
-    built = rebuild(schema, _without_words)
+def _without_words(schema: dict[str, Json]) -> dict[str, Json]:
+    built = rebuild(schema, lambda inner: _without_words(inner) if isinstance(inner, dict) else inner)
     long = isinstance(built.get("enum"), list) and len(built["enum"]) > _LONG_ENUM
     return {key: value for key, value in built.items() if key not in _TOLD and not (long and key == "enum")}

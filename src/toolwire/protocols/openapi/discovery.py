@@ -23,6 +23,7 @@ from toolwire.core.model import Json, Problem
 from toolwire.core.selection import DECLARED, Selection
 
 from . import canonical, entry, hidden, operations, overlay
+from .collecting import paused
 from .entry import Entry
 from .findings import SHOWN, Note
 from .loading import Loaded, load
@@ -224,11 +225,12 @@ def _peer(look: _Look, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer 
         if selection.elsewhere:
             others = yield from _elsewhere(document, look.url)
         document = canonical.write(document, look.url, others)
-    hides = hidden.NOTHING if not loaded.hidden and not others else hidden.look(document)
     url = look.url if origin(look.url) else _called_at(document, look.url, selection)
     if not url:
         return None, "is a file whose servers are no whole URLs: say which one to call with server"
-    offer = operations.read(document, url, selection, hides=hides)
+    with paused():
+        hides = hidden.NOTHING if not loaded.hidden and not others else hidden.look(document)
+        offer = operations.read(document, url, selection, hides=hides)
     offer.memo.notes.extend(Note("", text) for text in _astray(document, look.url, loaded, others))
     if look.entry is not None:
         offer.memo.notes.extend(Note("", text) for text in entry.contradictions(look.entry, document))

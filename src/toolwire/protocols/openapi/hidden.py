@@ -10,7 +10,7 @@ import orjson
 
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
-from toolwire.framing.cleaning import clean, hidden_in, may_hide
+from toolwire.framing.cleaning import clean, hidden_in, is_suspect, may_hide
 
 from .findings import pointer
 from .references import tokens
@@ -20,7 +20,8 @@ Owner: TypeAlias = tuple[str, ...]
 
 _MOST_PLACES = 1_000
 _OWNERS = {"components": 3, "paths": 3}
-_REFERENCE = re.compile(rb'"\$ref":("(?:[^"\\]|\\.)*+")')
+_REFERRING = b'"$ref":"'
+_REFERENCE = re.compile(_REFERRING.replace(b"$", rb"\$") + rb'((?:[^"\\]|\\.)*+)"')
 
 
 class Hidden(NamedTuple):
@@ -47,21 +48,32 @@ def look(document: dict[str, Any]) -> Hidden:
     users: dict[bytes, list[Owner]] = {}
     for owner, node in _parts(document):
         text = jsontext.write([*owner[2:], node])  # quicker to look through than the data
-        for reference in set(_REFERENCE.findall(text)):
+        escapes = b"\\" in text
+        for reference in _references(text, escapes=escapes):
             users.setdefault(reference, []).append(owner)
-        if ((b"\\" in text or not text.isascii()) and may_hide(text)) or any(
-            clean(step).removed for step in owner[1:2]
-        ):
+        if ((escapes or not text.isascii()) and may_hide(text)) or _is_odd(owner):
             tainted.add(owner)
             places.extend(pointer(*owner, *map(str, path)) for path in hidden_in(node))
     return Hidden(tuple(sorted(places)[:_MOST_PLACES]), frozenset(_reached(tainted, users)))
+
+
+def _references(text: bytes, *, escapes: bool) -> set[bytes]:
+    """Return the references in a JSON text, as they are written between their quotes."""
+    if escapes:
+        return set(_REFERENCE.findall(text))
+    return {one.partition(b'"')[0] for one in text.split(_REFERRING)[1:]}  # the same, in half the time
+
+
+def _is_odd(owner: Owner) -> bool:
+    """Return whether the name of a path hides something."""
+    return len(owner) > 1 and is_suspect(owner[1]) and clean(owner[1]).removed > 0
 
 
 def _reached(tainted: set[Owner], users: dict[bytes, list[Owner]]) -> set[Owner]:
     """Return what is ``tainted``, and what refers to any of it, by however many references."""
     using: dict[Owner, list[Owner]] = {}
     for reference, owners in users.items() if tainted else ():
-        using.setdefault(_owner(str(orjson.loads(reference))), []).extend(owners)
+        using.setdefault(_owner(str(orjson.loads(b'"%b"' % reference))), []).extend(owners)
     reached, waiting = set(tainted), list(tainted)
     while waiting:
         for user in using.get(waiting.pop(), ()):

@@ -14,11 +14,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from toolwire.core.model import Json
+from toolwire.framing import jsontext
 
 from . import body
 from .body import BODY, Body, Sort
 from .naming import argument_names
 from .parameters import STYLES
+from .paths import variables
 from .plan import Encoding, Parameter, Place
 from .references import References, Unusable
 from .schemas import Schemas
@@ -54,7 +56,7 @@ _RESERVED = frozenset(
 )
 _RESERVED_STARTS = ("proxy-", "sec-", "x-forwarded-", "mcp-")
 _JSON_TYPES = re.compile(r"[a-z]+/(?:[^;+\s]+\+)?json", re.IGNORECASE)
-_PLACES = frozenset(Place)
+_PLACES = {place.value: place for place in Place}
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -71,13 +73,24 @@ class Declared(NamedTuple):
     description: Json = None
 
 
+class _Known(NamedTuple):
+    """A parameter that was read, and the findings of it that cost no tool; or why it cannot be."""
+
+    declared: Declared | None
+    notes: tuple[str, ...] = ()
+    fault: str = ""
+
+
 class Declaring:
-    """Reads the parameters of operations; one that is referred to is read once."""
+    """Reads the parameters of operations. One that many operations have, by reference or word for word, is read once.
+
+    Documents say the same few again and again: of Microsoft Graph's 27,000 there are 1,400 different ones.
+    """
 
     def __init__(self, references: References, security: Security) -> None:
         self._references = references
         self._security = security
-        self._known: dict[str, Declared | Unusable] = {}
+        self._known: dict[str | bytes, _Known] = {}
 
     def read(self, item: dict[str, Any], operation: dict[str, Any], path: str) -> tuple[list[Declared], list[str]]:
         """Return the parameters of ``operation`` that are arguments, and findings that cost no tool.
@@ -87,35 +100,36 @@ class Declaring:
         Raises:
             Unusable: a parameter cannot be read or written.
         """
-        found: dict[tuple[str, str], Declared] = {}
+        found: dict[tuple[Place, str], Declared] = {}
         notes: list[str] = []
         for nodes in (item.get("parameters"), operation.get("parameters")):
             for node in nodes if isinstance(nodes, list) else ():
                 one = self._one(node, notes)
                 if one is not None:
-                    name = one.parameter.name
-                    found[one.parameter.place, name.lower() if one.parameter.place is Place.HEADER else name] = one
+                    name, place = one.parameter.name, one.parameter.place
+                    found[place, name.lower() if place is Place.HEADER else name] = one
         _fit(found, path, notes)
-        if (Place.QUERYSTRING, "") in {(place, "") for place, _ in found} and any(
-            one == Place.QUERY for one, _ in found
-        ):
+        if {Place.QUERY, Place.QUERYSTRING} <= {place for place, _ in found}:
             raise Unusable("it has parameters of the query and one that is the whole query")
         return list(found.values()), notes
 
     def _one(self, node: Json, notes: list[str]) -> Declared | None:
-        reference = node.get("$ref") if isinstance(node, dict) else None
-        if not isinstance(reference, str):
-            return self._taken(self._read(node, notes), notes)
-        known = self._known.get(reference)
+        reference = node.get("$ref") if type(node) is dict else None
+        key = reference if type(reference) is str else jsontext.write(node)
+        known = self._known.get(key)
         if known is None:
-            try:
-                known = self._read(node, notes)
-            except Unusable as error:
-                known = error
-            self._known[reference] = known
-        if isinstance(known, Unusable):
-            raise known
-        return self._taken(known, notes)
+            known = self._known[key] = self._looked_at(node)
+        if known.declared is None:
+            raise Unusable(known.fault)
+        notes.extend(known.notes)
+        return self._taken(known.declared, notes)
+
+    def _looked_at(self, node: Json) -> _Known:
+        notes: list[str] = []
+        try:
+            return _Known(self._read(node, notes), tuple(notes))
+        except Unusable as error:
+            return _Known(None, fault=str(error))
 
     def _taken(self, one: Declared, notes: list[str]) -> Declared | None:
         place, name = one.parameter.place, one.parameter.name
@@ -129,10 +143,10 @@ class Declaring:
 
     def _read(self, node: Json, notes: list[str]) -> Declared:
         declared = self._references.follow(node, "parameter")
-        name, place = declared.get("name"), declared.get("in")
-        if not isinstance(name, str) or not name or not isinstance(place, str) or place not in _PLACES:
-            raise Unusable(f"it has a parameter in {str(place)[:50]!r} that is not read")
-        place = Place(place)
+        name, where = declared.get("name"), declared.get("in")
+        place = _PLACES.get(where) if isinstance(where, str) else None
+        if not isinstance(name, str) or not name or place is None:
+            raise Unusable(f"it has a parameter in {str(where)[:50]!r} that is not read")
         if place in (Place.HEADER, Place.COOKIE) and not _TOKEN.fullmatch(name):
             raise Unusable(f"{name[:100]!r} cannot be the name of a {place.value}")
         required = declared.get("required") is True or place is Place.PATH
@@ -141,9 +155,10 @@ class Declaring:
             return self._with_content(Parameter(name, place, "content"), content, required, declared)
         if place is Place.QUERYSTRING:
             raise Unusable(f"its querystring {name[:100]} has no content")
-        style = declared.get("style", STYLES[place][0])
-        if style not in STYLES[place]:
-            style = STYLES[place][0]
+        styles = STYLES[place]
+        style = declared.get("style", styles[0])
+        if style not in styles:
+            style = styles[0]
             text = f"its {place.value} parameter {name[:100]} has a style that is not known there"
             notes.append(f"{text}, and is written as {style}")
         explode = declared.get("explode", style in ("form", "cookie"))
@@ -204,9 +219,9 @@ def take(
     )
 
 
-def _fit(found: dict[tuple[str, str], Declared], path: str, notes: list[str]) -> None:
+def _fit(found: dict[tuple[Place, str], Declared], path: str, notes: list[str]) -> None:
     """Make the path parameters in ``found`` those that ``path`` has a place for."""
-    wanted = dict.fromkeys(re.findall(r"\{([^{}/]*)\}", path))
+    wanted = dict.fromkeys(variables(path))
     placed = [name for place, name in found if place == Place.PATH]
     for name in placed:
         if name not in wanted:

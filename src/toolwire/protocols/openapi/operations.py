@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from toolwire.core.catalog import Catalog, identifier
 from toolwire.core.model import Approval, Json, Tool
 from toolwire.core.selection import DECLARED, Selection
+from toolwire.framing import jsontext
 
 from . import body, hidden, hints, identity, inputs
 from .body import Body
@@ -113,14 +114,15 @@ class _Source:
         self.toolkit = identifier(self.site.name)
         self.version = identity.release(document)
         self._root = [{"url": selection.server}] if selection.server else document.get("servers")
-        self._server: Server | None = None
+        self._servers: dict[bytes, Server] = {}
 
     def server(self, one: Operation) -> Server:
-        if "servers" in one.node or "servers" in one.item:
-            return server(self.url, one.node.get("servers"), one.item.get("servers"), self._root)
-        if self._server is None:
-            self._server = server(self.url, self._root)
-        return self._server
+        own, path = one.node.get("servers"), one.item.get("servers")
+        key = b"" if own is None is path else jsontext.write([own, path])
+        known = self._servers.get(key)
+        if known is None:
+            known = self._servers[key] = server(self.url, own, path, self._root)
+        return known
 
 
 class _Work:
@@ -129,13 +131,14 @@ class _Work:
     __slots__ = ("_source", "_taken", "alternatives", "body", "declared", "one", "server")
 
     def __init__(self, source: _Source, one: Operation, notes: list[str]) -> None:
-        if not is_template(_path(one)):
+        path = _path(one)
+        if not is_template(path):
             raise Unusable("its path is no path template")
         self.one = one
         self._source = source
         self._taken: Taken | None = None
         self.declared: list[Declared]
-        self.declared, found = source.declaring.read(one.item, one.node, _path(one))
+        self.declared, found = source.declaring.read(one.item, one.node, path)
         notes.extend(found)
         self.body = _body(source, one, notes)
         self.server = source.server(one)
@@ -257,10 +260,10 @@ def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidde
             left[came] += 1
         elif isinstance(came, Note):
             notes.append(came)
-        elif came.tool.id in works:
+        elif (id_ := came.tool.id) in works:
             notes.append(Note(one.where, f"its name {came.tool.name} is taken", one.pointer, 1))
         else:
-            works[came.tool.id] = came.work
+            works[id_] = came.work
             tools.append(came.tool)
     notes.extend(Note("", f"{left[why]} operations {why.value}", "", left[why]) for why in _Left if left[why])
     lost = sum(note.operations for note in notes) - sum(left.values())
@@ -316,7 +319,7 @@ def _offered(source: _Source, one: Operation, name: str, selection: Selection) -
     who = identity.read(one.node) or Identity(name, source.toolkit, source.version)
     tool = Tool(
         name=who.name,
-        description=described(one.node, f"{one.method} {plain(one.path, SHOWN)}", policy.hint),
+        description=described(one.node, one.method, one.path, policy.hint),
         toolkit=who.toolkit,
         version=who.version,
         input_schema=Lazy(work.input_schema),

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from toolwire.core.model import Json, Kind, Problem
-from toolwire.framing.jsontext import kind_of
+from toolwire.framing.jsontext import MAX_DEPTH, kind_of
 
 from .findings import Note
 from .policy import SAFE_METHODS, extension
@@ -128,10 +128,13 @@ def _undecided(method: str, node: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def _compiled(target: str) -> Any:
-    from jsonpath_rfc9535 import JSONPathError, compile  # noqa: A004, PLC0415 - only who has an overlay needs it
+    # only who has an overlay needs it
+    from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError  # noqa: PLC0415
 
+    environment = JSONPathEnvironment()
+    environment.max_recursion_depth = 2 * MAX_DEPTH  # any document that is read is less deep
     try:
-        return compile(target)
+        return environment.compile(target)
     except (JSONPathError, RecursionError) as error:
         raise ValueError(str(error).partition("\n")[0][:200]) from None
 
@@ -142,7 +145,7 @@ def _places(target: str, document: Json) -> list[tuple[_Step, ...]]:
         return list(
             dict.fromkeys(node.location for node in islice(_compiled(target).finditer(document), _MOST_TARGETS))
         )
-    except (ValueError, RecursionError, LookupError, TypeError):
+    except ValueError:
         return []
 
 

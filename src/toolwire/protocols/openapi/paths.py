@@ -28,12 +28,13 @@ class _Segment(NamedTuple):
 
 def variables(path: str) -> list[str]:
     """Return the names in braces of a path template, in order."""
-    return _VARIABLE.findall(path)
+    return _VARIABLE.findall(path) if "{" in path else []
 
 
 def is_template(path: str) -> bool:
     """Return whether ``path`` is a path whose braces all close within one segment."""
-    return path.startswith("/") and not set("{}") & set(_VARIABLE.sub("", path))
+    fixed = _VARIABLE.sub("", path) if "{" in path else path
+    return path.startswith("/") and "{" not in fixed and "}" not in fixed
 
 
 def write(template: str, values: Mapping[str, tuple[str, str]], errors: dict[str, str]) -> str:

@@ -4,7 +4,7 @@ Rules:
 - References are kept, never expanded: what a schema refers to stands under ``$defs``. [CV-18, D-17]
 - A request has no readOnly property, a response no writeOnly one, and neither is required. [CV-21]
 - What no schema may hold is left out with a finding, so that what comes out always is one. [CV-30]
-- A schema is at most about 32 KB: what is furthest from its root is cut, with a finding. [CV-25]
+- A schema is at most 32 KB: what is furthest from its root is cut, with a finding. [CV-25]
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from toolwire.core.model import Json
 from toolwire.framing import cleaning, jsontext
 
 from .combining import joined, told_apart
-from .cutting import CUT, MOST_BYTES, cut
+from .cutting import CUT, DEFINED, LARGEST, MOST_BYTES, cut, opened, referred
 from .findings import SHOWN, Note
 from .keywords import NAMED, ONE, SEVERAL, WORDS, fits, is_type
 from .references import References, Unusable, tokens
@@ -76,10 +76,21 @@ class Schemas:
         size = len(jsontext.write(schema))
         if size > MOST_BYTES:
             schema = cut(schema, MOST_BYTES * 3 // 4)
-            size = len(jsontext.write(schema))
+            size, names = len(jsontext.write(schema)), referred(schema)
             self._note(where, f"a schema of it is larger than {MOST_BYTES:,} bytes, and its depths are cut")
-        found: dict[str, Json] = {}
-        left_out = 0
+        found, left_out, size = self._gathered(names, size)
+        if left_out:
+            cut_off = f"{len(left_out)} definitions are cut"
+            self._note(where, f"a schema of it is larger than {MOST_BYTES:,} bytes: {cut_off}")
+        if size > LARGEST:  # so many definitions are cut that saying so for each takes more room than there is
+            schema = opened(schema, left_out)
+            found = {name: opened(one, left_out) for name, one in found.items() if name not in left_out}
+        return {**schema, "$defs": dict(sorted(found.items()))} if found else schema
+
+    def _gathered(self, names: Iterable[str], size: int) -> tuple[dict[str, dict[str, Json]], set[str], int]:
+        """Return the definitions that ``names`` lead to, which of them are cut, and ``size`` with all of them."""
+        found: dict[str, dict[str, Json]] = {}
+        left_out: set[str] = set()
         waiting = deque(sorted(names))
         while waiting:
             name = waiting.popleft()
@@ -90,14 +101,12 @@ class Schemas:
             if size + definition.size > MOST_BYTES:
                 found[name] = CUT
                 size += 40
-                left_out += 1
+                left_out.add(name)
                 continue
             found[name] = definition.schema
             size += definition.size
             waiting.extend(definition.names)
-        if left_out:
-            self._note(where, f"a schema of it is larger than {MOST_BYTES:,} bytes: {left_out} definitions are cut")
-        return {**schema, "$defs": dict(sorted(found.items()))} if found else schema
+        return found, left_out, size
 
     def hidden(self, node: Json) -> bool:
         """Return whether a property with this schema has no place in this direction."""
@@ -143,14 +152,14 @@ class Schemas:
         if name is not None and self._old:
             names.add(name)
             said = node.get("description")
-            return {"$ref": f"#/$defs/{name}", **({"description": self.text(said)} if isinstance(said, str) else {})}
+            return {"$ref": DEFINED + name, **({"description": self.text(said)} if isinstance(said, str) else {})}
         gone = self._gone(node)
         built: dict[str, Json] = {}
         for key, value in node.items():
             self._member(built, key, value, names, gone)
         if name is not None:
             names.add(name)
-            built["$ref"] = f"#/$defs/{name}"
+            built["$ref"] = DEFINED + name
         built = joined(told_apart(built, node)) if SEVERAL & built.keys() else built
         if "example" in node:
             _exemplify(built, node["example"])

@@ -95,10 +95,8 @@ def _resolved(url: str, one: dict[str, Any]) -> Server | None:
     return Server(where + path, template, said) if _PATH.fullmatch(path) is not None else None
 
 
-def _value(variable: Json) -> str | None:
+def _value(variable: dict[str, Any]) -> str | None:
     """Return what stands for a server variable: its default, else the first of its values. [CV-32]"""
-    if not isinstance(variable, dict):
-        return None
     default, enum = variable.get("default"), variable.get("enum")
     if isinstance(default, str | int | float) and not isinstance(default, bool):
         return str(default)

@@ -14,17 +14,19 @@ from toolwire.core.model import Json, Tool
 from toolwire.framing.cleaning import capped, clean
 from toolwire.framing.telling import DESCRIPTION_CHARACTERS
 
+from .findings import SHOWN
+
 _DEPRECATED = " (deprecated)"
 
 
-def described(operation: dict[str, Any], where: str, hint: str) -> str:
-    """Return the description of an operation; without a summary the first paragraph of what it says, or ``where``."""
+def described(operation: dict[str, Any], method: str, path: str, hint: str) -> str:
+    """Return the description of an operation; without a summary the first paragraph of what it says, or its place."""
     summary, description = operation.get("summary"), operation.get("description")
     text = plain(summary, DESCRIPTION_CHARACTERS)
     if not text and isinstance(description, str):
         text = plain(description.strip().partition("\n\n")[0], DESCRIPTION_CHARACTERS)
     after = _DEPRECATED if operation.get("deprecated") is True else ""
-    return (text or where) + after + (f"\n{hint}" if hint else "")
+    return (text or f"{method} {plain(path, SHOWN)}") + after + (f"\n{hint}" if hint else "")
 
 
 def undescribed(tool: Tool) -> str:

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from toolwire.client import session as shared
+from toolwire.client.connection import Connection, connection_to
 from toolwire.client.drive import Approver, arun, run
-from toolwire.client.remote import Connection, Remote, SyncRemote, connection_to
+from toolwire.client.remote import Remote, SyncRemote
 from toolwire.client.retry import Retries
 from toolwire.core.codec import Codec, Finding, Flow, Peer
 from toolwire.core.model import Call, Json, Progress, Result
