@@ -10,7 +10,7 @@ READER := .cache/reader
 ALONE := tests/process $(wildcard tests/browser)
 TOGETHER := --numprocesses 2 --dist worksteal $(ALONE:%=--ignore=%)
 
-.PHONY: lock demo test browser hunt corpus test-corpus kills fuzz mutants mcp check format lint types rings coverage requirements bench clean
+.PHONY: lock long demo test browser hunt corpus test-corpus kills fuzz mutants mcp check format lint types rings coverage requirements bench clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml requirements.lock
@@ -58,6 +58,9 @@ test-corpus: $(READER)/.ready ## every real document as tools, and the totals in
 
 kills: $(READY)          ## a thousand kills of workers, a hundred of a whole server (about twenty minutes)
 	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py
+
+long: $(READY)           ## a million mutated requests, four thousand slow sockets, five million calls of one process
+	TOOLWIRE_LONG=1 $(BIN)/pytest $(or $(ARGS),tests/process/test_mutations.py tests/process/test_hostile.py tests/process/test_soak.py)
 
 mutants: $(READY)        ## a sample of mistakes in the code that guards: how many do the tests notice?
 	$(BIN)/python mutants/run.py $(ARGS)

@@ -29,6 +29,8 @@ def test_names_are_texts_and_words_and_dates_stay_as_written() -> None:
         (b"a: .nan", "nan is no number"),
         (b"!!set {a, b}", "a set is nothing"),
         (b"[1, 2]: 3", "name of a member"),
+        (b"{{a: {b: 1}}: 2}", "name of a member"),
+        (b"? [{a: 1}]\n: 2", "name of a member"),
         (b"a: " + b"9" * 5_000, "4,300 digits"),
         (b"\n".join(b" " * depth + b"a:" for depth in range(250)), "deeper"),
         (b"[" * 2_000, "recursion"),

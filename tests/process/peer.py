@@ -62,6 +62,11 @@ class Running:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0])
 
+    @property
+    def files(self) -> int:
+        """How many files and sockets the process has open."""
+        return sum(1 for _ in Path(f"/proc/{self.process.pid}/fd").iterdir())
+
     def signal(self, number: int = signal.SIGTERM) -> None:
         self.process.send_signal(number)
 

@@ -1,4 +1,4 @@
-"""Twenty thousand requests that are nearly right, to every path of the real process: none of them makes it fail."""
+"""Many thousand requests that are nearly right, to every path of the real process: none of them makes it fail."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from .amounts import REQUESTS
 from .calls import CALLS, PATHS
 from .peer import HANG, Running, dial, get, message
 
 VECTORS = Path(__file__).parents[1] / "vectors"
-REQUESTS = 20_000
 AT_ONCE = 32
 MORE_KIB = 12 * 1024
 LAST = message("GET", "/health", b"", b"connection: close")

@@ -31,6 +31,8 @@ def read(text: bytes) -> Json | Problem:
         return _plain(data, 0)
     except UnicodeDecodeError:
         return _bad("it is not valid UTF-8")
+    except TypeError:  # a name that is a mapping in a list, or the like, which Python cannot hash
+        return _bad("the name of a member is no text")
     except (ValueError, RecursionError) as error:
         return _bad(str(error).strip().rpartition("\n")[2][:200] or "it cannot be read")
 

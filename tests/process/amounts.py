@@ -1,0 +1,17 @@
+"""How much the tests of a real process ask of it: little in every run, all that is promised in ``make long``."""
+
+from __future__ import annotations
+
+import os
+
+LONG = os.environ.get("TOOLWIRE_LONG") == "1"
+REQUESTS = 1_000_000 if LONG else 20_000
+"""Mutated requests. [R5]"""
+SLOW = 2_000 if LONG else 400
+"""Connections that send a head or a body a byte at a time. [R9]"""
+SILENT = 2_000 if LONG else 200
+"""Connections that say nothing. [R9]"""
+SOAK = 5_000_000 if LONG else 100_000
+"""Calls of one process. [R16]"""
+WAIT_S = 300.0 if LONG else 30.0
+"""How long all of them together may take before a server that hangs is believed to, in seconds."""
