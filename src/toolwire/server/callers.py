@@ -126,6 +126,8 @@ def credential(fields: Fields) -> bytes:
     authorization = fields.get(b"authorization")
     if authorization is None:
         return fields.get(b"x-api-key") or fields.get(b"oxp-api-key") or b""
+    if authorization.startswith(b"Bearer "):  # as nearly everybody writes it
+        return authorization[7:].strip() or authorization.strip()
     scheme, _, rest = authorization.partition(b" ")
     return rest.strip() if rest and scheme.lower() == b"bearer" else authorization.strip()
 

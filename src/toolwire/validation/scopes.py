@@ -19,7 +19,7 @@ def permits(scopes: Scopes, tool: Tool) -> bool:
 
 def scopes_check(call: Call) -> Verdict:
     """Refuse a call by somebody who lacks a scope of the tool. [OTC-042]"""
-    return ALLOW if permits(call.context.scopes, call.tool) else Deny(insufficient(call.tool))
+    return ALLOW if not call.tool.scopes or permits(call.context.scopes, call.tool) else Deny(insufficient(call.tool))
 
 
 def insufficient(tool: Tool) -> Problem:
