@@ -10,13 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from toolwire.client.connection import open_connection
-from toolwire.client.discover import discover
-from toolwire.client.drive import run
-from toolwire.client.network import Network, SyncNetwork
+from toolwire.client.connecting import unattended
 from toolwire.client.remote import Remote
 from toolwire.client.session import Session
-from toolwire.consent import NO_PREFERENCES, effective
+from toolwire.consent import effective
 from toolwire.core.model import Approval
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import merged
@@ -121,13 +118,8 @@ def box_of(target: Target, document: Path | None = None) -> Toolbox:
         return code_of(target, document)
     if document is not None:
         raise UsageError("--document is for a class on this machine; a server describes itself.")
-    looking = SyncNetwork()  # found out blocking, since the app may be made inside a running event loop
-    try:
-        found = run(discover(target.text), looking, None)
-    finally:
-        looking.close()
     unlimited = Session(limits=Defaults(tool=None, connection=None))  # callers are many; what the site declares holds
-    return Remote(open_connection(found, NO_PREFERENCES, session=unlimited), Network(), None)
+    return unattended(target.text, unlimited)
 
 
 def denied_tools(boxes: Sequence[Toolbox]) -> int:

@@ -15,6 +15,7 @@ from toolwire.core.codec import Flow
 from toolwire.core.model import Problem
 
 from .basis import Readings, again
+from .cache import Cache
 from .connection import Connection
 from .discover import Discovery, origin
 from .discreet import Discreet, SyncDiscreet
@@ -25,6 +26,7 @@ from .moving import MOST
 from .network import Network, SyncNetwork
 from .options import Options
 from .remote import Remote, SyncRemote
+from .session import Session
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
     from .login.signing import Hand
@@ -60,6 +62,12 @@ class Connecting:
         if self._remote is not None:
             self._remote.close()
         await self._close()
+
+    def unattended(self) -> Remote:
+        """Return the Remote without entering; see the function of this name."""
+        found, self._cache = SyncConnecting(self._options).discovered()
+        self._door = self._signed()
+        return Remote(self._options.connection(found), self._door, None, look=self._again)
 
     async def _found(self) -> tuple[Discovery, Door]:
         """Return what the URL leads to, with the door for its calls; nothing of one origin is kept for another."""
@@ -152,6 +160,11 @@ class SyncConnecting:
         if self._remote is not None:
             self._remote.close()
         self._close()
+
+    def discovered(self) -> tuple[Discovery, Cache]:
+        """Return what the URL leads to, looked at with nobody's credentials, and what is kept of that."""
+        found, readings = self._seen(self._options.discovery())
+        return self._options.sourced(found, readings, self._cache), self._cache
 
     def _found(self) -> tuple[Discovery, SyncDoor]:
         """Return what the URL leads to, with the door for its calls; nothing of one origin is kept for another."""
@@ -247,3 +260,14 @@ def connect(options: Options) -> Connecting:
 def connect_sync(options: Options) -> SyncConnecting:
     """Return a context manager like ``connect``, blocking; ``approve`` must then be a plain function."""
     return SyncConnecting(options)
+
+
+def unattended(url: str, session: Session) -> Remote:
+    """Return a Remote with nobody's credentials and nobody to ask, found out blocking: for a server in front of others.
+
+    It can be made inside a running event loop, looks at its server again like any other, and is left open.
+
+    Raises:
+        ConnectError: nothing was found.
+    """
+    return Connecting(Options(url, session=session, timeout_s=Limits().total_s)).unattended()

@@ -60,7 +60,8 @@ def discover(
     for codec in candidates(protocol):
         if codec.choose is None and url.startswith("file:"):
             continue  # a file is a document; whoever has none has to be a server
-        flow = codec.find(url) if codec.choose is None else codec.choose(url, selection)
+        find = codec.find if protocol is None or codec.insist is None else codec.insist
+        flow = find(url) if codec.choose is None else codec.choose(url, selection)
         finding = yield from _remembering(flow, seen)
         probes.extend(finding.probes)
         if finding.peer is not None:

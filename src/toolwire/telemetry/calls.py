@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
 
     from .arrival import Arrival
-    from .attributes import Content
+    from .attributes import Attributes
     from .metrics import Metrics
     from .spans import Spans
 
@@ -58,24 +58,24 @@ def observer(telemetry: Telemetry) -> Observer | None:
     logs = LOG.isEnabledFor(logging.INFO)
     if not heard(telemetry):
         return Observer(None, None) if logs else None
-    from .attributes import Content  # noqa: PLC0415 - most servers do without
+    from .attributes import Attributes, Content  # noqa: PLC0415 - most servers do without
     from .providers import metrics_of, spans_of  # noqa: PLC0415 - loads OpenTelemetry
 
     spans, metrics = spans_of(telemetry.tracer_provider), metrics_of(telemetry.meter_provider)
-    content = Content(telemetry.descriptions, telemetry.contents)
-    return Observer(spans, metrics, logs=logs, content=content) if spans or metrics or logs else None
+    said = Attributes(Content(telemetry.descriptions, telemetry.contents))
+    return Observer(spans, metrics, logs=logs, attributes=said) if spans or metrics or logs else None
 
 
 class Observer:
     """Observes the calls of one server."""
 
     def __init__(
-        self, spans: Spans | None, metrics: Metrics | None, *, logs: bool = True, content: Content | None = None
+        self, spans: Spans | None, metrics: Metrics | None, *, logs: bool = True, attributes: Attributes | None = None
     ) -> None:
         self._spans = spans
         self._metrics = metrics
         self._logs = logs
-        self._content = content
+        self._attributes = attributes
 
     async def run(
         self, run: Run, call: Call, notify: Notify, protocol: str, arrival: Arrival | None = None
@@ -113,28 +113,33 @@ class Observer:
         return ObservedLedger(ledger, None if self._metrics is None else self._metrics.ledger)
 
     def _begin(self, call: Call, protocol: str, arrival: Arrival | None) -> Span | None:
-        if self._spans is None:
+        if self._spans is None or self._attributes is None:
             return None
-        from . import attributes  # noqa: PLC0415 - loaded already where there are spans
+        span = self._spans.start(call, self._attributes.of_call(call, protocol))
+        if arrival is not None and span.is_recording():
+            from . import attributes  # noqa: PLC0415 - loaded already where there are spans
 
-        said = attributes.of_call(call, protocol, self._content or attributes.NO_CONTENT)
-        if arrival is not None:
-            said |= attributes.of_arrival(arrival, protocol)
-        return self._spans.start(call, said)
+            span.set_attributes(attributes.of_arrival(arrival, protocol))
+        return span
 
     def _end_span(self, call: Call, protocol: str, result: Result | None, served: Served, error: str | None) -> None:
         span = served.span
-        if self._spans is None or span is None:
+        if self._spans is None or self._attributes is None or span is None:
+            return
+        if not span.is_recording():
+            span.end()
             return
         from . import attributes  # noqa: PLC0415 - likewise
 
-        span.set_attribute(names.IDEMPOTENCY, _idempotency(call, result, served))
-        span.set_attribute(names.APPROVAL, attributes.approval(call, result))
+        said: attributes.Said = {
+            names.IDEMPOTENCY: _idempotency(call, result, served),
+            names.APPROVAL: attributes.approval(call, result),
+        }
         if served.attempt:
-            span.set_attribute(names.ATTEMPT, served.attempt)
-        if result is not None and span.is_recording():
-            span.set_attributes(attributes.of_ending(call, protocol, result, self._content or attributes.NO_CONTENT))
-        self._spans.end(span, error)
+            said[names.ATTEMPT] = served.attempt
+        if result is not None:
+            said |= attributes.of_ending(call, protocol, result, self._attributes.content)
+        self._spans.end(span, error, said)
 
     def _count(
         self, call: Call, protocol: str, result: Result | None, served: Served, error: str | None, seconds: float

@@ -58,11 +58,12 @@ class Spans:
         """Return what makes ``span`` the parent of all that is traced meanwhile."""
         return trace.use_span(span, record_exception=False, set_status_on_exception=False)
 
-    def end(self, span: Span, error_type: str | None) -> None:
-        """End ``span``; with an ``error_type`` as an error, of which it says no more than that."""
+    def end(self, span: Span, error_type: str | None, said: Said) -> None:
+        """End ``span`` with the attributes ``said``; with an ``error_type`` as an error, of which it says no more."""
         if error_type is not None:
-            span.set_attribute(names.ERROR_TYPE, error_type)
             span.set_status(Status(StatusCode.ERROR))
+            said = {**said, names.ERROR_TYPE: error_type}
+        span.set_attributes(said)
         span.end()
 
     def _chosen(self, call: Call) -> SpanContext | None:

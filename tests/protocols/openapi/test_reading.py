@@ -501,7 +501,7 @@ def test_a_value_that_an_enum_repeats_is_said_once(
 
 @pytest.mark.requirement("XL-039", "CV-34")
 def test_what_a_neighbour_says_tightens_also_where_all_are_included(read: Callable[..., Peer]) -> None:
-    calls = {"done": {"{$request.body#/url}": {"post": {}}}}
+    calls: dict[str, Any] = {"done": {"{$request.body#/url}": {"post": {}}}}
     methods: dict[str, dict[str, Any]] = {
         "get": {"callbacks": calls},
         "delete": {"callbacks": {}},

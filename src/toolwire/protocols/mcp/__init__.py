@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toolwire.core.codec import Codec
 
-from .client import find, send, target
+from .client import find, insist, send, target
 from .server import refuse, routes
 
 CODEC = Codec(
@@ -13,6 +13,7 @@ CODEC = Codec(
     routes=routes,
     refuse=refuse,
     find=find,
+    insist=insist,
     send=send,
     target=target,
 )

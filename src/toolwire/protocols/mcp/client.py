@@ -29,6 +29,21 @@ def find(url: str) -> Flow[Finding]:
     probes: list[Probe] = []
     if not (yield from _looks_right(endpoint, probes)):
         return Finding(None, tuple(probes))
+    return (yield from _opened(endpoint, probes))
+
+
+def insist(url: str) -> Flow[Finding]:
+    """Return the MCP server at ``url`` or at ``url``/mcp, of which somebody says that it is one.
+
+    Many answer a GET with 404, or ask for credentials only where something is posted.
+    """
+    endpoint = _endpoint(url)
+    if endpoint is None:
+        return Finding(None, (Probe("mcp", url[:200], None, "is not a URL"),))
+    return (yield from _opened(endpoint, []))
+
+
+def _opened(endpoint: str, probes: list[Probe]) -> Flow[Finding]:
     opened = yield from open_session(endpoint, probes)
     if opened is None:
         return Finding(None, tuple(probes))

@@ -10,7 +10,7 @@ import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
-_MANY = 100_000
+_MANY = 20_000
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from toolwire.core.model import Json
 from toolwire.framing.cleaning import cleaned
 from toolwire.framing.telling import DESCRIPTION_CHARACTERS
 
-from .inputs import Declared
+from .declaring import Declared
 from .plan import Place, Scheme
 from .policy import extension
 from .responses import Answers

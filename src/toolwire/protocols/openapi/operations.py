@@ -25,10 +25,11 @@ from toolwire.framing import jsontext
 from . import body, hidden, hints, identity, inputs
 from .body import Body
 from .collecting import paused
+from .declaring import Declared, Declaring
 from .findings import SHOWN, Note, pointer
 from .hidden import Hidden
 from .identity import Identity
-from .inputs import Declared, Declaring, Taken
+from .inputs import Taken
 from .lazy import Lazy
 from .naming import Named, tool_names
 from .paths import is_template

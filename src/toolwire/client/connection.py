@@ -1,0 +1,183 @@
+"""A peer with the gate that every call to it passes, and how both become others when the server changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypedDict, Unpack
+from urllib.parse import urlsplit
+
+from toolwire.consent import NO_PREFERENCES, Lock, Preferences
+from toolwire.consent.binding import NO_CREDENTIAL, Credential
+from toolwire.consent.policy import joined, refuse_lowering
+from toolwire.core.codec import Codec, Flow, Peer, Probe
+from toolwire.core.errors import ConnectError
+from toolwire.core.model import Call, Kind, Problem, Result
+from toolwire.core.resources import Resource
+from toolwire.telemetry.sending import Sender
+
+from .attaching import Keys, attached
+from .basis import NO_BASIS, Basis
+from .discover import Discovery, candidates, origin, shown
+from .gate import Gate
+from .retry import DEFAULT_RETRIES, Retries
+from .session import Session
+from .source import Source, document_url
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A peer with the gate that every call to it passes. Nothing here opens a socket.
+
+    ``changed`` means that this took the place of a connection whose tools somebody may still hold.
+    """
+
+    peer: Peer
+    gate: Gate
+    sender: Sender
+    probes: tuple[Probe, ...]
+    source: Source | None = None
+    basis: Basis = NO_BASIS
+    keys: Keys = field(default_factory=dict, repr=False)
+    changed: bool = False
+
+    def calling(self, call: Call) -> Flow[Result]:
+        """Return the result of ``call``: checks first, then the person if they must be asked, then the server."""
+        return self.sender.calling(call, self._begun)
+
+    def current(self, call: Call) -> Call | Problem:
+        """Return ``call`` with its tool as the server describes it now, or the Problem that there is none."""
+        if not self.changed:
+            return call
+        tool = self.peer.catalog.find(call.tool.id)
+        return tool if isinstance(tool, Problem) else call._replace(tool=tool)
+
+    def renewed(self, found: Discovery) -> Connection | Problem:
+        """Return this connection to what was found now: limits, name and bytes go on, grants of what changed are void.
+
+        A site that is found elsewhere, or not at all, has to be connected to anew. [XL-048]
+        """
+        if found.peer is None:
+            return _lost(self, found)
+        if origin(found.peer.url) != self.gate.site:
+            return withdrawn(self.peer.url, f"it leads to {origin(found.peer.url)} now, connect to that one")
+        peer = replace(found.peer, origins=self.peer.origins, resources=self.peer.resources, caps=self.peer.caps)
+        return replace(
+            self,
+            peer=peer,
+            gate=self.gate.renewed(peer),
+            probes=found.probes,
+            source=found.source,
+            basis=found.basis,
+            changed=True,
+        )
+
+    def _begun(self, call: Call) -> Flow[Result]:
+        flow = self.gate.calling(call)
+        return attached(flow, call.tool, self.keys, self.gate.site) if self.keys else flow
+
+    def resource(self, handle: str) -> Resource | None:
+        """Return what is kept under ``handle``, or None."""
+        return self.peer.resources.find(handle) if self.peer.resources is not None else None
+
+    def keep(self, resource: Resource) -> str:
+        """Return the handle of ``resource``, or ``""`` where it is not kept."""
+        return self.peer.resources.keep(resource) if self.peer.resources is not None else ""
+
+
+def open_connection(
+    found: Discovery, preferences: Preferences = NO_PREFERENCES, *, keyed: bool = False, **terms: Unpack[Terms]
+) -> Connection:
+    """Return the connection to what was found; see ``connection_to``.
+
+    Raises:
+        ConnectError: nothing was found; the text says what was tried.
+        DefinitionError: ``preferences`` ask for less than the site, or the name is not to be had.
+    """
+    peer = found.peer
+    if peer is None:
+        raise ConnectError(nothing_found(found, keyed=keyed), found.probes)
+    (codec,) = candidates(peer.protocol)
+    connection = connection_to(peer, codec, preferences, probes=found.probes, **terms)
+    return replace(connection, source=found.source, basis=found.basis)
+
+
+class Terms(TypedDict, total=False):
+    """On what terms a connection is made.
+
+    ``session`` is what it shares with others; ``name`` what it is called there. ``locked`` refuses tools that are not
+    as pinned. ``credential`` says how its requests are signed at the moment.
+    """
+
+    session: Session
+    name: str
+    locked: Lock | None
+    credential: Callable[[], Credential]
+    retries: Retries
+
+
+def connection_to(
+    peer: Peer,
+    codec: Codec,
+    preferences: Preferences = NO_PREFERENCES,
+    *,
+    probes: tuple[Probe, ...] = (),
+    **terms: Unpack[Terms],
+) -> Connection:
+    """Return a connection to ``peer`` as ``codec`` speaks to it.
+
+    Raises:
+        DefinitionError: ``preferences`` ask for less than the site, or the name is not to be had.
+    """
+    session = terms.get("session") or Session(traced=False)
+    refuse_lowering(peer.catalog.tools, joined(session.preferences, preferences))
+    gate = Gate(
+        session=session,
+        peer=peer,
+        codec=codec,
+        name=session.admit(terms.get("name", ""), urlsplit(peer.url).hostname or "", peer.catalog),
+        preferences=preferences,
+        credential=terms.get("credential", _unsigned),
+        retries=terms.get("retries", DEFAULT_RETRIES),
+        locked=terms.get("locked"),
+    )
+    sender = Sender(session.telemetry, peer.protocol, peer.url)
+    return Connection(peer=peer, gate=gate, sender=sender, probes=probes)
+
+
+def withdrawn(url: str, why: str) -> Problem:
+    """Return the Problem of a server that no longer says what may be called; ``why`` ends the sentence. [XL-048]"""
+    text = f"{shown(url)} no longer says what may be called, so nothing is: {why.rstrip('.')}."
+    return Problem(kind=Kind.NOT_FOUND, message=text, can_retry=True, details={"reason": "withdrawn", "sent": False})
+
+
+def _lost(connection: Connection, found: Discovery) -> Problem:
+    """Return the Problem of a look that found nothing: the server fails, or has taken back what it said."""
+    if all(probe.status is None or probe.status >= 500 for probe in found.probes):
+        text = f"{shown(found.url)} could not be looked at again: it does not answer as it should."
+        return Problem(kind=Kind.UNREACHABLE, message=text, can_retry=True)
+    url = document_url(connection.peer, connection.probes)
+    meaning = next((one.meaning for one in found.probes if one.url == url), "is not what it was")
+    return withdrawn(connection.peer.url, f"{shown(url)} {meaning}")
+
+
+def _unsigned() -> Credential:
+    return NO_CREDENTIAL
+
+
+def nothing_found(found: Discovery, *, keyed: bool = False) -> str:
+    """Return one sentence that says why nothing was found; ``keyed`` says whether a key was given."""
+    url = shown(found.url)
+    if url.startswith("file:") and found.probes:
+        return f"{url.rpartition('/')[2]} cannot be used: it {found.probes[0].meaning}."
+    reached = [probe for probe in found.probes if probe.status is not None]
+    if not reached and found.probes:
+        probe = found.probes[0]
+        site = "/".join(shown(probe.url).split("/")[:3])
+        return f"{url} could not be reached: it {probe.meaning.removeprefix(site).strip()}"
+    if any(probe.status in (401, 403) for probe in reached):
+        if keyed:
+            return f"{url} does not accept this key."
+        how = "give one with api_key=... or --key, or sign in with toolwire login"
+        return f"{url} wants a key before it shows its tools: {how}."
+    return f"{url} speaks none of our protocols; `toolwire explain {url}` shows every look that was taken."

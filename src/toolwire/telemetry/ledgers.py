@@ -1,0 +1,44 @@
+"""A ledger whose work is timed, and which tells the call that is served what became of its claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import TypeAlias
+
+from toolwire.core.ledger import Claim, Ending, Ledger, Standing, Stored, Ticket
+
+from .served import SERVED
+
+Record: TypeAlias = Callable[[str, str, float], None]
+"""Takes what was done, by which sort of ledger, and the seconds it took."""
+
+
+class ObservedLedger:
+    """``ledger``, and nothing else changes. ``record`` is None where only spans are wanted."""
+
+    def __init__(self, ledger: Ledger, record: Record | None) -> None:
+        self._ledger = ledger
+        self._record = record
+        self._backend = type(ledger).__name__.removesuffix("Ledger").lower()
+
+    async def claim(self, claim: Claim) -> Standing:
+        """Return the ticket for a call that may run now, or why it does not."""
+        started = perf_counter()
+        standing = await self._ledger.claim(claim)
+        if self._record is not None:
+            self._record("claim", self._backend, perf_counter() - started)
+        served = SERVED.get()
+        if served is not None:
+            if isinstance(standing, Ticket):
+                served.attempt = standing.attempt
+            elif isinstance(standing, Stored) and claim.waited:
+                served.attached = True
+        return standing
+
+    async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
+        """Remember how the call of ``ticket`` ended; None forgets it."""
+        started = perf_counter()
+        await self._ledger.settle(ticket, ending)
+        if self._record is not None:
+            self._record("settle", self._backend, perf_counter() - started)

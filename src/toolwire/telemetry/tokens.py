@@ -1,0 +1,39 @@
+"""How many tokens an authorization server gave out and refused, by the grant that was asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolwire.auth.clients import GRANTS
+
+from .calls import Telemetry, heard
+
+if TYPE_CHECKING:
+    from .metrics import TokenMetrics
+
+_PROCESS = Telemetry()
+
+
+class TokenCount:
+    """Counts answers of the token endpoint. Where it goes is decided with the first of them."""
+
+    def __init__(self, telemetry: Telemetry = _PROCESS) -> None:
+        self._telemetry = telemetry
+        self._decided = False
+        self._metrics: TokenMetrics | None = None
+
+    def add(self, grant: str, result: str) -> None:
+        """Count one: ``result`` is ``issued`` or OAuth's word for the error. A grant that is not ours is ``_other``."""
+        if not self._decided:
+            self._metrics = _metrics(self._telemetry)
+            self._decided = True
+        if self._metrics is not None:
+            self._metrics.add(grant if grant in GRANTS else "_other", result)
+
+
+def _metrics(telemetry: Telemetry) -> TokenMetrics | None:
+    if not heard(telemetry):
+        return None
+    from .providers import token_metrics_of  # noqa: PLC0415 - loads OpenTelemetry, which most servers do without
+
+    return token_metrics_of(telemetry.meter_provider)

@@ -1,0 +1,218 @@
+"""A site that sends on to another origin is followed where the person says so, and everything moves with it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolwire import Answer, ConnectError, Selection, Session, connect, connect_sync
+from toolwire.client.moving import Move, goes_on_at
+
+KEY = "correct horse battery staple"
+Open = Callable[..., Any]
+
+
+def document(servers: list[dict[str, str]] | None = None) -> bytes:
+    operation = {"operationId": "note", "summary": "Write a note.", "responses": {"200": {"description": "written"}}}
+    policy = {"approval": "per-call", "blanketApprovalAllowed": True}
+    info = {"title": "Notes", "version": "1.0.0"}
+    paths = {"/notes": {"post": {**operation, "x-llm": policy}}}
+    data: dict[str, Any] = {"openapi": "3.1.0", "info": info, "x-llm": {}, "paths": paths}
+    return json.dumps(data if servers is None else {**data, "servers": servers}).encode()
+
+
+@pytest.fixture
+def site(listen: Any, said: Any) -> Any:
+    """Start a site with one document that needs the key, wherever it is told to have it."""
+
+    def start(path: str = "/openapi.json") -> Any:
+        def answer(seen: Any) -> list[bytes]:
+            asked = seen.line.split()[1]
+            if asked == path or asked == "/notes":
+                if "authorization" not in seen.headers:
+                    return [said(b"{}", status="401 Who")]
+                return [said(document() if asked == path else b'{"ok": true}', "content-type: application/json")]
+            return [said(b"{}", status="404 None")]
+
+        return listen(answer)
+
+    return start
+
+
+@pytest.fixture
+def sending(listen: Any, said: Any) -> Any:
+    """Start a site that sends everybody on to ``there``, on the same path unless another is given."""
+
+    def start(there: Any, path: str = "", status: str = "301 Go") -> Any:
+        origin = getattr(there, "origin", there)
+        return listen(lambda seen: [said(b"", f"location: {origin}{path or seen.line.split()[1]}", status=status)])
+
+    return start
+
+
+@pytest.fixture(params=["async", "sync"])
+def visit(request: pytest.FixtureRequest) -> Open:
+    """Connect, call the tool, and return the remote's URL and name with the result."""
+
+    def blocking(url: str, **options: Any) -> Any:
+        with connect_sync(url, **options) as remote:
+            return remote.url, remote.name, remote.call("note")
+
+    async def visited(url: str, **options: Any) -> Any:
+        async with connect(url, **options) as remote:
+            return remote.url, remote.name, await remote.call("note")
+
+    return blocking if request.param == "sync" else lambda url, **options: asyncio.run(visited(url, **options))
+
+
+@pytest.mark.requirement("XL-011", "D-08")
+def test_everything_bound_to_an_origin_is_bound_to_the_one_that_was_accepted(
+    site: Any, sending: Any, visit: Open
+) -> None:
+    there = site()
+    here = sending(there)
+    asked: list[tuple[str, str]] = []
+    questions: list[Any] = []
+    session = Session()
+
+    def moved(first: str, second: str) -> bool:
+        asked.append((first, second))
+        return True
+
+    def approve(question: Any) -> Answer:
+        questions.append(question)
+        return Answer(allowed=True, always=True)
+
+    url, _, result = visit(here.origin, moved=moved, approve=approve, session=session, api_key=KEY)
+    assert result.ok
+    assert asked == [(here.origin, there.origin)]
+    assert url.startswith(there.origin + "/")
+    (question,) = questions
+    assert question.site == there.origin
+    assert [grant.key.origin for grant in session.grants.listed()] == [there.origin]
+    assert all("authorization" not in seen.headers for seen in here.requests)
+    assert there.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+    assert "authorization" not in there.requests[0].headers  # it is looked at without a key first, like any site
+
+
+@pytest.mark.requirement("XL-011", "D-08")
+@pytest.mark.parametrize("answer", [None, False, "yes", 1])
+def test_without_a_plain_yes_no_other_origin_is_contacted_and_the_error_names_it(
+    site: Any, sending: Any, visit: Open, answer: Any
+) -> None:
+    there = site()
+    here = sending(there)
+    moved = None if answer is None else lambda *_: answer
+    with pytest.raises(ConnectError) as refused:
+        visit(here.origin, moved=moved, api_key=KEY)
+    assert there.origin in str(refused.value)
+    assert there.connections == 0
+
+
+@pytest.mark.requirement("XL-011")
+def test_each_origin_on_the_way_is_asked_about_and_no_fourth(site: Any, sending: Any, visit: Open) -> None:
+    for hops, arrives in ((3, True), (4, False)):
+        end = there = site()
+        for _ in range(hops):
+            there = sending(there)
+        asked: list[str] = []
+
+        def moved(_: str, second: str, asked: list[str] = asked) -> bool:
+            asked.append(second)
+            return True
+
+        if arrives:
+            assert visit(there.origin, moved=moved, api_key=KEY, approve=lambda _: True)[2].ok
+        else:
+            with pytest.raises(ConnectError):
+                visit(there.origin, moved=moved, api_key=KEY)
+            assert end.connections == 0
+        assert len(asked) == 3
+
+
+@pytest.mark.requirement("XL-011", "XL-015")
+def test_a_path_is_taken_along_and_one_that_is_named_is_gone_to(site: Any, sending: Any, visit: Open) -> None:
+    there = site("/docs/notes.json")
+    for here, path in ((sending(there), "/docs/notes.json"), (sending(there, "/docs/notes.json"), "/old.json")):
+        url, _, result = visit(here.origin + path, moved=lambda *_: True, api_key=KEY, approve=lambda _: True)
+        assert url == there.origin + "/docs/notes.json"
+        assert result.ok
+
+
+@pytest.mark.requirement("XL-011")
+def test_what_is_found_where_it_was_looked_for_needs_no_move(listen: Any, said: Any, site: Any) -> None:
+    other = site()
+
+    def answer(seen: Any) -> list[bytes]:
+        if seen.line.split()[1] == "/openapi.json":
+            return [said(document(), "content-type: application/json")]
+        return [said(b"", f"location: {other.origin}/llm.json", status="302 Go")]
+
+    here = listen(answer)
+    with connect_sync(here.origin, moved=lambda *_: pytest.fail("nobody is to be asked")) as remote:
+        assert remote.url.startswith(here.origin)
+    assert other.connections == 0
+
+
+@pytest.mark.requirement("XL-011")
+def test_a_call_is_never_sent_on_whatever_was_accepted_while_looking(listen: Any, said: Any, site: Any) -> None:
+    other = site()
+
+    def answer(seen: Any) -> list[bytes]:
+        if seen.line.split()[1] == "/openapi.json":
+            return [said(document(), "content-type: application/json")]
+        return [said(b"", f"location: {other.origin}/notes", status="307 Go")]
+
+    here = listen(answer)
+    with connect_sync(here.origin, moved=lambda *_: True, approve=lambda _: True) as remote:
+        result = remote.call("note")
+    assert not result.ok
+    assert other.origin in result.message
+    assert other.connections == 0
+
+
+@pytest.mark.requirement("XL-011", "D-05", "XL-010")
+@pytest.mark.parametrize(
+    ("asked", "there"),
+    [
+        ("https://recipes.app/llm.json", "http://recipes.app/llm.json"),
+        ("https://recipes.app/llm.json", "http://127.0.0.1/llm.json"),
+        ("https://recipes.app/llm.json", "https://127.0.0.1/llm.json"),
+        ("https://recipes.app/llm.json", "https://localhost/llm.json"),
+        ("https://recipes.app/llm.json", "https://[::1]/llm.json"),
+        ("https://recipes.app/llm.json", "https://10.0.0.1/llm.json"),
+        ("https://recipes.app/llm.json", "https://169.254.169.254/latest"),
+        ("https://localhost/llm.json", "http://localhost/llm.json"),
+        ("http://localhost/llm.json", "http://recipes.app/llm.json"),
+    ],
+)
+def test_nobody_can_agree_to_a_move_that_the_guard_forbids(asked: str, there: str) -> None:
+    assert goes_on_at("https://recipes.app", Move(asked, there), lambda *_: True) == ""
+
+
+@pytest.mark.requirement("XL-011")
+def test_https_on_the_same_host_needs_no_word_and_keeps_path_and_query() -> None:
+    move = Move("http://localhost:8000/.well-known/llm.json", "https://localhost:8443/.well-known/llm.json")
+    assert goes_on_at("http://localhost:8000/docs?v=1#top", move, None) == "https://localhost:8443/docs?v=1"
+    other = Move(move.asked, "https://127.0.0.1:8443/.well-known/llm.json")
+    assert goes_on_at("http://localhost:8000/docs", other, None) == ""
+
+
+@pytest.mark.requirement("XL-011")
+def test_a_move_keeps_the_other_options(site: Any, sending: Any, visit: Open) -> None:
+    there = site()
+    here = sending(there)
+    url, name, result = visit(
+        here.origin,
+        moved=lambda *_: True,
+        api_key=KEY,
+        name="notes",
+        selection=Selection(methods=("post",)),
+        approve=lambda _: False,
+    )
+    assert (name, result.kind) == ("notes", "denied")
+    assert url.startswith(there.origin)

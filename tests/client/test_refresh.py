@@ -1,0 +1,531 @@
+"""A connection that is open for long sees what its site takes back, and says what has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from toolwire import Answer, Kind, Preferences, Problem, Question, Session, Toolkit, Value, asgi, connect, connect_sync
+from toolwire.client.basis import Basis, again
+from toolwire.client.cache import DAY_S, Cache
+from toolwire.client.connecting import unattended
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Call, Context
+from toolwire.testing.loopback import background
+
+LOOK = ("GET", "/openapi.json")
+
+
+class Clock:
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Site:
+    """A site with notes to write: its document, what it answers to a note, and every request it was sent."""
+
+    def __init__(self) -> None:
+        self.policy: dict[str, Any] = {"approval": "per-call", "blanketApprovalAllowed": True}
+        self.operation: dict[str, Any] = {"operationId": "note", "summary": "Write a note."}
+        self.listing = "List notes."
+        self.status = 200
+        self.document_status = 200
+        self.cache_control = ""
+        self.seen: list[tuple[str, str]] = []
+        self.revalidated = 0
+        self.keys: list[bytes] = []
+
+    @property
+    def notes(self) -> int:
+        return self.seen.count(("POST", "/notes"))
+
+    @property
+    def looks(self) -> int:
+        return self.seen.count(LOOK)
+
+    def document(self) -> bytes:
+        text = {"required": True, "content": {"application/json": {"schema": {
+            "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}}}}  # fmt: skip
+        operation = {**self.operation, "requestBody": text, "x-llm": self.policy,
+                     "responses": {"200": {"description": "written", "content": {"application/json": {}}}}}  # fmt: skip
+        listing = {"operationId": "list", "summary": self.listing, "x-llm": {"approval": "auto"},
+                   "responses": {"200": {"description": "notes"}}}  # fmt: skip
+        paths = {"/notes": {"get": listing, **({"post": operation} if self.operation else {})}}
+        info = {"title": "Notes", "version": "1.0.0"}
+        return json.dumps({"openapi": "3.1.0", "info": info, "x-llm": {}, "paths": paths}).encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        asked = (scope["method"], scope["path"])
+        self.seen.append(asked)
+        self.keys += [value for name, value in scope["headers"] if name == b"authorization"]
+        fields = [(b"content-type", b"application/json")]
+        status, body = 404, b'{"detail": "not here"}'
+        if asked == LOOK:
+            status, body = self.document_status, self.document()
+            etag = f'"{sha256(body).hexdigest()[:8]}"'.encode()
+            fields.append((b"etag", etag))
+            if self.cache_control:
+                fields.append((b"cache-control", self.cache_control.encode()))
+            if status == 200 and dict(scope["headers"]).get(b"if-none-match") == etag:
+                self.revalidated += 1
+                status, body = 304, b""
+        elif scope["path"] == "/notes":
+            status, body = self.status, b'{"ok": true}'
+        await send({"type": "http.response.start", "status": status, "headers": fields})
+        await send({"type": "http.response.body", "body": body})
+
+
+class Yes:
+    """A person who allows everything, for good where that is offered, and remembers the questions."""
+
+    def __init__(self) -> None:
+        self.questions: list[Question] = []
+
+    def __call__(self, question: Question) -> Answer:
+        self.questions.append(question)
+        return Answer(allowed=True, always=question.always_allowed)
+
+
+class Driven:
+    """A connection whose calls are plain functions, whichever kind it is."""
+
+    def __init__(self, remote: Any, run: Callable[[Any], Any]) -> None:
+        self.remote = remote
+        self.run = run
+
+    def note(self) -> Any:
+        return self.run(self.remote.call("note", {"text": "hello"}))
+
+    def refresh(self) -> Any:
+        return self.run(self.remote.refresh())
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+@pytest.fixture
+def url(site: Site) -> Iterator[str]:
+    with background(site) as base:
+        yield base
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def yes() -> Yes:
+    return Yes()
+
+
+@pytest.fixture
+def session(clock: Clock) -> Session:
+    return Session(clock=clock, wall=clock, cache=Cache(clock))
+
+
+@pytest.fixture(params=["async", "sync"])
+def driven(request: pytest.FixtureRequest, url: str, session: Session, yes: Yes) -> Iterator[Driven]:
+    if request.param == "sync":
+        with connect_sync(url, session=session, approve=yes) as remote:
+            yield Driven(remote, lambda result: result)
+        return
+    with asyncio.Runner() as runner:
+        connecting = connect(url, session=session, approve=yes)
+        yield Driven(runner.run(connecting.__aenter__()), runner.run)
+        runner.run(connecting.__aexit__(None, None, None))
+
+
+@pytest.mark.requirement("XL-048", "XL-047", "D-04", "XL-016")
+def test_blanket_approval_that_a_site_withdraws_is_void_before_the_next_call(
+    driven: Driven, site: Site, clock: Clock, yes: Yes, session: Session
+) -> None:
+    assert [driven.note().ok, driven.note().ok] == [True, True]
+    assert len(yes.questions) == 1
+    site.policy["blanketApprovalAllowed"] = False
+    clock.now += 299
+    driven.note()
+    assert (len(yes.questions), site.looks) == (1, 1)  # what the site said is fresh until then
+    clock.now += 1
+    assert driven.note().ok
+    assert (site.looks, site.seen[-1]) == (2, ("POST", "/notes"))
+    assert session.grants.listed() == []
+    asked = yes.questions[1]
+    assert not asked.always_allowed
+    assert any("changed" in reason for reason in asked.reasons)
+    assert any("blanket_allowed (narrower): true -> false" in change for change in asked.changes)
+    driven.note()
+    assert len(yes.questions) == 3
+
+
+@pytest.mark.requirement("XL-048", "XL-043")
+def test_what_a_site_takes_back_is_not_called_while_the_person_says_no(
+    site: Site, url: str, clock: Clock, session: Session
+) -> None:
+    def person(_: Question) -> Answer:
+        return Answer(allowed="destructive" not in site.policy, always=True)
+
+    with connect_sync(url, session=session, approve=person) as remote:
+        remote.call("note", {"text": "1"})
+        site.policy |= {"blanketApprovalAllowed": False, "destructive": True}
+        clock.now += 300
+        result = remote.call("note", {"text": "2"})
+    assert isinstance(result, Problem)
+    assert result.kind is Kind.DENIED
+    assert site.notes == 1
+
+
+@pytest.mark.requirement("OQ-4", "XL-016")
+@pytest.mark.parametrize("status", [404, 405, 410, 415, 422])
+def test_an_answer_that_puts_the_document_in_doubt_has_it_looked_at_once(
+    driven: Driven, site: Site, clock: Clock, status: int
+) -> None:
+    site.status = status
+    catalog = driven.remote.catalog()
+    first = driven.note()
+    assert (site.looks, site.revalidated) == (2, 1)
+    assert "changed" not in first.details
+    assert driven.remote.catalog() is catalog  # the same document is not read again
+    assert driven.note() == first
+    assert site.looks == 2
+    clock.now += 10
+    driven.note()
+    assert site.looks == 3
+    assert site.notes == 3
+
+
+@pytest.mark.requirement("OQ-4")
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 409, 429, 500, 503])
+def test_other_answers_leave_the_document_alone(url: str, site: Site, session: Session, yes: Yes, status: int) -> None:
+    with connect_sync(url, session=session, approve=yes, retries=0) as remote:
+        site.status = status
+        remote.call("note", {"text": "hello"})
+    assert site.looks == 1
+
+
+@pytest.mark.requirement("OQ-4")
+def test_a_call_refused_here_looks_at_nothing(driven: Driven, site: Site) -> None:
+    before = len(site.seen)
+    for result in (driven.run(driven.remote.call("note", {"text": 1})), driven.run(driven.remote.call("none"))):
+        assert isinstance(result, Problem)
+    assert len(site.seen) == before
+
+
+@pytest.mark.requirement("OQ-4", "D-04")
+def test_a_tool_that_has_changed_is_named_in_the_answer_and_asked_about_by_its_new_definition(
+    driven: Driven, site: Site, yes: Yes
+) -> None:
+    driven.note()
+    site.operation["summary"] = "Write a note, and publish it."
+    site.policy["destructive"] = True
+    site.status = 422
+    result = driven.note()
+    assert isinstance(result, Problem)
+    assert "has changed note meanwhile" in result.message
+    changed = result.details["changed"]
+    assert (changed["what"], changed["direction"]) == ("changed", "wider")
+    assert any(change.startswith("description (same)") for change in changed["changes"])
+    site.status = 200
+    assert driven.note().ok
+    assert yes.questions[-1].call.tool.destructive
+    assert driven.remote.catalog().find("note") == yes.questions[-1].call.tool
+
+
+@pytest.mark.requirement("OQ-4")
+def test_a_tool_that_is_gone_is_said_to_be(driven: Driven, site: Site) -> None:
+    site.operation.clear()
+    site.status = 404
+    result = driven.note()
+    assert "does not offer note any more" in result.message
+    assert result.details["changed"]["what"] == "removed"
+    assert [tool.name for tool in driven.remote.tools] == ["list"]
+    assert driven.note().kind is Kind.UNKNOWN_TOOL
+    assert site.notes == 1
+
+
+@pytest.mark.requirement("OQ-4", "XL-016")
+def test_a_refresh_on_request_says_what_changed_however_fresh_the_document_is(driven: Driven, site: Site) -> None:
+    assert driven.refresh() == ()
+    site.policy["approval"] = "auto"
+    (difference,) = driven.refresh()
+    assert difference.tool.endswith("note@1.0.0")
+    assert ("approval", "wider") in [(change.part, change.direction) for change in difference.changes]
+    assert driven.refresh() == ()
+    assert site.looks == 4
+
+
+@pytest.mark.requirement("XL-016", "OQ-4")
+def test_what_was_said_serves_for_a_day_while_the_server_fails_and_nothing_is_called_after_it(
+    driven: Driven, site: Site, clock: Clock
+) -> None:
+    site.document_status = 503
+    clock.now += 300
+    assert driven.note().ok
+    assert driven.remote.source.stale
+    clock.now += DAY_S - 1
+    assert driven.note().ok
+    clock.now += 10
+    result = driven.note()
+    assert isinstance(result, Problem)
+    assert "could not be looked at again" in result.message
+    assert site.notes == 2
+    site.document_status = 200
+    clock.now += 10
+    assert driven.note().ok
+    assert not driven.remote.source.stale
+
+
+@pytest.mark.requirement("XL-016")
+def test_a_document_that_must_be_asked_for_again_serves_no_longer_than_it_is_fresh(
+    site: Site, url: str, clock: Clock, session: Session, yes: Yes
+) -> None:
+    site.cache_control = "max-age=60, must-revalidate"
+    with connect_sync(url, session=session, approve=yes) as remote:
+        site.document_status = 503
+        clock.now += 60
+        assert not remote.call("note", {"text": "hello"}).ok
+    assert site.notes == 0
+
+
+@pytest.mark.requirement("XL-048", "XL-016")
+@pytest.mark.parametrize("cache_control", ["no-store", "no-cache", "max-age=0"])
+def test_a_document_that_may_not_be_kept_is_looked_at_before_calls_ten_seconds_apart(
+    site: Site, url: str, clock: Clock, session: Session, yes: Yes, cache_control: str
+) -> None:
+    site.cache_control = cache_control
+    with connect_sync(url, session=session, approve=yes) as remote:
+        for _ in range(3):
+            remote.call("note", {"text": "hello"})
+        assert site.looks == 1
+        for _ in range(2):
+            clock.now += 10
+            remote.call("note", {"text": "hello"})
+            remote.call("note", {"text": "hello"})
+    assert site.looks == 3
+
+
+@pytest.mark.requirement("XL-048", "OQ-4")
+def test_nothing_is_called_of_a_site_that_took_its_document_away_until_it_is_back(
+    driven: Driven, site: Site, clock: Clock
+) -> None:
+    site.document_status = 410
+    clock.now += 300
+    results = [driven.note(), driven.note(), driven.refresh()]
+    assert {one.kind for one in results} == {Kind.NOT_FOUND}
+    assert "no longer says what may be called" in results[0].message
+    assert results[0].details == {"reason": "withdrawn", "sent": False}
+    assert site.notes == 0
+    site.document_status = 200
+    assert not driven.note().ok
+    clock.now += 10
+    assert driven.note().ok
+
+
+@pytest.mark.requirement("XL-048")
+def test_a_refresh_voids_no_more_than_what_changed(driven: Driven, site: Site, yes: Yes) -> None:
+    driven.note()
+    site.listing = "List every note."
+    assert [one.what for one in driven.refresh()] == ["changed"]
+    driven.note()
+    assert len(yes.questions) == 1
+
+
+@pytest.mark.requirement("XL-062", "XL-063")
+def test_limits_go_on_counting_after_a_refresh(site: Site, url: str, clock: Clock, session: Session, yes: Yes) -> None:
+    site.policy["rateLimit"] = {"max": 2, "window": "1m"}
+    with connect_sync(url, session=session, approve=yes) as remote:
+        remote.call("note", {"text": "1"})
+        site.operation["summary"] = "Write it down."
+        assert remote.refresh() != ()
+        assert remote.call("note", {"text": "2"}).ok
+        result = remote.call("note", {"text": "3"})
+    assert isinstance(result, Problem)
+    assert result.kind is Kind.RATE_LIMITED
+
+
+@pytest.mark.requirement("XL-042", "XL-040")
+def test_a_site_that_asks_for_more_than_the_preferences_did_is_obeyed(
+    site: Site, url: str, session: Session, yes: Yes
+) -> None:
+    site.policy = {"approval": "auto"}
+    wishes = Preferences(tools={"note": "auto"})  # type: ignore[dict-item]  # as a person writes it
+    with connect_sync(url, session=session, approve=yes, preferences=wishes, agree=lambda _: True) as remote:
+        remote.call("note", {"text": "1"})
+        assert yes.questions == []
+        site.policy = {"approval": "per-call"}
+        remote.refresh()
+        remote.call("note", {"text": "2"})
+    assert len(yes.questions) == 1
+
+
+@pytest.mark.requirement("XL-044")
+def test_what_was_agreed_on_connecting_stands_only_for_what_was_shown_then(
+    site: Site, url: str, session: Session, yes: Yes
+) -> None:
+    site.policy = {"approval": "auto"}
+    with connect_sync(url, session=session, approve=yes, agree=lambda _: True) as remote:
+        site.listing = "List every note."
+        remote.refresh()
+        remote.call("note", {"text": "1"})
+        assert yes.questions == []
+        site.operation["summary"] = "Write a note for everybody."
+        remote.refresh()
+        remote.call("note", {"text": "2"})
+    assert len(yes.questions) == 1
+
+
+@pytest.mark.requirement("D-20", "XL-050")
+def test_a_tool_that_changes_while_the_person_thinks_is_not_called(site: Site, url: str, session: Session) -> None:
+    async def told() -> tuple[Any, Any]:
+        async def approve(_: Question) -> bool:
+            site.policy["destructive"] = True
+            await remote.refresh()
+            return True
+
+        async with connect(url, session=session, approve=approve) as remote:
+            return await remote.call("note", {"text": "1"}), remote.catalog()
+
+    result, catalog = asyncio.run(told())
+    assert (result.kind, result.details) == (Kind.CONFLICT, {"reason": "changed"})
+    assert catalog.find("note").destructive
+    assert site.notes == 0
+
+
+@pytest.mark.requirement("OQ-4")
+def test_calls_that_wait_for_a_look_share_it(site: Site, url: str, clock: Clock, session: Session, yes: Yes) -> None:
+    async def many() -> list[Any]:
+        async with connect(url, session=session, approve=yes) as remote:
+            await remote.call("note", {"text": "0"})
+            clock.now += 300
+            site.operation["summary"] = "Write it down."
+            return await asyncio.gather(*(remote.call("note", {"text": str(n)}) for n in range(5)))
+
+    assert all(result.ok for result in asyncio.run(many()))
+    assert site.looks == 2
+
+
+@pytest.mark.requirement("OQ-4", "XL-048")
+def test_a_tool_held_from_before_is_called_as_it_is_now(site: Site, url: str, session: Session, yes: Yes) -> None:
+    async def held() -> list[Any]:
+        async with connect(url, session=session, approve=yes) as remote:
+            tool: Any = remote.catalog().find("note")
+            await remote.run(Call(tool, {"text": "1"}, "a", Context()))
+            site.policy = {"approval": "per-call"}
+            await remote.refresh()
+            again = await remote.run(Call(tool, {"text": "2"}, "b", Context()))
+            site.operation.clear()
+            await remote.refresh()
+            return [again, await remote.run(Call(tool, {"text": "3"}, "c", Context()))]
+
+    second, third = asyncio.run(held())
+    assert isinstance(second, Value)
+    assert third.kind is Kind.UNKNOWN_TOOL
+    assert len(yes.questions) == 2
+    assert site.notes == 2
+
+
+class Switched:
+    """An application that becomes another one."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    @property
+    def running(self) -> int:
+        return int(self.app.running)
+
+    def drain(self) -> None:
+        self.app.drain()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.app(scope, receive, send)
+
+
+def kit(name: str) -> Any:
+    tools = Toolkit("Desk")
+
+    def act() -> str:
+        """Do something."""
+        return name
+
+    tools.add(act, name=name, approval="auto", safe=True)
+    return asgi(tools)
+
+
+@pytest.mark.requirement("OQ-4")
+@pytest.mark.parametrize("protocol", ["otc", "opentool", "mcp"])
+def test_a_server_that_does_not_know_a_tool_is_looked_at_again_by_every_protocol(protocol: str) -> None:
+    app = Switched(kit("first"))
+    with background(app) as url, connect_sync(url, protocol=protocol) as remote:
+        assert remote.call("first") == Value("first")
+        app.app = kit("second")
+        result: Any = remote.call("first")
+        assert "does not offer first any more" in result.message
+        assert remote.call("second") == Value("second")
+        assert [tool.name for tool in remote.tools] == ["second"]
+
+
+@pytest.mark.requirement("OQ-4", "XL-048")
+def test_a_server_in_front_of_others_sees_them_change_and_brings_nobodys_credentials(
+    site: Site, url: str, clock: Clock, session: Session
+) -> None:
+    async def served() -> list[Any]:
+        remote = unattended(url, session)  # inside a running loop, as an app may be made
+        before = remote.catalog()
+        denied = await remote.call("note", {"text": "1"})
+        site.listing = "List every note."
+        clock.now += 300
+        listed = await remote.call("list")
+        remote.close()
+        return [denied.kind, listed.ok, before is remote.catalog(), remote.catalog().find("list").description]
+
+    assert asyncio.run(served()) == [Kind.DENIED, True, False, "List every note."]
+    assert not site.keys
+
+
+@pytest.mark.requirement("OQ-4")
+def test_a_closed_connection_looks_at_nothing(driven: Driven, site: Site) -> None:
+    driven.remote.close()
+    before = len(site.seen)
+    assert driven.refresh().kind is Kind.UNREACHABLE
+    assert driven.note().kind is Kind.UNREACHABLE
+    assert len(site.seen) == before
+
+
+@pytest.mark.requirement("OQ-4")
+def test_documents_are_compared_in_order_and_the_first_that_differs_is_enough() -> None:
+    first, second = Request("GET", "https://site.test/llm.json"), Request("GET", "https://site.test/openapi.json")
+    basis = Basis(digests={first: sha256(b"1").digest(), second: sha256(b"2").digest()})
+
+    def found() -> Any:
+        return "found"
+        yield  # a conversation that asks nothing
+
+    def ended(*answers: Any) -> tuple[Any, int]:
+        flow, said = again(basis, found()), iter(answers)
+        asked = 0
+        try:
+            flow.send(None)
+            while True:
+                asked += 1
+                flow.send(next(said))
+        except StopIteration as stop:
+            return stop.value, asked
+
+    assert ended(Response(200, (), b"1"), Response(200, (), b"2")) == (None, 2)
+    assert ended(Response(200, (), b"other")) == ("found", 1)
+    assert ended(Response(200, (), b"1"), Response(404, (), b"2")) == ("found", 2)
+    for failure in (Response(500), Response(429), Problem(kind=Kind.UNREACHABLE, message="down")):
+        result, asked = ended(failure)
+        assert (result.kind, asked) == (Kind.UNREACHABLE, 1)

@@ -1,0 +1,44 @@
+"""The limit of a tool as a check: counted for each caller and tool, and nothing where there is none."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from toolwire import RateLimit
+from toolwire.core.check import ALLOW, Deny
+from toolwire.core.model import Call, Context, Kind, Tool
+from toolwire.limits import MemoryWindows, rate_check
+
+
+@pytest.mark.requirement("XL-066")
+def test_only_a_tool_with_a_limit_is_counted_and_each_caller_alone() -> None:
+    check = rate_check(MemoryWindows(lambda: 7.0))
+    limited, free = Tool(name="look", rate_limit=RateLimit(max=1, window="1m")), Tool(name="free")
+
+    def called(tool: Tool, principal: str) -> object:
+        return check(Call(tool, {}, context=Context(principal=principal)))
+
+    assert [called(free, "ada") for _ in range(3)] == [ALLOW] * 3
+    assert [called(limited, "ada"), called(limited, "bob")] == [ALLOW] * 2
+    denied = called(limited, "ada")
+    assert isinstance(denied, Deny)
+    assert (denied.problem.kind, denied.problem.retry_after_ms) == (Kind.RATE_LIMITED, 60_000)
+
+
+class Gone:
+    """Windows that nobody can count in."""
+
+    def take(self, key: str, limit: RateLimit) -> float:
+        return inf
+
+
+@pytest.mark.requirement("R11")
+def test_what_cannot_be_counted_is_not_run_and_what_has_no_limit_is() -> None:
+    check = rate_check(Gone())
+    denied = check(Call(Tool(name="look", rate_limit=RateLimit(max=1, window="1m")), {}))
+    assert isinstance(denied, Deny)
+    assert (denied.problem.kind, denied.problem.can_retry) == (Kind.OVERLOADED, True)
+    assert "did not run" in denied.problem.message
+    assert check(Call(Tool(name="free"), {})) is ALLOW

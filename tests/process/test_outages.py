@@ -1,0 +1,212 @@
+"""The store that counts rate limits is killed while calls come: what needs no counting goes on, the rest waits.
+
+``TOOLWIRE_KILLS`` says how often, and the figures are printed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from .peer import Peer, dial
+
+KIT = Path(__file__).with_name("counted.py")
+CALLERS = 3
+PATIENCE_S = 30.0
+SOON_S = 5.0
+KILLS = int(os.environ.get("TOOLWIRE_KILLS", "0")) // 50 or 3
+
+
+class Redis:
+    """A Redis of our own on a free port of this machine, as often as it is started."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self.port = _free_port()
+        self._argv = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder)]
+        self._argv += ["--save", "", "--appendonly", "no"]
+        self.start()
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._argv, stdout=subprocess.DEVNULL)
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(PATIENCE_S)
+
+    def answers(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0) as connection:
+            connection.sendall(b"PING\r\n")
+            return connection.recv(64).startswith(b"+PONG")
+        return False
+
+
+class Place(NamedTuple):
+    """Where a server listens: all that ``dial`` wants to know."""
+
+    port: int
+
+
+@dataclass
+class Calls:
+    """What came back, by tool: answers, and refusals of calls that were sent again."""
+
+    answered: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    slowest_s: dict[str, float] = field(default_factory=dict)
+    stopping: bool = False
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[Redis]:
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("redis-server is not here: install the package redis-server to prove this on a real server")
+    pytest.importorskip("redis", reason="redis is not here: install toolwire[redis] to prove this on a real server")
+    store = Redis(program, tmp_path)
+    try:
+        yield store
+    finally:
+        store.kill()
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Callable[..., Place]]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def serve(rates: str) -> Place:
+        place = Place(_free_port())
+        argv = [sys.executable, "-m", "toolwire", "serve", str(KIT), "--port", str(place.port)]
+        argv += ["--ledger", str(tmp_path / "ledger.sqlite"), "--rates", rates]
+        env = {**os.environ, "TOOLWIRE_TEST_RUNS": str(tmp_path / "runs.txt")}
+        with (tmp_path / "errors.txt").open("wb") as errors:
+            started.append(subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=errors, env=env))
+        return place
+
+    try:
+        yield serve
+    finally:
+        for process in started:
+            process.kill()
+            process.wait(PATIENCE_S)
+
+
+@pytest.mark.requirement("R11")
+def test_a_redis_that_is_killed_loses_and_doubles_no_call_and_stops_only_what_it_counts(
+    redis: Redis, serving: Callable[..., Place], tmp_path: Path
+) -> None:
+    back: list[float] = []
+
+    async def gone(calls: Calls) -> None:
+        """Wait until there was enough of both: refusals of what is counted, answers of all else."""
+        refused, free = calls.refused["pay"], calls.answered["free"]
+        await until(lambda: calls.refused["pay"] >= refused + CALLERS and calls.answered["free"] >= free + 50)
+
+    async def again(calls: Calls) -> None:
+        """Wait until the store answers, and from then on not longer than may be."""
+        await until(redis.answers)
+        began, paid = time.monotonic(), calls.answered["pay"]
+        async with asyncio.timeout(SOON_S):
+            await until(lambda: calls.answered["pay"] >= paid + 2 * CALLERS)
+        back.append(time.monotonic() - began)
+
+    async def story() -> Calls:
+        place = serving(f"redis://127.0.0.1:{redis.port}/0")
+        async with calling(place) as calls:
+            for _ in range(KILLS):
+                await until(lambda: calls.answered["pay"] >= 20)
+                redis.kill()
+                await gone(calls)
+                redis.start()
+                await again(calls)
+            redis.signal(signal.SIGSTOP)  # it hangs, and its connections stay
+            await gone(calls)
+            redis.signal(signal.SIGCONT)
+            await again(calls)
+        return calls
+
+    calls = asyncio.run(story())
+    ran = Counter((tmp_path / "runs.txt").read_text().splitlines())
+    assert calls.refused["free"] == 0
+    assert set(ran.values()) == {1}, "none is doubled"
+    assert ran.total() == calls.answered.total(), "none is lost"
+    assert "Traceback" not in (tmp_path / "errors.txt").read_text()
+    print(f"\nR11: {KILLS} kills and a hang, {calls.answered['free']} calls of a tool without a limit all answered,")
+    print(
+        f"    {calls.answered['pay']} with one, {calls.refused['pay']} refusals of them sent again, 0 lost, 0 doubled,"
+    )
+    print(f"    back after {', '.join(f'{one:.2f}' for one in back)} s; slowest answers {calls.slowest_s}")
+
+
+@contextlib.asynccontextmanager
+async def calling(place: Place) -> AsyncIterator[Calls]:
+    """Keep callers busy meanwhile, each over one connection; afterwards each finishes what it began."""
+    calls = Calls()
+    await until(lambda: _listens(place.port))
+    async with asyncio.TaskGroup() as group:
+        for caller in range(CALLERS):
+            for tool in ("pay", "free"):
+                group.create_task(_caller(place, calls, tool, f"{tool}-{caller}"))
+        yield calls
+        calls.stopping = True
+
+
+async def _caller(place: Place, calls: Calls, tool: str, name: str) -> None:
+    number = 0
+    async with dial(place) as peer:  # type: ignore[arg-type]  # it has a port, and that is all it takes
+        while not calls.stopping:
+            number += 1
+            await _answer(peer, calls, tool, f"{name}-{number}")
+            await asyncio.sleep(0.002)  # the machine is for the server, too
+
+
+async def _answer(peer: Peer, calls: Calls, tool: str, number: str) -> None:
+    """Send a call until it is answered, under the one key it has; a refusal says that it did not run."""
+    body = {"request": {"tool_id": f"Shop.{tool}", "call_id": number, "input": {"number": number}}}
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            began = time.monotonic()
+            answer = await peer.post("/call", body)
+            calls.slowest_s[tool] = round(max(calls.slowest_s.get(tool, 0.0), time.monotonic() - began), 2)
+            if answer.status == 200:
+                assert answer.json["output"] == {"value": number}, answer
+                calls.answered[tool] += 1
+                return
+            assert (answer.status, answer.headers["retry-after"]) == (503, "1"), answer
+            assert "did not run" in answer.json["message"], answer
+            calls.refused[tool] += 1
+            await asyncio.sleep(0.02)
+
+
+async def until(there: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not there():  # noqa: ASYNC110 - it asks other processes
+            await asyncio.sleep(0.01)
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+        return True
+    return False
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port

@@ -1,0 +1,183 @@
+"""What is too large for a model: schemas that are cut, data that is shortened, and garbage that waits its turn."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolwire.core.codec import Peer
+from toolwire.core.http import Response
+from toolwire.core.model import Tool, Value
+from toolwire.core.resources import Caps, Resources
+from toolwire.framing import jsontext
+from toolwire.protocols.openapi import fitting, results
+from toolwire.protocols.openapi.collecting import paused
+from toolwire.protocols.openapi.results import Expected
+from toolwire.validation import compile_schema
+
+Read = Callable[..., Peer]
+One = Callable[..., dict[str, Any]]
+
+
+def tool(peer: Peer) -> Tool:
+    (only,) = peer.catalog.tools
+    return only
+
+
+def _to(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+@pytest.mark.requirement("XL-012", "D-17", "CV-25")
+def test_where_the_arguments_themselves_are_too_many_words_their_names_and_types_stay(peer: Read, one: One) -> None:
+    parameters = [
+        {"name": f"p{number}", "in": "query", "required": number == 0, "description": "word " * 200,
+         "schema": {"type": "integer"}}
+        for number in range(200)
+    ]  # fmt: skip
+    schema = tool(peer(one(parameters=parameters))).input_schema
+    assert len(jsontext.write(dict(schema))) < 32 * 1024
+    assert schema["properties"] == {f"p{number}": {"type": "integer"} for number in range(200)}
+    validate = compile_schema(schema)
+    assert validate({"p0": 1}) is None
+    assert validate({}) is not None
+    assert validate({"p0": "text"}) is not None
+
+
+@pytest.mark.requirement("XL-012", "D-17", "CV-25")
+def test_what_is_cut_stays_as_closed_as_it_was(peer: Read, one: One) -> None:
+    closed = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}
+    wide = {"properties": {f"p{n}": {"type": "array", "items": {"description": "w" * 250}} for n in range(150)}}
+    parameters = [{"name": name, "in": "query", "schema": each} for name, each in (("c", closed), ("w", wide))]
+    schema = tool(peer(one(parameters=parameters))).input_schema
+    assert len(jsontext.write(dict(schema))) < 32 * 1024
+    validate = compile_schema(schema)
+    assert validate({"c": {"a": "x"}, "w": {"p1": [1]}}) is None
+    assert validate({"c": {"b": "x"}}) is not None
+
+
+def pointed_at(schema: Any) -> set[str]:
+    """Return the names of the definitions that anything in ``schema`` refers to."""
+    return set(re.findall(r'"\$ref": "#/\$defs/([^"]+)"', json.dumps(schema)))
+
+
+@pytest.mark.requirement("XL-012", "D-17", "CV-18", "CV-25")
+def test_however_many_definitions_are_cut_the_rest_fits_and_refers_to_nothing_that_is_gone(
+    peer: Read, one: One
+) -> None:
+    names = [f"Definition{number:03}{'x' * 50}" for number in range(250)]
+    texts = {f"p{n}": {"type": "string", "description": "w" * 20} for n in range(40)}
+    schemas = {name: {"type": "object", "properties": {**texts, "again": _to(name)}} for name in names}
+    inside = {"type": "object", "properties": {f"a{number}": _to(name) for number, name in enumerate(names)}}
+    parameters = [{"name": "all", "in": "query", "schema": inside}]
+    found = peer({**one(parameters=parameters), "components": {"schemas": schemas}})
+    schema = dict(tool(found).input_schema)
+    assert len(jsontext.write(schema)) < 32 * 1024
+    assert pointed_at(schema) == schema["$defs"].keys()
+    assert "definitions are cut" in "\n".join(found.memo.findings)
+    validate = compile_schema(schema)
+    assert validate({"all": {"a0": {"p0": "text", "again": {"p0": "text"}}, "a249": {"p0": 7}}}) is None
+    assert validate({"all": {"a0": {"p0": 7}}}) is not None
+    assert validate({"all": {"a0": {"again": {"p0": 7}}}}) is not None
+
+
+@pytest.mark.requirement("XL-012", "D-17", "CV-18", "CV-25")
+def test_what_was_only_referred_to_where_a_schema_is_cut_takes_no_room(peer: Read, one: One) -> None:
+    deep: dict[str, Any] = _to("Deep")
+    for number in range(14):
+        deep = {"type": "object", "properties": {"in": deep, "more": {"description": f"{number} " * 500}}}
+    wide = {f"w{number}": {"type": "string", "description": "d" * 1_000} for number in range(17)}
+    inside = {"type": "object", "properties": {"deep": deep, "near": _to("Near"), **wide}}
+    schemas = {"Deep": {"type": "integer"}, "Near": {"type": "integer"}}
+    parameters = [{"name": "all", "in": "query", "schema": inside}]
+    schema = dict(tool(peer({**one(parameters=parameters), "components": {"schemas": schemas}})).input_schema)
+    assert len(jsontext.write(schema)) < 32 * 1024
+    assert pointed_at(schema) == schema["$defs"].keys() == {"Near"}
+
+
+@pytest.mark.requirement("XL-012", "D-17", "CV-25")
+def test_a_result_of_too_many_possible_values_is_any_value_of_its_type(peer: Read, one: One) -> None:
+    schema = {
+        "type": "string",
+        "description": "A place.",
+        "enum": [f"place number {number}" for number in range(4_000)],
+    }
+    said = {"200": {"content": {"application/json": {"schema": schema}}}}
+    assert tool(peer(one(responses=said))).output_schema == {"type": "string"}
+
+
+@pytest.mark.requirement("XL-103")
+def test_a_number_is_kept_whole_or_not_at_all() -> None:
+    large = 10**50
+    assert fitting.fitted([large], 60) == [large]
+    assert fitting.fitted([large], 40) == [large]
+    assert fitting.fitted([large], 30) == []
+    assert fitting.fitted({"n": large, "t": "x" * 90}, 120) == {"n": large, "t": "x" * 52 + "..."}
+
+
+@pytest.mark.requirement("XL-100", "XL-103")
+def test_what_is_more_than_the_host_keeps_is_told_without_a_handle() -> None:
+    small = Expected(resources=Resources(b"salt", most_bytes=10), caps=Caps(characters=5))
+    for media_type in (b"image/png", b"text/plain"):
+        result = results.read(Response(200, ((b"content-type", media_type),), b"x" * 11), small)
+        assert isinstance(result, Value)
+        said = result.value if isinstance(result.value, dict) else dict(result.notes or {})
+        assert "resource" not in said
+        assert 11 in (said.get("bytes_len"), said.get("total_bytes"))
+
+
+@pytest.fixture
+def collecting() -> Any:
+    """Leaves garbage collection as it was."""
+    before = gc.isenabled()
+    yield
+    if before:
+        gc.enable()
+    else:
+        gc.disable()
+
+
+def test_collecting_that_is_off_stays_off_while_a_document_is_read(collecting: None) -> None:
+    gc.disable()
+    with paused():
+        assert not gc.isenabled()
+    assert not gc.isenabled()
+    gc.enable()
+    with paused(), paused():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize(("objects", "collections"), [(50_000, 0), (5_000, 1)])
+def test_much_that_was_read_is_not_looked_through_at_once(collecting: None, objects: int, collections: int) -> None:
+    seen: list[str] = []
+
+    def see(phase: str, _: dict[str, int]) -> None:
+        seen.append(phase)
+
+    gc.enable()
+    with paused():
+        made = [[number] for number in range(objects)]
+        gc.callbacks.append(see)
+    try:
+        made += [[number] for number in range(50)]
+    finally:
+        gc.callbacks.remove(see)
+    assert seen.count("start") == collections
+
+
+def test_what_a_program_froze_stays_frozen(collecting: None) -> None:
+    gc.enable()
+    gc.freeze()
+    try:
+        with paused():
+            made = [[number] for number in range(50_000)]
+        assert gc.get_freeze_count() > 0
+        assert len(made) == 50_000
+    finally:
+        gc.unfreeze()
