@@ -174,9 +174,9 @@ class Codec:
     ``name`` is the word in code and on the command line, ``title`` what people call it. Server half: ``routes``
     and ``refuse`` (a problem that arose before any reader saw the request). Client half: ``find``, ``send`` and
     ``target`` (method and URL of a call, to show before it is sent). ``choose`` is ``find`` for a protocol that can
-    be told beforehand what to take; of the others' tools the unwanted are left out afterwards. ``insist`` is ``find`` for
-    somebody who says that it is this protocol: it need not be cautious where a look shows nothing. ``default_limits``
-    means that a client keeps to limits of its own where a tool declares none. [XL-067]
+    be told beforehand what to take; of the others' tools the unwanted are left out afterwards. ``insist`` is ``find``
+    for somebody who says that it is this protocol: it need not be cautious where a look shows nothing.
+    ``default_limits`` means that a client keeps to limits of its own where a tool declares none. [XL-067]
     """
 
     name: str

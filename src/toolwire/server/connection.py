@@ -86,7 +86,8 @@ class Connection(HttpToolsProtocol):
             return
         self._chunk = len(data)
         try:
-            self.parser.feed_data(data)
+            parser: Any = self.parser  # None once the connection is lost, and then nothing comes
+            parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             stay(self, data[upgrade.args[0] :])
         except httptools.HttpParserError:
@@ -106,13 +107,13 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Start the request, or its refusal where the head has too many fields or bytes. [R10]"""
-        app = self.app
+        app: Any = self.app
         if len(self.headers) > self._head_fields or (
             self._at_most + self._chunk > self._head_bytes and self._head_size() > self._head_bytes
         ):
             app = Refusing(431, Kind.TOO_LARGE, self._head_limits())
         scope: Any = self.scope
-        parser = self.parser
+        parser: Any = self.parser
         version = parser.get_http_version()
         scope["method"] = parser.get_method().decode("ascii")
         scope["http_version"] = version
