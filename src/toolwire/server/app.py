@@ -21,6 +21,7 @@ from toolwire.limits import Windows
 from toolwire.protocols import BUILTIN
 from toolwire.stores.ledger_memory import MemoryLedger
 from toolwire.stores.rates import windows_at
+from toolwire.telemetry.arrival import Arrival
 from toolwire.telemetry.calls import Observer, Telemetry, observer
 from toolwire.telemetry.joining import joined
 from toolwire.telemetry.logs import keep_secrets
@@ -165,8 +166,9 @@ class App:
         if CONFIRMATION in fields:
             said_with = fields[CONFIRMATION].decode("latin-1")
             call = call._replace(context=replace(call.context, confirmation=said_with))
+        came = None if self._observer is None else _arrival(request, ends[0])
         if isinstance(reading, Pending):
-            result, duration = await self._running(call, entry.protocol)
+            result, duration = await self._running(call, entry.protocol, came)
             try:
                 response = reading.reply(result, duration)
             except (TypeError, ValueError, RecursionError):
@@ -176,7 +178,7 @@ class App:
             if not sent(ends[2], response):
                 await respond(ends[0], ends[2], response)
         else:
-            await stream(ends, reading, lambda notify: self._running(call, entry.protocol, notify))
+            await stream(ends, reading, lambda notify: self._running(call, entry.protocol, came, notify))
 
     def _as_seen(self, table: Table, caller: Caller, path: str, request: Request, reading: Reading) -> Reading:
         """Return ``reading`` as ``caller`` sees it, or how it is refused."""
@@ -185,27 +187,38 @@ class App:
             return seen
         return challenged(private(refused(reading, seen)), seen, self._callers, path)
 
-    def _running(self, call: Call, protocol: str, notify: Notify = unheard) -> Awaitable[tuple[Result, float]]:
+    def _running(
+        self, call: Call, protocol: str, came: Arrival | None, notify: Notify = unheard
+    ) -> Awaitable[tuple[Result, float]]:
         """Return the run of ``call``: observed where somebody wants to know, its secrets kept out of every log."""
         run = self._service.run
         if call.context.tokens or call.context.secrets:
-            return self._discreetly(call, protocol, notify)
-        return run(call, notify) if self._observer is None else self._observer.run(run, call, notify, protocol)
+            return self._discreetly(call, protocol, came, notify)
+        return run(call, notify) if self._observer is None else self._observer.run(run, call, notify, protocol, came)
 
-    async def _discreetly(self, call: Call, protocol: str, notify: Notify) -> tuple[Result, float]:
+    async def _discreetly(
+        self, call: Call, protocol: str, came: Arrival | None, notify: Notify
+    ) -> tuple[Result, float]:
         with secrets_of(call.context):
             if self._observer is None:
                 return await self._service.run(call, notify)
-            return await self._observer.run(self._service.run, call, notify, protocol)
+            return await self._observer.run(self._service.run, call, notify, protocol, came)
 
     def _mounted(self, root: str) -> Table:
         """Return the table for where the application is mounted; documents name their own paths."""
         if len(self._tables) >= _ROOTS:
             self._tables.clear()
         self._observer = observer(self._telemetry)
+        if self._observer is not None:
+            self._once.observed(self._observer.ledger)
         site = Site(keys=self._admission.wanted, root=root, older_clients=self.older_clients)
         table = self._tables[root] = Table(self._toolbox.catalog(), self._codecs, site, self._documents)
         return table
+
+
+def _arrival(request: Request, scope: Scope) -> Arrival:
+    client = scope.get("client")
+    return Arrival(request, client[0] if client else "", scope.get("http_version", ""))
 
 
 def _owned(call: Call, caller: Caller) -> Call:

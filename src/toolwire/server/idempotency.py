@@ -90,16 +90,21 @@ class Once:
         self._known: dict[int, _Known] = {}
         self._writes = writes
         self._reads = reads
+        self._own = (writes, reads)
         self._wait_s = wait_s
         self._pause = pause
 
+    def observed(self, observe: Callable[[Ledger], Ledger]) -> None:
+        """Do all with what ``observe`` makes of each ledger from now on."""
+        self._writes, self._reads = observe(self._own[0]), observe(self._own[1])
+
     async def begin(self) -> None:
         """Begin the ledgers, where they have a file to open."""
-        await begin(self._writes)
+        await begin(self._own[0])
 
     async def end(self) -> None:
         """End the ledgers, where they have a file to close."""
-        await end(self._writes)
+        await end(self._own[0])
 
     async def run(self, call: Call, notify: Notify, run: Run) -> Result:
         """Return how ``call`` ended: now, or when it came first. [OTC-019, A-42]"""

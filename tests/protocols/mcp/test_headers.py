@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.protocols.mcp import headers
+from toolwire.protocols.mcp import headers, marks
 
 
 @given(st.text())
@@ -35,7 +35,7 @@ def test_marked_scalars_are_mirrored_and_nothing_else():
             "any": True,
         }
     }
-    fields = headers.mirror(schema)
+    fields = marks.mirror(schema)
     arguments = {"region": "grün", "deep": {"on": True}, "count": None, "ratio": 1.5, "list": ["x"], "evil": "x"}
     assert headers.mirrored(fields, arguments) == [
         (b"mcp-param-region", b"=?base64?Z3LDvG4=?="),
@@ -47,4 +47,4 @@ def test_a_schema_without_end_is_walked_to_a_limit():
     schema: dict = {"type": "string", "x-mcp-header": "Deep"}
     for _ in range(100):
         schema = {"properties": {"in": schema}}
-    assert headers.mirror(schema) == ()
+    assert marks.mirror(schema) == ()

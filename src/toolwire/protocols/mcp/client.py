@@ -12,10 +12,12 @@ from toolwire.framing.jsontext import member
 from . import document, exchange, result
 from .exchange import Refused, Session, is_message, shown
 from .handshake import list_tools, open_session
-from .headers import Mirror, mirrored
+from .headers import mirrored
+from .marks import Mirror
 from .revision import STATELESS
 
 _FIRST_ID = "call"
+_NOT_THERE = (404, 405)
 
 
 def find(url: str) -> Flow[Finding]:
@@ -35,12 +37,18 @@ def find(url: str) -> Flow[Finding]:
 def insist(url: str) -> Flow[Finding]:
     """Return the MCP server at ``url`` or at ``url``/mcp, of which somebody says that it is one.
 
-    Many answer a GET with 404, or ask for credentials only where something is posted.
+    Many answer a GET with 404, or ask for credentials only where something is posted; and not all are at a path that
+    ends with /mcp.
     """
     endpoint = _endpoint(url)
     if endpoint is None:
         return Finding(None, (Probe("mcp", url[:200], None, "is not a URL"),))
-    return (yield from _opened(endpoint, []))
+    probes: list[Probe] = []
+    finding = yield from _opened(endpoint, probes)
+    written = url.partition("#")[0]
+    if finding.peer is not None or probes[-1].status not in _NOT_THERE or written.rstrip("/") == endpoint:
+        return finding
+    return (yield from _opened(written, probes))
 
 
 def _opened(endpoint: str, probes: list[Probe]) -> Flow[Finding]:

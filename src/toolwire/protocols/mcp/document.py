@@ -20,7 +20,7 @@ from toolwire.framing.jsontext import member
 from toolwire.framing.jsontext import write as to_json
 from toolwire.framing.telling import told, untold
 
-from .headers import mirror
+from .marks import mirror
 from .revision import IDENTITY_META, POLICY_META
 
 _FOREIGN_REFERENCE = re.compile(rb'"\$ref":"(?!#/\$defs/)')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,10 +12,12 @@ from toolwire.core.model import Json, Problem
 from toolwire.framing.jsontext import member
 
 from .exchange import CLIENT, Refused, Session, read, shown, write
-from .revision import HANDSHAKE, SERVER_META, SESSION_HEADER, STATELESS
+from .marks import fault
+from .revision import HANDSHAKE, SERVER_META, SESSION_HEADER, STATELESS, UNSUPPORTED_VERSION
 
 MAX_PAGES = 100
 MAX_TOOLS = 10_000
+MAX_FAULTS_TOLD = 20
 _MAX_SESSION_ID = 1_000
 _NEEDS_KEY = (401, 403)
 
@@ -37,25 +40,34 @@ class Answered(NamedTuple):
 def open_session(endpoint: str, probes: list[Probe]) -> Flow[Opened | None]:
     """Return the endpoint opened for calls, or None; each look is added to ``probes``.
 
-    The stateless revision is tried first: a server that speaks it has nothing to remember of us.
+    The stateless revision is tried first: a server that speaks it has nothing to remember of us. One that refuses it
+    and says what it speaks is taken at its word.
     """
-    stateless = yield from _discover(Session(endpoint=endpoint, version=STATELESS), probes)
-    if stateless is not None or probes[-1].status is None or probes[-1].status in _NEEDS_KEY:
-        return stateless
-    return (yield from _initialize(Session(endpoint=endpoint), probes))
+    stateless = Session(endpoint=endpoint, version=STATELESS)
+    opened = yield from _discover(stateless, probes)
+    if isinstance(opened, Refused) and STATELESS in _spoken(opened):
+        opened = yield from _discover(stateless, probes)
+    if isinstance(opened, Opened):
+        return opened
+    if probes[-1].status is None or probes[-1].status in _NEEDS_KEY:
+        return None
+    spoken = () if opened is None else _spoken(opened)
+    version = next((known for known in HANDSHAKE if known in spoken), HANDSHAKE[0])
+    return (yield from _initialize(Session(endpoint=endpoint), version, probes))
 
 
 def list_tools(session: Session, probes: list[Probe]) -> Flow[list[Json] | None]:
     """Return what every page of ``tools/list`` holds, or None where a page cannot be read.
 
-    At most 100 pages and 10,000 tools are read, and no page twice.
+    At most 100 pages and 10,000 tools are read, and no page twice. Since 2026-07-28 a tool whose schema marks
+    arguments for headers wrongly is left out.
     """
     entries: list[Json] = []
     seen: set[str] = set()
     params: dict[str, Json] = {}
     for page in range(MAX_PAGES):
         answered = yield from _ask(session, "tools/list", params, 10 + page, probes)
-        if answered is None:
+        if not isinstance(answered, Answered):
             return None
         listed, cursor = answered.result.get("tools"), answered.result.get("nextCursor")
         if not isinstance(listed, list):
@@ -67,14 +79,38 @@ def list_tools(session: Session, probes: list[Probe]) -> Flow[list[Json] | None]
         seen.add(cursor)
         params = {"cursor": cursor}
         probes.append(_probe(session, answered.response.status, f"a page of tools, {len(entries)} so far"))
+    if session.version == STATELESS:
+        entries = _without_faults(session, entries, probes)
     probes.append(Probe("mcp", shown(session.endpoint), 200, f"MCP {session.version}, tools: {len(entries)}", True))
     return entries
 
 
-def _discover(session: Session, probes: list[Probe]) -> Flow[Opened | None]:
+def _without_faults(session: Session, entries: list[Json], probes: list[Probe]) -> list[Json]:
+    """Return ``entries`` without the tools that a proxy could be misled about; the first of them are told of."""
+    sound: list[Json] = []
+    told = 0
+    for entry in entries:
+        why = fault(entry.get("inputSchema")) if isinstance(entry, dict) else ""
+        if not why:
+            sound.append(entry)
+        elif told < MAX_FAULTS_TOLD:
+            told += 1
+            name = entry["name"] if isinstance(entry, dict) and isinstance(entry.get("name"), str) else ""
+            probes.append(_probe(session, 200, f"leaves out the tool {str(name)[:100]!r}: {why}"))
+    return sound
+
+
+def _spoken(refused: Refused) -> Sequence[Json]:
+    """Return the revisions that a server says it speaks where it refuses ours; none where it says nothing of that."""
+    data = refused.data if isinstance(refused.data, dict) else {}
+    supported = data.get("supported")
+    return supported if refused.code == UNSUPPORTED_VERSION and isinstance(supported, list) else ()
+
+
+def _discover(session: Session, probes: list[Probe]) -> Flow[Opened | Refused | None]:
     answered = yield from _ask(session, "server/discover", {}, 1, probes)
-    if answered is None:
-        return None
+    if not isinstance(answered, Answered):
+        return answered
     versions = answered.result.get("supportedVersions")
     if not isinstance(versions, list) or STATELESS not in versions:
         probes.append(_probe(session, answered.response.status, f"does not speak MCP {STATELESS}"))
@@ -84,10 +120,10 @@ def _discover(session: Session, probes: list[Probe]) -> Flow[Opened | None]:
     return Opened(session, dict(server), _instructions(answered.result))
 
 
-def _initialize(session: Session, probes: list[Probe]) -> Flow[Opened | None]:
-    params: dict[str, Json] = {"protocolVersion": HANDSHAKE[0], "capabilities": {}, "clientInfo": CLIENT}
+def _initialize(session: Session, wanted: str, probes: list[Probe]) -> Flow[Opened | None]:
+    params: dict[str, Json] = {"protocolVersion": wanted, "capabilities": {}, "clientInfo": CLIENT}
     answered = yield from _ask(session, "initialize", params, 2, probes)
-    if answered is None:
+    if not isinstance(answered, Answered):
         return None
     version = answered.result.get("protocolVersion")
     if version not in HANDSHAKE:
@@ -103,7 +139,7 @@ def _initialize(session: Session, probes: list[Probe]) -> Flow[Opened | None]:
 
 def _ask(
     session: Session, method: str, params: dict[str, Json], id_: int, probes: list[Probe]
-) -> Flow[Answered | None]:
+) -> Flow[Answered | Refused | None]:
     response = yield from fetch(write(session, method, params, id_))
     if isinstance(response, Problem):
         probes.append(_probe(session, None, response.message))
@@ -118,7 +154,7 @@ def _ask(
     else:
         meaning = f"did not answer {method}: {result.message}"
     probes.append(_probe(session, response.status, meaning))
-    return None
+    return result if isinstance(result, Refused) else None
 
 
 def _probe(session: Session, status: int | None, meaning: str) -> Probe:

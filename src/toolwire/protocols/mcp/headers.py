@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 from toolwire.core.http import Headers
-from toolwire.core.model import Json, Schema
+from toolwire.core.model import Json
 
-Mirror: TypeAlias = tuple[tuple[tuple[str, ...], bytes], ...]
-"""The path of each argument that goes into a header too, with the name of that header."""
+from .marks import Mirror
 
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?|")
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
-_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}")
-_MAX_DEPTH = 20
 
 
 def write(text: str) -> bytes:
@@ -37,11 +34,6 @@ def read(value: str) -> str | None:
         return None
 
 
-def mirror(schema: Schema) -> Mirror:
-    """Return the arguments that ``schema`` wants in headers: scalars marked ``x-mcp-header``, not within arrays."""
-    return tuple(_marked(schema, ()))
-
-
 def mirrored(fields: Mirror, arguments: Mapping[str, Json]) -> Headers:
     """Return the headers that say ``arguments`` again; what is missing, null or no scalar gets none."""
     said: list[tuple[bytes, bytes]] = []
@@ -54,16 +46,3 @@ def mirrored(fields: Mirror, arguments: Mapping[str, Json]) -> Headers:
         elif isinstance(value, str | int | float):
             said.append((name, write(str(value))))
     return said
-
-
-def _marked(schema: Schema, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], bytes]]:
-    properties = schema.get("properties")
-    if not isinstance(properties, Mapping) or len(path) == _MAX_DEPTH:
-        return
-    for name, inner in properties.items():
-        if not isinstance(inner, Mapping):
-            continue
-        token = inner.get("x-mcp-header")
-        if isinstance(token, str) and _TOKEN.fullmatch(token) and inner.get("type") in ("string", "integer", "boolean"):
-            yield (*path, name), b"mcp-param-" + token.lower().encode("ascii")
-        yield from _marked(inner, (*path, name))

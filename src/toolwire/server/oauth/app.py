@@ -16,6 +16,7 @@ from toolwire.server.lifespan import live
 from toolwire.server.limits import Limits
 from toolwire.server.watch import Watch
 from toolwire.server.wire import Receive, Scope, Send, body_of, other, respond
+from toolwire.stores.oauth import StoreGoneError
 
 from .authorize import authorize, consent
 from .callers import TokenCallers
@@ -128,6 +129,10 @@ class AuthorizationServer:
         try:
             await self._prune()
             return await answer(self._desk, visit)
+        except StoreGoneError as error:
+            _log.error("answering %s %s: %s", visit.method, path, error)
+            busy = error_page("The server cannot do this at the moment; try again.", 503)
+            return busy._replace(headers=(*busy.headers, (b"retry-after", b"1")))
         except Exception:  # noqa: BLE001 - whatever failed, the person gets an answer, and the log has the details
             _log.exception("answering %s %s failed", visit.method, path)
             return error_page("The server failed; its log has the details.", 500)

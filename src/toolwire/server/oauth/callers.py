@@ -7,6 +7,7 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
@@ -18,10 +19,12 @@ from toolwire.auth.scopes import write_scopes
 from toolwire.core.http import Headers
 from toolwire.core.model import Kind, Problem
 from toolwire.server.callers import Caller, Fields
+from toolwire.stores.oauth import StoreGoneError
 
 from .desk import Desk, aside
 from .issuing import look_up
 
+_log = logging.getLogger("toolwire.oauth")
 _REMEMBERED = 10_000
 
 
@@ -59,7 +62,11 @@ class TokenCallers:
         if not token:
             return _NO_TOKEN
         generation, desk = self._generation, self._desk
-        found = await aside(look_up, desk, token)
+        try:
+            found = await aside(look_up, desk, token)
+        except StoreGoneError as error:
+            _log.error("a token cannot be looked up: %s", error)
+            return _NOT_NOW
         if found is None:
             return _BAD_TOKEN
         known, grant = found
@@ -93,6 +100,12 @@ def _token(fields: Fields) -> str:
 
 
 _NO_TOKEN = Problem(kind=Kind.UNAUTHORIZED, message="Send an access token: Authorization: Bearer TOKEN.")
+_NOT_NOW = Problem(
+    kind=Kind.OVERLOADED,
+    message="Tokens cannot be looked up at the moment; the call did not run.",
+    can_retry=True,
+    retry_after_ms=1_000,
+)
 _BAD_TOKEN = Problem(
     kind=Kind.UNAUTHORIZED,
     message="This access token is not good here: it has expired, was revoked, or is for another server.",

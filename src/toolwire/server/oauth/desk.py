@@ -17,6 +17,7 @@ from toolwire.core.http import Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 from toolwire.stores.oauth import Event, OAuthRows, OAuthStore
+from toolwire.telemetry.tokens import TokenCount
 
 from .settings import Settings
 
@@ -84,6 +85,7 @@ class Desk:
     now: Callable[[], float] = time
     secret: Callable[[], str] = field(default=partial(secrets.token_urlsafe, 32))
     revoked: list[Callable[[], None]] = field(default_factory=list)
+    count: TokenCount = field(default_factory=TokenCount)
 
     def note(self, rows: OAuthRows, kind: str, *, token: str = "", **about: str) -> None:
         """Write down that something happened; a token only by the beginning of its digest's digest. [AS-22]"""

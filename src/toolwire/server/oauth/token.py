@@ -18,17 +18,21 @@ from .issuing import redeem, refresh, revoke
 async def token(desk: Desk, visit: Visit) -> Response:
     """Return tokens for a code or a refresh token. [AS-05, AS-09, AS-11]"""
     form, client = await _authenticated(desk, visit)
-    if isinstance(client, Refusal):
-        return _refused(client, visit)
+    answer = client if isinstance(client, Refusal) else await _granted(desk, client, form)
+    desk.count.add(form.get("grant_type"), answer.error if isinstance(answer, Refusal) else "issued")
+    if not isinstance(answer, Refusal):
+        return said(answer)
+    return _refused(answer, visit) if answer is client else refused(answer)
+
+
+async def _granted(desk: Desk, client: Client, form: Parameters) -> dict[str, Json] | Refusal:
     grant_type = form.get("grant_type")
     if grant_type not in GRANTS:
         error = "unsupported_grant_type" if grant_type else "invalid_request"
-        return refused(Refusal(error=error, description=f"grant_type is one of {', '.join(GRANTS)}."))
+        return Refusal(error=error, description=f"grant_type is one of {', '.join(GRANTS)}.")
     if grant_type not in client.grants:
-        text = "This client did not register that grant_type."
-        return refused(Refusal(error="unauthorized_client", description=text))
-    answer = await (_redeemed if grant_type == "authorization_code" else _refreshed)(desk, client, form)
-    return refused(answer) if isinstance(answer, Refusal) else said(answer)
+        return Refusal(error="unauthorized_client", description="This client did not register that grant_type.")
+    return await (_redeemed if grant_type == "authorization_code" else _refreshed)(desk, client, form)
 
 
 async def revocation(desk: Desk, visit: Visit) -> Response:

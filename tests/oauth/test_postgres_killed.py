@@ -1,0 +1,155 @@
+"""A PostgreSQL that is killed while apps refresh their tokens: none is lost, none has two successors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from toolwire.core.model import Kind, Problem
+
+from .conftest import ISSUER, Site
+from .test_postgres import program
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not here: install toolwire[postgres] to prove this")
+APPS, KILLS, PATIENCE_S, SOON_S = 4, 3, 30.0, 5.0
+
+
+class Postgres:
+    """A server of its own on a socket in a new folder, as often as it is started."""
+
+    def __init__(self, folder: Path, user: str | None) -> None:
+        self.folder, self._user = folder, user
+        self._do(
+            program("initdb"),
+            "--no-sync",
+            "--auth=trust",
+            "--username=toolwire",
+            "--encoding=UTF8",
+            "--locale=C",
+            "-D",
+            self._data,
+        )
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"postgresql+psycopg://toolwire@/postgres?host={self.folder}"
+
+    @property
+    def _data(self) -> str:
+        return str(self.folder / "data")
+
+    def start(self) -> None:
+        settings = ["-c", "listen_addresses=", "-k", str(self.folder), "-c", "fsync=off", "-c", "shared_buffers=16MB"]
+        with (self.folder / "log").open("ab") as log:
+            argv = [program("postgres"), "-D", self._data, *settings]
+            self._process = subprocess.Popen(argv, stderr=log, user=self._user, cwd=self.folder)
+
+    def kill(self) -> None:
+        """Kill it with all that it started, as when the machine takes them."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        for each in (self._process.pid, *map(int, children)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        self._process.wait(PATIENCE_S)
+
+    def answers(self) -> bool:
+        with contextlib.suppress(psycopg.Error), self.connection():
+            return True
+        return False
+
+    def connection(self) -> psycopg.Connection[tuple[object, ...]]:
+        return psycopg.connect(host=str(self.folder), user="toolwire", dbname="postgres", connect_timeout=5)
+
+    def _do(self, *command: str) -> None:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=self.folder, user=self._user, timeout=60)
+
+
+@pytest.fixture
+def postgres() -> Iterator[Postgres]:
+    user = "postgres" if os.getuid() == 0 else None  # it refuses to run as root
+    folder = Path(tempfile.mkdtemp(prefix="toolwire-pg-"))
+    try:
+        if user is not None:
+            shutil.chown(folder, user)
+        server = Postgres(folder, user)
+        try:
+            yield server
+        finally:
+            server.kill()
+    finally:
+        shutil.rmtree(folder)
+
+
+@dataclass
+class Calls:
+    refreshed: int = 0
+    refused: int = 0
+    stopping: bool = False
+
+
+@pytest.mark.requirement("R11")
+def test_a_database_that_is_killed_loses_no_token_and_gives_none_two_successors(
+    postgres: Postgres, open_site: Callable[..., Site]
+) -> None:
+    async def until(there: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not there():  # noqa: ASYNC110 - it asks another process
+                await asyncio.sleep(0.01)
+
+    async def app(client: httpx2.AsyncClient, token: str) -> None:
+        while not calls.stopping:
+            form = {"client_id": "app", "grant_type": "refresh_token", "refresh_token": token}
+            answer = await client.post("/oauth/token", data=form)
+            if answer.status_code == 200:
+                token = answer.json()["refresh_token"]
+                calls.refreshed += 1
+            else:
+                assert (answer.status_code, answer.headers["retry-after"]) == (503, "1"), answer.text
+                calls.refused += 1
+                await asyncio.sleep(0.02)
+
+    async def story() -> None:
+        transport = httpx2.ASGITransport(site.server)
+        async with httpx2.AsyncClient(transport=transport, base_url=ISSUER) as client, asyncio.TaskGroup() as group:
+            for token in tokens:
+                group.create_task(app(client, token))
+            for _ in range(KILLS):
+                seen = calls.refreshed
+                await until(lambda seen=seen: calls.refreshed >= seen + 2 * APPS)  # type: ignore[misc]  # a default
+                postgres.kill()
+                seen = calls.refused
+                await until(lambda seen=seen: calls.refused >= seen + APPS)  # type: ignore[misc]  # likewise
+                shown = {b"authorization": b"Bearer somebody's"}
+                said = await site.server.callers.verify(shown)
+                assert isinstance(said, Problem)
+                assert (said.kind, said.can_retry) == (Kind.OVERLOADED, True)
+                postgres.start()
+                await until(postgres.answers)
+                seen = calls.refreshed
+                async with asyncio.timeout(SOON_S):
+                    await until(lambda seen=seen: calls.refreshed >= seen + 2 * APPS)  # type: ignore[misc]  # likewise
+            calls.stopping = True
+
+    asyncio.run(until(postgres.answers))
+    site, calls = open_site(where=postgres.url, grace_s=60.0), Calls()
+    tokens = [site.tokens()["refresh_token"] for _ in range(APPS)]
+    site.runner.run(story())
+    with postgres.connection() as connection:
+        alive = connection.execute(
+            "SELECT \"grant\", count(*) FROM oauth_tokens WHERE kind = 'refresh' AND used IS NULL GROUP BY 1"
+        ).fetchall()
+    assert [count for _, count in alive] == [1] * APPS
+    assert not any("reused" in event.kind for event in site.events)
+    print(f"\nR11: {KILLS} kills of PostgreSQL, {calls.refreshed} refreshes, {calls.refused} refused and sent again")

@@ -1,0 +1,47 @@
+"""A whole server tells its spans, metrics and log what came, from where, and what its ledger made of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from toolwire import Toolkit, asgi
+from toolwire.core.http import JSON, Request
+from toolwire.testing.wire import HERE, AppDoor
+
+from .sdk import Sdk, attributes
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/tools/call"])
+def test_a_server_says_how_a_call_came_and_what_its_ledger_made_of_it(path: str) -> None:
+    sdk = Sdk()
+    kit = Toolkit("Calc", version="2.1.0")
+
+    @kit.tool(approval="auto", safe=False)
+    def add(a: int) -> int:
+        """Add one."""
+        return a + 1
+
+    messages: dict[str, dict[str, Any]] = {
+        "/mcp": {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}},
+        "/tools/call": {"request": {"tool_id": "Calc.add", "call_id": "c1", "input": {"a": 1}}},
+    }
+
+    async def story() -> None:
+        door = AppDoor(asgi(kit, telemetry=sdk.telemetry))
+        headers = (*JSON, (b"idempotency-key", b"c1"))
+        for _ in range(2):
+            answer = await door.send(Request("POST", HERE + path, headers, json.dumps(messages[path]).encode()))
+            assert answer.status == 200
+
+    asyncio.run(story())
+    first, second = (attributes(span) for span in sdk.spans.get_finished_spans())
+    assert (first["toolwire.idempotency"], first["toolwire.attempt"]) == ("new", 1)
+    assert second["toolwire.idempotency"] == "replay"
+    assert first["network.protocol.name"] == "http"
+    assert first.get("jsonrpc.request.id") == ("7" if path == "/mcp" else None)
+    points = sdk.points("toolwire.ledger_op")
+    assert {each.attributes["op"]: each.count for each in points} == {"claim": 2, "settle": 1}
