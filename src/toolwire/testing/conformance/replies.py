@@ -83,6 +83,9 @@ def _no_result(result: object) -> Iterator[str]:
         yield f"the Problem says {result.message!r}"
 
 
+_EXAMPLES: dict[str, Json] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
+
+
 def _example(schema: Json) -> Json:
     kind = schema.get("type") if isinstance(schema, dict) else None
-    return {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}.get(kind, "x") if kind else "x"
+    return _EXAMPLES.get(kind, "x") if isinstance(kind, str) else "x"
