@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from bench import apps, client, conversion, inprocess, process, wire  # noqa: E402 - the path first
+from bench import apps, checks, client, conversion, inprocess, process, wire  # noqa: E402 - the path first
 from bench import instructions as counted  # noqa: E402 - the path first
 from bench.requests import CALLS, Call  # noqa: E402 - the path first
 
@@ -128,6 +128,18 @@ def costs() -> Iterator[Row]:
         yield Row("in process, FastAPI", inprocess.cost_us(apps.fastapi(), CALLS["opentool"]), "us")
 
 
+def each_check() -> Iterator[Row]:
+    """Yield the CPU time of each check of a server by itself, and of all that a client does around a call."""
+    for name, work in checks.server(token(), SECRET).items():
+        yield Row(f"check, {name}", checks.cost_us(work), "us")
+    app = apps.ours()
+    recorded, usual = (inprocess.cost_us(app, CALLS[name]) for name in ("otc recorded", "otc"))
+    yield Row("check, runs once (ledger in memory)", recorded - usual, "us")
+    whole, codec = map(checks.cost_us, checks.client())
+    what = "client, arguments, consent, limits and log of a call that needs no question"
+    yield Row(what, whole - codec, "us", 40.0, least=False)
+
+
 def ours_with(tools: int) -> object:
     """Return our application with that many tools."""
     import toolwire
@@ -220,6 +232,7 @@ def _peers_conversion(library: str, document: str) -> Iterator[Row]:
 
 PARTS = {
     "costs": costs,
+    "checks": each_check,
     "clients": clients,
     "processes": processes,
     "conversions": conversions,

@@ -1,0 +1,90 @@
+"""What each check costs by itself: those a server runs on every call, and all that a client does before it sends."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+from .apps import RAW_ANSWER, calculator
+from .inprocess import scope_of
+from .requests import CALLS
+
+KEY = "bench-key"
+
+
+def server(token: str, secret: str) -> dict[str, Callable[[], object]]:
+    """Return each check of a server as what runs it once, for a call that passes."""
+    import uvloop
+
+    from toolwire.auth.signed import Expected, read_secret
+    from toolwire.core.model import Call
+    from toolwire.server.guard import Guard
+    from toolwire.server.jwt import Tokens
+    from toolwire.server.keys import Keys
+    from toolwire.validation import arguments_check, requirements_check, scopes_check
+
+    call = Call(calculator().catalog().tools[0], {"a": 1, "b": 2}, "c1")
+    fields = dict(scope_of(CALLS["opentool"])["headers"])
+    keyed = {**fields, b"authorization": f"Bearer {KEY}".encode()}
+    signed = {**fields, b"authorization": f"Bearer {token}".encode()}
+    guard, keys, fits = Guard(), Keys([KEY]), arguments_check()
+    tokens = Tokens(read_secret(secret.encode()), Expected())
+    uvloop.run(_verified(tokens, signed))
+    return {
+        "Host and Origin": lambda: guard.refusal("127.0.0.1", fields),
+        "an API key": lambda: keys.known(keyed),
+        "a signed token seen before": lambda: tokens.known(signed),
+        "scopes": lambda: scopes_check(call),
+        "requirements": lambda: requirements_check(call),
+        "arguments": lambda: fits(call),
+    }
+
+
+async def _verified(tokens: object, fields: dict[bytes, bytes]) -> None:
+    await tokens.verify(fields)  # type: ignore[attr-defined]  # toolwire is loaded in functions only
+
+
+def client() -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return a client's call with everything before and after it, and the codec's part alone; no socket in either."""
+    from toolwire.client import Session
+    from toolwire.client.connection import open_connection
+    from toolwire.client.discover import Discovery
+    from toolwire.client.drive import run
+    from toolwire.core.codec import Site
+    from toolwire.core.http import JSON, Request, Response
+    from toolwire.core.model import Call
+    from toolwire.limits import Defaults
+    from toolwire.protocols.opentool import CODEC
+
+    url = "http://127.0.0.1:9627"
+    catalog = calculator().catalog()
+    routes = CODEC.routes(catalog, Site())
+    answer = Response(200, JSON, RAW_ANSWER)
+
+    class Door:
+        def send(self, request: Request) -> object:
+            route = routes.get((request.method, request.url.removeprefix(url)))
+            return answer if request.method == "POST" or route is None else route.read(request)
+
+    door = Door()
+    peer = run(CODEC.find(url), door).peer  # type: ignore[arg-type]  # it answers what a look asks for
+    session = Session(limits=Defaults(tool=None, connection=None), traced=False)
+    connection = open_connection(Discovery(url=url, peer=peer), session=session)
+    call = Call(peer.catalog.tools[0], {"a": 1, "b": 2}, "c1")  # type: ignore[union-attr]  # it was found
+    return lambda: run(connection.calling(call), door), lambda: run(CODEC.send(peer, call), door)  # type: ignore[arg-type]  # likewise
+
+
+def cost_us(work: Callable[[], object], *, rounds: int = 7, each: int = 5_000) -> float:
+    """Return the median CPU microseconds of ``work``, less those of calling what does nothing."""
+    return max(0.0, _loop(work, rounds, each) - _loop(lambda: None, rounds, each))
+
+
+def _loop(work: Callable[[], object], rounds: int, each: int) -> float:
+    figures = []
+    for _ in range(rounds):
+        started = time.process_time()
+        for _ in range(each):
+            work()
+        figures.append((time.process_time() - started) / each * 1e6)
+    return statistics.median(figures)
