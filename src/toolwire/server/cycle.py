@@ -2,7 +2,7 @@
 
 **Rules**
 - The shorter way sends the very bytes that the messages of ASGI would; what is not usual goes the long way.
-- The head of an answer is checked and written once for each status and fields, however often it is sent.
+- The head of a usual answer is checked and written once for each status and fields, however often it is sent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import (
-    HEADER_RE,
     HEADER_VALUE_RE,
     STATUS_LINE,
     HttpToolsProtocol,
@@ -27,7 +26,10 @@ _HEADS: Final = 256
 _COPIED: Final = 4_096
 """How large a body may be to be copied next to its head, in bytes; a larger one is handed on as it is."""
 _UNUSUAL_STATUS: Final = frozenset({204, 304})
-_UNUSUAL_FIELDS: Final = frozenset({b"connection", b"content-length", b"transfer-encoding"})
+_USUAL_FIELDS: Final = frozenset(
+    (b"content-type", b"cache-control", b"etag", b"vary", b"retry-after", b"retry-after-ms", b"x-should-retry")
+)
+"""Fields whose values are few and no secret: heads are remembered. Cookies, addresses and framing go the long way."""
 
 
 class Cycle(RequestResponseCycle, Exchange):
@@ -96,7 +98,7 @@ def _head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes | None
         return None
     lines = [STATUS_LINE[status]]
     for name, value in headers:
-        if HEADER_RE.search(name) or HEADER_VALUE_RE.search(value) or name.lower() in _UNUSUAL_FIELDS:
+        if name not in _USUAL_FIELDS or HEADER_VALUE_RE.search(value):
             return None
-        lines.append(b"%b: %b\r\n" % (name.lower(), value))
+        lines.append(b"%b: %b\r\n" % (name, value))
     return b"".join(lines)
