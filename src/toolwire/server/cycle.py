@@ -27,7 +27,7 @@ _COPIED: Final = 4_096
 """How large a body may be to be copied next to its head, in bytes; a larger one is handed on as it is."""
 _UNUSUAL_STATUS: Final = frozenset({204, 304})
 _USUAL_FIELDS: Final = frozenset(
-    (b"content-type", b"cache-control", b"etag", b"vary", b"retry-after", b"retry-after-ms", b"x-should-retry")
+    b"content-type cache-control etag vary retry-after retry-after-ms x-should-retry idempotent-replayed".split()
 )
 """Fields whose values are few and no secret: heads are remembered. Cookies, addresses and framing go the long way."""
 
