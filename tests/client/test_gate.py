@@ -150,7 +150,7 @@ def test_what_cannot_be_sent_is_refused_without_a_question(session: Session) -> 
 
 
 def changed_arguments(site: Site, gate: Gate, question: Question) -> None:
-    gate._settled.clear()
+    gate._agreements._settled.clear()
     question.call.arguments["text"] = "other"  # type: ignore[index]  # an approver can try
 
 

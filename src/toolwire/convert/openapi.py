@@ -15,7 +15,8 @@ from toolwire.core.codec import Site
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing.jsontext import member
 from toolwire.protocols.openapi import document, hidden, identity, operations
-from toolwire.protocols.openapi.operations import METHODS, Offer
+from toolwire.protocols.openapi.listing import METHODS
+from toolwire.protocols.openapi.operations import Offer
 from toolwire.protocols.openapi.plan import Plan
 from toolwire.protocols.openapi.policy import extension
 from toolwire.protocols.openapi.references import Unusable, follow

@@ -8,6 +8,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -38,3 +39,24 @@ def resumed(mark: Mark | None, boot: str, clock: float) -> float:
         return 0.0
     passed = clock - mark.clock if boot and boot == mark.boot else 0.0
     return mark.age + max(passed, 0.0)
+
+
+class Age:
+    """The age of one ledger. ``clock`` is in seconds and never goes back while the machine, ``boot``, runs."""
+
+    def __init__(self, boot: str, clock: Callable[[], float]) -> None:
+        self._boot = boot
+        self._clock = clock
+        self._offset = 0.0
+
+    def now(self) -> float:
+        """Return the age in seconds."""
+        return self._clock() + self._offset
+
+    def resume(self, mark: Mark | None) -> None:
+        """Go on from what was written down."""
+        self._offset = resumed(mark, self._boot, self._clock()) - self._clock()
+
+    def mark(self) -> Mark:
+        """Return what to write down."""
+        return Mark(self._boot, self._clock(), self.now())

@@ -57,6 +57,9 @@ EXPIRED = "SELECT number, bytes FROM (SELECT number, bytes, until FROM calls ORD
 RUNNING = "SELECT number, principal, tool, call_id, rerun, owner, bytes FROM calls WHERE until IS NULL"
 COUNT = "UPDATE held SET rows = rows + ?, bytes = bytes + ? RETURNING rows, bytes"
 RECOUNT = "UPDATE held SET (rows, bytes) = (SELECT count(*), coalesce(sum(bytes), 0) FROM calls) RETURNING rows, bytes"
+AGE = "SELECT boot, clock, age FROM age"
+FORGET_AGE = "DELETE FROM age"
+SAVE_AGE = "INSERT INTO age VALUES (?, ?, ?)"
 
 
 class Found(NamedTuple):

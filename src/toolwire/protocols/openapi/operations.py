@@ -17,37 +17,27 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
-from toolwire.core.catalog import Catalog, identifier
-from toolwire.core.model import Approval, Json, Tool
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Approval, Tool
 from toolwire.core.selection import DECLARED, Selection
-from toolwire.framing import jsontext
 
-from . import body, hidden, hints, identity, inputs
-from .body import Body
+from . import identity
 from .collecting import paused
-from .declaring import Declared, Declaring
-from .findings import SHOWN, Note, pointer
+from .findings import SHOWN, Note
 from .hidden import Hidden
 from .identity import Identity
-from .inputs import Taken
 from .lazy import Lazy
+from .listing import Operation, listed
 from .naming import Named, tool_names
-from .paths import is_template
 from .plan import Plan
 from .policy import SAFE_METHODS, SitePolicy, extension, read_operation, read_site
 from .references import References, Unusable
-from .responses import Answers
-from .schemas import Schemas
-from .security import Alternatives, Security
-from .servers import Server, origin, server
+from .servers import origin
 from .texts import described, plain
+from .works import Plans, Source, Work
 
 NAME = "openapi"
-METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
-_EXTRA_METHOD = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,39}")
-_NEVER = frozenset(("CONNECT",))
 _TWICE_AS_ONCE = frozenset(("PUT", "DELETE"))
-_BODILESS = ("GET", "HEAD", "DELETE")
 _VERSION = re.compile(r"3\.\d{1,3}(\..*)?", re.DOTALL)
 
 
@@ -75,145 +65,6 @@ class Offer(NamedTuple):
     memo: Memo
 
 
-class Operation(NamedTuple):
-    """One operation where it stands. ``key`` is its name there, ``method`` what is sent."""
-
-    method: str
-    path: str
-    item: dict[str, Any]
-    node: dict[str, Any]
-    key: str
-
-    @property
-    def where(self) -> str:
-        """Method and path, for a finding."""
-        return f"{self.method} {self.path[:SHOWN]}"
-
-    @property
-    def pointer(self) -> str:
-        """Where it stands in its document."""
-        extra = () if self.key in METHODS else ("additionalOperations",)
-        return pointer("paths", self.path, *extra, self.key)
-
-
-class _Source:
-    """A document while its operations are read, and afterwards, while its tools are used."""
-
-    def __init__(self, document: dict[str, Any], url: str, selection: Selection, hides: Hidden | None) -> None:
-        self.document = document
-        self.url = url
-        self.notes: list[Note] = []
-        self.site = read_site(document)
-        self.references = References(document)
-        self.security = Security(self.references)
-        self.declaring = Declaring(self.references, self.security)
-        looks = hides is None or bool(hides.owners)
-        self.requests = Schemas(self.references, used_in="request", notes=self.notes, hides=looks)
-        self.responses = Schemas(self.references, used_in="response", notes=self.notes, hides=looks)
-        self.answers = Answers(self.references)
-        self.hides = hidden.look(document) if hides is None else hides
-        self.toolkit = identifier(self.site.name)
-        self.version = identity.release(document)
-        self._root = [{"url": selection.server}] if selection.server else document.get("servers")
-        self._servers: dict[bytes, Server] = {}
-
-    def server(self, one: Operation) -> Server:
-        own, path = one.node.get("servers"), one.item.get("servers")
-        key = b"" if own is None is path else jsontext.write([own, path])
-        known = self._servers.get(key)
-        if known is None:
-            known = self._servers[key] = server(self.url, own, path, self._root)
-        return known
-
-
-class _Work:
-    """One operation as a tool: what is known of it at once, and the rest when it is wanted."""
-
-    __slots__ = ("_source", "_taken", "alternatives", "body", "declared", "one", "server")
-
-    def __init__(self, source: _Source, one: Operation, notes: list[str]) -> None:
-        path = _path(one)
-        if not is_template(path):
-            raise Unusable("its path is no path template")
-        self.one = one
-        self._source = source
-        self._taken: Taken | None = None
-        self.declared: list[Declared]
-        self.declared, found = source.declaring.read(one.item, one.node, path)
-        notes.extend(found)
-        self.body = _body(source, one, notes)
-        self.server = source.server(one)
-        self.alternatives: Alternatives = source.security.of(one.node)
-
-    def input_schema(self) -> Mapping[str, Json]:
-        return self.taken().schema
-
-    def output_schema(self) -> Mapping[str, Json]:
-        source = self._source
-        node = source.answers.schema(self.one.node)
-        if node is None:
-            return {}
-        schema, names = source.responses.read(node, self.one.where)
-        return source.responses.whole(schema, names, self.one.where)
-
-    def taken(self) -> Taken:
-        if self._taken is None:
-            source = self._source
-            self._taken = inputs.take(source.references, source.requests, self.declared, self.body, self.one.where)
-        return self._taken
-
-    def hint(self) -> Mapping[str, Json]:
-        source, one = self._source, self.one
-        where = origin(self.server.base) or ""
-        return hints.write(one.node, one.method, one.path, where, self.alternatives, source.answers)
-
-    def plan(self) -> Plan:
-        one, taken, answers = self.one, self.taken(), self._source.answers
-        path, _, query = one.path.partition("#")[0].partition("?")
-        return Plan(
-            method=one.method,
-            base=self.server.base,
-            server=self.server.template,
-            server_variables=self.server.variables,
-            path=path,
-            fixed_query=query,
-            parameters=taken.parameters,
-            properties=taken.properties,
-            whole_body=taken.whole_body,
-            media_type=self.body.media_type if self.body is not None else None,
-            body_required=self.body is not None and self.body.required,
-            binary=self.body is not None and self.body.sort is body.Sort.BYTES,
-            encodings=taken.encodings,
-            security=self.alternatives,
-            accept=answers.accept(one.node),
-            idempotency=hints.idempotency(one.node, one.method, self.declared),
-            responses=answers.declared(one.node),
-            streams=answers.streams(one.node),
-        )
-
-
-class _Plans(Mapping[str, Plan]):
-    """The plan of each tool by its id, made when it is first asked for."""
-
-    __slots__ = ("_made", "_works")
-
-    def __init__(self, works: dict[str, _Work]) -> None:
-        self._works = works
-        self._made: dict[str, Plan] = {}
-
-    def __getitem__(self, id_: str) -> Plan:
-        plan = self._made.get(id_)
-        if plan is None:
-            plan = self._made[id_] = self._works[id_].plan()
-        return plan
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._works)
-
-    def __len__(self) -> int:
-        return len(self._works)
-
-
 def unfit(document: dict[str, Any], selection: Selection = DECLARED) -> str:
     """Return why ``document`` is not read at all, as the rest of a sentence, or ``""``. [XL-009, XL-028, CV-29]"""
     version = document.get("openapi")
@@ -228,7 +79,7 @@ def unfit(document: dict[str, Any], selection: Selection = DECLARED) -> str:
         return "has an x-llm of a later major version, which is not read"
     if selection.include == "all" or site.declared:
         return ""
-    if not any(extension(one.node) is not None for one in _operations(References(document), [])):
+    if not any(extension(one.node) is not None for one in listed(References(document), [])):
         text = "is an OpenAPI document without any x-llm: the site offers no operation to models"
         return f'{text} (include="all" takes every one)'
     return ""
@@ -244,15 +95,15 @@ def read(document: dict[str, Any], url: str, selection: Selection = DECLARED, *,
 
 
 def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidden | None) -> Offer:
-    source = _Source(document, url, selection, hides)
+    source = Source(document, url, selection, hides)
     notes = source.notes
     notes.extend(_whole(document, source.site, source.hides))
     none: list[Note] = []
-    operations = sorted(_operations(source.references, none), key=lambda one: (one.path, one.method))
+    operations = sorted(listed(source.references, none), key=lambda one: (one.path, one.method))
     notes.extend(sorted(none))
     home = origin(url) or ""
     names = tool_names([Named(home, one.method, one.path, one.node.get("operationId")) for one in operations])
-    works: dict[str, _Work] = {}
+    works: dict[str, Work] = {}
     tools: list[Tool] = []
     left: Counter[_Left] = Counter()
     for one, name in zip(operations, names, strict=True):
@@ -270,7 +121,7 @@ def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidde
     lost = sum(note.operations for note in notes) - sum(left.values())
     site = source.site
     catalog = Catalog(title=site.name, version=source.version, description=site.description, tools=tuple(tools))
-    memo = Memo(plans=_Plans(works), notes=notes, operations=len(tools) + lost + sum(left.values()))
+    memo = Memo(plans=Plans(works), notes=notes, operations=len(tools) + lost + sum(left.values()))
     return Offer(catalog, memo)
 
 
@@ -291,10 +142,10 @@ class _Left(Enum):
 
 class _Offered(NamedTuple):
     tool: Tool
-    work: _Work
+    work: Work
 
 
-def _offered(source: _Source, one: Operation, name: str, selection: Selection) -> _Offered | Note | _Left:
+def _offered(source: Source, one: Operation, name: str, selection: Selection) -> _Offered | Note | _Left:
     policy = read_operation(one.node, source.site, one.method, include_all=selection.include == "all")
     if not policy.exposed:
         if extension(one.node) is not None:
@@ -308,7 +159,7 @@ def _offered(source: _Source, one: Operation, name: str, selection: Selection) -
             return _Left.UNWANTED
     found: list[str] = []
     try:
-        work = _Work(source, one, found)
+        work = Work(source, one, found)
     except (Unusable, RecursionError) as error:
         return Note(one.where, str(error) or "it cannot be read", one.pointer, 1)
     if source.hides.owners and source.hides.touches(one.path, one.key, one.item.get("$ref")):
@@ -331,58 +182,6 @@ def _offered(source: _Source, one: Operation, name: str, selection: Selection) -
         **members,
     )
     return _Offered(tool, work)
-
-
-def _operations(references: References, notes: list[Note]) -> Iterator[Operation]:
-    """Yield every operation of the document; what is none where one should be is a note that counts as one."""
-    paths = references.document.get("paths")
-    for path, item in paths.items() if isinstance(paths, dict) else ():
-        if path.startswith("x-"):
-            continue
-        try:
-            whole = references.follow(item, "path item")
-        except Unusable as error:
-            notes.append(Note(path[:SHOWN], str(error), pointer("paths", path), 1))
-            continue
-        if "x-llm" in whole:
-            notes.append(Note(path[:SHOWN], "an x-llm of a path is not read, only one of an operation"))
-        for method in METHODS:
-            if method in whole:
-                yield from _operation(Operation(method.upper(), path, whole, whole[method], method), notes)
-        extra = whole.get("additionalOperations")
-        for method, node in sorted(extra.items()) if isinstance(extra, dict) else ():
-            yield from _operation(Operation(method, path, whole, node, method), notes)
-
-
-def _operation(one: Operation, notes: list[Note]) -> Iterator[Operation]:
-    fixed = one.key in METHODS
-    if not isinstance(one.node, dict):
-        notes.append(Note(one.where, "it is not an object", one.pointer, 1))
-    elif not fixed and (not _EXTRA_METHOD.fullmatch(one.method) or one.method.upper() in _NEVER):
-        notes.append(Note(f"{one.method[:40]!r} {one.path[:SHOWN]}", "its method cannot be sent", one.pointer, 1))
-    elif not fixed and one.method.lower() in METHODS:
-        notes.append(Note(one.where, "its method has a place of its own, and is not additional", one.pointer, 1))
-    else:
-        yield one
-
-
-def _body(source: _Source, one: Operation, notes: list[str]) -> Body | None:
-    found = body.read(source.references, one.node.get("requestBody"))
-    if found is None:
-        return None
-    if not found.required and one.method in _BODILESS:
-        notes.append(f"a {one.method} takes no body, and this one is optional")
-        return None
-    if one.method == "TRACE":
-        notes.append("a TRACE takes no body")
-        return None
-    if found.sort is body.Sort.XML:
-        notes.append("its body is XML, which is one text here")
-    return found
-
-
-def _path(one: Operation) -> str:
-    return one.path.partition("#")[0].partition("?")[0]
 
 
 def _tags(operation: dict[str, Any]) -> frozenset[str]:

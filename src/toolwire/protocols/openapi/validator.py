@@ -14,7 +14,7 @@ from toolwire.framing.report import MAX_FOUND, Found, Path
 from toolwire.framing.xllm_faults import Slip, of_llm_json, of_operation, of_root
 
 from . import loading, operations
-from .operations import METHODS
+from .listing import METHODS
 from .policy import SAFE_METHODS, SitePolicy, extension, read_operation, read_site
 
 MOST_TOOLS: Final = 128

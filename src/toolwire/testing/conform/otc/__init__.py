@@ -1,0 +1,12 @@
+"""The checks of Open Tool Calling: the RFC, and OXP where a server lists ``items``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .answers import ANSWERS
+from .keys import KEYS
+from .listing import LISTING
+from .refusals import REFUSALS
+
+CHECKS: Final = (*LISTING, *REFUSALS, *KEYS, *ANSWERS)
