@@ -22,9 +22,13 @@ LONGEST_S = 300
 GUARDS: dict[str, tuple[str, ...]] = {
     "core/ledger.py": ("tests/core/test_ledger.py", "tests/stores/test_ledgers.py"),
     "stores/ledger_memory.py": ("tests/stores/test_ledgers.py",),
+    "stores/ledger_calls.py": ("tests/stores/test_ledgers.py",),
     "consent/policy.py": ("tests/consent",),
     "consent/check.py": ("tests/consent", "tests/story/test_consent.py"),
     "consent/binding.py": ("tests/consent", "tests/client/test_gate.py"),
+    "consent/allowance.py": ("tests/consent", "tests/client/test_gate.py"),
+    "client/agreements.py": ("tests/client/test_gate.py", "tests/client/test_refresh.py"),
+    "client/questions.py": ("tests/client/test_gate.py", "tests/client/test_refresh.py"),
     "server/keys.py": ("tests/server/test_keys.py",),
     "server/jwt.py": ("tests/server/test_jwt.py",),
     "server/confirming.py": ("tests/server/test_confirming.py",),
