@@ -80,10 +80,9 @@ class Service:
         """Return how ``call`` ended, and the milliseconds it took."""
         started = perf_counter()
         caller = call.context.principal
-        if self.draining or self.running >= self._limits.running or caller != _NOBODY:
-            refusal = self.refusal() or self._crowding(caller)
-            if refusal is not None:
-                return refusal, 0.0
+        crowded = caller != _NOBODY and self._running_of.get(caller, 0) >= self._each
+        if crowded or self.draining or self.running >= self._limits.running:
+            return self.refusal() or self._crowding(), 0.0
         for check in self._checks:
             verdict = check(call)
             if verdict is not ALLOW:
@@ -107,10 +106,8 @@ class Service:
             result = told(result)
         return result, (perf_counter() - started) * 1_000
 
-    def _crowding(self, caller: str) -> Problem | None:
-        """Return why this caller has no more calls taken now, or None: what is left is for the others. [D-34]"""
-        if self._running_of.get(caller, 0) < self._each:
-            return None
+    def _crowding(self) -> Problem:
+        """Return why a caller has no more calls taken now: what is left is for the others. [D-34]"""
         return Problem(
             kind=Kind.RATE_LIMITED,
             message=f"{self._each} of your calls are running here already; this one did not run.",
