@@ -20,7 +20,7 @@ _OURS = """
 import sys
 from bench.apps import ours
 from toolwire.server.process import serve
-serve(ours(), port=int(sys.argv[1]), announce=lambda _: None)
+serve(ours(), port=int(sys.argv[2]), announce=lambda _: None)
 """
 _HERE = Path(__file__).parent
 
@@ -37,7 +37,7 @@ def served(
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     if app == "ours" and not plain:
-        how = ["-c", _OURS, str(port)]
+        how = ["-c", _OURS, "--port", str(port)]
     else:
         how = [
             *("-m", "uvicorn", f"bench.apps:{app}", "--port", str(port), "--loop", "uvloop", "--http", "httptools"),

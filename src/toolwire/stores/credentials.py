@@ -13,8 +13,9 @@ import os
 import secrets
 import stat
 from base64 import b64decode, b64encode
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,12 +48,27 @@ class Vault(Protocol):
 
 
 class Credentials:
-    """The credentials in ``folder``; secrets are in ``vault`` if there is one, and else sealed by ``passphrase``."""
+    """The credentials in ``folder``; secrets are in ``vault`` if there is one, and else sealed by ``passphrase``.
 
-    def __init__(self, folder: Path, *, vault: Vault | None = None, passphrase: Secret | None = None) -> None:
+    ``find_vault`` looks for one when secrets are first read or written: most who connect have none to read.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        vault: Vault | None = None,
+        find_vault: Callable[[], Vault | None] | None = None,
+        passphrase: Secret | None = None,
+    ) -> None:
         self._folder = folder
-        self._vault = vault
+        self._given = vault
+        self._find_vault = find_vault
         self._passphrase = passphrase
+
+    @cached_property
+    def _vault(self) -> Vault | None:
+        return self._find_vault() if self._given is None and self._find_vault is not None else self._given
 
     def all(self) -> list[Credential]:
         """Return every credential, those that cannot be read left out."""

@@ -23,7 +23,7 @@ def own_credentials(folder: Path | None = None) -> Credentials:
     """
     folder = credentials_folder() if folder is None else folder
     passphrase = os.environ.get("TOOLWIRE_PASSPHRASE")
-    return Credentials(folder, vault=system_vault(), passphrase=Secret(passphrase) if passphrase else None)
+    return Credentials(folder, find_vault=system_vault, passphrase=Secret(passphrase) if passphrase else None)
 
 
 def hand_for(url: str, door: SyncDoor, credentials: Credentials | None, person: Person | None) -> Hand | None:
