@@ -33,7 +33,7 @@ class SystemVault:
 def system_vault() -> Vault | None:
     """Return the system's keyring, None where there is none that keeps secrets, or ``keyring`` is not installed."""
     try:
-        import keyring  # noqa: PLC0415 - an extra
+        import keyring  # noqa: PLC0415 - an extra, and slow to load
     except ModuleNotFoundError:
         return None
     backend = keyring.get_keyring()
