@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from toolwire.core.errors import DefinitionError
@@ -14,6 +14,7 @@ from toolwire.core.errors import DefinitionError
 from .write_ahead import write_ahead
 
 _BUSY_S = 10.0
+_MAKING = threading.Lock()
 
 
 class Database:
@@ -28,7 +29,7 @@ class Database:
         self._lock = threading.Lock()
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+            _make(file)
             self._connection = sqlite3.connect(
                 file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=32
             )
@@ -62,3 +63,13 @@ class Database:
         """Close the connection."""
         with self._lock:
             self._connection.close()
+
+
+def _make(file: Path) -> None:
+    """Make ``file`` for its owner alone, where there is none.
+
+    One that is there is not opened: closing it would take back every lock that SQLite holds on it in this process, and
+    without them writers spoil the file.
+    """
+    with _MAKING, suppress(FileExistsError):
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
