@@ -147,3 +147,28 @@ def test_an_exchange_begins_with_all_that_uvicorns_own_has() -> None:
     made = {name: value for name, value in vars(theirs).items() if value != "given"}
     assert ours.keys() == vars(theirs).keys()
     assert {name: ours[name] for name in made} == made
+
+
+@pytest.mark.parametrize(
+    ("response", "usual"),
+    [
+        (Response(200, ((b"content-type", b"application/json"),), b"{}"), True),
+        (Response(200, (), b"large" * 1_000), True),
+        (Response(304, (), b""), False),
+        (Response(200, ((b"set-cookie", b"session=secret"),), b"{}"), False),
+        (Response(200, ((b"etag", b"a\r\nb: c"),), b"{}"), False),
+    ],
+)
+def test_a_usual_answer_is_sent_whole_and_any_other_is_left_to_messages(response: Response, usual: bool) -> None:
+    written: list[bytes] = []
+    transport = SimpleNamespace(write=written.append, writelines=lambda parts: written.append(b"".join(parts)))
+    connection: Any = SimpleNamespace(
+        **dict.fromkeys(("logger", "access_logger", "access_log", "expect_100_continue")),
+        scope={"method": "GET"},
+        transport=transport,
+        flow=SimpleNamespace(write_paused=False),
+        server_state=SimpleNamespace(default_headers=[]),
+        on_response_complete=lambda: None,
+    )
+    assert Cycle(connection, keep_alive=True).answered(response) is usual
+    assert [data.endswith(b"\r\n\r\n" + response.body) for data in written] == [True] * usual

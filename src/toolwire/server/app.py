@@ -42,7 +42,20 @@ from .streams import stream
 from .table import NO_DOCUMENTS, Entry, Table
 from .views import as_seen, challenged, private
 from .watch import Watch
-from .wire import Ends, Receive, Scope, Send, arrived, below, body_of, not_modified, other, respond, sent
+from .wire import (
+    Ends,
+    Receive,
+    Scope,
+    Send,
+    arrived,
+    below,
+    collected,
+    not_modified,
+    other,
+    respond,
+    send_messages,
+    sent,
+)
 
 ANY_TELEMETRY = Telemetry()
 _ROOTS = 16
@@ -140,7 +153,7 @@ class App:
             return
         body = arrived(receive, fields, self._limits) if entry.takes_body else b""
         if body is None:
-            body = await body_of(receive, fields, self._limits, self._watch)
+            body = await collected(receive, self._limits, self._watch)
         if isinstance(body, Problem):
             await respond(scope, send, entry.refuse(body))
             return
@@ -176,7 +189,7 @@ class App:
             if call.key and replayed(result):
                 response = marked(response)
             if not sent(ends[2], response):
-                await respond(ends[0], ends[2], response)
+                await send_messages(ends[0], ends[2], response)
         else:
             await stream(ends, reading, lambda notify: self._running(call, entry.protocol, came, notify))
 

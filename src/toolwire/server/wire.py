@@ -28,8 +28,12 @@ def sent(send: Send, response: Response) -> bool:
 
 async def respond(scope: Scope, send: Send, response: Response) -> None:
     """Send ``response`` whole; to HEAD, without its body."""
-    if sent(send, response):
-        return
+    if not sent(send, response):
+        await send_messages(scope, send, response)
+
+
+async def send_messages(scope: Scope, send: Send, response: Response) -> None:
+    """Send ``response`` in the messages of ASGI."""
     status, headers, body = response
     if status != 304:  # which would have to give the length of what it does not send
         headers = (*headers, (b"content-length", b"%d" % len(body)))
@@ -50,8 +54,11 @@ def arrived(receive: Receive, fields: Mapping[bytes, bytes], limits: Limits) -> 
 async def body_of(receive: Receive, fields: Mapping[bytes, bytes], limits: Limits, watch: Watch) -> bytes | Problem:
     """Return the request's body, or the Problem that it is too large or too slow. [D-34, R10]"""
     whole = arrived(receive, fields, limits)
-    if whole is not None:
-        return whole
+    return await collected(receive, limits, watch) if whole is None else whole
+
+
+async def collected(receive: Receive, limits: Limits, watch: Watch) -> bytes | Problem:
+    """Return the request's body as it comes, or the Problem that it is too large or too slow. [D-34, R10]"""
     try:
         return await watch.over(_collect(receive, limits), limits.body_s)
     except Late:

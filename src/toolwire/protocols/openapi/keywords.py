@@ -6,31 +6,18 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from toolwire.core.model import Json, Schema
+from toolwire.framing import subschemas
 from toolwire.validation import is_pattern
 
 Change: TypeAlias = Callable[[Json], Json]
 
-ONE = frozenset(
-    (
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    )
-)
+ONE = frozenset((*subschemas.SINGLE, "contentSchema"))
 """The words that hold one schema."""
 
-SEVERAL = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+SEVERAL = frozenset(subschemas.LISTED)
 """The words that hold a list of schemas."""
 
-NAMED = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
+NAMED = frozenset((*subschemas.NAMED, "$defs", "definitions"))
 """The words that hold schemas by name."""
 
 TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))

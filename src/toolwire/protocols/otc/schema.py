@@ -13,27 +13,14 @@ from typing import Any
 from urllib.parse import unquote
 
 from toolwire.core.model import Json, Schema
+from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
 
 MAX_SCHEMAS = 5_000
 MAX_LEVELS = 60
 
-_ONE = frozenset(
-    {
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
-_MANY = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
-_NAMED = frozenset({"dependentSchemas", "patternProperties", "properties"})
+_ONE = frozenset((*SINGLE, "additionalItems"))  # of older drafts, as is "items" with a list
+_MANY = frozenset((*LISTED, "items"))
+_NAMED = frozenset(NAMED)
 _ANNOTATIONS = frozenset({"default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"})
 
 
