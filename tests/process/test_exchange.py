@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import socket
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from toolwire.server.cycle import Cycle
 from toolwire.server.exchange import exchange_of
 from toolwire.server.limits import Limits
 from toolwire.server.watch import Watch
-from toolwire.server.wire import body_of, respond
+from toolwire.server.wire import body_of, respond, send_messages, sent
 from toolwire.testing.loopback import background
 
 FIELDS = st.lists(
@@ -29,6 +30,7 @@ FIELDS = st.lists(
     ),
     max_size=3,
 )
+DATE = re.compile(rb"date: [^\r]*GMT")
 LAST = b"GET /last HTTP/1.0\r\nhost: x\r\n\r\n"
 NOT_OURS = (b"bad name", b"Content-Length")
 STATUSES = st.sampled_from([200, 201, 204, 304, 404, 500, 503])
@@ -54,6 +56,7 @@ class Answering:
     response = Response(200, [], b"")
     seen: bytes | None = None
     direct: tuple[bool, bool] = (False, False)
+    whole = False
 
     def drain(self) -> None: ...
 
@@ -73,7 +76,9 @@ class Answering:
         body = await body_of(receive, dict(scope["headers"]), Limits(), Watch())
         assert isinstance(body, bytes)
         self.seen = body
-        await respond(scope, send, self.response)
+        self.whole = sent(send, self.response)
+        if not self.whole:
+            await send_messages(scope, send, self.response)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +100,7 @@ def answered(address: tuple[str, int], request: bytes) -> bytes:
         peer.sendall(request + LAST)
         while chunk := peer.recv(65_536):
             received += chunk
-    return received
+    return DATE.sub(b"date: today", received)
 
 
 @settings(max_examples=150)
@@ -121,6 +126,17 @@ def test_the_short_way_sends_the_bytes_of_the_long_way(
     if not bad:
         assert said[0].startswith(b"HTTP/1.1 ")
     assert b"\r\nb: c" not in said[0]
+
+
+@pytest.mark.parametrize("body", [b"{}", b"large" * 1_000])
+def test_a_served_application_takes_the_short_way_with_a_usual_answer(
+    app: Answering, address: tuple[str, int], body: bytes
+) -> None:
+    app.response = Response(200, [(b"content-type", b"application/json")], body)
+    said = answered(address, b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\nx")
+    assert app.whole
+    assert said.startswith(b"HTTP/1.1 200 OK\r\ndate: today\r\ncontent-type: application/json\r\n")
+    assert b"\r\n\r\n" + body + b"HTTP/1.1 " in said
 
 
 def test_a_body_that_comes_later_is_waited_for(app: Answering, address: tuple[str, int]) -> None:
@@ -167,7 +183,7 @@ def test_a_usual_answer_is_sent_whole_and_any_other_is_left_to_messages(response
         scope={"method": "GET"},
         transport=transport,
         flow=SimpleNamespace(write_paused=False),
-        server_state=SimpleNamespace(default_headers=[]),
+        server_state=SimpleNamespace(default_headers=[(b"date", b"today")]),
         on_response_complete=lambda: None,
     )
     assert Cycle(connection, keep_alive=True).answered(response) is usual

@@ -44,6 +44,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         limits: Deadlines = getattr(config, "deadlines", DEADLINES)
         self._limits = limits
+        self.access_log = self.access_log and config.access_log  # a handler of the process is not who asked for one
         self.scope = cast("Any", {"method": ""})  # as after a head: none has begun
         self._head_bytes = limits.head_bytes
         self._head_fields = limits.head_fields

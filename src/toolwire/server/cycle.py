@@ -2,7 +2,7 @@
 
 **Rules**
 - The shorter way sends the very bytes that the messages of ASGI would; what is not usual goes the long way.
-- The head of a usual answer is checked and written once for each status and fields, however often it is sent.
+- The fields of a usual answer are checked and written once, however often they are sent.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from toolwire.core.http import Response
 
 from .exchange import Exchange
 
+_HEAD: Final = b"%b%b%bcontent-length: %d\r\n\r\n"
 _HEADS: Final = 256
 _COPIED: Final = 4_096
 """How large a body may be to be copied next to its head, in bytes; a larger one is handed on as it is."""
@@ -74,31 +75,34 @@ class Cycle(RequestResponseCycle, Exchange):
             or self.disconnected
             or self.flow.write_paused
             or self.access_log
-            or self.default_headers
             or self.scope["method"] == "HEAD"
         ):
             return False
-        head = _head(status, tuple(headers))
-        if head is None:
+        fields = _fields(status, tuple(headers))
+        if fields is None:
             return False
+        head = (STATUS_LINE[status], _every(tuple(self.default_headers)), fields, len(body))
         self.response_started = self.response_complete = True
         if len(body) > _COPIED:
-            self.transport.writelines((b"%bcontent-length: %d\r\n\r\n" % (head, len(body)), body))
+            self.transport.writelines((_HEAD % head, body))
         else:
-            self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
+            self.transport.write((_HEAD + b"%b") % (*head, body))
         self.message_event.set()
         self.on_response()
         return True
 
 
+@lru_cache(2)
+def _every(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """Return what every answer says, as it is sent: the date, which is another one each second."""
+    return b"".join(b"%b: %b\r\n" % field for field in headers)
+
+
 @lru_cache(_HEADS)
-def _head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes | None:
-    """Return the status and ``headers`` as they are sent, without an end; None where something of them is unusual."""
+def _fields(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes | None:
+    """Return ``headers`` as they are sent; None where something of them, or of ``status``, is unusual."""
     if status in _UNUSUAL_STATUS:
         return None
-    lines = [STATUS_LINE[status]]
-    for name, value in headers:
-        if name not in _USUAL_FIELDS or HEADER_VALUE_RE.search(value):
-            return None
-        lines.append(b"%b: %b\r\n" % (name, value))
-    return b"".join(lines)
+    if any(name not in _USUAL_FIELDS or HEADER_VALUE_RE.search(value) for name, value in headers):
+        return None
+    return b"".join(b"%b: %b\r\n" % field for field in headers)
