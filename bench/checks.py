@@ -5,10 +5,15 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .apps import RAW_ANSWER, calculator
 from .inprocess import scope_of
 from .requests import CALLS
+
+if TYPE_CHECKING:
+    from toolwire.client.connection import Connection
+    from toolwire.client.drive import SyncDoor
 
 KEY = "bench-key"
 
@@ -47,13 +52,24 @@ async def _verified(tokens: object, fields: dict[bytes, bytes]) -> None:
 
 def client() -> tuple[Callable[[], object], Callable[[], object]]:
     """Return a client's call with everything before and after it, and the codec's part alone; no socket in either."""
+    from toolwire.client.drive import run
+    from toolwire.core.model import Call
+    from toolwire.protocols.opentool import CODEC
+
+    connection, door = connected()
+    peer = connection.peer
+    call = Call(peer.catalog.tools[0], {"a": 1, "b": 2}, "c1")
+    return lambda: run(connection.calling(call), door), lambda: run(CODEC.send(peer, call), door)
+
+
+def connected() -> tuple[Connection, SyncDoor]:
+    """Return a connection to our server, unlimited and untraced, and the door to it, which answers at once."""
     from toolwire.client import Session
     from toolwire.client.connection import open_connection
     from toolwire.client.discover import Discovery
     from toolwire.client.drive import run
     from toolwire.core.codec import Site
     from toolwire.core.http import JSON, Request, Response
-    from toolwire.core.model import Call
     from toolwire.limits import Defaults
     from toolwire.protocols.opentool import CODEC
 
@@ -70,9 +86,7 @@ def client() -> tuple[Callable[[], object], Callable[[], object]]:
     door = Door()
     peer = run(CODEC.find(url), door).peer  # type: ignore[arg-type]  # it answers what a look asks for
     session = Session(limits=Defaults(tool=None, connection=None), traced=False)
-    connection = open_connection(Discovery(url=url, peer=peer), session=session)
-    call = Call(peer.catalog.tools[0], {"a": 1, "b": 2}, "c1")  # type: ignore[union-attr]  # it was found
-    return lambda: run(connection.calling(call), door), lambda: run(CODEC.send(peer, call), door)  # type: ignore[arg-type]  # likewise
+    return open_connection(Discovery(url=url, peer=peer), session=session), door  # type: ignore[return-value]
 
 
 def cost_us(work: Callable[[], object], *, rounds: int = 7, each: int = 5_000) -> float:

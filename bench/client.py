@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import uvloop
 
+from bench import checks
 from toolwire.client import Session
 from toolwire.limits import Defaults
 
@@ -32,6 +33,32 @@ def toolwire_us(url: str) -> float:
                     raise RuntimeError(str(result))
 
             return await _cost(once)
+
+    return uvloop.run(main())
+
+
+def own_us() -> float:
+    """Return the CPU microseconds of ``remote.call`` alone, over a door that answers at once."""
+
+    async def main() -> float:
+        from toolwire import Value
+        from toolwire.client.remote import Remote
+        from toolwire.core.http import Request
+
+        connection, blocking = checks.connected()
+
+        class Door:
+            async def send(self, request: Request) -> object:
+                return blocking.send(request)
+
+        remote = Remote(connection, Door(), None)  # type: ignore[arg-type]  # it answers what is sent
+
+        async def once() -> None:
+            result = await remote.call("add", {"a": 1, "b": 2})
+            if result != Value(3):
+                raise RuntimeError(str(result))
+
+        return await _cost(once)
 
     return uvloop.run(main())
 

@@ -1,6 +1,8 @@
 """What a person cannot see in a text is taken out of it; what they can see stays as it is."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolwire.framing import cleaning
 
@@ -62,3 +64,29 @@ def test_a_long_text_is_cut_after_a_sentence_with_an_ellipsis() -> None:
     assert cleaning.capped(text, 30) == "One sentence. Another one.\u2026"
     assert cleaning.capped("x" * 100, 10) == "x" * 9 + "\u2026"
     assert cleaning.capped(text, 1_000) == text
+
+
+@pytest.mark.requirement("CV-25")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("A name of the thing that is made. It is short.", "A name of the thing that is made.\u2026"),
+        ("Optional. The name of the thing. It is short.", "Optional. The name of the thing.\u2026"),
+        ("A place of the thing, e.g. Rome or so. It is far.", "A place of the thing, e.g. Rome or so.\u2026"),
+        ("A version of the thing, as 1.2 or v. 3. It is new.", "A version of the thing, as 1.2 or v. 3.\u2026"),
+        ("The name of what is made here\n\nIt is short.", "The name of what is made here\u2026"),
+        ("The name of what is made here, told at length", "The name of what is made here, told at length"),
+        ("The only sentence that there is here.", "The only sentence that there is here."),
+        ("\u540d" * 30 + "\u3002" + "\u957f" * 30, "\u540d" * 30 + "\u3002\u2026"),
+        ("x" * 80 + ". More of it.", "x" * 49 + "\u2026"),
+        ("short", "short"),
+        ("", ""),
+    ],
+)
+def test_the_point_of_a_text_is_its_first_sentence_that_says_something(text: str, said: str) -> None:
+    assert cleaning.point(text, 50) == said
+
+
+@given(st.text(), st.integers(1, 100))
+def test_the_point_of_a_text_is_never_longer_than_it_may_be(text: str, limit: int) -> None:
+    assert len(cleaning.point(text, limit)) <= limit

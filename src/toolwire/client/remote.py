@@ -120,15 +120,14 @@ class Remote:
         if isinstance(tool, Problem):
             return tool
         given = self._context if context is None else context
-        return await self.run(Call(tool, {} if arguments is None else arguments, str(uuid4()), given), notify)
+        return await self._run(Call(tool, {} if arguments is None else arguments, str(uuid4()), given), notify)
 
     async def run(self, call: Call, notify: Notify = unheard) -> Result:
         """Run ``call`` on the server; see ``Toolbox.run``."""
-        if self.closed:
-            return _CLOSED
         refusal = await self._fresh()
-        if refusal is not None:
-            return refusal
+        return await self._run(call, notify) if refusal is None else refusal
+
+    async def _run(self, call: Call, notify: Notify) -> Result:
         connection = self._connection
         current = connection.current(call)
         if isinstance(current, Problem):
@@ -152,6 +151,8 @@ class Remote:
 
     async def _fresh(self) -> Problem | None:
         """Look again where that is due; return why nothing may be called, if so."""
+        if self.closed:
+            return _CLOSED
         if self._look is not None and self._standing.due():
             await self._looked(self._standing.due)
         return self._standing.gone
@@ -254,8 +255,6 @@ class SyncRemote:
         ``notify`` is a function that is given each Progress of a tool that streams, in order. ``context`` takes the
         place of the connection's.
         """
-        if self.closed:
-            return _CLOSED
         refusal = self._fresh()
         if refusal is not None:
             return refusal
@@ -284,6 +283,8 @@ class SyncRemote:
 
     def _fresh(self) -> Problem | None:
         """Look again where that is due; return why nothing may be called, if so."""
+        if self.closed:
+            return _CLOSED
         if self._look is not None and self._standing.due():
             self._looked(self._standing.due)
         return self._standing.gone

@@ -32,6 +32,8 @@ _SUSPECT = re.compile(  # quicker, and a little too wide
 )
 _IN_EMOJI = re.compile("[\ufe0e\ufe0f\u200d]")
 _SENTENCE_END = re.compile(r"[.!?\u3002](?=\s)|\n")
+_POINT_MADE = re.compile(r"(?:[.!?](?<!e\.g\.)(?<!i\.e\.)(?=\s+[^\sa-z\d])|[\u3002\uff01\uff1f]|(?=\n\s*\n))")
+_POINT_CHARACTERS = 24
 
 _PLAIN = bytes((9, 10, 13, *range(0x20, 0x7F)))
 _SPELLED = re.compile(  # hidden characters as escapes of JSON or YAML
@@ -80,6 +82,15 @@ def capped(text: str, limit: int) -> str:
     room = text[: limit - 1]
     ends = [found.start() + 1 for found in _SENTENCE_END.finditer(room, limit * 2 // 3)]
     return room[: ends[-1] if ends else len(room)].rstrip() + "\u2026"
+
+
+def point(text: str, limit: int) -> str:
+    """Return the first sentence of ``text``, and more where that says next to nothing, in at most ``limit`` characters.
+
+    An ellipsis at its end says that there was more. [CV-25]
+    """
+    made = _POINT_MADE.search(text, _POINT_CHARACTERS)
+    return capped(text, limit) if made is None or made.end() >= limit else text[: made.end()].rstrip() + "\u2026"
 
 
 def may_hide(document: bytes) -> bool:

@@ -61,6 +61,40 @@ def test_what_is_cut_stays_as_closed_as_it_was(peer: Read, one: One) -> None:
     assert validate({"c": {"b": "x"}}) is not None
 
 
+AT_LENGTH = "How many there are to be. It is a number of whole ones, e.g. 100 for a hundred, " + "and so on " * 40 + "."
+
+
+@pytest.mark.requirement("CV-25")
+@pytest.mark.parametrize("required", [False, True])
+def test_of_a_large_tool_a_sentence_is_told_of_each_argument_that_may_be_left_out(
+    peer: Read, one: One, required: bool
+) -> None:
+    schema = {"type": "object", "properties": {"in": {"type": "string", "description": AT_LENGTH}}}
+    parameters = [
+        {"name": "n", "in": "query", "required": required, "description": AT_LENGTH, "schema": {"type": "integer"}},
+        *({"name": f"o{number}", "in": "query", "description": AT_LENGTH, "schema": _to("O")} for number in range(9)),
+    ]
+    found = tool(peer({**one(parameters=parameters), "components": {"schemas": {"O": schema}}})).input_schema
+    brief = "How many there are to be.\u2026"
+    assert found["properties"]["n"]["description"] == (AT_LENGTH if required else brief)
+    assert found["properties"]["o1"]["description"] == brief
+    assert found["$defs"]["O"]["properties"]["in"]["description"] == brief
+
+
+@pytest.mark.requirement("CV-25")
+def test_of_a_small_tool_everything_is_told(peer: Read, one: One) -> None:
+    parameters = [{"name": "n", "in": "query", "description": AT_LENGTH, "schema": {"type": "integer"}}]
+    assert tool(peer(one(parameters=parameters))).input_schema["properties"]["n"]["description"] == AT_LENGTH
+
+
+@pytest.mark.requirement("CV-20")
+@pytest.mark.parametrize(("type_", "kept"), [("string", False), ("array", True), (None, True)])
+def test_that_items_are_unique_is_said_of_what_has_items(peer: Read, one: One, type_: str | None, kept: bool) -> None:
+    schema = {"uniqueItems": True, **({"type": type_} if type_ else {})}
+    parameters = [{"name": "n", "in": "query", "schema": schema}]
+    assert ("uniqueItems" in tool(peer(one(parameters=parameters))).input_schema["properties"]["n"]) is kept
+
+
 def pointed_at(schema: Any) -> set[str]:
     """Return the names of the definitions that anything in ``schema`` refers to."""
     return set(re.findall(r'"\$ref": "#/\$defs/([^"]+)"', json.dumps(schema)))
@@ -90,8 +124,9 @@ def test_however_many_definitions_are_cut_the_rest_fits_and_refers_to_nothing_th
 def test_what_was_only_referred_to_where_a_schema_is_cut_takes_no_room(peer: Read, one: One) -> None:
     deep: dict[str, Any] = _to("Deep")
     for number in range(14):
-        deep = {"type": "object", "properties": {"in": deep, "more": {"description": f"{number} " * 500}}}
-    wide = {f"w{number}": {"type": "string", "description": "d" * 1_000} for number in range(17)}
+        more = {f"more{n}": {"description": f"{number} " * 500} for n in range(6)}
+        deep = {"type": "object", "properties": {"in": deep, **more}}
+    wide = {f"w{number}": {"type": "string", "description": "d" * 1_000} for number in range(50)}
     inside = {"type": "object", "properties": {"deep": deep, "near": _to("Near"), **wide}}
     schemas = {"Deep": {"type": "integer"}, "Near": {"type": "integer"}}
     parameters = [{"name": "all", "in": "query", "schema": inside}]

@@ -1,19 +1,23 @@
-"""Schemas cut to a size: what is deep goes first, then what is only told, never an argument itself."""
+"""Schemas cut to a size: what is told at length goes first, then what is deep, never an argument itself."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from toolwire.core.model import Json
-from toolwire.framing import jsontext
+from toolwire.framing import cleaning, jsontext
 
 from .keywords import rebuild
 
 LARGEST = 32_000
 MOST_BYTES = 28_000
+TELLING_BYTES = 2_000
+"""How large a schema may be that says everything at length."""
+
 DEFINED = "#/$defs/"
 CUT: dict[str, Json] = {"description": "Cut short."}
 
+_BRIEF_CHARACTERS = 200
 _DEPTHS = (8, 6, 5, 4, 3, 2, 1)
 _TOLD = frozenset(("description", "examples", "title"))
 _KEPT = frozenset(("description", "title", "type"))
@@ -27,6 +31,20 @@ def cut(schema: dict[str, Json], limit: int) -> dict[str, Json]:
         if len(jsontext.write(schema)) <= limit:
             return schema
     return _without_words(schema)
+
+
+def brief(schema: dict[str, Json]) -> dict[str, Json]:
+    """Return ``schema`` with the first sentence of each description; a property that must be given is told whole."""
+    built = rebuild(schema, lambda inner: brief(inner) if isinstance(inner, dict) else inner)
+    if isinstance(schema.get("description"), str):
+        built["description"] = cleaning.point(schema["description"], _BRIEF_CHARACTERS)
+    required, properties = schema.get("required"), schema.get("properties")
+    if isinstance(required, list) and isinstance(properties, dict):
+        for name in required:
+            one = properties.get(name)
+            if isinstance(one, dict) and "description" in one:
+                built["properties"][name]["description"] = one["description"]
+    return built
 
 
 def referred(schema: dict[str, Json]) -> set[str]:

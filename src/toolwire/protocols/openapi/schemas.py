@@ -4,6 +4,7 @@ Rules:
 - References are kept, never expanded: what a schema refers to stands under ``$defs``. [CV-18, D-17]
 - A request has no readOnly property, a response no writeOnly one, and neither is required. [CV-21]
 - What no schema may hold is left out with a finding, so that what comes out always is one. [CV-30]
+- A schema of more than 2 KB says one sentence for each thing that may be left out. [CV-25]
 - A schema is at most 32 KB: what is furthest from its root is cut, with a finding. [CV-25]
 """
 
@@ -11,17 +12,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import deque
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from toolwire.core.model import Json
 from toolwire.framing import cleaning, jsontext
 
 from .combining import joined, told_apart
-from .cutting import CUT, DEFINED, LARGEST, MOST_BYTES, cut, opened, referred
+from .cutting import DEFINED, LARGEST, MOST_BYTES, TELLING_BYTES, brief, cut, opened, referred
 from .findings import SHOWN, Note
+from .gathering import Definition, gathered
 from .keywords import NAMED, ONE, SEVERAL, WORDS, fits, is_type
+from .modern import exemplify, modern
 from .references import References, Unusable, tokens
 
 _TEXTS = frozenset(("description", "title"))
@@ -34,14 +36,7 @@ _UNSAID = frozenset(
     )
 )
 _DESCRIPTION_CHARACTERS = 1_024
-_EXAMPLE_CHARACTERS = 60
 _MOST_NOTES = 1_000
-
-
-class _Definition(NamedTuple):
-    schema: dict[str, Json]
-    names: tuple[str, ...]
-    size: int
 
 
 class Schemas:
@@ -62,7 +57,8 @@ class Schemas:
         self._where = ""
         self._names: dict[str, str] = {}
         self._pointers: dict[str, str] = {}
-        self._known: dict[str, _Definition] = {}
+        self._known: dict[str, Definition] = {}
+        self._brief_ones: dict[str, Definition] = {}
         self._is_hidden: dict[str, bool] = {}
 
     def read(self, node: Json, where: str) -> tuple[dict[str, Json], set[str]]:
@@ -73,40 +69,22 @@ class Schemas:
 
     def whole(self, schema: dict[str, Json], names: Iterable[str], where: str) -> dict[str, Json]:
         """Return ``schema`` with the definitions that it needs, those nearest to it first, as far as there is room."""
-        size = len(jsontext.write(schema))
-        if size > MOST_BYTES:
-            schema = cut(schema, MOST_BYTES * 3 // 4)
-            size, names = len(jsontext.write(schema)), referred(schema)
-            self._note(where, f"a schema of it is larger than {MOST_BYTES:,} bytes, and its depths are cut")
-        found, left_out, size = self._gathered(names, size)
-        if left_out:
-            cut_off = f"{len(left_out)} definitions are cut"
-            self._note(where, f"a schema of it is larger than {MOST_BYTES:,} bytes: {cut_off}")
-        if size > LARGEST:  # so many definitions are cut that saying so for each takes more room than there is
-            schema = opened(schema, left_out)
-            found = {name: opened(one, left_out) for name, one in found.items() if name not in left_out}
+        found, left_out, size = gathered(names, len(jsontext.write(schema)), TELLING_BYTES, self._definition)
+        if size > TELLING_BYTES or left_out:
+            schema = brief(schema)
+            size = len(jsontext.write(schema))
+            if size > MOST_BYTES:
+                schema = cut(schema, MOST_BYTES * 3 // 4)
+                size, names = len(jsontext.write(schema)), referred(schema)
+                self._note(where, f"a schema of it is larger than {MOST_BYTES:,} bytes, and its depths are cut")
+            found, left_out, size = gathered(names, size, MOST_BYTES, self._brief)
+            if left_out:
+                cut_off = f"{len(left_out)} definitions are cut"
+                self._note(where, f"a schema of it is larger than {MOST_BYTES:,} bytes: {cut_off}")
+            if size > LARGEST:  # so many definitions are cut that saying so for each takes more room than there is
+                schema = opened(schema, left_out)
+                found = {name: opened(one, left_out) for name, one in found.items() if name not in left_out}
         return {**schema, "$defs": dict(sorted(found.items()))} if found else schema
-
-    def _gathered(self, names: Iterable[str], size: int) -> tuple[dict[str, dict[str, Json]], set[str], int]:
-        """Return the definitions that ``names`` lead to, which of them are cut, and ``size`` with all of them."""
-        found: dict[str, dict[str, Json]] = {}
-        left_out: set[str] = set()
-        waiting = deque(sorted(names))
-        while waiting:
-            name = waiting.popleft()
-            if name in found:
-                continue
-            definition = self._definition(name)
-            size += len(name) + 4
-            if size + definition.size > MOST_BYTES:
-                found[name] = CUT
-                size += 40
-                left_out.add(name)
-                continue
-            found[name] = definition.schema
-            size += definition.size
-            waiting.extend(definition.names)
-        return found, left_out, size
 
     def hidden(self, node: Json) -> bool:
         """Return whether a property with this schema has no place in this direction."""
@@ -130,15 +108,23 @@ class Schemas:
         except Unusable:
             return None
 
-    def _definition(self, name: str) -> _Definition:
+    def _definition(self, name: str) -> Definition:
         known = self._known.get(name)
         if known is None:
             before, self._where = self._where, self._pointers[name]
             names: set[str] = set()
             schema = self._convert(self._target(self._pointers[name]), names)
             self._where = before
-            known = _Definition(schema, tuple(sorted(names)), len(jsontext.write(schema)))
+            known = Definition(schema, tuple(sorted(names)), len(jsontext.write(schema)))
             self._known[name] = known
+        return known
+
+    def _brief(self, name: str) -> Definition:
+        known = self._brief_ones.get(name)
+        if known is None:
+            whole = self._definition(name)
+            schema = brief(whole.schema)
+            known = self._brief_ones[name] = Definition(schema, whole.names, len(jsontext.write(schema)))
         return known
 
     def _convert(self, node: Json, names: set[str]) -> dict[str, Json]:
@@ -161,9 +147,11 @@ class Schemas:
             names.add(name)
             built["$ref"] = DEFINED + name
         built = joined(told_apart(built, node)) if SEVERAL & built.keys() else built
+        if "uniqueItems" in built and "array" not in (built.get("type") or "array"):
+            del built["uniqueItems"]  # many a document says so of texts and numbers too
         if "example" in node:
-            _exemplify(built, node["example"])
-        return _modern(built, node) if self._old else built
+            exemplify(built, node["example"])
+        return modern(built, node) if self._old else built
 
     def _member(  # noqa: C901 - a sort of word each
         self, built: dict[str, Json], key: str, value: Json, names: set[str], gone: set[str]
@@ -288,31 +276,3 @@ def _stripped(schema: dict[str, Json], gone: set[str]) -> dict[str, Json]:
     if isinstance(built.get("required"), list):
         built["required"] = [name for name in built["required"] if not isinstance(name, str) or name not in gone]
     return built
-
-
-def _exemplify(built: dict[str, Json], example: Json) -> None:
-    """Keep a short example where there is no other; a long one costs more than it tells."""
-    plain = isinstance(example, str | int | float) and not isinstance(example, bool)
-    if plain and len(str(example)) <= _EXAMPLE_CHARACTERS and not {"enum", "const", "examples"} & built.keys():
-        built["examples"] = [cleaning.cleaned(example)]
-
-
-def _modern(schema: dict[str, Json], node: dict[str, Json]) -> dict[str, Json]:
-    """Return a converted OpenAPI 3.0 schema in the words of 2020-12: nullable, exclusive bounds and bytes. [CV-20]"""
-    for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        flag = schema.get(exclusive)
-        if isinstance(flag, bool):
-            del schema[exclusive]
-            if flag and bound in schema:
-                schema[exclusive] = schema.pop(bound)
-    if schema.get("format") == "byte":
-        schema.setdefault("contentEncoding", "base64")
-    if node.get("nullable") is not True:
-        return schema
-    if isinstance(schema.get("type"), str):
-        enum = schema.get("enum")
-        schema["type"] = [schema["type"], "null"]
-        if isinstance(enum, list) and None not in enum:
-            schema["enum"] = [*enum, None]
-        return schema
-    return {"anyOf": [schema, {"type": "null"}]} if (SEVERAL | {"$ref"}) & schema.keys() else schema

@@ -30,7 +30,8 @@ def shape(output: Schema | None) -> Shape:
     """Return the shape that ``output`` allows."""
     if output is None:
         return Shape.NOTHING
-    types = _types(output, Walk(output), 0)
+    said = output.get("type")
+    types = {said} if isinstance(said, str) else _types(output, Walk(output), 0)
     if types == {"object"}:
         return Shape.OBJECT
     return Shape.OBJECT_OR_NULL if types == {"object", "null"} else Shape.ANY
