@@ -95,10 +95,8 @@ def point(text: str, limit: int) -> str:
 
 def may_hide(document: bytes) -> bool:
     """Return whether anything in a JSON or YAML text could be hidden; False is certain, True wants a closer look."""
-    if b"\\" in document:
-        escapes = document.replace(b"\\\\", b"") if b"\\\\" in document else document
-        if _SPELLED.search(escapes) is not None:
-            return True
+    if b"\\" in document and _SPELLED.search(document) and _SPELLED.search(document.replace(b"\\\\", b"")):
+        return True
     odd = set(document.translate(None, _PLAIN).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
     if any(_HIDDEN.search(character) for character in odd if not _IN_EMOJI.match(character)):
         return True

@@ -127,7 +127,7 @@ def _too_deep(text: bytes) -> bool:
     Taking out what is empty takes the innermost level away, so there are as many levels as there are such passes.
     """
     if b"\\" in text:
-        text = (text.replace(b"\\\\", b"") if b"\\\\" in text else text).replace(b'\\"', b"")
+        text = (text.replace(b"\\\\", b"") if b'\\\\"' in text else text).replace(b'\\"', b"")
     shape = _STRING.sub(b"", text.translate(_ALIKE, _NOT_SHAPE).replace(b'""', b""))
     for _ in range(MAX_DEPTH + 1):
         inner = shape.replace(b"[]", b"")
