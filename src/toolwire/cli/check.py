@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
-from toolwire.framing.faults import MAX_BYTES, Fault
+from toolwire.framing.faults import Fault
 from toolwire.protocols.openapi import validator as openapi
 from toolwire.protocols.opentool import validator as opentool
 from toolwire.protocols.otc import validator as otc
@@ -79,7 +79,7 @@ def kind_of(text: bytes) -> str | None:
 def _check(file: str, wanted: str | None) -> Checked:
     try:
         with Path(file).open("rb") as opened:
-            text = opened.read(MAX_BYTES + 1)  # one more than it reads: it says so itself
+            text = opened.read(openapi.MAX_BYTES + 1)  # one more than it reads: it says so itself
     except OSError as error:
         return Checked(file, refusal=f"it cannot be read: {error.strerror}.")
     kind = wanted or kind_of(text)

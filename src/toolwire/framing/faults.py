@@ -31,14 +31,16 @@ class Fault(NamedTuple):
     message: str
 
 
-def faults(text: str | bytes, examine: Callable[[Json], Sequence[Found]], *, not_json: str) -> tuple[Fault, ...]:
+def faults(
+    text: str | bytes, examine: Callable[[Json], Sequence[Found]], *, not_json: str, most: int = MAX_BYTES
+) -> tuple[Fault, ...]:
     """Return all that ``examine`` finds in the data of ``text``, placed, in the order of the text.
 
     A text that is no JSON has one fault, of the rule ``not_json``; names that repeat are faults too. [D-16, D-18]
     """
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    if len(raw) > MAX_BYTES:
-        return (Fault("", 1, 1, "error", "D-16", f"This is larger than {MAX_BYTES:,} bytes, and is not read."),)
+    if len(raw) > most:
+        return (Fault("", 1, 1, "error", "D-16", f"This is larger than {most:,} bytes, and is not read."),)
     data = jsontext.read(raw)
     if isinstance(data, Problem):
         return (_not_json(raw, not_json),)

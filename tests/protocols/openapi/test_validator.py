@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolwire.protocols.openapi import operations
-from toolwire.protocols.openapi.validator import check, check_llm
+from toolwire.protocols.openapi.validator import MAX_BYTES, check, check_llm
 
 
 def document(**operation: Any) -> dict[str, Any]:
@@ -70,6 +70,23 @@ def test_the_root_and_what_stands_elsewhere_are_looked_at_too() -> None:
     assert said(data) == {("warning", "XL-033", "/tags/0/x-llm"), ("warning", "XL-033", "/paths/~1r/x-llm")}
     assert said({"swagger": "2.0", "paths": {}}) >= {("error", "CV-29", "")}
     assert said([]) == {("error", "CV-29", "")}
+
+
+@pytest.mark.requirement("XL-004", "XL-009", "XL-088")
+def test_a_document_that_offers_nothing_is_looked_at_as_if_it_offered_everything() -> None:
+    data = document(parameters=[7])
+    del data["x-llm"]
+    assert said(data) == {("warning", "XL-004", ""), ("error", "XL-009", ""), ("warning", "XL-088", AT)}
+    assert said(data | {"openapi": "4.0"}) == {("warning", "XL-004", ""), ("error", "CV-29", "")}
+
+
+@pytest.mark.requirement("D-16", "XL-013")
+def test_a_document_is_checked_that_is_as_large_as_they_are() -> None:
+    data = document(**{"x-llm": {"hint": "h", "enabled": "yes"}})
+    data["components"] = {"schemas": {"A": {"description": "long " * 1_000_000}}}
+    assert said(data) == {("error", "XL-035", f"{AT}/x-llm/enabled")}
+    for start in (b"{", b"openapi: 3.1.0"):
+        assert [(one.rule, one.severity) for one in check(start.ljust(MAX_BYTES + 1))] == [("D-16", "error")]
 
 
 @pytest.mark.requirement("CV-25")

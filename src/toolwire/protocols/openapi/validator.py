@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from toolwire.core.model import Json, Problem
+from toolwire.core.selection import DECLARED, Selection
 from toolwire.framing import positions
 from toolwire.framing.faults import Fault, faults
 from toolwire.framing.positions import Step
@@ -18,7 +19,10 @@ from .listing import METHODS
 from .policy import SAFE_METHODS, SitePolicy, extension, read_operation, read_site
 
 MOST_TOOLS: Final = 128
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""The largest document that is read."""
 
+_EVERY: Final = Selection(include="all")
 _URL: Final = "https://document.invalid/openapi.json"
 _VAGUE: Final = re.compile(
     r"(?:get|post|put|patch|delete|do|run|call|handle|handler|execute|process|action|api|endpoint|index|root|main|test"
@@ -46,8 +50,8 @@ def check(text: str | bytes) -> tuple[Fault, ...]:
     to use for a model. Of a YAML document each fault has its pointer only. [XL-025..039, XL-044, XL-070, XL-088]
     """
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    if raw.lstrip()[:1] in (b"{", b"["):
-        return faults(raw, lambda data: _found(_examine(data)), not_json="XL-013")
+    if raw.lstrip()[:1] in (b"{", b"[") or len(raw) > MAX_BYTES:
+        return faults(raw, lambda data: _found(_examine(data)), not_json="XL-013", most=MAX_BYTES)
     loaded = loading.load(raw)
     if isinstance(loaded, Problem):
         return (Fault("", 1, 1, "error", "XL-013", f"This {loaded.message.rstrip('.')}."),)
@@ -73,7 +77,7 @@ def _examine(data: Json) -> Iterator[Slip]:
     if not isinstance(data, dict):
         yield Slip((), "error", "CV-29", "This is no OpenAPI document, which is an object.")
         return
-    reason = operations.unfit(data)
+    reason, undeclared = operations.unfit(data, _EVERY), operations.unfit(data)
     site = read_site(data)
     root = extension(data)
     if root is not None:
@@ -82,16 +86,16 @@ def _examine(data: Json) -> Iterator[Slip]:
     else:
         yield Slip((), "warning", "XL-004", "The root has no x-llm: it is not found at its conventional places.")
     if reason and site.supported:
-        yield Slip(
-            (), "error", "CV-29" if "OpenAPI" in reason[:12] or "Swagger" in reason else "XL-009", f"This {reason}."
-        )
+        yield Slip((), "error", "CV-29", f"This {reason}.")
         return
+    if undeclared and not reason:
+        yield Slip((), "error", "XL-009", f"This {undeclared}.")
     every = list(_operations(data))
     ids = frozenset(one.node["operationId"] for one in every if isinstance(one.node.get("operationId"), str))
     yield from _elsewhere(data)
     for one in every:
         yield from (slip.below(*one.steps) for slip in _operation(one, site, ids))
-    yield from _left_out(data) if not reason else ()
+    yield from _left_out(data, _EVERY if undeclared else DECLARED) if not reason else ()
 
 
 def _operations(data: dict[str, Any]) -> Iterator[_Operation]:
@@ -164,9 +168,9 @@ def _elsewhere(data: dict[str, Any]) -> Iterator[Slip]:
             yield Slip((*steps, "x-llm"), "warning", "XL-033", "x-llm means nothing here: say it on operations.")
 
 
-def _left_out(data: dict[str, Any]) -> Iterator[Slip]:
+def _left_out(data: dict[str, Any], selection: Selection) -> Iterator[Slip]:
     """Yield what reading the document as tools finds: operations that become none, and too many of them. [XL-088]"""
-    offer = operations.read(data, _URL)
+    offer = operations.read(data, _URL, selection)
     count = len(offer.catalog.tools)
     if count > MOST_TOOLS:
         text = f"These are {count:,} tools: a model chooses badly among so many, and some providers take {MOST_TOOLS}."
