@@ -53,3 +53,48 @@ def test_without_the_extra_the_sentence_names_it(monkeypatch: pytest.MonkeyPatch
     problem = yamltext.read(b"a: 1")
     assert isinstance(problem, Problem)
     assert "pip install 'toolwire[yaml]'" in problem.message
+
+
+WRITTEN = b"""\
+# a document
+a: one
+b:
+  - x: 1
+    y: [2, {z: 3}]
+  - |
+    text
+c/d~e: {f: 4}
+200: {}
+1.10: five
+"""
+
+
+@pytest.mark.requirement("XL-088")
+@pytest.mark.parametrize(
+    ("pointer", "place"),
+    [
+        ("", (2, 1)),
+        ("/a", (2, 4)),
+        ("/b", (3, 1)),
+        ("/b/0", (4, 5)),
+        ("/b/0/x", (4, 8)),
+        ("/b/0/y/1/z", (5, 16)),
+        ("/b/1", (6, 5)),
+        ("/c~1d~0e/f", (8, 12)),
+        ("/200", (9, 6)),
+        ("/1.1", None),
+        ("/b/2", None),
+        ("/a/b", None),
+    ],
+)
+def test_what_stands_in_a_yaml_text_has_a_line_and_a_column(pointer: str, place: tuple[int, int] | None) -> None:
+    found = yamltext.locate(WRITTEN, [pointer, "/a"])
+    assert found.keys() == {"/a", *([pointer] if place else [])}
+    assert place is None or found[pointer].value == place
+
+
+def test_nothing_is_located_in_what_pyyaml_does_not_read_or_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert yamltext.read(b"a: '\x01'") == {"a": "\x01"}
+    assert yamltext.locate(b"a: '\x01'", ["/a"]) == {}
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert yamltext.locate(WRITTEN, ["/a"]) == {}

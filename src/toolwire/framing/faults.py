@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from toolwire.core.model import Json, Problem
@@ -45,7 +45,28 @@ def faults(
     if isinstance(data, Problem):
         return (_not_json(raw, not_json),)
     characters = raw.decode()
-    return tuple(sorted([*_repeats(characters), *_placed(examine(data), characters)], key=_order))
+    found = placed(examine(data), lambda pointers: positions.locate(characters, pointers))
+    return tuple(sorted([*_repeats(characters), *found], key=_order))
+
+
+def placed(found: Sequence[Found], locate: Callable[[Sequence[str]], Mapping[str, Place]]) -> tuple[Fault, ...]:
+    """Return the faults found with the places that ``locate`` gives their pointers, in the order of the text.
+
+    Where pointers fill too much memory, the rest is left out.
+    """
+    pointers: list[str] = []
+    room = _MAX_POINTERS
+    for one in found:
+        pointers.append(positions.pointer(steps(one.path)))
+        room -= len(pointers[-1])
+        if room < 0:
+            break
+    places = locate(pointers) if pointers else {}
+    said: list[Fault] = []
+    for pointer, one in zip(pointers, found, strict=False):
+        line, column = places.get(pointer, _START).value
+        said.append(Fault(pointer, line, column, one.severity, one.rule, one.message))
+    return tuple(sorted(said, key=_order))
 
 
 def _not_json(raw: bytes, rule: str) -> Fault:
@@ -59,22 +80,6 @@ def _repeats(text: str) -> list[Fault]:
     return [
         Fault(one.pointer, *one.spot, "error", "D-16", f"This name is in its object already, in line {one.first.line}.")
         for one in positions.repeated(text)
-    ]
-
-
-def _placed(found: Sequence[Found], text: str) -> list[Fault]:
-    """Return the faults found with their places; where pointers fill too much memory, the rest is left out."""
-    pointers: list[str] = []
-    room = _MAX_POINTERS
-    for one in found:
-        pointers.append(positions.pointer(steps(one.path)))
-        room -= len(pointers[-1])
-        if room < 0:
-            break
-    places = positions.locate(text, pointers) if pointers else {}
-    return [
-        Fault(pointer, *places.get(pointer, _START).value, one.severity, one.rule, one.message)
-        for pointer, one in zip(pointers, found, strict=False)
     ]
 
 

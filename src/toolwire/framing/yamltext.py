@@ -9,11 +9,13 @@ Rules:
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from toolwire.core.model import Json, Kind, Problem
 
 from .jsontext import MAX_DEPTH, MAX_DIGITS
+from .positions import Place, Spot
 
 _MAX_BITS = int(MAX_DIGITS * math.log2(10))
 _WORDS = {True: "true", False: "false", None: "null"}
@@ -35,6 +37,57 @@ def read(text: bytes) -> Json | Problem:
         return _bad("the name of a member is no text")
     except (ValueError, RecursionError) as error:
         return _bad(str(error).strip().rpartition("\n")[2][:200] or "it cannot be read")
+
+
+def locate(text: bytes, pointers: Iterable[str]) -> dict[str, Place]:
+    """Return where each of the JSON Pointers ``pointers`` stands in ``text``, which is YAML that ``read`` reads.
+
+    What goes over lines stands where its name does. What is not there, or is named otherwise than it is written, is
+    left out, and so is everything where PyYAML is not installed or takes the text for something else.
+    """
+    try:
+        import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - likewise
+    except ImportError:
+        return {}
+    try:
+        root = yaml.compose(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError:
+        return {}
+    inside: dict[int, dict[str, _Member]] = {}
+    found = ((pointer, _found(root, pointer, inside)) for pointer in pointers)
+    return {pointer: member.place() for pointer, member in found if member is not None}
+
+
+class _Member(NamedTuple):
+    """A value and its name, as PyYAML's nodes; an item of a list is its own name."""
+
+    name: Any
+    value: Any
+
+    def place(self) -> Place:
+        over_lines = self.value.id != "scalar" and not self.value.flow_style
+        mark = (self.name if over_lines else self.value).start_mark
+        return Place(Spot(mark.line + 1, mark.column + 1))
+
+
+def _found(root: Any, pointer: str, inside: dict[int, dict[str, _Member]]) -> _Member | None:
+    """Return the member of ``root`` that ``pointer`` leads to; ``inside`` keeps the members of each node."""
+    here = _Member(root, root)
+    for part in pointer.split("/")[1:]:
+        members = inside.get(id(here.value))
+        if members is None:
+            members = inside[id(here.value)] = _members(here.value)
+        step = part.replace("~1", "/").replace("~0", "~")
+        if step not in members:
+            return None
+        here = members[step]
+    return here
+
+
+def _members(node: Any) -> dict[str, _Member]:
+    if node.id == "mapping":
+        return {str(name.value): _Member(name, value) for name, value in node.value}
+    return {str(number): _Member(item, item) for number, item in enumerate(node.value)} if node.id == "sequence" else {}
 
 
 def _plain(data: Any, depth: int) -> Json:

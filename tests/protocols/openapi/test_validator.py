@@ -110,7 +110,8 @@ def test_an_llm_json_is_checked_with_line_and_column() -> None:
 def test_a_yaml_document_has_pointers() -> None:
     text = "openapi: 3.1.0\nx-llm: {version: '0.1', name: A}\n"
     text += "paths:\n  /r:\n    get:\n      operationId: find_r\n      x-llm: {hint: h}\n"
-    assert [(fault.pointer, fault.rule, fault.line) for fault in check(text)] == [("/paths/~1r/get", "XL-070", 1)]
+    (fault,) = check(text)
+    assert (fault.pointer, fault.rule, fault.line, fault.column) == ("/paths/~1r/get", "XL-070", 5, 5)
     assert check("openapi: &a 3.1.0\nx: *a\n")[0].rule == "XL-013"
 
 

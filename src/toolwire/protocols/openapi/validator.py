@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from toolwire.core.model import Json, Problem
 from toolwire.core.selection import DECLARED, Selection
-from toolwire.framing import positions
-from toolwire.framing.faults import Fault, faults
+from toolwire.framing import yamltext
+from toolwire.framing.faults import Fault, faults, placed
 from toolwire.framing.positions import Step
 from toolwire.framing.report import MAX_FOUND, Found, Path
 from toolwire.framing.xllm_faults import Slip, of_llm_json, of_operation, of_root
@@ -47,7 +47,7 @@ def check(text: str | bytes) -> tuple[Fault, ...]:
     """Return what is wrong with ``text`` as an OpenAPI document with x-llm, and advice, in its order.
 
     An error is what is refused or read as its strictest; a warning is what is left out, or what makes the tools hard
-    to use for a model. Of a YAML document each fault has its pointer only. [XL-025..039, XL-044, XL-070, XL-088]
+    to use for a model. [XL-025..039, XL-044, XL-070, XL-088]
     """
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if raw.lstrip()[:1] in (b"{", b"[") or len(raw) > MAX_BYTES:
@@ -55,8 +55,7 @@ def check(text: str | bytes) -> tuple[Fault, ...]:
     loaded = loading.load(raw)
     if isinstance(loaded, Problem):
         return (Fault("", 1, 1, "error", "XL-013", f"This {loaded.message.rstrip('.')}."),)
-    slips = list(_examine(loaded.data))[:MAX_FOUND]
-    return tuple(Fault(positions.pointer(one.path), 1, 1, one.severity, one.rule, one.message) for one in slips)
+    return placed(_found(_examine(loaded.data)), lambda pointers: yamltext.locate(raw, pointers))
 
 
 def _found(slips: Iterable[Slip]) -> Sequence[Found]:
