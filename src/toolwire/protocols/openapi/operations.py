@@ -81,7 +81,7 @@ def unfit(document: dict[str, Any], selection: Selection = DECLARED) -> str:
         return ""
     if not any(extension(one.node) is not None for one in listed(References(document), [])):
         text = "is an OpenAPI document without any x-llm: the site offers no operation to models"
-        return f'{text} (include="all" takes every one)'
+        return f'{text} (include="all", or --include all, takes every one)'
     return ""
 
 
