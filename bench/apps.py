@@ -54,6 +54,27 @@ def ours() -> Any:
     return toolwire.asgi(kit, api_keys=[key] if (key := os.environ.get("BENCH_KEY")) else [], callers=callers)
 
 
+BUSY_S = 0.05
+BUSY_RUNNING = 16
+
+
+def busy() -> Any:
+    """Toolwire with a tool that takes BUSY_S seconds, of which BUSY_RUNNING may run at once."""
+    import asyncio
+
+    import toolwire
+
+    kit = toolwire.Toolkit("Calculator", version="1.0.0", description="Arithmetic, after some thought.")
+
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        await asyncio.sleep(BUSY_S)
+        return a + b
+
+    kit.add(add, name="add", approval="auto")
+    return toolwire.asgi(kit, limits=toolwire.Limits(running=BUSY_RUNNING))
+
+
 def starlette() -> Any:
     """A Starlette route that does the work by hand, without any checks."""
     from starlette.applications import Starlette

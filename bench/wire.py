@@ -18,10 +18,11 @@ from .requests import Call
 CONNECTIONS = 32
 _OURS = """
 import sys
-from bench.apps import ours
+from bench import apps
 from toolwire.server.process import serve
-serve(ours(), port=int(sys.argv[2]), announce=lambda _: None)
+serve(getattr(apps, sys.argv[1])(), port=int(sys.argv[3]), announce=lambda _: None)
 """
+_WE_MADE = frozenset(("ours", "busy"))
 _HERE = Path(__file__).parent
 
 
@@ -36,8 +37,8 @@ def served(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    if app == "ours" and not plain:
-        how = ["-c", _OURS, "--port", str(port)]
+    if app in _WE_MADE and not plain:
+        how = ["-c", _OURS, app, "--port", str(port)]
     else:
         how = [
             *("-m", "uvicorn", f"bench.apps:{app}", "--port", str(port), "--loop", "uvloop", "--http", "httptools"),
