@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 MAX_EVENT = 1 << 20
+_RETRY_DIGITS = 9
 
 
 class Event(NamedTuple):
@@ -23,11 +24,16 @@ def write(name: str, data: bytes) -> bytes:
 class Decoder:
     """Turns chunks of a stream into events, whatever way the chunks were cut.
 
+    ``last_id`` names the last event that has an id, ``""`` before that; ``retry_ms`` is how long the server wants a
+    reader to wait before it comes back, None where it did not say.
+
     Raises:
         ValueError: from ``feed``, when one event is larger than 1 MiB.
     """
 
     def __init__(self) -> None:
+        self.last_id = self._id = ""
+        self.retry_ms: int | None = None
         self._pending: list[bytes] = []  # pieces of a line, joined once: chunks may be of one byte
         self._waiting = 0
         self._name = ""
@@ -58,7 +64,7 @@ class Decoder:
     def _line(self, line: bytes) -> Event | None:
         if not line:
             event = Event(self._name or "message", "\n".join(self._data)) if self._data else None
-            self._name, self._data, self._size = "", [], 0
+            self._name, self._data, self._size, self.last_id = "", [], 0, self._id
             return event
         self._size += len(line)
         if self._size > MAX_EVENT:
@@ -69,4 +75,8 @@ class Decoder:
             self._name = text
         elif field == b"data":
             self._data.append(text)
+        elif field == b"id" and "\0" not in text:
+            self._id = text
+        elif field == b"retry" and text.isascii() and text.isdigit() and len(text) <= _RETRY_DIGITS:
+            self.retry_ms = int(text)
         return None

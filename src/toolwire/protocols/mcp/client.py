@@ -9,7 +9,7 @@ from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.framing.jsontext import member
 
-from . import document, exchange, result
+from . import document, exchange, result, resuming
 from .exchange import Refused, Session, is_message, shown
 from .handshake import list_tools, open_session
 from .headers import mirrored
@@ -64,7 +64,7 @@ def _opened(endpoint: str, probes: list[Probe]) -> Flow[Finding]:
 
 
 def send(peer: Peer, call: Call) -> Flow[Result]:
-    """Return how ``call`` ended at ``peer``: one POST."""
+    """Return how ``call`` ended at ``peer``: one POST, and its answer fetched where that stream ends before it."""
     session: Session = peer.memo
     tool = call.tool
     id_ = call.call_id or _FIRST_ID
@@ -78,6 +78,10 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     if response.status == 404 and session.id:
         text = "The server has ended this session: connect to it again."
         return Problem(kind=Kind.UNREACHABLE, message=text, can_retry=True)
+    if session.version != STATELESS:
+        response = yield from resuming.completed(session, response, id_)
+        if isinstance(response, Problem):
+            return response
     answer = exchange.read(response, id_)
     if isinstance(answer, Problem):
         return answer

@@ -83,7 +83,7 @@ def write(
 
 def read(response: Response, id_: str | int) -> dict[str, Json] | Refused | Problem:
     """Return the result of the request ``id_``, the error it was answered with, or why there is neither."""
-    for message in _messages(response):
+    for message in messages(response):
         error = message.get("error")
         if isinstance(error, dict) and message.get("id") in (id_, None):
             code, text = error.get("code"), error.get("message")
@@ -96,6 +96,13 @@ def read(response: Response, id_: str | int) -> dict[str, Json] | Refused | Prob
         kind = _KINDS.get(response.status, Kind.BAD_ANSWER)
         return Problem(kind=kind, message=f"The server answered {response.status} without saying why.")
     return _bad("it holds no answer to the request")
+
+
+def answers(message: dict[str, Json], id_: str | int) -> bool:
+    """Return whether ``message`` is the answer to the request ``id_``, as ``read`` looks for it."""
+    if isinstance(message.get("error"), dict) and message.get("id") in (id_, None):
+        return True
+    return "result" in message and message.get("id") == id_
 
 
 def problem(response: Response, refused: Refused) -> Problem:
@@ -115,17 +122,26 @@ def shown(url: str) -> str:
 
 def is_message(response: Response) -> bool:
     """Say whether ``response`` holds something of JSON-RPC's shape."""
-    return any(message.get("jsonrpc") == "2.0" for message in _messages(response))
+    return any(message.get("jsonrpc") == "2.0" for message in messages(response))
 
 
-def _messages(response: Response) -> Iterator[dict[str, Json]]:
-    media = header(response.headers, b"content-type").partition(";")[0].strip().lower()
-    texts = _events(response.body) if media == "text/event-stream" else [response.body]
-    for text in texts:
-        data = jsontext.read(text)
-        for message in data if isinstance(data, list) else [data]:
-            if isinstance(message, dict):
-                yield message
+def messages(response: Response) -> Iterator[dict[str, Json]]:
+    """Yield what of JSON's objects ``response`` holds, one after the other, whether as events or as its body."""
+    for text in _events(response.body) if is_stream(response) else [response.body]:
+        yield from said(text)
+
+
+def said(text: bytes) -> Iterator[dict[str, Json]]:
+    """Yield the messages of one JSON text: one, or those of a batch."""
+    data = jsontext.read(text)
+    for message in data if isinstance(data, list) else [data]:
+        if isinstance(message, dict):
+            yield message
+
+
+def is_stream(response: Response) -> bool:
+    """Return whether ``response`` holds server-sent events."""
+    return header(response.headers, b"content-type").partition(";")[0].strip().lower() == "text/event-stream"
 
 
 def _events(body: bytes) -> Iterator[bytes]:
