@@ -73,10 +73,10 @@ def rates() -> Iterator[Row]:
 
         def ratio(port: int, call: Call) -> float:
             figures = []
-            before = wire.rate(limit, CALLS["opentool"], seconds=_SECONDS)
+            before = wire.rate(limit, call, seconds=_SECONDS)
             for _ in range(_TIMES):
                 figure = wire.rate(port, call, seconds=_SECONDS)
-                after = wire.rate(limit, CALLS["opentool"], seconds=_SECONDS)
+                after = wire.rate(limit, call, seconds=_SECONDS)
                 figures.append(2 * figure / (before + after))
                 before = after
             return statistics.median(figures)
@@ -318,8 +318,8 @@ def page(lines: list[str]) -> str:
     return (
         "# Benchmarks\n\n"
         "Made by `make bench`, which anybody can run: two cores, the server on one, wrk on the other, 32 connections.\n"
-        "A rate is a ratio to a raw ASGI application on the same uvicorn, measured in turn with it; a cost in\n"
-        "process is CPU time with no socket. All checks are on. Figures move with the machine; ratios move less.\n"
+        "A rate is a ratio to a raw ASGI application on the same uvicorn that is sent the same requests, by turns; a\n"
+        "cost in process is CPU time with no socket. All checks are on. Figures move with the machine; ratios less.\n"
         "A conversion is CPU time and peak memory from a document's bytes to tools that list and search, each in a\n"
         "process of its own, cut after 60 seconds; schemas that are made later, on demand, are not in its time.\n\n"
         f"CPython {platform.python_version()} on {platform.machine()}, {datetime.date.today().isoformat()}:\n"

@@ -164,3 +164,56 @@ def test_a_row_has_room_for_a_sentence_and_the_first_arguments_those_needed_firs
     assert "|…, id: integer, " in arguments
     assert arguments.endswith(" more")
     assert len(arguments) < 200
+
+
+SHOP = {
+    "openapi": "3.1.0",
+    "info": {"title": "Shop", "version": "1"},
+    "servers": [{"url": "https://shop.example"}],
+    "paths": {
+        "/orders": {"get": {"operationId": "list_orders", "summary": "List orders.", "responses": {}}},
+        "/broken": {"get": {"operationId": "broken", "parameters": [{"name": "a"}], "responses": {}}},
+        "/odd": {
+            "get": {
+                "operationId": "odd",
+                "summary": "Odd.",
+                "responses": {"200": {"content": {"application/json": {"schema": {"properties": {"a": 7}}}}}},
+            }
+        },
+    },
+}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    path = tmp_path / "shop.json"
+    path.write_text(json.dumps(SHOP), encoding="utf-8")
+    return path
+
+
+@pytest.mark.requirement("XL-088")
+def test_what_was_left_out_of_a_description_is_counted_and_shown_where_asked_for(
+    shop: Path, toolwire: Callable[..., Any]
+) -> None:
+    outcome = toolwire("tools", shop, "--include", "all")
+    assert "broken" not in outcome.out
+    assert outcome.out.endswith("\n\n1 finding: --findings shows what was left out or taken otherwise.\n")
+    outcome = toolwire("tools", shop, "--include", "all", "--findings")
+    first, second = outcome.out.splitlines()
+    assert first == "GET /broken: it has a parameter that does not say where it goes."
+    assert second == "GET /odd: a schema in it is not an object, and anything fits it."
+    assert json.loads(toolwire("tools", shop, "--include", "all", "--findings", "--json").out) == [first, second]
+
+
+@pytest.mark.requirement("XL-088")
+def test_an_overlay_that_meets_nothing_is_said_to(shop: Path, tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+    laid = tmp_path / "overlay.json"
+    action = {"target": "$.paths['/order'].get", "update": {"x-llm": {}}}
+    laid.write_text(json.dumps({"overlay": "1.0.0", "actions": [action]}), encoding="utf-8")
+    outcome = toolwire("tools", shop, "--include", "all", "--path", "/orders", "--overlay", laid, "--findings")
+    assert "The overlay's target $.paths['/order'].get is not in the document." in outcome.out
+
+
+def test_code_has_no_findings(desk: Path, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("tools", desk, "--findings")
+    assert (outcome.code, outcome.out) == (0, "")

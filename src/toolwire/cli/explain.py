@@ -68,7 +68,13 @@ def described(found: Discovery) -> dict[str, Json]:
 
 
 def _peer(peer: Peer) -> dict[str, Json]:
-    return {"protocol": peer.protocol, "url": peer.url, "site": peer.site, "tools": len(peer.catalog.tools)}
+    return {
+        "protocol": peer.protocol,
+        "url": peer.url,
+        "site": peer.site,
+        "tools": len(peer.catalog.tools),
+        "findings": list(peer.findings()),
+    }
 
 
 def _print(found: Discovery) -> None:

@@ -47,6 +47,10 @@ class Here:
         """Return what can be called."""
         return self._toolbox.catalog()
 
+    def findings(self) -> tuple[str, ...]:
+        """Return nothing: code is no description that could be taken otherwise."""
+        return ()
+
     def call(self, name: str, arguments: Mapping[str, Json], /) -> Result:
         """Return how a call of the tool ``name`` ended; the person is asked where the policy says so."""
         tool = self.catalog().find(name)

@@ -33,6 +33,10 @@ class Opened(Protocol):
         """Return what can be called."""
         ...
 
+    def findings(self) -> tuple[str, ...]:
+        """Return what of its description was left out or taken otherwise."""
+        ...
+
     def call(self, name: str, arguments: Mapping[str, Json], /) -> Result:
         """Return how a call of the tool ``name`` ended. It starts only if every check, and the person, say yes."""
         ...

@@ -15,7 +15,7 @@ from .asking import asker
 from .exits import FAILED, OK
 from .lock import differences, lines
 from .lock import read as read_locked
-from .opening import Reach, opened, read_key, read_selection
+from .opening import Opened, Reach, opened, read_key, read_selection
 from .screen import complain, escaped, first_line, json_text
 from .table import print_table
 
@@ -35,15 +35,36 @@ def run(arguments: argparse.Namespace) -> int:
     with opened(arguments.target, reach, asker("ask")) as source:
         catalog = source.catalog()
         changed = differences(locked, source) if locked is not None else ()
+        if arguments.findings:
+            return _say_findings(source, as_json=arguments.json)
+        table = () if arguments.json else rows(catalog)
+        findings = len(source.findings())
     for line in lines(changed):
         complain(line)
     if arguments.json:
         print(json_text([described(tool) for tool in catalog.tools], indent=2))
-    elif catalog.tools:
-        print_table(COLUMNS, rows(catalog), sys.stdout)
+        return FAILED if changed else OK
+    if table:
+        print_table(COLUMNS, table, sys.stdout)
     else:
         print(f"{escaped(catalog.title)} has no tools.")
+    if findings:
+        said = "1 finding" if findings == 1 else f"{findings:,} findings"
+        print(f"\n{said}: --findings shows what was left out or taken otherwise.")
     return FAILED if changed else OK
+
+
+def _say_findings(source: Opened, *, as_json: bool) -> int:
+    """Print all that was found, after a look at every schema: only then it is known."""
+    for tool in source.catalog().tools:
+        len(tool.input_schema)
+        len(tool.output_schema or {})
+    if as_json:
+        print(json_text(list(source.findings()), indent=2))
+        return OK
+    for finding in source.findings():
+        print(escaped(finding))
+    return OK
 
 
 def described(tool: Tool) -> dict[str, Json]:

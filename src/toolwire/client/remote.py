@@ -63,6 +63,13 @@ class Remote:
         """Return the definition of each tool as plain data, as a lock pins it."""
         return self._connection.gate.definitions()
 
+    def findings(self) -> tuple[str, ...]:
+        """Return what of the server's description was left out or taken otherwise, and why, a sentence each. [XL-088]
+
+        There may be more of them once the schemas of tools have been looked at: they are made when they are wanted.
+        """
+        return self._connection.peer.findings()
+
     def resource(self, handle: str) -> Resource | None:
         """Return the bytes under a handle that a result or ``keep`` gave, or None: the oldest make room for others."""
         return self._connection.resource(handle)
@@ -204,6 +211,13 @@ class SyncRemote:
     def definitions(self) -> list[dict[str, Json]]:
         """Return the definition of each tool as plain data, as a lock pins it."""
         return self._connection.gate.definitions()
+
+    def findings(self) -> tuple[str, ...]:
+        """Return what of the server's description was left out or taken otherwise, and why, a sentence each. [XL-088]
+
+        There may be more of them once the schemas of tools have been looked at: they are made when they are wanted.
+        """
+        return self._connection.peer.findings()
 
     def resource(self, handle: str) -> Resource | None:
         """Return the bytes under a handle that a result or ``keep`` gave, or None: the oldest make room for others."""

@@ -145,7 +145,8 @@ class Peer:
     ``site`` is the server's own name for itself (untrusted text). ``memo`` belongs to the codec alone. ``origins`` are
     those besides its own that its calls may go to, because a person allowed each by name; ``resources`` keeps the
     bytes of its results that stay with the host, and ``caps`` says how much does not. ``keeps_calls`` means that the
-    same call id again is the same call, which does not run twice. [D-07, XL-103, A-42]
+    same call id again is the same call, which does not run twice. ``findings`` says what of the server's description
+    was left out or taken otherwise, a sentence each, and more once schemas were looked at. [D-07, XL-088, XL-103, A-42]
     """
 
     protocol: str
@@ -157,6 +158,7 @@ class Peer:
     resources: Resources | None = field(default=None, repr=False, compare=False)
     caps: Caps = CAPS
     keeps_calls: bool = False
+    findings: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

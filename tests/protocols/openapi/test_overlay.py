@@ -165,4 +165,4 @@ def test_a_target_that_was_never_read_and_is_no_path_meets_nothing() -> None:
     by_hand = Overlay(title="By hand", actions=(Action(target="paths[", remove=True),))
     done = overlay.apply(by_hand, DOCUMENT)
     assert done.document == DOCUMENT
-    assert [note.text for note in done.notes] == ["the overlay's target paths[ is not in the document"]
+    assert [note.text for note in done.notes] == ["The overlay's target paths[ is not in the document"]

@@ -134,6 +134,8 @@ class Declaring:
         declared = self._references.follow(node, "parameter")
         name, where = declared.get("name"), declared.get("in")
         place = _PLACES.get(where) if isinstance(where, str) else None
+        if where is None:
+            raise Unusable("it has a parameter that does not say where it goes")
         if not isinstance(name, str) or not name or place is None:
             raise Unusable(f"it has a parameter in {str(where)[:50]!r} that is not read")
         if place in (Place.HEADER, Place.COOKIE) and not _TOKEN.fullmatch(name):

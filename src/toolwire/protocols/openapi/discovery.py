@@ -163,19 +163,15 @@ def _read(look: _Look, answer: Response, home: str, selection: Selection) -> _Si
 def _document(look: _Look, loaded: Loaded, selection: Selection) -> _Sight:
     data = loaded.data
     if selection.overlay is not None:
-        laid = _overlaid(data, selection.overlay)
-        if isinstance(laid, Problem):
-            return _Sight(f"is a document, but {laid.message[:1].lower()}{laid.message[1:].rstrip('.')}")
-        data, loaded = laid, loaded._replace(data=laid)
+        said = overlay.read(selection.overlay)
+        if isinstance(said, Problem):
+            return _Sight(f"is a document, but {said.message[:1].lower()}{said.message[1:].rstrip('.')}")
+        data, notes = overlay.apply(said, data)
+        loaded = loaded._replace(data=data, notes=tuple(notes))
     if look.sort is _Sort.CONVENTION and selection.include != "all" and not isinstance(extension(data), dict):
         return _Sight(operations.unfit(data, selection) or "is an OpenAPI document whose root has no x-llm")
     reason = operations.unfit(data, selection)
     return _Sight(reason) if reason else _Sight("", loaded)
-
-
-def _overlaid(data: dict[str, Any], said: Json) -> dict[str, Any] | Problem:
-    found = overlay.read(said)
-    return found if isinstance(found, Problem) else overlay.apply(found, data).document
 
 
 def _is_document(data: dict[str, Any]) -> bool:
@@ -231,10 +227,18 @@ def _peer(look: _Look, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer 
     with paused():
         hides = hidden.NOTHING if not loaded.hidden and not others else hidden.look(document)
         offer = operations.read(document, url, selection, hides=hides)
+    offer.memo.notes.extend(loaded.notes)
     offer.memo.notes.extend(Note("", text) for text in _astray(document, look.url, loaded, others))
     if look.entry is not None:
         offer.memo.notes.extend(Note("", text) for text in entry.contradictions(look.entry, document))
-    peer = Peer(protocol=NAME, url=url, catalog=offer.catalog, site=read_site(document).name, memo=offer.memo)
+    peer = Peer(
+        protocol=NAME,
+        url=url,
+        catalog=offer.catalog,
+        site=read_site(document).name,
+        memo=offer.memo,
+        findings=lambda: offer.memo.findings,
+    )
     left_out = f", {len(offer.memo.notes)} findings" if offer.memo.notes else ""
     kind = "is an OpenAPI document with x-llm" if selection.include != "all" else "is an OpenAPI document"
     return peer, f"{kind}; tools: {len(offer.catalog.tools)}{left_out}"

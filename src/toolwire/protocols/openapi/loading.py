@@ -15,6 +15,7 @@ from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import cleaning, jsontext, positions, yamltext
 
 from .collecting import paused
+from .findings import Note
 
 _BOM = b"\xef\xbb\xbf"
 _YAML = re.compile(rb"(?:^|\n)(?:%YAML|---|[\"']?(?:openapi|swagger)[\"']?[ \t]*:)")
@@ -28,13 +29,15 @@ _ESCAPED_NAME = re.compile(rb"\\u00(?:09|0[aAdD]|2[02]|3[aA])")
 class Loaded(NamedTuple):
     """The data of a document. ``hidden`` says that some text in it hides something; ``references`` is each ``$ref``.
 
-    ``named`` says that it has names for its parts besides JSON pointers: ``$id``, ``$anchor`` or ``$self``.
+    ``named`` says that it has names for its parts besides JSON pointers: ``$id``, ``$anchor`` or ``$self``. ``notes``
+    is what was found on the way to what it is now.
     """
 
     data: Json
     hidden: bool = False
     references: frozenset[str] = frozenset()
     named: bool = False
+    notes: tuple[Note, ...] = ()
 
 
 def load(text: bytes) -> Loaded | Problem:

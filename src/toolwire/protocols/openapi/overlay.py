@@ -83,7 +83,7 @@ def apply(overlay: Overlay, document: Mapping[str, Any]) -> Overlaid:
     for action in overlay.actions:
         places = _places(action.target, changed)
         if not places:
-            notes.append(Note("", f"the overlay's target {action.target[:200]} is not in the document"))
+            notes.append(Note("", f"The overlay's target {action.target[:200]} is not in the document"))
         for steps in sorted(places, key=_last_first, reverse=True) if action.remove else places:
             changed = _without(changed, steps) if action.remove else _with(changed, steps, action.update)
     return Overlaid(changed, notes)

@@ -60,7 +60,14 @@ def find(url: str) -> Flow[Finding]:
         return Finding(None, (known, Probe("opentool", f"{base}/load", _status(response), loaded.message)))
     probe = Probe("opentool", f"{base}/load", _status(response), _summary(loaded), accepted=True)
     site = loaded.catalog.title if loaded.catalog.tools else ""
-    peer = Peer(protocol="opentool", url=base, catalog=loaded.catalog, site=site, memo=loaded.methods)
+    peer = Peer(
+        protocol="opentool",
+        url=base,
+        catalog=loaded.catalog,
+        site=site,
+        memo=loaded.methods,
+        findings=lambda: loaded.notes,
+    )
     return Finding(peer, (known, probe))
 
 
