@@ -54,8 +54,8 @@ def ours() -> Any:
     return toolwire.asgi(kit, api_keys=[key] if (key := os.environ.get("BENCH_KEY")) else [], callers=callers)
 
 
-BUSY_S = 0.05
-BUSY_RUNNING = 16
+BUSY_S = 0.1
+BUSY_RUNNING = 32
 
 
 def busy() -> Any:

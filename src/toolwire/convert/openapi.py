@@ -166,7 +166,7 @@ def _operations(data: Mapping[str, Json], offer: Offer, read: Mapping[str, Tool]
         yield from (Loss(one.pointer, text) for text in found)
         yield from _carried(one, tool)
     rest = [text for texts in findings.values() for text in texts]
-    yield from (Loss("", text) for text in rest if not text.endswith("operations have no x-llm and are not offered."))
+    yield from (Loss("", text) for text in rest if not text.endswith("not offered."))
 
 
 def _carried(one: _Operation, tool: Tool) -> Iterator[Loss]:

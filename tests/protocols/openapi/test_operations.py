@@ -95,7 +95,7 @@ def test_only_an_x_llm_that_does_not_say_otherwise_offers_an_operation(
 def test_an_operation_without_x_llm_is_hidden_and_counted(peer: Read) -> None:
     found = peer(document({"/x": {"get": {"operationId": "x"}, "post": {"operationId": "y", "x-llm": {}}}}))
     assert list(found.catalog.names) == ["y"]
-    assert "1 operations have no x-llm" in findings(found)
+    assert "1 operation without x-llm is not offered" in findings(found)
 
 
 @pytest.mark.requirement("XL-033")

@@ -117,7 +117,7 @@ def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidde
         else:
             works[id_] = came.work
             tools.append(came.tool)
-    notes.extend(Note("", f"{left[why]} operations {why.value}", "", left[why]) for why in _Left if left[why])
+    notes.extend(why.note(left[why]) for why in _Left if left[why])
     lost = sum(note.operations for note in notes) - sum(left.values())
     site = source.site
     catalog = Catalog(title=site.name, version=source.version, description=site.description, tools=tuple(tools))
@@ -136,8 +136,13 @@ def report(offer: Offer) -> tuple[Note, ...]:
 class _Left(Enum):
     """Why operations are left out that need no finding each."""
 
-    SILENT = "have no x-llm and are not offered"
-    UNWANTED = "were not selected"
+    SILENT = ("1 operation without x-llm is not offered", "{} operations without x-llm are not offered")
+    UNWANTED = ("1 operation was not selected", "{} operations were not selected")
+
+    def note(self, number: int) -> Note:
+        """Return the finding that says how many there are."""
+        one, several = self.value
+        return Note("", one if number == 1 else several.format(f"{number:,}"), "", number)
 
 
 class _Offered(NamedTuple):
