@@ -8,10 +8,11 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from typing import NamedTuple, Protocol, TypeAlias
+from functools import partial
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from .model import AFTER_START, Call, Kind, Problem, Result, Tool, Value
 
@@ -54,6 +55,12 @@ class Ticket(NamedTuple):
     key: Key
     owner: int
     attempt: int
+
+
+key_from = cast("Callable[[tuple[str, str, str]], Key]", partial(tuple.__new__, Key))
+claim_of = cast("Callable[[tuple[Key, bytes, bool, int]], Claim]", partial(tuple.__new__, Claim))
+ticket_of = cast("Callable[[tuple[Key, int, int]], Ticket]", partial(tuple.__new__, Ticket))
+"""The same from all fields in their order, at half the cost: for those that are made for each call."""
 
 
 class Stored(NamedTuple):

@@ -21,17 +21,18 @@ from toolwire.core.http import Response
 from toolwire.core.ledger import (
     Claim,
     InFlight,
-    Key,
     Ledger,
     Standing,
     Stored,
     Ticket,
+    claim_of,
     ending,
     given_up,
+    key_from,
     key_of,
     reruns,
 )
-from toolwire.core.model import Call, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.model import Call, Kind, Problem, Progress, Result, Tool, Value, call_of
 from toolwire.core.toolbox import Notify
 from toolwire.framing import jsontext
 from toolwire.stores.ledger_memory import MemoryLedger
@@ -109,7 +110,10 @@ class Once:
     async def run(self, call: Call, notify: Notify, run: Run) -> Result:
         """Return how ``call`` ended: now, or when it came first. [OTC-019, A-42]"""
         ledger = self._reads if call.tool.safe else self._writes
-        standing = await self._claimed(ledger, self._claim(call))
+        claim = self._claim(call)
+        standing = await ledger.claim(claim)
+        if isinstance(standing, InFlight):
+            standing = await self._ended(ledger, claim, standing)
         if isinstance(standing, Ticket):
             return await _recorded(ledger, standing, call, notify, run)
         if isinstance(standing, Stored):
@@ -128,16 +132,18 @@ class Once:
             if len(self._known) >= _TOOLS:
                 self._known.clear()
             known = self._known[id(tool)] = _Known(tool, tool.id, key_of(call).tool, reruns(tool))
-        key = Key(call.context.principal, known.name, call.key)
-        return Claim(key, _digest(call, known.id), known.reruns)
+        key = key_from((call.context.principal, known.name, call.key))
+        return claim_of((key, _digest(call, known.id), known.reruns, 0))
 
-    async def _claimed(self, ledger: Ledger, claim: Claim) -> Standing:
+    async def _ended(self, ledger: Ledger, claim: Claim, standing: Standing) -> Standing:
+        """Return what ``claim`` comes to once the run before it has ended, or has been waited for long enough."""
         waited, pause = 0.0, _FIRST_PAUSE_S
-        while isinstance(standing := await ledger.claim(claim), InFlight) and waited < self._wait_s:
+        while isinstance(standing, InFlight) and waited < self._wait_s:
             claim = claim._replace(waited=standing.attempt)
             await self._pause(pause)
             waited += pause
             pause = min(2 * pause, _LONGEST_PAUSE_S)
+            standing = await ledger.claim(claim)
         return standing
 
 
@@ -147,13 +153,14 @@ def keyed(call: Call, request_id: str, fields: Mapping[bytes, bytes]) -> Call:
     A call id that is the server's own is no key: nobody could send it again. Give only fields whose key is well
     formed, by ``malformed_key``.
     """
-    if call.call_id != request_id:
-        return call._replace(key=call.call_id)
+    tool, arguments, call_id, context, _ = call
+    if call_id != request_id:
+        return call_of((tool, arguments, call_id, context, call_id))
     match = _KEY.fullmatch(fields.get(HEADER, b""))
     if match is None:
         return call
     key = (match[1] or match[2]).decode("ascii")
-    return call._replace(call_id=key, key=key)
+    return call_of((tool, arguments, key, context, key))
 
 
 def marked(response: Response) -> Response:

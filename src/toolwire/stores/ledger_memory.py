@@ -26,6 +26,7 @@ from toolwire.core.ledger import (
     Ticket,
     conflict,
     next_step,
+    ticket_of,
     told_again,
 )
 from toolwire.core.model import Result, Value
@@ -117,14 +118,14 @@ class MemoryLedger:
         self._due = min(self._due, until)
 
     def _take(self, claim: Claim) -> Standing:
-        key = claim.key
+        key, fingerprint, _, _ = claim
         size = _row_bytes(key)
         if not self._make_room(size):
             return FULL
         self._bytes += size
-        self._taken += 1
-        self._running[key] = _Row(claim.fingerprint, 1, size, self._taken)
-        return Ticket(key, self._taken, 1)
+        self._taken = serial = self._taken + 1
+        self._running[key] = _Row(fingerprint, 1, size, serial)
+        return ticket_of((key, serial, 1))
 
     def _take_again(self, claim: Claim, before: _Row) -> Ticket:
         """Return the ticket for another run of a call that is kept; it takes the room that the call has."""
@@ -154,7 +155,8 @@ class MemoryLedger:
 
 
 def _row_bytes(key: Key) -> int:
-    return ROW_BYTES + len(key[0]) + len(key[1]) + len(key[2])
+    principal, tool, call_id = key
+    return ROW_BYTES + len(principal) + len(tool) + len(call_id)
 
 
 def _kept(result: Result, most: int) -> tuple[bytes | Value, int]:
