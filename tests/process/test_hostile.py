@@ -153,14 +153,27 @@ def test_a_large_head_is_refused_by_the_process_as_well(start: Start) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.requirement("R9", "D-34")
+def test_a_body_that_comes_too_slowly_is_the_last_of_its_connection(start: Start) -> None:
+    async def story() -> None:
+        server = start(deadlines={"idle_s": 3_600}, limits={"body_s": 0.2})
+        async with dial(server) as peer:
+            answer = await peer.ask(message("POST", "/tools/call", b"{}" * 100)[:-150])
+            assert is_refused(answer, 408)
+            assert answer.headers["connection"] == "close"
+            assert await peer.closed()
+
+    asyncio.run(story())
+
+
 @pytest.mark.requirement("R9")
 def test_hundreds_of_slow_connections_do_not_keep_others_from_being_served(start: Start) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
     async def story() -> None:
-        server = start(deadlines={"head_s": 1.0, "idle_s": 1}, limits={"body_s": 1.0})
-        done = asyncio.Event()
+        server = start(deadlines={"head_s": 1.0, "idle_s": 30}, limits={"body_s": 1.0})
+        done, served = asyncio.Event(), asyncio.Event()
         answered = 0
 
         async def healthy(protocol: str) -> None:
@@ -169,6 +182,8 @@ def test_hundreds_of_slow_connections_do_not_keep_others_from_being_served(start
                 while not done.is_set():
                     assert b"42042" in (await peer.ask(CALLS[protocol]("add", {"a": 42_000, "b": 42}))).body
                     answered += 1
+                    if answered == 10 * len(CALLS):
+                        served.set()
                     await asyncio.sleep(0.005)  # a pace, so that the slow ones get their turn on this loop
 
         async def slow(data: bytes) -> None:
@@ -188,6 +203,7 @@ def test_hundreds_of_slow_connections_do_not_keep_others_from_being_served(start
         head = message("GET", "/tools")[:-2]
         loads = [asyncio.create_task(healthy(protocol)) for protocol in CALLS]
         async with asyncio.timeout(WAIT_S):
+            await served.wait()  # the healthy ones are there before the others come
             silent = [silence(server) for _ in range(SILENT)]
             await asyncio.gather(*silent, *(slow(data) for data in [head, body] * (SLOW // 2)))
         done.set()

@@ -26,7 +26,7 @@ _HEAD: Final = b"%b%b%bcontent-length: %d\r\n\r\n"
 _HEADS: Final = 256
 _COPIED: Final = 4_096
 """How large a body may be to be copied next to its head, in bytes; a larger one is handed on as it is."""
-_UNUSUAL_STATUS: Final = frozenset({204, 304})
+_UNUSUAL_STATUS: Final = frozenset({204, 304, 408})
 _USUAL_FIELDS: Final = frozenset(
     b"content-type cache-control etag vary retry-after retry-after-ms x-should-retry idempotent-replayed".split()
 )

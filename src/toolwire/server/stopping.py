@@ -18,13 +18,12 @@ from typing import Any, Protocol
 
 from .deadlines import Deadlines
 from .lifespan import live
-from .wire import Message, Receive, Scope, Send
+from .wire import CLOSE, Message, Receive, Scope, Send
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FLUSH_S = 1
 """How much of the grace is kept for answers that are still on their way out, in seconds."""
 
-_CLOSE = (b"connection", b"close")
 _LOOK_S = 0.05
 _log = logging.getLogger("toolwire.server")
 
@@ -105,7 +104,7 @@ class Stopping:
 def _retiring(send: Send) -> Send:
     async def last(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), _CLOSE]}
+            message = {**message, "headers": [*message.get("headers", ()), CLOSE]}
         await send(message)
 
     return last

@@ -12,6 +12,9 @@ from .exchange import exchange_of
 from .limits import Limits
 from .watch import Late, Watch
 
+CLOSE = (b"connection", b"close")
+"""The header field of an answer that is the last of its connection."""
+
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -33,8 +36,10 @@ async def respond(scope: Scope, send: Send, response: Response) -> None:
 
 
 async def send_messages(scope: Scope, send: Send, response: Response) -> None:
-    """Send ``response`` in the messages of ASGI."""
+    """Send ``response`` in the messages of ASGI; one that came too slowly is the last of its connection. [R9]"""
     status, headers, body = response
+    if status == 408 and scope.get("http_version", "1.1").startswith("1"):
+        headers = (*headers, CLOSE)
     if status != 304:  # which would have to give the length of what it does not send
         headers = (*headers, (b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from toolwire.auth.grants import Grant
 from toolwire.auth.metadata import RESOURCE, SERVER, well_known, write_resource, write_server
 from toolwire.core.http import Response
-from toolwire.core.model import Json, Problem
+from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.server.lifespan import live
 from toolwire.server.limits import Limits
@@ -121,7 +121,9 @@ class AuthorizationServer:
         body = b"" if method == "GET" or problem else await body_of(receive, fields, _LIMITS, self._watch)
         if problem or isinstance(body, Problem):
             sentence = problem or (body.message if isinstance(body, Problem) else "")
-            return refused(invalid_request(sentence)) if cors else error_page(sentence, 421 if problem else 400)
+            said = refused(invalid_request(sentence)) if cors else error_page(sentence, 421 if problem else 400)
+            is_slow = isinstance(body, Problem) and body.kind is Kind.TOO_SLOW
+            return said._replace(status=408) if is_slow else said
         visit = Visit(method, path, scope["query_string"].decode("latin-1"), fields, body)
         return await self._safely(answer, visit, path)
 
