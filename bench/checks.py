@@ -46,6 +46,35 @@ def server(token: str, secret: str) -> dict[str, Callable[[], object]]:
     }
 
 
+def once_us(rows: int) -> float:
+    """Return the CPU microseconds of running a call once in a ledger in memory that has ``rows`` calls in it."""
+    import uvloop
+
+    return uvloop.run(_once_us(rows))
+
+
+async def _once_us(rows: int, each: int = 5_000) -> float:
+    from toolwire.core.model import Call, Value
+    from toolwire.core.toolbox import unheard
+    from toolwire.server.idempotency import Once
+    from toolwire.stores.ledger_memory import MemoryLedger
+
+    ledger = MemoryLedger()
+    once = Once(ledger, ledger, wait_s=1.0)
+    tool, ended = calculator().catalog().tools[0], Value(3)
+
+    async def run(_call: Call, _notify: object) -> Value:
+        return ended
+
+    calls = [Call(tool, {"a": 1, "b": 2}, "", key=f"k{number}") for number in range(rows + each)]
+    for call in calls[:rows]:
+        await once.run(call, unheard, run)
+    started = time.process_time()
+    for call in calls[rows:]:
+        await once.run(call, unheard, run)
+    return (time.process_time() - started) / each * 1e6
+
+
 async def _verified(tokens: object, fields: dict[bytes, bytes]) -> None:
     await tokens.verify(fields)  # type: ignore[attr-defined]  # toolwire is loaded in functions only
 

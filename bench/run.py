@@ -139,6 +139,8 @@ def each_check() -> Iterator[Row]:
     app = apps.ours()
     recorded, usual = (inprocess.cost_us(app, CALLS[name]) for name in ("otc recorded", "otc"))
     yield Row("check, runs once (ledger in memory)", recorded - usual, "us")
+    for rows, what in ((0, "an empty"), (150_000, "a full")):
+        yield Row(f"check, runs once in {what} ledger in memory, alone", checks.once_us(rows), "us")
     whole, codec = map(checks.cost_us, checks.client())
     what = "client, arguments, consent, limits and log of a call that needs no question"
     yield Row(what, whole - codec, "us", 40.0, least=False)

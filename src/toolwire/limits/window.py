@@ -9,7 +9,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from math import ceil
 from threading import Lock
@@ -41,7 +41,7 @@ class MemoryWindows:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._windows: dict[str, _Window] = {}
+        self._windows: OrderedDict[str, _Window] = OrderedDict()
         self._lock = Lock()
 
     def take(self, key: str, limit: RateLimit) -> float:
@@ -75,7 +75,7 @@ class MemoryWindows:
         window = self._windows.get(key)
         if window is None:
             if len(self._windows) >= _KEYS:
-                del self._windows[next(iter(self._windows))]
+                self._windows.popitem(last=False)
             window = self._windows[key] = _Window(limit)
         elif window.limit is not limit and window.limit != limit:
             window.become(limit)

@@ -8,6 +8,7 @@ Rules:
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
@@ -93,7 +94,7 @@ class Tokens:
         self._expected = expected
         self._most_known = most_known
         self._clock = clock
-        self._known: dict[bytes, _Known] = {}
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
 
     def known(self, fields: Fields) -> Caller | Problem | None:
         """Return whose token it is if it was seen before, None if it must be verified; else why it cannot be one."""
@@ -132,10 +133,7 @@ class Tokens:
 
     def _remember(self, digest: bytes, known: _Known) -> None:
         if len(self._known) >= self._most_known:
-            now = self._clock()
-            self._known = {digest: each for digest, each in self._known.items() if now < each.until}
-        if len(self._known) >= self._most_known:
-            self._known.pop(next(iter(self._known)))
+            self._known.popitem(last=False)
         self._known[digest] = known
 
 

@@ -7,6 +7,7 @@ Rules:
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
@@ -65,7 +66,7 @@ class MemoryLedger:
         self._limits = limits
         self._clock = clock
         self._running: dict[Key, _Row] = {}
-        self._kept: dict[Key, _Row] = {}  # in the order in which they ended
+        self._kept: OrderedDict[Key, _Row] = OrderedDict()  # as they ended; a dict looks for its first ever longer
         self._bytes = 0
         self._taken = 0  # numbers the tickets: none is given twice
         self._due = inf  # nothing is to be forgotten before
@@ -141,17 +142,14 @@ class MemoryLedger:
         while len(self._running) + len(self._kept) >= limits.rows or self._bytes + size > limits.bytes:
             if not self._kept:
                 return False
-            self._drop(next(iter(self._kept)))
+            self._bytes -= self._kept.popitem(last=False)[1].size
         return True
 
     def _expire(self) -> None:
         now = self._clock()
         while self._kept and next(iter(self._kept.values())).until <= now:
-            self._drop(next(iter(self._kept)))
+            self._bytes -= self._kept.popitem(last=False)[1].size
         self._due = next(iter(self._kept.values())).until if self._kept else inf
-
-    def _drop(self, key: Key) -> None:
-        self._bytes -= self._kept.pop(key).size
 
 
 def _row_bytes(key: Key) -> int:
