@@ -676,9 +676,3 @@ def test_calls_that_cost_are_not_counted_unless_the_user_says_so(session: Sessio
     site = Site(BUY)
     gate = site.gate(session)
     assert all(site.run(gate, "buy", YES).ok for _ in range(5))
-
-
-@pytest.mark.parametrize("most", [-1, 1.5, True, "3"])
-def test_a_cap_that_is_no_number_of_calls_is_refused(most: Any) -> None:
-    with pytest.raises(DefinitionError, match="number of calls"):
-        ClientRules(costly_calls=most)

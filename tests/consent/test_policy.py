@@ -1,5 +1,7 @@
 """How much consent a call needs: nobody loosens what another tightened."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -193,3 +195,9 @@ def test_a_client_may_turn_each_risky_yes_on() -> None:
     ):
         assert may_be_always(tool, rules=rules, elsewhere=elsewhere)
         assert not may_be_always(tool, elsewhere=elsewhere)
+
+
+@pytest.mark.parametrize("most", [-1, 1.5, True, "3"])
+def test_a_cap_that_is_no_number_of_calls_is_refused(most: Any) -> None:
+    with pytest.raises(DefinitionError, match="number of calls"):
+        ClientRules(costly_calls=most)

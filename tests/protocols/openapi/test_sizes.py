@@ -82,6 +82,19 @@ def test_of_a_large_tool_a_sentence_is_told_of_each_argument_that_may_be_left_ou
 
 
 @pytest.mark.requirement("CV-25")
+def test_what_two_large_tools_share_is_told_alike_in_both(peer: Read, one: One) -> None:
+    texts = {f"t{number}": {"type": "string", "description": AT_LENGTH} for number in range(9)}
+    document = one(parameters=[{"name": "o", "in": "query", "schema": _to("O")}])
+    ((path, item),) = document["paths"].items()
+    again = {method: {**node, "operationId": "another"} for method, node in item.items()}
+    shared = {"components": {"schemas": {"O": {"type": "object", "properties": texts}}}}
+    found = peer({**document, **shared, "paths": {path: item, f"{path}/more": again}})
+    first, second = (tool.input_schema["$defs"]["O"] for tool in found.catalog.tools)
+    assert first == second
+    assert first["properties"]["t3"]["description"] == "How many there are to be.\u2026"
+
+
+@pytest.mark.requirement("CV-25")
 def test_of_a_small_tool_everything_is_told(peer: Read, one: One) -> None:
     parameters = [{"name": "n", "in": "query", "description": AT_LENGTH, "schema": {"type": "integer"}}]
     assert tool(peer(one(parameters=parameters))).input_schema["properties"]["n"]["description"] == AT_LENGTH

@@ -101,9 +101,11 @@ def _left(response: Response, id_: str | int, last_id: str) -> _Left | None:
 
 
 def _resumed(session: Session, last_id: str) -> Request:
-    headers = [(b"accept", b"text/event-stream"), (b"last-event-id", last_id.encode())]
-    if session.version:
-        headers.append((VERSION_HEADER, session.version.encode()))
+    headers = [
+        (b"accept", b"text/event-stream"),
+        (b"last-event-id", last_id.encode()),
+        (VERSION_HEADER, session.version.encode()),
+    ]
     if session.id:
         headers.append((SESSION_HEADER, session.id))
     return Request("GET", session.endpoint, headers)
