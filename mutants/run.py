@@ -29,7 +29,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
     "consent/allowance.py": ("tests/consent", "tests/client/test_gate.py"),
     "client/agreements.py": ("tests/client/test_gate.py", "tests/client/test_refresh.py"),
     "client/questions.py": ("tests/client/test_gate.py", "tests/client/test_refresh.py"),
-    "server/keys.py": ("tests/server/test_keys.py",),
+    "server/keys.py": ("tests/server/test_keys.py", "tests/server/test_scopes.py"),
     "server/jwt.py": ("tests/server/test_jwt.py",),
     "server/confirming.py": ("tests/server/test_confirming.py",),
     "auth/signed.py": ("tests/server/test_jwt.py",),

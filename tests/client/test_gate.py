@@ -493,6 +493,7 @@ def test_a_locked_connection_refuses_what_is_not_as_it_was_pinned(session: Sessi
     result = site.run(site.gate(session, name="d", locked=Lock()), "read")
     assert isinstance(result, Problem)
     assert "is not in the lock" in result.message
+    assert result.details == {"locked": True}
 
 
 @pytest.mark.requirement("D-33", "OQ-5")

@@ -247,6 +247,15 @@ def test_a_token_is_known_until_it_expires_and_not_longer() -> None:
     assert "expired" in refusal(asyncio.run(tokens.verify(fields)))
 
 
+@pytest.mark.requirement("D-26")
+def test_what_cannot_be_a_token_is_refused_without_a_look() -> None:
+    tokens = Tokens(read_secret(SECRET), HERE, clock=lambda: NOW)
+    known = tokens.known({b"authorization": b"Bearer no.token"})
+    assert isinstance(known, Problem)
+    assert known.kind is Kind.UNAUTHORIZED
+    assert isinstance(tokens.known({}), Problem)
+
+
 def test_a_token_without_end_is_looked_at_again_after_a_while() -> None:
     now = [NOW]
     tokens = Tokens(read_secret(SECRET), Expected(), clock=lambda: now[0])
