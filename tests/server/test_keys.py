@@ -1,5 +1,7 @@
 """Callers told apart by API keys."""
 
+import asyncio
+
 import pytest
 
 from toolwire.core.model import Kind, Problem
@@ -12,6 +14,15 @@ def test_without_keys_everybody_is_anonymous() -> None:
     keys = Keys(())
     assert not keys.wanted
     assert keys.known({b"authorization": b"Bearer whatever"}) is NOBODY
+
+
+@pytest.mark.requirement("OXP-012")
+@pytest.mark.parametrize("key", [b"K", b"other"])
+def test_to_verify_a_key_says_what_is_known_of_it(key: bytes) -> None:
+    keys = Keys(["K"])
+    known = keys.known({b"x-api-key": key})
+    assert asyncio.run(keys.verify({b"x-api-key": key})) == known
+    assert isinstance(known, Caller) is (key == b"K")
 
 
 @pytest.mark.requirement("S-7")
