@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import uvloop
 
 from bench import checks
-from toolwire.client import Session
+from toolwire.client import Remote, Session
 from toolwire.limits import Defaults
 
 _UNLIMITED = Session(limits=Defaults(tool=None, connection=None), traced=False)
@@ -23,16 +23,10 @@ def toolwire_us(url: str) -> float:
     """Return the CPU microseconds of ``remote.call`` over OpenTool, consent and argument checks included."""
 
     async def main() -> float:
-        from toolwire import Value, connect
+        from toolwire import connect
 
         async with connect(url, protocol="opentool", session=_UNLIMITED) as remote:
-
-            async def once() -> None:
-                result = await remote.call("add", {"a": 1, "b": 2})
-                if result != Value(3):
-                    raise RuntimeError(str(result))
-
-            return await _cost(once)
+            return await _cost(_adding(remote))
 
     return uvloop.run(main())
 
@@ -41,8 +35,6 @@ def own_us() -> float:
     """Return the CPU microseconds of ``remote.call`` alone, over a door that answers at once."""
 
     async def main() -> float:
-        from toolwire import Value
-        from toolwire.client.remote import Remote
         from toolwire.core.http import Request
 
         connection, blocking = checks.connected()
@@ -51,16 +43,21 @@ def own_us() -> float:
             async def send(self, request: Request) -> object:
                 return blocking.send(request)
 
-        remote = Remote(connection, Door(), None)  # type: ignore[arg-type]  # it answers what is sent
-
-        async def once() -> None:
-            result = await remote.call("add", {"a": 1, "b": 2})
-            if result != Value(3):
-                raise RuntimeError(str(result))
-
-        return await _cost(once)
+        return await _cost(_adding(Remote(connection, Door(), None)))  # type: ignore[arg-type]  # it answers what is sent
 
     return uvloop.run(main())
+
+
+def _adding(remote: Remote) -> Callable[[], Awaitable[None]]:
+    """Return what makes one call, and looks at its result."""
+    from toolwire import Value
+
+    async def once() -> None:
+        result = await remote.call("add", {"a": 1, "b": 2})
+        if result != Value(3):
+            raise RuntimeError(str(result))
+
+    return once
 
 
 def door_us(url: str) -> float:

@@ -114,6 +114,7 @@ def test_a_lock_holds_a_connection_to_what_it_was(
     refused = toolwire("call", site, "add", "a=1", "--locked", *options)
     assert (refused.code, "was added since the lock" in refused.err) == (1, True)
     assert toolwire("tools", site, "--locked", *options).code == 1
+    assert toolwire("tools", site, "--locked", "--findings", *options).code == 1
     assert toolwire("call", site, "say", "text=x", "--locked", *options).code == 0
     assert toolwire("tools", desk, "--locked", *options[:2]).code == 2
     lock.write_text("{}")

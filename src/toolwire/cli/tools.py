@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from toolwire.consent import effective
@@ -35,36 +36,38 @@ def run(arguments: argparse.Namespace) -> int:
     with opened(arguments.target, reach, asker("ask")) as source:
         catalog = source.catalog()
         changed = differences(locked, source) if locked is not None else ()
-        if arguments.findings:
-            return _say_findings(source, as_json=arguments.json)
-        table = () if arguments.json else rows(catalog)
-        findings = len(source.findings())
+        findings = _found(source) if arguments.findings else ()
+        table = () if arguments.json or arguments.findings else rows(catalog)
+        number = len(source.findings())
     for line in lines(changed):
         complain(line)
-    if arguments.json:
+    if arguments.findings:
+        said = json_text(list(findings), indent=2) if arguments.json else "\n".join(map(escaped, findings))
+        print(said, end="\n" if said else "")
+    elif arguments.json:
         print(json_text([described(tool) for tool in catalog.tools], indent=2))
-        return FAILED if changed else OK
+    else:
+        _print(catalog, table, number)
+    return FAILED if changed else OK
+
+
+def _print(catalog: Catalog, table: Sequence[tuple[str, ...]], number: int) -> None:
+    """Print the table of the tools, and how many findings there are."""
     if table:
         print_table(COLUMNS, table, sys.stdout)
     else:
         print(f"{escaped(catalog.title)} has no tools.")
-    if findings:
-        said = "1 finding" if findings == 1 else f"{findings:,} findings"
+    if number:
+        said = "1 finding" if number == 1 else f"{number:,} findings"
         print(f"\n{said}: --findings shows what was left out or taken otherwise.")
-    return FAILED if changed else OK
 
 
-def _say_findings(source: Opened, *, as_json: bool) -> int:
-    """Print all that was found, after a look at every schema: only then it is known."""
+def _found(source: Opened) -> tuple[str, ...]:
+    """Return all that was found, after a look at every schema: only then it is known."""
     for tool in source.catalog().tools:
         len(tool.input_schema)
         len(tool.output_schema or {})
-    if as_json:
-        print(json_text(list(source.findings()), indent=2))
-        return OK
-    for finding in source.findings():
-        print(escaped(finding))
-    return OK
+    return source.findings()
 
 
 def described(tool: Tool) -> dict[str, Json]:

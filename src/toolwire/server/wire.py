@@ -36,7 +36,7 @@ async def respond(scope: Scope, send: Send, response: Response) -> None:
 
 
 async def send_messages(scope: Scope, send: Send, response: Response) -> None:
-    """Send ``response`` in the messages of ASGI; one that came too slowly is the last of its connection. [R9]"""
+    """Send ``response`` in the messages of ASGI; 408, of a request that came too slowly, ends its connection. [R9]"""
     status, headers, body = response
     if status == 408 and scope.get("http_version", "1.1").startswith("1"):
         headers = (*headers, CLOSE)
