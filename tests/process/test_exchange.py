@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 import socket
@@ -150,19 +151,49 @@ def test_a_body_that_comes_later_is_waited_for(app: Answering, address: tuple[st
     assert app.seen == b"abcd"
 
 
-def test_an_exchange_begins_with_all_that_uvicorns_own_has() -> None:
-    names = [name for name in inspect.signature(RequestResponseCycle).parameters if name != "self"]
-    theirs = RequestResponseCycle(**dict.fromkeys(names, "given"))  # type: ignore[arg-type]  # only the names matter
+def made(**state: Any) -> Cycle:
+    """Return the exchange of a connection of which nothing is real, in ``state``."""
     connection: Any = SimpleNamespace(
-        **dict.fromkeys(("scope", "transport", "flow", "logger", "access_logger", "access_log"), "given"),
+        **dict.fromkeys(("scope", "transport", "logger", "access_logger", "access_log"), "given"),
+        flow=state.pop("flow", SimpleNamespace(resume_reading=lambda: None)),
         server_state=SimpleNamespace(default_headers="given"),
         on_response_complete="given",
         expect_100_continue="given",
     )
-    ours = vars(Cycle(connection, keep_alive=True))
-    made = {name: value for name, value in vars(theirs).items() if value != "given"}
-    assert ours.keys() == vars(theirs).keys()
-    assert {name: ours[name] for name in made} == made
+    cycle = Cycle(connection, keep_alive=state.pop("keep_alive", True))
+    vars(cycle).update(state)
+    return cycle
+
+
+def test_an_exchange_begins_with_all_that_uvicorns_own_has() -> None:
+    names = [name for name in inspect.signature(RequestResponseCycle).parameters if name != "self"]
+    theirs = RequestResponseCycle(**dict.fromkeys(names, "given"))  # type: ignore[arg-type]  # only the names matter
+    ours = made(keep_alive="given", flow="given")
+    assert not isinstance(theirs.message_event, asyncio.Event)  # it is given, and ours is made when it is looked at
+    assert isinstance(ours.message_event, asyncio.Event)
+    assert not ours.message_event.is_set()
+    for name, value in vars(theirs).items():
+        assert name == "message_event" or getattr(ours, name) == value
+
+
+@pytest.mark.parametrize(
+    ("state", "set_"),
+    [
+        ({}, False),
+        ({"body": b"a piece"}, True),
+        ({"more_body": False}, True),
+        ({"disconnected": True}, True),
+        ({"response_complete": True}, True),
+    ],
+)
+def test_who_waits_for_news_hears_at_once_what_came_before(state: dict[str, Any], set_: bool) -> None:
+    assert made(**state).message_event.is_set() is set_
+
+
+def test_who_took_the_whole_body_waits_for_the_end() -> None:
+    cycle = made(body=b"whole", more_body=False)
+    assert cycle.arrived() == b"whole"
+    assert not cycle.message_event.is_set()
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,18 @@ class Ticket(NamedTuple):
     attempt: int
 
 
+class Ending(NamedTuple):
+    """How a call ended. Unless ``pinned``, the next claim under the key runs the tool again."""
+
+    state: State
+    result: Result
+    pinned: bool
+
+
 key_from = cast("Callable[[tuple[str, str, str]], Key]", partial(tuple.__new__, Key))
 claim_of = cast("Callable[[tuple[Key, bytes, bool, int]], Claim]", partial(tuple.__new__, Claim))
 ticket_of = cast("Callable[[tuple[Key, int, int]], Ticket]", partial(tuple.__new__, Ticket))
+ending_of = cast("Callable[[tuple[State, Result, bool]], Ending]", partial(tuple.__new__, Ending))
 """The same from all fields in their order, at half the cost: for those that are made for each call."""
 
 
@@ -77,14 +86,6 @@ class InFlight(NamedTuple):
 
 Standing: TypeAlias = Ticket | Stored | InFlight | Problem
 """What a claim comes to; the Problem is CONFLICT, or OVERLOADED where nothing can be recorded now."""
-
-
-class Ending(NamedTuple):
-    """How a call ended. Unless ``pinned``, the next claim under the key runs the tool again."""
-
-    state: State
-    result: Result
-    pinned: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +169,7 @@ def ending(tool: Tool, result: Result) -> Ending | None:
     An answer that leaves open what happened is kept for a tool that must not run twice, and only for such.
     """
     if isinstance(result, Value):
-        return Ending(State.DONE, result, pinned=True)
+        return ending_of((State.DONE, result, True))
     if result.kind not in _RAN:
         return None
     known = result.kind is Kind.TOOL_FAILED

@@ -300,7 +300,7 @@ AFTER_START = frozenset({Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.IN
 """The kinds that mean the tool had started: whether it did its work is then the tool's word, or unknown. [OTC-041]"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Value:
     """What a tool returned, as JSON data.
 
@@ -312,6 +312,14 @@ class Value:
     notes: Mapping[str, Json] | None = field(default=None, compare=False, repr=False)
 
     ok = True
+
+    def __init__(self, value: Json, notes: Mapping[str, Json] | None = None) -> None:
+        _set_value(self, value)  # past the lock of a frozen dataclass, at half the cost of its own way: one is made
+        _set_notes(self, notes)  # for each call
+
+
+_set_value: Callable[[Value, Json], None] = Value.__dict__["value"].__set__
+_set_notes: Callable[[Value, Mapping[str, Json] | None], None] = Value.__dict__["notes"].__set__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import httptools
 from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
@@ -129,6 +130,25 @@ class Connection(HttpToolsProtocol):
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, app))
 
+    def on_body(self, body: bytes) -> None:
+        """Keep a piece of a body, and let no more come than whoever reads it takes."""
+        cycle: Any = self.cycle
+        if cycle.response_complete:
+            return
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        if cycle.event is not None:
+            cycle.event.set()
+
+    def on_message_complete(self) -> None:
+        """Note that the body is whole."""
+        cycle: Any = self.cycle
+        if not cycle.response_complete:
+            cycle.more_body = False
+            if cycle.event is not None:
+                cycle.event.set()
+
     def on_response_complete(self) -> None:
         """Start the request that waits, or note since when nothing is asked."""
         self.server_state.total_requests += 1
@@ -139,6 +159,10 @@ class Connection(HttpToolsProtocol):
             self._start_asgi_task(*self.pipeline.pop())
         else:
             self._idle_since = self.loop.time()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        cycle.task = self.loop.create_task(cycle.run(app, self.tasks))
+        self.tasks.add(cycle.task)
 
     def pause_writing(self) -> None:
         """Note since when the peer takes nothing."""

@@ -36,8 +36,21 @@ _USUAL_FIELDS: Final = frozenset(
 class Cycle(RequestResponseCycle, Exchange):
     """The exchange of the request that ``connection`` has just read the head of."""
 
+    # How each begins: with __init__ everything that uvicorn's own sets; a test holds the two against each other.
+    disconnected = False
+    body: Any = b""  # the first piece is taken as it is, and copied only where another follows
+    more_body = True
+    response_started = False
+    response_complete = False
+    chunked_encoding = None
+    expected_content_length = 0
+
+    task: asyncio.Task[None]
+    event: asyncio.Event | None = None
+    """Set for whoever waits in ``receive``, None where nobody does."""
+    _heard = False
+
     def __init__(self, connection: HttpToolsProtocol, *, keep_alive: bool) -> None:
-        # Everything that uvicorn's own __init__ sets; a test holds the two against each other.
         self.scope = connection.scope
         self.transport = connection.transport
         self.flow = connection.flow
@@ -45,25 +58,37 @@ class Cycle(RequestResponseCycle, Exchange):
         self.access_logger = connection.access_logger
         self.access_log = connection.access_log
         self.default_headers = connection.server_state.default_headers
-        self.message_event = asyncio.Event()
         self.on_response: Any = connection.on_response_complete
-        self.disconnected = False
         self.keep_alive = keep_alive
         self.waiting_for_100_continue = connection.expect_100_continue
-        self.body = bytearray()
-        self.more_body = True
-        self.response_started = False
-        self.response_complete = False
-        self.chunked_encoding = None
-        self.expected_content_length = 0
+
+    @property  # type: ignore[override]  # uvicorn sets one for each exchange
+    def message_event(self) -> asyncio.Event:
+        """What ``receive`` waits for: made by whoever waits first, which in a usual exchange is nobody."""
+        event = self.event
+        if event is None:
+            event = self.event = asyncio.Event()
+            unheard = not self._heard and (self.body or not self.more_body)
+            if unheard or self.disconnected or self.response_complete:
+                event.set()
+        return event
+
+    async def run(self, app: Any, tasks: set[asyncio.Task[None]]) -> None:
+        """Answer the request by ``app``, as the ``task`` that is one of ``tasks`` until then."""
+        try:
+            await self.run_asgi(app)
+        finally:
+            tasks.discard(self.task)
 
     def arrived(self) -> bytes | None:
         """See ``Exchange``."""
         if self.more_body or self.disconnected or self.response_complete:
             return None
         self.flow.resume_reading()
-        self.message_event.clear()
-        body, self.body = bytes(self.body), bytearray()
+        if self.event is not None:
+            self.event.clear()
+        self._heard = True
+        body, self.body = bytes(self.body), b""
         return body
 
     def answered(self, response: Response) -> bool:
@@ -87,7 +112,8 @@ class Cycle(RequestResponseCycle, Exchange):
             self.transport.writelines((_HEAD % head, body))
         else:
             self.transport.write((_HEAD + b"%b") % (*head, body))
-        self.message_event.set()
+        if self.event is not None:
+            self.event.set()
         self.on_response()
         return True
 

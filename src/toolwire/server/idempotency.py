@@ -32,7 +32,7 @@ from toolwire.core.ledger import (
     key_of,
     reruns,
 )
-from toolwire.core.model import Call, Kind, Problem, Progress, Result, Tool, Value, call_of
+from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value, call_of
 from toolwire.core.toolbox import Notify
 from toolwire.framing import jsontext
 from toolwire.stores.ledger_memory import MemoryLedger
@@ -114,26 +114,30 @@ class Once:
         standing = await ledger.claim(claim)
         if isinstance(standing, InFlight):
             standing = await self._ended(ledger, claim, standing)
-        if isinstance(standing, Ticket):
-            return await _recorded(ledger, standing, call, notify, run)
-        if isinstance(standing, Stored):
-            await _tell_pieces(call, standing.result, notify)
-            return standing.result
-        problem = _still_running(call) if isinstance(standing, InFlight) else standing
-        if call.tool.safe and problem.kind is Kind.OVERLOADED:
-            return await run(call, notify)
-        return problem
+        if not isinstance(standing, Ticket):
+            return await _told(standing, call, notify, run)
+        result: Result | None = None
+        try:
+            result = await run(call, notify)
+            await ledger.settle(standing, ending(call.tool, result))
+        except BaseException:
+            ended = given_up(call.tool) if result is None else ending(call.tool, result)
+            with anyio.CancelScope(shield=True):  # also who is cancelled says what became of it; twice does no harm
+                await ledger.settle(standing, ended)
+            raise
+        return result
 
     def _claim(self, call: Call) -> Claim:
         """Return the wish to run ``call``; what is the same for each call of a tool is put together once."""
-        tool = call.tool
+        tool, arguments, _, context, key = call
         known = self._known.get(id(tool))
-        if known is None or known.tool is not tool:
+        if known is None or known[0] is not tool:
             if len(self._known) >= _TOOLS:
                 self._known.clear()
             known = self._known[id(tool)] = _Known(tool, tool.id, key_of(call).tool, reruns(tool))
-        key = key_from((call.context.principal, known.name, call.key))
-        return claim_of((key, _digest(call, known.id), known.reruns, 0))
+        _, id_, name, reruns_ = known
+        digest = _digest(id_, arguments, context.user_id)
+        return claim_of((key_from((context.principal, name, key)), digest, reruns_, 0))
 
     async def _ended(self, ledger: Ledger, claim: Claim, standing: Standing) -> Standing:
         """Return what ``claim`` comes to once the run before it has ended, or has been waited for long enough."""
@@ -181,24 +185,22 @@ def fingerprint(call: Call) -> bytes:
 
     Tokens and secrets do not go into it: they may be renewed between two attempts. [A-42, D-26]
     """
-    return _digest(call, call.tool.id)
+    return _digest(call.tool.id, call.arguments, call.context.user_id)
 
 
-def _digest(call: Call, tool_id: str) -> bytes:
-    return sha256(jsontext.canonical([tool_id, call.arguments, call.context.user_id])).digest()
+def _digest(tool_id: str, arguments: Mapping[str, Json], user_id: str | None) -> bytes:
+    return sha256(jsontext.canonical([tool_id, arguments, user_id])).digest()
 
 
-async def _recorded(ledger: Ledger, ticket: Ticket, call: Call, notify: Notify, run: Run) -> Result:
-    result: Result | None = None
-    try:
-        result = await run(call, notify)
-        await ledger.settle(ticket, ending(call.tool, result))
-    except BaseException:
-        ended = given_up(call.tool) if result is None else ending(call.tool, result)
-        with anyio.CancelScope(shield=True):  # also who is cancelled says what became of the call; twice does no harm
-            await ledger.settle(ticket, ended)
-        raise
-    return result
+async def _told(standing: Stored | InFlight | Problem, call: Call, notify: Notify, run: Run) -> Result:
+    """Return what is said of ``call``, which does not run: not here, not now, or only unrecorded. [R13]"""
+    if isinstance(standing, Stored):
+        await _tell_pieces(call, standing.result, notify)
+        return standing.result
+    problem = _still_running(call) if isinstance(standing, InFlight) else standing
+    if call.tool.safe and problem.kind is Kind.OVERLOADED:
+        return await run(call, notify)
+    return problem
 
 
 async def _tell_pieces(call: Call, result: Result, notify: Notify) -> None:

@@ -2,6 +2,8 @@
 
 Rules:
 - Nothing here waits, and what is done for each call is little: most calls of some protocols come with a key.
+- What is kept of a call is a plain tuple of what cannot change: the garbage collector does not look at such twice,
+  however many there are.
 """
 
 from __future__ import annotations
@@ -9,8 +11,9 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from math import inf
+from typing import NamedTuple, TypeAlias, cast
 
 from toolwire.core.ledger import (
     FULL,
@@ -40,23 +43,24 @@ IN_MEMORY = LedgerLimits(bytes=64 << 20)
 _SMALL = 1_000
 _WORD = 1 << 63
 
+_Answer: TypeAlias = bytes | str | int | bool | None
+"""A value that cannot change, as it is; of any other result what ``ledger_result`` writes."""
+_Kept: TypeAlias = tuple[bytes, int, int, _Answer, bool, bool, float]
+"""A call that has ended: its fingerprint, attempt and size, its answer, whether it failed, whether that is pinned, and
+until when it is kept, in seconds of the ledger's clock."""
 
-@dataclass(slots=True)
-class _Row:
-    """A call that runs or has ended; ``until`` is when it is forgotten, in seconds of the ledger's clock.
 
-    ``before`` is what was known of it before it was run again, while nobody knows whether it does.
-    """
+class _Run(NamedTuple):
+    """A call that runs; ``before`` is what was known of it before it ran again, while nobody knows whether it does."""
 
     fingerprint: bytes
     attempt: int
     size: int
     serial: int
-    state: State = State.RUNNING
-    pinned: bool = False
-    answer: bytes | Value = b""
-    until: float = inf
-    before: _Row | None = None
+    before: _Kept | None
+
+
+_run_of = cast("Callable[[tuple[bytes, int, int, int, _Kept | None]], _Run]", partial(tuple.__new__, _Run))
 
 
 class MemoryLedger:
@@ -65,8 +69,8 @@ class MemoryLedger:
     def __init__(self, limits: LedgerLimits = IN_MEMORY, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         self._clock = clock
-        self._running: dict[Key, _Row] = {}
-        self._kept: OrderedDict[Key, _Row] = OrderedDict()  # as they ended; a dict looks for its first ever longer
+        self._running: dict[Key, _Run] = {}
+        self._kept: OrderedDict[Key, _Kept] = OrderedDict()  # as they ended; a dict looks for its first ever longer
         self._bytes = 0
         self._taken = 0  # numbers the tickets: none is given twice
         self._due = inf  # nothing is to be forgotten before
@@ -76,80 +80,85 @@ class MemoryLedger:
 
     async def claim(self, claim: Claim) -> Standing:
         """Return the ticket for a call that may run now, or why it does not."""
-        key = claim.key
+        key, fingerprint, _, _ = claim
         if self._clock() >= self._due:
             self._expire()
-        row = self._running.get(key) or self._kept.get(key)
-        if row is None:
-            return self._take(claim)
-        match next_step(Row(row.fingerprint, row.state, True, row.pinned, row.attempt), claim):
+        if key in self._kept or key in self._running:
+            return self._again(claim)
+        size = _row_bytes(key)
+        if not self._room(size):
+            return FULL
+        self._bytes += size
+        self._taken = serial = self._taken + 1
+        self._running[key] = _run_of((fingerprint, 1, size, serial, None))
+        return ticket_of((key, serial, 1))
+
+    async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
+        """Remember how the call of ``ticket`` ended; None forgets this run of it."""
+        key, owner, _ = ticket
+        run = self._running.get(key)
+        if run is None or run.serial != owner:
+            return
+        del self._running[key]
+        until = self._clock() + self._limits.keep_s
+        if until < self._due:
+            self._due = until
+        fingerprint, attempt, size, _, before = run
+        if ending is not None:
+            state, result, pinned = ending
+            answer, more = _answer(result, self._limits.answer_bytes)
+            if before is not None:
+                more += _row_bytes(key) - size  # so far it had the room of the run before, with its answer
+            if more > 0:
+                self._room(more)
+            self._bytes += more
+            self._kept[key] = (fingerprint, attempt, size + more, answer, state is State.FAILED, pinned, until)
+        elif before is not None:
+            self._kept[key] = (*before[:-1], until)
+        else:
+            self._bytes -= size
+
+    def _again(self, claim: Claim) -> Standing:
+        """Return what a call comes to that has come before."""
+        key = claim.key
+        run, before = self._running.get(key), self._kept.get(key)
+        if run is not None:
+            row = Row(run.fingerprint, State.RUNNING, owned=True, pinned=False, attempt=run.attempt)
+        else:
+            fingerprint, attempt, _, _, failed, pinned, _ = cast("_Kept", before)
+            row = Row(fingerprint, State.FAILED if failed else State.DONE, owned=True, pinned=pinned, attempt=attempt)
+        match next_step(row, claim):
             case Step.WAIT:
                 return InFlight(row.attempt)
             case Step.REFUSE:
                 return conflict(key)
             case Step.REPLAY:
-                return Stored(_told(row.answer))
+                return Stored(_told(cast("_Kept", before)[3]))
             case _:
-                return self._take_again(claim, row)
+                return self._take_again(claim, cast("_Kept", before))
 
-    async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
-        """Remember how the call of ``ticket`` ended; None forgets this run of it."""
-        key = ticket.key
-        row = self._running.get(key)
-        if row is None or row.serial != ticket.owner:
-            return
-        del self._running[key]
-        self._bytes -= row.size
-        if ending is None:
-            if row.before is not None:
-                self._keep(key, row.before)
-            return
-        if row.before is not None:
-            row.before, row.size = None, _row_bytes(key)
-        row.state, result, row.pinned = ending
-        row.answer, size = _kept(result, self._limits.answer_bytes)
-        row.size += size
-        self._keep(key, row)
-
-    def _keep(self, key: Key, row: _Row) -> None:
-        row.until = until = self._clock() + self._limits.keep_s
-        self._make_room(row.size)
-        self._bytes += row.size
-        self._kept[key] = row
-        self._due = min(self._due, until)
-
-    def _take(self, claim: Claim) -> Standing:
-        key, fingerprint, _, _ = claim
-        size = _row_bytes(key)
-        if not self._make_room(size):
-            return FULL
-        self._bytes += size
-        self._taken = serial = self._taken + 1
-        self._running[key] = _Row(fingerprint, 1, size, serial)
-        return ticket_of((key, serial, 1))
-
-    def _take_again(self, claim: Claim, before: _Row) -> Ticket:
+    def _take_again(self, claim: Claim, before: _Kept) -> Ticket:
         """Return the ticket for another run of a call that is kept; it takes the room that the call has."""
         del self._kept[claim.key]
         self._taken += 1
-        row = _Row(claim.fingerprint, before.attempt + 1, before.size, self._taken, before=before)
-        self._running[claim.key] = row
-        return Ticket(claim.key, self._taken, row.attempt)
+        _, attempt, size, *_ = before
+        self._running[claim.key] = _Run(claim.fingerprint, attempt + 1, size, self._taken, before)
+        return Ticket(claim.key, self._taken, attempt + 1)
 
-    def _make_room(self, size: int) -> bool:
+    def _room(self, size: int) -> bool:
         """Drop the calls that ended first until there is room for one more of ``size``; say whether there is."""
-        limits = self._limits
-        while len(self._running) + len(self._kept) >= limits.rows or self._bytes + size > limits.bytes:
-            if not self._kept:
+        limits, running, kept = self._limits, self._running, self._kept
+        while self._bytes + size > limits.bytes or len(running) + len(kept) >= limits.rows:
+            if not kept:
                 return False
-            self._bytes -= self._kept.popitem(last=False)[1].size
+            self._bytes -= kept.popitem(last=False)[1][2]
         return True
 
     def _expire(self) -> None:
-        now = self._clock()
-        while self._kept and next(iter(self._kept.values())).until <= now:
-            self._bytes -= self._kept.popitem(last=False)[1].size
-        self._due = next(iter(self._kept.values())).until if self._kept else inf
+        now, kept = self._clock(), self._kept
+        while kept and next(iter(kept.values()))[-1] <= now:
+            self._bytes -= kept.popitem(last=False)[1][2]
+        self._due = next(iter(kept.values()))[-1] if kept else inf
 
 
 def _row_bytes(key: Key) -> int:
@@ -157,17 +166,17 @@ def _row_bytes(key: Key) -> int:
     return ROW_BYTES + len(principal) + len(tool) + len(call_id)
 
 
-def _kept(result: Result, most: int) -> tuple[bytes | Value, int]:
+def _answer(result: Result, most: int) -> tuple[_Answer, int]:
     """Return ``result`` so that nobody can change it any more, and about how many bytes that takes."""
     if isinstance(result, Value) and result.notes is None:
         value = result.value
         if value is None or type(value) is bool or (type(value) is int and -_WORD < value < _WORD):
-            return result, 0
+            return value, 0
         if type(value) is str and len(value) < _SMALL and 4 * len(value) <= most:
-            return result, len(value)
+            return value, len(value)
     answer = ledger_result.write(result, most)
     return answer, len(answer)
 
 
-def _told(answer: bytes | Value) -> Result:
-    return Value(answer.value, told_again(None)) if isinstance(answer, Value) else ledger_result.read(answer)
+def _told(answer: _Answer) -> Result:
+    return ledger_result.read(answer) if isinstance(answer, bytes) else Value(answer, told_again(None))
