@@ -21,7 +21,7 @@ from toolwire.server.cycle import Cycle
 from toolwire.server.exchange import exchange_of
 from toolwire.server.limits import Limits
 from toolwire.server.watch import Watch
-from toolwire.server.wire import body_of, respond, send_messages, sent
+from toolwire.server.wire import body_of, respond, send_messages
 from toolwire.testing.loopback import background
 
 FIELDS = st.lists(
@@ -73,11 +73,12 @@ class Answering:
             return
         if scope["path"] == "/between":
             receive, send = between(receive, send)
-        self.direct = (exchange_of(receive) is not None, exchange_of(send) is not None)
+        exchange = exchange_of(send, receive)
+        self.direct = (exchange_of(receive) is not None, exchange is not None)
         body = await body_of(receive, dict(scope["headers"]), Limits(), Watch())
         assert isinstance(body, bytes)
         self.seen = body
-        self.whole = sent(send, self.response)
+        self.whole = exchange is not None and exchange.answered(self.response)
         if not self.whole:
             await send_messages(scope, send, self.response)
 
@@ -129,6 +130,13 @@ def test_the_short_way_sends_the_bytes_of_the_long_way(
     assert b"\r\nb: c" not in said[0]
 
 
+def test_what_is_of_two_exchanges_is_of_none() -> None:
+    one, another = made(), made()
+    assert exchange_of(one.send, one.receive) is one
+    assert exchange_of(one.send, another.receive) is None
+    assert exchange_of(print, one.receive) is None
+
+
 @pytest.mark.parametrize("body", [b"{}", b"large" * 1_000])
 def test_a_served_application_takes_the_short_way_with_a_usual_answer(
     app: Answering, address: tuple[str, int], body: bytes
@@ -157,10 +165,9 @@ def made(**state: Any) -> Cycle:
         **dict.fromkeys(("scope", "transport", "logger", "access_logger", "access_log"), "given"),
         flow=state.pop("flow", SimpleNamespace(resume_reading=lambda: None)),
         server_state=SimpleNamespace(default_headers="given"),
-        on_response_complete="given",
-        expect_100_continue="given",
+        on_response_complete=lambda: None,
     )
-    cycle = Cycle(connection, keep_alive=state.pop("keep_alive", True))
+    cycle = Cycle(connection, {"headers": ()}, keep_alive=state.pop("keep_alive", True))
     vars(cycle).update(state)
     return cycle
 
@@ -169,11 +176,18 @@ def test_an_exchange_begins_with_all_that_uvicorns_own_has() -> None:
     names = [name for name in inspect.signature(RequestResponseCycle).parameters if name != "self"]
     theirs = RequestResponseCycle(**dict.fromkeys(names, "given"))  # type: ignore[arg-type]  # only the names matter
     ours = made(keep_alive="given", flow="given")
-    assert not isinstance(theirs.message_event, asyncio.Event)  # it is given, and ours is made when it is looked at
-    assert isinstance(ours.message_event, asyncio.Event)
-    assert not ours.message_event.is_set()
+    own = {"scope": {"headers": ()}, "on_response": ours.on_response, "message_event": ours.message_event}
     for name, value in vars(theirs).items():
-        assert name == "message_event" or getattr(ours, name) == value
+        assert getattr(ours, name) == {**own, "waiting_for_100_continue": False}.get(name, value)
+    assert not ours.message_event.is_set()
+
+
+@pytest.mark.parametrize("value", [b"100-continue", b"100-Continue", b"200-ok"])
+def test_whether_a_peer_waits_to_be_told_to_go_on_is_read_from_its_head(value: bytes) -> None:
+    cycle = made(scope={"headers": [(b"host", b"x"), (b"expect", value)]})
+    assert cycle.waiting_for_100_continue is (value.lower() == b"100-continue")
+    cycle.waiting_for_100_continue = False
+    assert not cycle.waiting_for_100_continue
 
 
 @pytest.mark.parametrize(
@@ -210,12 +224,11 @@ def test_a_usual_answer_is_sent_whole_and_any_other_is_left_to_messages(response
     written: list[bytes] = []
     transport = SimpleNamespace(write=written.append, writelines=lambda parts: written.append(b"".join(parts)))
     connection: Any = SimpleNamespace(
-        **dict.fromkeys(("logger", "access_logger", "access_log", "expect_100_continue")),
-        scope={"method": "GET"},
+        access_log=False,
         transport=transport,
         flow=SimpleNamespace(write_paused=False),
         server_state=SimpleNamespace(default_headers=[(b"date", b"today")]),
         on_response_complete=lambda: None,
     )
-    assert Cycle(connection, keep_alive=True).answered(response) is usual
+    assert Cycle(connection, {"method": "GET"}, keep_alive=True).answered(response) is usual
     assert [data.endswith(b"\r\n\r\n" + response.body) for data in written] == [True] * usual

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from toolwire.core.model import Json, Kind, Problem, Result, Value
 
@@ -23,12 +23,9 @@ from .schema import Argument
 _INPUT_VALUE = re.compile(r"input_value=.*?, (?=input_type=)", re.DOTALL)
 
 
-class _Slot(NamedTuple):
-    name: str
-    required: bool
-    exact: type | None
-    native: Matches
-    convert: Callable[[Json], Any]
+_Slot: TypeAlias = tuple[str, bool, type | None, Matches, Callable[[Json], Any]]
+"""An argument's name, whether it is required, the type whose values fit as they are, what says so of any other value,
+and what converts the rest. (A plain tuple is taken apart at a tenth of the cost of a named one.)"""
 
 
 def reader(arguments: Sequence[Argument]) -> Read:
@@ -81,7 +78,7 @@ def _slot(argument: Argument) -> _Slot:
     parameter, form, _ = argument
     native = matcher(form.core, anything) or _never
     convert = _with_numbers(form, native, form.load, reading=True) if form.plain else form.load
-    return _Slot(parameter.name, parameter.required, exact_type(native), native, convert)
+    return (parameter.name, parameter.required, exact_type(native), native, convert)
 
 
 def _with_numbers(

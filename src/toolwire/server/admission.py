@@ -16,6 +16,9 @@ from .service import Service
 from .table import Entry, Table
 from .wire import Scope
 
+_SITE = b"sec-fetch-site"
+_UNUSUAL = frozenset((_SITE, HEADER))
+
 
 class Admission:
     """Lets requests in. ``wanted`` says whether any request needs credentials."""
@@ -29,21 +32,29 @@ class Admission:
     def admitted(self, scope: Scope, fields: Fields, entry: Entry, table: Table) -> Caller | Problem | None:
         """Return whose request this is, why it goes no further, or None where that must be verified."""
         server = scope.get("server")
-        problem = self._guard.refusal(server[0] if server else "", fields)
-        if len(fields) != len(scope["headers"]) and _says_host_twice(scope):
-            problem = _TWO_HOSTS
-        if problem is None and not entry.open and b"sec-fetch-site" in fields:
-            problem = self._guard.cross_site(server[0] if server else "", fields)
-        if problem is None and HEADER in fields:
-            problem = malformed_key(fields)
-        if problem is None and self._service.draining:
-            problem = self._service.refusal()
+        address = server[0] if server else ""
+        problem = self._guard.refusal(address, fields)
+        if problem is None and (
+            self._service.draining or len(fields) != len(scope["headers"]) or not _UNUSUAL.isdisjoint(fields)
+        ):
+            problem = self._unusual(scope, fields, entry, address)
         if problem is not None:
             return problem
         if not self.wanted or (entry.open and not table.scopes):
             return NOBODY
         said = self._callers.known(fields)
         return NOBODY if entry.open and isinstance(said, Problem) else said
+
+    def _unusual(self, scope: Scope, fields: Fields, entry: Entry, address: object) -> Problem | None:
+        """Return why a request goes no further whose head, or whose moment, is not as most are."""
+        if len(fields) != len(scope["headers"]) and _says_host_twice(scope):
+            return _TWO_HOSTS
+        if not entry.open and _SITE in fields:
+            problem = self._guard.cross_site(address, fields)
+            if problem is not None:
+                return problem
+        problem = malformed_key(fields) if HEADER in fields else None
+        return self._service.refusal() if problem is None and self._service.draining else problem
 
     async def verified(self, fields: Fields, entry: Entry) -> Caller | Problem:
         """Return whose request this is, after asking whoever knows; or why it goes no further."""

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming
+from toolwire.core.codec import Codec, Pending, Reading, Site
 from toolwire.core.http import Request, Response, request_of
 from toolwire.core.ledger import Ledger, replayed
-from toolwire.core.model import ANONYMOUS, Call, Problem, Result, call_of
+from toolwire.core.model import ANONYMOUS, Call, Context, Problem, Result, call_of
 from toolwire.core.toolbox import Notify, Toolbox, unheard
 from toolwire.limits import Windows
 from toolwire.protocols import BUILTIN
@@ -32,8 +32,9 @@ from .admission import Admission
 from .callers import NOBODY, Caller, Callers, Fields
 from .confirming import CONFIRMATION, Demand, confirmation_check
 from .counting import counting
+from .exchange import exchange_of
 from .guard import Guard
-from .idempotency import HEADER, Once, keyed, marked, opened
+from .idempotency import HEADER, Once, key_in, keyed, marked, opened
 from .lifespan import begin, end, live
 from .limits import Limits
 from .replies import read, refused, unsaid
@@ -42,23 +43,12 @@ from .streams import stream
 from .table import NO_DOCUMENTS, Entry, Table
 from .views import as_seen, challenged, private
 from .watch import Watch
-from .wire import (
-    Ends,
-    Receive,
-    Scope,
-    Send,
-    arrived,
-    below,
-    collected,
-    not_modified,
-    other,
-    respond,
-    send_messages,
-    sent,
-)
+from .wire import Receive, Scope, Send, arrived, below, collected, not_modified, other, respond, send_messages
 
 ANY_TELEMETRY = Telemetry()
 _ROOTS = 16
+_OF_CALLS = frozenset((b"traceparent", CONFIRMATION))
+"""The header fields that say something of a call, in any protocol."""
 
 
 class App:
@@ -151,7 +141,8 @@ class App:
         if isinstance(caller, Problem):
             await respond(scope, send, challenged(entry.refuse(caller), caller, self._callers, path))
             return
-        body = arrived(receive, fields, self._limits) if entry.takes_body else b""
+        exchange = exchange_of(send, receive)
+        body = arrived(exchange, fields, self._limits) if entry.takes_body else b""
         if body is None:
             body = await collected(receive, self._limits, self._watch)
         if isinstance(body, Problem):
@@ -165,33 +156,25 @@ class App:
             reading = self._as_seen(table, caller, path, request, reading)
         if isinstance(reading, Response):
             await respond(scope, send, not_modified(reading, fields))
-        else:
-            await self._answer((scope, receive, send), entry, request, reading, fields, caller)
-
-    async def _answer(
-        self, ends: Ends, entry: Entry, request: Request, reading: Pending | Streaming, fields: Fields, caller: Caller
-    ) -> None:
-        call = reading.call if caller is NOBODY else _owned(reading.call, caller)
-        if b"traceparent" in fields:
-            call = call._replace(context=joined(call.context, fields[b"traceparent"].decode("latin-1")))
-        if call.call_id != request.id or HEADER in fields:
-            call = keyed(call, request.id, fields)
-        if CONFIRMATION in fields:
-            said_with = fields[CONFIRMATION].decode("latin-1")
-            call = call._replace(context=replace(call.context, confirmation=said_with))
-        came = None if self._observer is None else _arrival(request, ends[0])
+            return
+        call = _whole(reading.call, request, fields, caller)
+        came = None if self._observer is None else _arrival(request, scope)
         if isinstance(reading, Pending):
-            result, duration = await self._running(call, entry.protocol, came)
-            try:
-                response = reading.reply(result, duration)
-            except (TypeError, ValueError, RecursionError):
-                response = unsaid(reading, duration)
-            if call.key and replayed(result):
-                response = marked(response)
-            if not sent(ends[2], response):
-                await send_messages(ends[0], ends[2], response)
+            response = await self._answer(call, reading, entry.protocol, came)
+            if exchange is None or not exchange.answered(response):
+                await send_messages(scope, send, response)
         else:
+            ends = (scope, receive, send)
             await stream(ends, reading, lambda notify: self._running(call, entry.protocol, came, notify))
+
+    async def _answer(self, call: Call, reading: Pending, protocol: str, came: Arrival | None) -> Response:
+        """Return how ``call`` ended, in the words in which it was read."""
+        result, duration = await self._running(call, protocol, came)
+        try:
+            response = reading.reply(result, duration)
+        except (TypeError, ValueError, RecursionError):
+            response = unsaid(reading, duration)
+        return marked(response) if call.key and replayed(result) else response
 
     def _as_seen(self, table: Table, caller: Caller, path: str, request: Request, reading: Reading) -> Reading:
         """Return ``reading`` as ``caller`` sees it, or how it is refused."""
@@ -204,8 +187,8 @@ class App:
         self, call: Call, protocol: str, came: Arrival | None, notify: Notify = unheard
     ) -> Awaitable[tuple[Result, float]]:
         """Return the run of ``call``: observed where somebody wants to know, its secrets kept out of every log."""
-        run = self._service.run
-        if call.context.tokens or call.context.secrets:
+        run, context = self._service.run, call.context
+        if context is not ANONYMOUS and (context.tokens or context.secrets):
             return self._discreetly(call, protocol, came, notify)
         return run(call, notify) if self._observer is None else self._observer.run(run, call, notify, protocol, came)
 
@@ -232,6 +215,27 @@ class App:
 def _arrival(request: Request, scope: Scope) -> Arrival:
     client = scope.get("client")
     return Arrival(request, client[0] if client else "", scope.get("http_version", ""))
+
+
+def _whole(call: Call, request: Request, fields: Fields, caller: Caller) -> Call:
+    """Return ``call`` with what does not stand in its protocol: whose it is, its key, and what came in the head."""
+    if caller is not NOBODY:
+        call = _owned(call, caller)
+    if call.call_id != request.id:
+        call = keyed(call, call.call_id)
+    elif HEADER in fields:
+        call = keyed(call, key_in(fields[HEADER]))
+    if not _OF_CALLS.isdisjoint(fields):
+        call = call._replace(context=_of_head(call.context, fields))
+    return call
+
+
+def _of_head(context: Context, fields: Fields) -> Context:
+    if b"traceparent" in fields:
+        context = joined(context, fields[b"traceparent"].decode("latin-1"))
+    if CONFIRMATION in fields:
+        context = replace(context, confirmation=fields[CONFIRMATION].decode("latin-1"))
+    return context
 
 
 def _owned(call: Call, caller: Caller) -> Call:

@@ -67,7 +67,7 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self._since = self.loop.time()
         self._timer = self.loop.call_later(self._every, self._look)
-        self._usual_scope: dict[str, Any] = {
+        self._usual_scope: Any = {
             "type": "http",
             "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
             "http_version": "1.1",
@@ -78,9 +78,12 @@ class Connection(HttpToolsProtocol):
         }
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timer."""
+        """Stop the timer, and let go of exchanges: they hold this connection, which would not go by itself."""
         self._timer.cancel()
         super().connection_lost(exc)
+        nothing: Any = None
+        self.cycle = nothing
+        self.pipeline.clear()
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and count what belongs to a head that is not whole yet."""
@@ -100,12 +103,15 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a scope from what all requests of this connection have in common."""
         self.url = b""
-        self.expect_100_continue = False
-        self.headers = []
-        scope: Any = self._usual_scope.copy()
-        scope["headers"] = self.headers
+        headers: list[tuple[bytes, bytes]] = []
+        self.headers = headers
+        self.scope = scope = self._usual_scope.copy()
+        scope["headers"] = headers
         scope["state"] = self.app_state.copy()
-        self.scope = scope
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Note a field of the head."""
+        self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Start the request, or its refusal where the head has too many fields or bytes. [R10]"""
@@ -118,17 +124,19 @@ class Connection(HttpToolsProtocol):
         parser: Any = self.parser
         version = parser.get_http_version()
         scope["method"] = parser.get_method().decode("ascii")
-        scope["http_version"] = version
-        path, raw_path, scope["query_string"] = read_target(self.url)
-        root = self.root_path
-        scope["path"], scope["raw_path"] = (root + path, root.encode("ascii") + raw_path) if root else (path, raw_path)
+        if version != "1.1":
+            scope["http_version"] = version
+        scope["path"], scope["raw_path"], scope["query_string"] = read_target(self.url)
+        if root := self.root_path:
+            scope["path"], scope["raw_path"] = root + scope["path"], root.encode("ascii") + scope["raw_path"]
         before: Any = self.cycle  # None before the first request
-        self.cycle = Cycle(self, keep_alive=version != "1.0" and parser.should_keep_alive())
+        cycle = Cycle(self, scope, keep_alive=version != "1.0" and parser.should_keep_alive())
+        self.cycle = cycle
         if before is None or before.response_complete:
-            self._start_asgi_task(self.cycle, app)
+            self._start_asgi_task(cycle, app)
         else:
             self.flow.pause_reading()
-            self.pipeline.appendleft((self.cycle, app))
+            self.pipeline.appendleft((cycle, app))
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of a body, and let no more come than whoever reads it takes."""

@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import (
@@ -18,11 +20,12 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from toolwire.core.http import Response
+from toolwire.core.http import Headers, Response
 
 from .exchange import Exchange
 
-_HEAD: Final = b"%b%b%bcontent-length: %d\r\n\r\n"
+_HEAD_END: Final = b"%b%d\r\n\r\n"
+_WHOLE: Final = _HEAD_END + b"%b"
 _HEADS: Final = 256
 _COPIED: Final = 4_096
 """How large a body may be to be copied next to its head, in bytes; a larger one is handed on as it is."""
@@ -33,10 +36,15 @@ _USUAL_FIELDS: Final = frozenset(
 """Fields whose values are few and no secret: heads are remembered. Cookies, addresses and framing go the long way."""
 
 
+def _of_connection(name: str) -> Any:
+    """Return a property that is its connection's: uvicorn copies it into each exchange, and few look at it."""
+    return property(attrgetter(f"connection.{name}"))
+
+
 class Cycle(RequestResponseCycle, Exchange):
     """The exchange of the request that ``connection`` has just read the head of."""
 
-    # How each begins: with __init__ everything that uvicorn's own sets; a test holds the two against each other.
+    # With what is below, everything that uvicorn's own __init__ sets; a test holds the two against each other.
     disconnected = False
     body: Any = b""  # the first piece is taken as it is, and copied only where another follows
     more_body = True
@@ -45,25 +53,45 @@ class Cycle(RequestResponseCycle, Exchange):
     chunked_encoding = None
     expected_content_length = 0
 
-    task: asyncio.Task[None]
     event: asyncio.Event | None = None
     """Set for whoever waits in ``receive``, None where nobody does."""
+    task: asyncio.Task[None]
     _heard = False
+    _continued = False
 
-    def __init__(self, connection: HttpToolsProtocol, *, keep_alive: bool) -> None:
-        self.scope = connection.scope
+    def __init__(self, connection: HttpToolsProtocol, scope: Any, *, keep_alive: bool) -> None:
+        self.connection = connection
         self.transport = connection.transport
-        self.flow = connection.flow
-        self.logger = connection.logger
-        self.access_logger = connection.access_logger
-        self.access_log = connection.access_log
-        self.default_headers = connection.server_state.default_headers
-        self.on_response: Any = connection.on_response_complete
+        self.scope = scope
         self.keep_alive = keep_alive
-        self.waiting_for_100_continue = connection.expect_100_continue
 
-    @property  # type: ignore[override]  # uvicorn sets one for each exchange
-    def message_event(self) -> asyncio.Event:
+    flow = _of_connection("flow")
+    logger = _of_connection("logger")
+    access_logger = _of_connection("access_logger")
+    access_log = _of_connection("access_log")
+
+    @property
+    def default_headers(self) -> Any:  # type: ignore[override]  # which uvicorn sets, and nobody else
+        """What every answer of the server says."""
+        return self.connection.server_state.default_headers
+
+    def on_response(self) -> None:
+        """Tell the connection that the answer is out."""
+        self.connection.on_response_complete()
+
+    @property
+    def waiting_for_100_continue(self) -> bool:
+        """Whether the peer sends its body only once it is told to: looked up by whoever has to wait for that body."""
+        return not self._continued and any(
+            name == b"expect" and value.lower() == b"100-continue" for name, value in self.scope["headers"]
+        )
+
+    @waiting_for_100_continue.setter
+    def waiting_for_100_continue(self, waiting: bool) -> None:
+        self._continued = not waiting
+
+    @property
+    def message_event(self) -> asyncio.Event:  # type: ignore[override]  # as above
         """What ``receive`` waits for: made by whoever waits first, which in a usual exchange is nobody."""
         event = self.event
         if event is None:
@@ -76,7 +104,11 @@ class Cycle(RequestResponseCycle, Exchange):
     async def run(self, app: Any, tasks: set[asyncio.Task[None]]) -> None:
         """Answer the request by ``app``, as the ``task`` that is one of ``tasks`` until then."""
         try:
-            await self.run_asgi(app)
+            await app(self.scope, self.receive, self.send)
+            if not self.response_complete:
+                await self.run_asgi(_ended)
+        except BaseException as error:  # noqa: BLE001 - uvicorn answers, says and logs it, whatever it is
+            await self.run_asgi(_failing(error))
         finally:
             tasks.discard(self.task)
 
@@ -84,51 +116,55 @@ class Cycle(RequestResponseCycle, Exchange):
         """See ``Exchange``."""
         if self.more_body or self.disconnected or self.response_complete:
             return None
-        self.flow.resume_reading()
         if self.event is not None:
             self.event.clear()
         self._heard = True
-        body, self.body = bytes(self.body), b""
-        return body
+        self.flow.resume_reading()
+        return bytes(self.body)
 
     def answered(self, response: Response) -> bool:
         """See ``Exchange``."""
+        connection = self.connection
+        if not self.keep_alive or connection.access_log or connection.flow.write_paused:
+            return False
+        if self.response_started or self.disconnected or self.scope["method"] == "HEAD":
+            return False
         status, headers, body = response
-        if (
-            not self.keep_alive
-            or self.response_started
-            or self.disconnected
-            or self.flow.write_paused
-            or self.access_log
-            or self.scope["method"] == "HEAD"
-        ):
+        head = _head(status, tuple(connection.server_state.default_headers), tuple(headers))
+        if head is None:
             return False
-        fields = _fields(status, tuple(headers))
-        if fields is None:
-            return False
-        head = (STATUS_LINE[status], _every(tuple(self.default_headers)), fields, len(body))
         self.response_started = self.response_complete = True
         if len(body) > _COPIED:
-            self.transport.writelines((_HEAD % head, body))
+            self.transport.writelines((_HEAD_END % (head, len(body)), body))
         else:
-            self.transport.write((_HEAD + b"%b") % (*head, body))
+            self.transport.write(_WHOLE % (head, len(body), body))
         if self.event is not None:
             self.event.set()
-        self.on_response()
+        connection.on_response_complete()
         return True
 
 
-@lru_cache(2)
-def _every(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
-    """Return what every answer says, as it is sent: the date, which is another one each second."""
-    return b"".join(b"%b: %b\r\n" % field for field in headers)
+async def _ended(*_: Any) -> None:
+    """Stand for an application that has ended: uvicorn finds what it left undone."""
+
+
+def _failing(error: BaseException) -> Callable[..., Awaitable[None]]:
+    """Return what stands for an application that has failed."""
+
+    async def fail(*_: Any) -> None:
+        raise error
+
+    return fail
 
 
 @lru_cache(_HEADS)
-def _fields(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes | None:
-    """Return ``headers`` as they are sent; None where something of them, or of ``status``, is unusual."""
+def _head(status: int, every: Headers, headers: Headers) -> bytes | None:
+    """Return the head of an answer as far as ``content-length``; None where something of it is unusual.
+
+    ``every`` is what all answers say: the date, so that what is remembered is of the last seconds.
+    """
     if status in _UNUSUAL_STATUS:
         return None
     if any(name not in _USUAL_FIELDS or HEADER_VALUE_RE.search(value) for name, value in headers):
         return None
-    return b"".join(b"%b: %b\r\n" % field for field in headers)
+    return STATUS_LINE[status] + b"".join(b"%b: %b\r\n" % field for field in (*every, *headers)) + b"content-length: "

@@ -21,7 +21,9 @@ class Exchange:
         raise NotImplementedError
 
 
-def exchange_of(method: object) -> Exchange | None:
-    """Return the exchange whose ``send`` or ``receive`` this is, None where something stands between."""
+def exchange_of(method: object, other: object = None) -> Exchange | None:
+    """Return the exchange whose ``send`` or ``receive`` this is, and the ``other`` too where it is given; else None."""
     owner = getattr(method, "__self__", None)
-    return owner if isinstance(owner, Exchange) else None
+    if not isinstance(owner, Exchange) or (other is not None and getattr(other, "__self__", None) is not owner):
+        return None
+    return owner

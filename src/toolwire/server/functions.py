@@ -29,10 +29,11 @@ _Run: TypeAlias = Callable[[dict[str, Any], Notify], Awaitable[Result]]
 
 
 class _Runner(NamedTuple):
-    """How a function runs: None where it is awaited, and nothing more."""
+    """A function with what each call of it needs. ``run`` is None where it is awaited, and nothing more."""
 
     function: Function
     run: _Run | None
+    context_parameter: str | None
 
 
 class FunctionBox:
@@ -59,17 +60,18 @@ class FunctionBox:
         runner = self._by_identity.get(id(tool)) or self._found(tool)
         if runner is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {tool.id!r} here.")
-        arguments = runner.function.read(call.arguments)
+        function, run, context_parameter = runner
+        arguments = function.read(call.arguments)
         if isinstance(arguments, Problem):
             return arguments
         reporting: Reporting | None = None
-        if runner.function.context_parameter is not None:
-            reporting = Reporting(runner.function, notify)
-            arguments[runner.function.context_parameter] = given(call, runner.function.tool, reporting)
+        if context_parameter is not None:
+            reporting = Reporting(function, notify)
+            arguments[context_parameter] = given(call, function.tool, reporting)
         try:
-            if runner.run is None:
-                return runner.function.write(await runner.function.call(**arguments))
-            return await runner.run(arguments, notify)
+            if run is None:
+                return function.write(await function.call(**arguments))
+            return await run(arguments, notify)
         except ToolError as error:
             return failure(error)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises must not reach the caller
@@ -90,7 +92,7 @@ class FunctionBox:
 
     def _refresh(self) -> None:
         self._catalog = self._toolkit.catalog()
-        runners = [_Runner(function, self._way(function)) for function in self._toolkit.functions]
+        runners = [_Runner(function, self._way(function), function.context_parameter) for function in self._toolkit.functions]
         self._runners = {runner.function.tool.id: runner for runner in runners}
         self._by_identity = {id(runner.function.tool): runner for runner in runners}
 

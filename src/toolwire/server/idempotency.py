@@ -44,7 +44,7 @@ _REPLAYED = (b"idempotent-replayed", b"true")
 
 Run: TypeAlias = Callable[[Call, Notify], Awaitable[Result]]
 
-_KEY = re.compile(rb'"([ -!#-\[\]-~]{1,255})"|([!#-~]{1,255})')
+_KEY = re.compile(rb'"[ -!#-\[\]-~]{1,255}"|[!#-~]{1,255}')
 _FIRST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.1
 _TOOLS = 10_000
@@ -151,20 +151,18 @@ class Once:
         return standing
 
 
-def keyed(call: Call, request_id: str, fields: Mapping[bytes, bytes]) -> Call:
-    """Return ``call`` under its caller's key: the id that the protocol carries, else the Idempotency-Key. [OTC-019]
+def keyed(call: Call, key: str) -> Call:
+    """Return ``call`` under ``key``, its caller's: what its protocol carries, or an Idempotency-Key. [OTC-019]
 
-    A call id that is the server's own is no key: nobody could send it again. Give only fields whose key is well
-    formed, by ``malformed_key``.
+    A call id that is the server's own is no key: nobody could send it again.
     """
-    tool, arguments, call_id, context, _ = call
-    if call_id != request_id:
-        return call_of((tool, arguments, call_id, context, call_id))
-    match = _KEY.fullmatch(fields.get(HEADER, b""))
-    if match is None:
-        return call
-    key = (match[1] or match[2]).decode("ascii")
+    tool, arguments, _, context, _ = call
     return call_of((tool, arguments, key, context, key))
+
+
+def key_in(said: bytes) -> str:
+    """Return the key that an Idempotency-Key says, which is well formed by ``malformed_key``."""
+    return said.strip(b'"').decode("ascii")
 
 
 def marked(response: Response) -> Response:

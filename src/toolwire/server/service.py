@@ -50,7 +50,8 @@ class Service:
         self._once = once
         self._checks = tuple(checks)
         self._count = count
-        self._limits = limits
+        self._most = limits.running
+        self._tool_s = limits.tool_s
         self._watch = watch
         self._debug = debug
         self._each = limits.running_each if limits.running_each is not None else (limits.running + 1) // 2
@@ -67,7 +68,7 @@ class Service:
                 can_retry=True,
                 retry_after_ms=5_000,
             )
-        if self.running >= self._limits.running:
+        if self.running >= self._most:
             return Problem(
                 kind=Kind.OVERLOADED,
                 message="This server is busy; the call did not run.",
@@ -80,8 +81,8 @@ class Service:
         """Return how ``call`` ended, and the milliseconds it took."""
         started = perf_counter()
         caller = call.context.principal
-        crowded = caller != _NOBODY and self._running_of.get(caller, 0) >= self._each
-        if crowded or self.draining or self.running >= self._limits.running:
+        somebody = caller != _NOBODY
+        if self.draining or self.running >= self._most or (somebody and self._running_of.get(caller, 0) >= self._each):
             return self.refusal() or self._crowding(), 0.0
         for check in self._checks:
             verdict = check(call)
@@ -90,7 +91,7 @@ class Service:
                 if stopped is not None:
                     return stopped, 0.0
         self.running += 1
-        if caller != _NOBODY:
+        if somebody:
             self._running_of[caller] = self._running_of.get(caller, 0) + 1
         try:
             work = self._bounded if call.tool.rate_limit is None else self._counted
@@ -100,7 +101,7 @@ class Service:
                 result = await work(call, notify)
         finally:
             self.running -= 1
-            if caller != _NOBODY:
+            if somebody:
                 self._left(caller)
         if self._debug:
             result = told(result)
@@ -128,7 +129,7 @@ class Service:
         return await self._bounded(call, notify) if refusal is None else refusal
 
     async def _bounded(self, call: Call, notify: Notify) -> Result:
-        limit = call.tool.timeout_s or self._limits.tool_s
+        limit = call.tool.timeout_s or self._tool_s
         try:
             result = await self._watch.over(self._toolbox.run(call, notify), limit)
         except Late:

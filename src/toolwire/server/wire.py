@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from toolwire.core.http import Response, header
 from toolwire.core.model import Kind, Problem
 
-from .exchange import exchange_of
+from .exchange import Exchange, exchange_of
 from .limits import Limits
 from .watch import Late, Watch
 
@@ -23,15 +23,10 @@ Ends: TypeAlias = tuple[Scope, Receive, Send]
 """What an ASGI application is given for one exchange."""
 
 
-def sent(send: Send, response: Response) -> bool:
-    """Send ``response`` whole where that can be done at once; return whether it was."""
-    exchange = exchange_of(send)
-    return exchange is not None and exchange.answered(response)
-
-
 async def respond(scope: Scope, send: Send, response: Response) -> None:
     """Send ``response`` whole; to HEAD, without its body."""
-    if not sent(send, response):
+    exchange = exchange_of(send)
+    if exchange is None or not exchange.answered(response):
         await send_messages(scope, send, response)
 
 
@@ -46,19 +41,19 @@ async def send_messages(scope: Scope, send: Send, response: Response) -> None:
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
 
-def arrived(receive: Receive, fields: Mapping[bytes, bytes], limits: Limits) -> bytes | Problem | None:
+def arrived(exchange: Exchange | None, fields: Mapping[bytes, bytes], limits: Limits) -> bytes | Problem | None:
     """Return the request's body where it is there already, or the Problem that it is too large; else None. [D-34]"""
-    length = fields.get(b"content-length")
-    if length is not None and length.isdigit() and int(length[:20]) > limits.body_bytes:
-        return _too_large(limits)
-    exchange = exchange_of(receive)
     whole = None if exchange is None else exchange.arrived()
-    return whole if whole is None or len(whole) <= limits.body_bytes else _too_large(limits)
+    if whole is not None:
+        return whole if len(whole) <= limits.body_bytes else _too_large(limits)
+    length = fields.get(b"content-length")
+    too_large = length is not None and length.isdigit() and int(length[:20]) > limits.body_bytes
+    return _too_large(limits) if too_large else None
 
 
 async def body_of(receive: Receive, fields: Mapping[bytes, bytes], limits: Limits, watch: Watch) -> bytes | Problem:
     """Return the request's body, or the Problem that it is too large or too slow. [D-34, R10]"""
-    whole = arrived(receive, fields, limits)
+    whole = arrived(exchange_of(receive), fields, limits)
     return await collected(receive, limits, watch) if whole is None else whole
 
 

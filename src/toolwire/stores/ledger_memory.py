@@ -11,9 +11,8 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
 from math import inf
-from typing import NamedTuple, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from toolwire.core.ledger import (
     FULL,
@@ -37,8 +36,8 @@ from toolwire.core.model import Result, Value
 
 from . import ledger_result
 
-ROW_BYTES = 400
-"""What a row takes besides its texts, in bytes."""
+ROW_BYTES = 450
+"""What a row takes besides its caller's id and its answer, in bytes; the names in its key are not its own."""
 IN_MEMORY = LedgerLimits(bytes=64 << 20)
 _SMALL = 1_000
 _WORD = 1 << 63
@@ -50,17 +49,9 @@ _Kept: TypeAlias = tuple[bytes, int, int, _Answer, bool, bool, float]
 until when it is kept, in seconds of the ledger's clock."""
 
 
-class _Run(NamedTuple):
-    """A call that runs; ``before`` is what was known of it before it ran again, while nobody knows whether it does."""
-
-    fingerprint: bytes
-    attempt: int
-    size: int
-    serial: int
-    before: _Kept | None
-
-
-_run_of = cast("Callable[[tuple[bytes, int, int, int, _Kept | None]], _Run]", partial(tuple.__new__, _Run))
+_Run: TypeAlias = tuple[bytes, int, int, int, _Kept | None]
+"""A call that runs: its fingerprint, attempt and size, the number of its ticket, and what was known of it before it
+ran again, while nobody knows whether it does."""
 
 
 class MemoryLedger:
@@ -81,37 +72,40 @@ class MemoryLedger:
     async def claim(self, claim: Claim) -> Standing:
         """Return the ticket for a call that may run now, or why it does not."""
         key, fingerprint, _, _ = claim
+        running, kept = self._running, self._kept
         if self._clock() >= self._due:
             self._expire()
-        if key in self._kept or key in self._running:
+        if key in kept or key in running:
             return self._again(claim)
-        size = _row_bytes(key)
+        size = _size(key)
         if not self._room(size):
             return FULL
         self._bytes += size
         self._taken = serial = self._taken + 1
-        self._running[key] = _run_of((fingerprint, 1, size, serial, None))
+        running[key] = (fingerprint, 1, size, serial, None)
         return ticket_of((key, serial, 1))
 
     async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
         key, owner, _ = ticket
         run = self._running.get(key)
-        if run is None or run.serial != owner:
+        if run is None:
+            return
+        fingerprint, attempt, size, serial, before = run
+        if serial != owner:
             return
         del self._running[key]
         until = self._clock() + self._limits.keep_s
-        if until < self._due:
+        if not self._kept:
             self._due = until
-        fingerprint, attempt, size, _, before = run
         if ending is not None:
             state, result, pinned = ending
             answer, more = _answer(result, self._limits.answer_bytes)
             if before is not None:
-                more += _row_bytes(key) - size  # so far it had the room of the run before, with its answer
-            if more > 0:
+                more += _size(key) - size  # so far it had the room of the run before, with its answer
+            if more:
                 self._room(more)
-            self._bytes += more
+                self._bytes += more
             self._kept[key] = (fingerprint, attempt, size + more, answer, state is State.FAILED, pinned, until)
         elif before is not None:
             self._kept[key] = (*before[:-1], until)
@@ -123,7 +117,7 @@ class MemoryLedger:
         key = claim.key
         run, before = self._running.get(key), self._kept.get(key)
         if run is not None:
-            row = Row(run.fingerprint, State.RUNNING, owned=True, pinned=False, attempt=run.attempt)
+            row = Row(run[0], State.RUNNING, owned=True, pinned=False, attempt=run[1])
         else:
             fingerprint, attempt, _, _, failed, pinned, _ = cast("_Kept", before)
             row = Row(fingerprint, State.FAILED if failed else State.DONE, owned=True, pinned=pinned, attempt=attempt)
@@ -142,7 +136,7 @@ class MemoryLedger:
         del self._kept[claim.key]
         self._taken += 1
         _, attempt, size, *_ = before
-        self._running[claim.key] = _Run(claim.fingerprint, attempt + 1, size, self._taken, before)
+        self._running[claim.key] = (claim.fingerprint, attempt + 1, size, self._taken, before)
         return Ticket(claim.key, self._taken, attempt + 1)
 
     def _room(self, size: int) -> bool:
@@ -161,18 +155,18 @@ class MemoryLedger:
         self._due = next(iter(kept.values()))[-1] if kept else inf
 
 
-def _row_bytes(key: Key) -> int:
-    principal, tool, call_id = key
-    return ROW_BYTES + len(principal) + len(tool) + len(call_id)
+def _size(key: Key) -> int:
+    return ROW_BYTES + len(key[2])
 
 
 def _answer(result: Result, most: int) -> tuple[_Answer, int]:
     """Return ``result`` so that nobody can change it any more, and about how many bytes that takes."""
     if isinstance(result, Value) and result.notes is None:
         value = result.value
-        if value is None or type(value) is bool or (type(value) is int and -_WORD < value < _WORD):
+        sort = type(value)
+        if (sort is int and -_WORD < value < _WORD) or sort is bool or value is None:
             return value, 0
-        if type(value) is str and len(value) < _SMALL and 4 * len(value) <= most:
+        if sort is str and len(value) < _SMALL and 4 * len(value) <= most:
             return value, len(value)
     answer = ledger_result.write(result, most)
     return answer, len(answer)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from toolwire.core.model import Call, Json, Kind, Problem, Tool, call_of
+from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Tool, call_of
 from toolwire.framing.jsontext import kind_of
 
 from . import context
@@ -26,20 +26,26 @@ def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Proble
     request = data.get("request")
     if not isinstance(request, dict):
         return _malformed('the body needs a "request" object')
-    tool = _tool(request, find)
+    reference = request.get("tool_id")
+    if not isinstance(reference, str):
+        return _malformed('"request.tool_id" must name a tool, as a string')
+    tool = find(reference)
     if isinstance(tool, Problem):
         return tool
-    arguments = _arguments(request)
-    if isinstance(arguments, Problem):
-        return arguments
-    ids = _ids(request, request_id)
-    if isinstance(ids, Problem):
-        return ids
-    call_id, trace_id = ids
-    brought = context.read(request.get("context"), call_id, trace_id)
-    if isinstance(brought, Problem):
-        return brought
-    return call_of((tool, arguments, call_id, brought, ""))
+    arguments = request.get("input") if "inputs" not in request else _either_input(request)
+    if not isinstance(arguments, dict):
+        if arguments is not None:
+            return arguments if isinstance(arguments, Problem) else _no_arguments(arguments)
+        arguments = {}
+    call_id, trace_id = request.get("call_id"), request.get("trace_id")
+    if not _is_id(call_id) or not _is_id(trace_id):
+        name = "trace_id" if _is_id(call_id) else "call_id"
+        return _malformed(f'"request.{name}" must be a string of at most {MAX_ID} characters')
+    call_id = call_id or request_id
+    if not trace_id and "context" not in request:
+        return call_of((tool, arguments, call_id, ANONYMOUS, ""))
+    brought = context.read(request.get("context"), call_id, trace_id or "")
+    return brought if isinstance(brought, Problem) else call_of((tool, arguments, call_id, brought, ""))
 
 
 def write(call: Call, tool_id: str) -> dict[str, Json]:
@@ -65,31 +71,23 @@ def write_legacy(call: Call, tool_id: str) -> dict[str, Json]:
     return {"name": tool_id, "args": dict(call.arguments)}
 
 
-def _tool(request: Mapping[str, Json], find: Find) -> Tool | Problem:
-    reference = request.get("tool_id")
-    if not isinstance(reference, str):
-        return _malformed('"request.tool_id" must name a tool, as a string')
-    return find(reference)
-
-
-def _arguments(request: Mapping[str, Json]) -> dict[str, Json] | Problem:
+def _either_input(request: Mapping[str, Json]) -> Json | Problem:
     """Return the arguments, which the RFC calls ``inputs`` in one place and ``input`` in all others. [A-31]"""
     arguments, older = request.get("input"), request.get("inputs")
     if arguments is None:
-        arguments = {} if older is None else older
-    elif older is not None and older != arguments:
+        return older
+    if older is not None and older != arguments:
         return _malformed('"request.input" and "request.inputs" say different things: send "input" alone')
-    if not isinstance(arguments, dict):
-        return _malformed(f'"request.input" must be an object, not {kind_of(arguments)}')
     return arguments
 
 
-def _ids(request: Mapping[str, Json], request_id: str) -> tuple[str, str] | Problem:
-    call_id, trace_id = request.get("call_id"), request.get("trace_id")
-    for name, given in (("call_id", call_id), ("trace_id", trace_id)):
-        if given is not None and (not isinstance(given, str) or len(given) > MAX_ID):
-            return _malformed(f'"request.{name}" must be a string of at most {MAX_ID} characters')
-    return call_id or request_id, trace_id or ""
+def _no_arguments(data: Json) -> Problem:
+    return _malformed(f'"request.input" must be an object, not {kind_of(data)}')
+
+
+def _is_id(data: Json) -> bool:
+    """Return whether ``data`` is an id, or none."""
+    return data is None or (isinstance(data, str) and len(data) <= MAX_ID)
 
 
 def _malformed(what: str) -> Problem:

@@ -71,7 +71,7 @@ def refuse(problem: Problem) -> Response:
 
 
 def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
-    find, default = catalog.find, endpoint.schema
+    find, default, usual = catalog.find, endpoint.schema, endpoint.shape
     shared = {standard.OXP: endpoint.shared, standard.UNIVERSAL: endpoint.shared}
     takes_legacy = endpoint is _OXP
 
@@ -79,16 +79,17 @@ def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
         data = read_object(http)
         if isinstance(data, Problem):
             return answer.refuse(data, default)
-        if "request" not in data and takes_legacy and legacy.is_call(data):
+        if takes_legacy and "request" not in data and legacy.is_call(data):
             return legacy.reading(data, find, http.id)
-        wanted = data.get("$schema")
-        schema = standard.agreed(wanted, default)
-        if isinstance(schema, Problem):
-            return answer.refuse(schema, default)
+        schema, shape = default, usual
+        if "$schema" in data:
+            agreed = standard.agreed(data["$schema"], default)
+            if isinstance(agreed, Problem):
+                return answer.refuse(agreed, default)
+            schema, shape = agreed, usual if data["$schema"] is None else shared.get(agreed, usual)
         call = request.read(data, find, http.id)
         if isinstance(call, Problem):
             return answer.refuse(call, schema)
-        shape = endpoint.shape if wanted is None else shared.get(schema, endpoint.shape)
         call_id = call.call_id
 
         def reply(result: Result, duration_ms: float) -> Response:
