@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from toolwire.core.http import Response
 from toolwire.server.cycle import Cycle
-from toolwire.server.exchange import exchange_of
+from toolwire.server.exchange import Messages, exchange_of
 from toolwire.server.limits import Limits
 from toolwire.server.watch import Watch
 from toolwire.server.wire import body_of, respond, send_messages
@@ -56,7 +56,7 @@ class Answering:
     running = 0
     response = Response(200, [], b"")
     seen: bytes | None = None
-    direct: tuple[bool, bool] = (False, False)
+    direct = False
     whole = False
 
     def drain(self) -> None: ...
@@ -69,16 +69,16 @@ class Answering:
             await send({"type": "lifespan.shutdown.complete"})
             return
         if scope["path"] == "/last":
-            await respond(scope, send, Response(200, [], b"last"))
+            await respond(scope, exchange_of(receive, send), Response(200, [], b"last"))
             return
         if scope["path"] == "/between":
             receive, send = between(receive, send)
-        exchange = exchange_of(send, receive)
-        self.direct = (exchange_of(receive) is not None, exchange is not None)
-        body = await body_of(receive, dict(scope["headers"]), Limits(), Watch())
+        exchange = exchange_of(receive, send)
+        self.direct = isinstance(exchange, Cycle)
+        body = await body_of(exchange, dict(scope["headers"]), Limits(), Watch())
         assert isinstance(body, bytes)
         self.seen = body
-        self.whole = exchange is not None and exchange.answered(self.response)
+        self.whole = exchange.answered(self.response)
         if not self.whole:
             await send_messages(scope, send, self.response)
 
@@ -122,7 +122,7 @@ def test_the_short_way_sends_the_bytes_of_the_long_way(
         head = b"%b %b HTTP/%b\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (method, path, version, len(body))
         said.append(answered(address, head + body))
         assert app.seen == body
-        assert app.direct == (direct, direct)
+        assert app.direct is direct
     assert said[0] == said[1]
     bad = {(name, value) for name, value in response.headers if name in NOT_OURS or value in (b"a\r\nb: c", b"\x00")}
     if not bad:
@@ -132,9 +132,9 @@ def test_the_short_way_sends_the_bytes_of_the_long_way(
 
 def test_what_is_of_two_exchanges_is_of_none() -> None:
     one, another = made(), made()
-    assert exchange_of(one.send, one.receive) is one
-    assert exchange_of(one.send, another.receive) is None
-    assert exchange_of(print, one.receive) is None
+    assert exchange_of(one.receive, one.send) is one
+    assert isinstance(exchange_of(another.receive, one.send), Messages)
+    assert isinstance(exchange_of(*between(one.receive, one.send)), Messages)
 
 
 @pytest.mark.parametrize("body", [b"{}", b"large" * 1_000])

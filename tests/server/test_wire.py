@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from toolwire.server.exchange import Messages
 from toolwire.server.limits import Limits
 from toolwire.server.watch import Watch
 from toolwire.server.wire import below, body_of
@@ -21,7 +22,7 @@ def test_a_request_that_is_given_up_is_not_a_slow_one() -> None:
         async def send(message: Any) -> None:
             raise AssertionError(message)
 
-        task = asyncio.create_task(body_of(receive, {}, Limits(), Watch()))
+        task = asyncio.create_task(body_of(Messages(receive, send), {}, Limits(), Watch()))
         await asked.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -10,11 +10,11 @@ from __future__ import annotations
 from toolwire.core.model import Kind, Problem
 
 from .callers import NOBODY, Caller, Callers, Fields
+from .exchange import Scope
 from .guard import Guard
 from .idempotency import HEADER, malformed_key
 from .service import Service
 from .table import Entry, Table
-from .wire import Scope
 
 _SITE = b"sec-fetch-site"
 _UNUSUAL = frozenset((_SITE, HEADER))

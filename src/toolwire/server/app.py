@@ -15,7 +15,7 @@ from itertools import count
 from toolwire.core.codec import Codec, Pending, Reading, Site
 from toolwire.core.http import Request, Response, request_of
 from toolwire.core.ledger import Ledger, replayed
-from toolwire.core.model import ANONYMOUS, Call, Context, Problem, Result, call_of
+from toolwire.core.model import ANONYMOUS, Call, Problem, Result, call_of
 from toolwire.core.toolbox import Notify, Toolbox, unheard
 from toolwire.limits import Windows
 from toolwire.protocols import BUILTIN
@@ -32,9 +32,9 @@ from .admission import Admission
 from .callers import NOBODY, Caller, Callers, Fields
 from .confirming import CONFIRMATION, Demand, confirmation_check
 from .counting import counting
-from .exchange import exchange_of
+from .exchange import Exchange, Receive, Scope, Send, exchange_of
 from .guard import Guard
-from .idempotency import HEADER, Once, key_in, keyed, marked, opened
+from .idempotency import HEADER, Once, key_in, marked, opened
 from .lifespan import begin, end, live
 from .limits import Limits
 from .replies import read, refused, unsaid
@@ -43,11 +43,11 @@ from .streams import stream
 from .table import NO_DOCUMENTS, Entry, Table
 from .views import as_seen, challenged, private
 from .watch import Watch
-from .wire import Receive, Scope, Send, arrived, below, collected, not_modified, other, respond, send_messages
+from .wire import arrived, below, collected, not_modified, other, respond, send_messages
 
 ANY_TELEMETRY = Telemetry()
 _ROOTS = 16
-_OF_CALLS = frozenset((b"traceparent", CONFIRMATION))
+_OF_CALLS = frozenset((b"traceparent", CONFIRMATION, HEADER))
 """The header fields that say something of a call, in any protocol."""
 
 
@@ -97,8 +97,7 @@ class App:
         )
         self._admission = Admission(guard, callers, self._service)
         self._tables: dict[str, Table] = {}
-        self._ids = count(1)
-        self._id_prefix = secrets.token_hex(8)
+        self._next_id = map(f"{secrets.token_hex(8)}-{{}}".format, count(1)).__next__
         self._telemetry = telemetry
         self._observer: Observer | None = None
         keep_secrets()
@@ -124,9 +123,13 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request; see the ASGI specification."""
-        if scope["type"] != "http":
+        if scope["type"] == "http":
+            await self.serve(scope, exchange_of(receive, send))
+        else:
             await (live(self, receive, send) if scope["type"] == "lifespan" else other(scope, receive, send))
-            return
+
+    async def serve(self, scope: Scope, exchange: Exchange) -> None:
+        """Answer the HTTP request of ``exchange``, whose ``scope`` is that of ASGI."""
         root, path = scope.get("root_path"), scope["path"]
         if root:
             root, path = below(root, path)
@@ -139,37 +142,41 @@ class App:
         if caller is None:
             caller = await self._admission.verified(fields, entry)
         if isinstance(caller, Problem):
-            await respond(scope, send, challenged(entry.refuse(caller), caller, self._callers, path))
+            await respond(scope, exchange, challenged(entry.refuse(caller), caller, self._callers, path))
             return
-        exchange = exchange_of(send, receive)
         body = arrived(exchange, fields, self._limits) if entry.takes_body else b""
         if body is None:
-            body = await collected(receive, self._limits, self._watch)
+            body = await collected(exchange.receive, self._limits, self._watch)
         if isinstance(body, Problem):
-            await respond(scope, send, entry.refuse(body))
+            await respond(scope, exchange, entry.refuse(body))
             return
         query: bytes = scope["query_string"]
         url = f"{path}?{query.decode('latin-1')}" if query else path
-        request = request_of((scope["method"], url, scope["headers"], body, f"{self._id_prefix}-{next(self._ids)}"))
+        request = request_of((scope["method"], url, scope["headers"], body, self._next_id()))
         reading = read(entry, request)
         if table.scopes and self._admission.wanted:
             reading = self._as_seen(table, caller, path, request, reading)
         if isinstance(reading, Response):
-            await respond(scope, send, not_modified(reading, fields))
+            await respond(scope, exchange, not_modified(reading, fields))
             return
-        call = _whole(reading.call, request, fields, caller)
+        call = reading.call if caller is NOBODY else _owned(reading.call, caller)
+        if not _OF_CALLS.isdisjoint(fields):
+            call = _of_head(call, fields)
         came = None if self._observer is None else _arrival(request, scope)
         if isinstance(reading, Pending):
             response = await self._answer(call, reading, entry.protocol, came)
-            if exchange is None or not exchange.answered(response):
-                await send_messages(scope, send, response)
+            if not exchange.answered(response):
+                await send_messages(scope, exchange.send, response)
         else:
-            ends = (scope, receive, send)
-            await stream(ends, reading, lambda notify: self._running(call, entry.protocol, came, notify))
+            await stream(scope, exchange, reading, lambda notify: self._running(call, entry.protocol, came, notify))
 
     async def _answer(self, call: Call, reading: Pending, protocol: str, came: Arrival | None) -> Response:
         """Return how ``call`` ended, in the words in which it was read."""
-        result, duration = await self._running(call, protocol, came)
+        context = call.context
+        if self._observer is None and not context.tokens and not context.secrets:  # most calls, spared one more step
+            result, duration = await self._service.run(call)
+        else:
+            result, duration = await self._running(call, protocol, came)
         try:
             response = reading.reply(result, duration)
         except (TypeError, ValueError, RecursionError):
@@ -188,7 +195,7 @@ class App:
     ) -> Awaitable[tuple[Result, float]]:
         """Return the run of ``call``: observed where somebody wants to know, its secrets kept out of every log."""
         run, context = self._service.run, call.context
-        if context is not ANONYMOUS and (context.tokens or context.secrets):
+        if context.tokens or context.secrets:
             return self._discreetly(call, protocol, came, notify)
         return run(call, notify) if self._observer is None else self._observer.run(run, call, notify, protocol, came)
 
@@ -217,25 +224,15 @@ def _arrival(request: Request, scope: Scope) -> Arrival:
     return Arrival(request, client[0] if client else "", scope.get("http_version", ""))
 
 
-def _whole(call: Call, request: Request, fields: Fields, caller: Caller) -> Call:
-    """Return ``call`` with what does not stand in its protocol: whose it is, its key, and what came in the head."""
-    if caller is not NOBODY:
-        call = _owned(call, caller)
-    if call.call_id != request.id:
-        call = keyed(call, call.call_id)
-    elif HEADER in fields:
-        call = keyed(call, key_in(fields[HEADER]))
-    if not _OF_CALLS.isdisjoint(fields):
-        call = call._replace(context=_of_head(call.context, fields))
-    return call
-
-
-def _of_head(context: Context, fields: Fields) -> Context:
+def _of_head(call: Call, fields: Fields) -> Call:
+    """Return ``call`` with what the request's head says of it, in whatever protocol. [OTC-019, XL-056]"""
+    context = call.context
     if b"traceparent" in fields:
         context = joined(context, fields[b"traceparent"].decode("latin-1"))
     if CONFIRMATION in fields:
         context = replace(context, confirmation=fields[CONFIRMATION].decode("latin-1"))
-    return context
+    key = key_in(fields[HEADER]) if HEADER in fields and not call.key else call.key
+    return call._replace(context=context, call_id=key or call.call_id, key=key)
 
 
 def _owned(call: Call, caller: Caller) -> Call:

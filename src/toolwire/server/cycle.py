@@ -102,9 +102,10 @@ class Cycle(RequestResponseCycle, Exchange):
         return event
 
     async def run(self, app: Any, tasks: set[asyncio.Task[None]]) -> None:
-        """Answer the request by ``app``, as the ``task`` that is one of ``tasks`` until then."""
+        """Answer the request by ``app`` (a ``Stopping`` or ``Refusing``), as the ``task`` among ``tasks`` until then."""
         try:
-            await app(self.scope, self.receive, self.send)
+            serve = app.serve
+            await (app(self.scope, self.receive, self.send) if serve is None else serve(self.scope, self))
             if not self.response_complete:
                 await self.run_asgi(_ended)
         except BaseException as error:  # noqa: BLE001 - uvicorn answers, says and logs it, whatever it is

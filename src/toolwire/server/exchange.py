@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias, cast
+
 from toolwire.core.http import Response
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
 class Exchange:
-    """One request and its answer, whose ``send`` and ``receive`` are the ASGI ones. [decision 0048]
+    """One request and its answer: ``receive`` and ``send`` are those of ASGI. [decision 0048]
 
-    An application that is given these very methods is next to the connection, with nothing between them that wants
-    to see messages; only then may it use what is here. (No abstract class: to recognise one costs more than it saves.)
+    An application that is given one, or these very methods of one, is next to the connection, with nothing between them
+    that wants to see messages; only then may it use the rest. (No abstract class: to recognise one costs too much.)
     """
+
+    receive: Any  # a Receive and a Send; uvicorn's own have narrower types for what they take and give
+    send: Any
 
     def arrived(self) -> bytes | None:
         """Return the body where it is there, whole; None where it must be received."""
@@ -21,9 +32,24 @@ class Exchange:
         raise NotImplementedError
 
 
-def exchange_of(method: object, other: object = None) -> Exchange | None:
-    """Return the exchange whose ``send`` or ``receive`` this is, and the ``other`` too where it is given; else None."""
-    owner = getattr(method, "__self__", None)
-    if not isinstance(owner, Exchange) or (other is not None and getattr(other, "__self__", None) is not owner):
+class Messages(Exchange):
+    """An exchange with somebody else's server, or with something between: all of it takes messages."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self.receive = receive
+        self.send = send
+
+    def arrived(self) -> bytes | None:
+        """Return None: a body is received."""
         return None
-    return owner
+
+    def answered(self, response: Response) -> bool:  # noqa: ARG002 - nothing of it is looked at
+        """Return False: an answer is sent."""
+        return False
+
+
+def exchange_of(receive: Any, send: Any) -> Exchange:
+    """Return the exchange that these are the methods of, or one by messages where they are not of one."""
+    owner, of_receive = (getattr(method, "__self__", None) for method in (send, receive))
+    of_one = isinstance(owner, Exchange) and of_receive is owner
+    return cast("Exchange", owner) if of_one else Messages(receive, send)

@@ -92,7 +92,9 @@ class FunctionBox:
 
     def _refresh(self) -> None:
         self._catalog = self._toolkit.catalog()
-        runners = [_Runner(function, self._way(function), function.context_parameter) for function in self._toolkit.functions]
+        runners = [
+            _Runner(function, self._way(function), function.context_parameter) for function in self._toolkit.functions
+        ]
         self._runners = {runner.function.tool.id: runner for runner in runners}
         self._by_identity = {id(runner.function.tool): runner for runner in runners}
 

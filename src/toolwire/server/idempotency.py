@@ -32,7 +32,7 @@ from toolwire.core.ledger import (
     key_of,
     reruns,
 )
-from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value, call_of
+from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.toolbox import Notify
 from toolwire.framing import jsontext
 from toolwire.stores.ledger_memory import MemoryLedger
@@ -151,17 +151,8 @@ class Once:
         return standing
 
 
-def keyed(call: Call, key: str) -> Call:
-    """Return ``call`` under ``key``, its caller's: what its protocol carries, or an Idempotency-Key. [OTC-019]
-
-    A call id that is the server's own is no key: nobody could send it again.
-    """
-    tool, arguments, _, context, _ = call
-    return call_of((tool, arguments, key, context, key))
-
-
 def key_in(said: bytes) -> str:
-    """Return the key that an Idempotency-Key says, which is well formed by ``malformed_key``."""
+    """Return the key that an Idempotency-Key says, which is well formed by ``malformed_key``. [OTC-019]"""
     return said.strip(b'"').decode("ascii")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol, runtime_checkable
 
-from .wire import Receive, Send
+from .exchange import Receive, Send
 
 _log = logging.getLogger("toolwire.server")
 

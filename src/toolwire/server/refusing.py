@@ -6,11 +6,13 @@ import orjson
 
 from toolwire.core.model import Kind
 
-from .wire import Receive, Scope, Send
+from .exchange import Receive, Scope, Send
 
 
 class Refusing:
     """An ASGI app that refuses every request alike and closes the connection."""
+
+    serve = None
 
     def __init__(self, status: int, kind: Kind, message: str) -> None:
         self._status = status

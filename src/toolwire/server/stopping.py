@@ -13,12 +13,13 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Awaitable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeAlias
 
 from .deadlines import Deadlines
+from .exchange import Exchange, Message, Receive, Scope, Send
 from .lifespan import live
-from .wire import CLOSE, Message, Receive, Scope, Send
+from .wire import CLOSE
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FLUSH_S = 1
@@ -26,6 +27,10 @@ FLUSH_S = 1
 
 _LOOK_S = 0.05
 _log = logging.getLogger("toolwire.server")
+
+
+Serve: TypeAlias = Callable[[Scope, Exchange], Awaitable[None]]
+"""Answers one request; see ``App.serve``."""
 
 
 class Served(Protocol):
@@ -48,6 +53,8 @@ class Served(Protocol):
 class Stopping:
     """The ASGI app ``app`` with a graceful end.
 
+    ``serve`` is that of ``app`` where it has one, for a connection that hands its exchanges on whole, and None from
+    the first signal on: then every answer is the last of its connection.
     In the main thread the server's signal handlers are taken over when it starts; elsewhere nothing is touched.
     With ``supervised`` a parent forwards signals, so that only a second SIGINT ends the process at once.
     """
@@ -57,6 +64,7 @@ class Stopping:
         self._deadlines = deadlines
         self._supervised = supervised
         self._draining = False
+        self.serve: Serve | None = getattr(app, "serve", None)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Pass a request on; from the first signal on, its connection closes with the answer."""
@@ -85,6 +93,7 @@ class Stopping:
 
     def _stop(self, loop: asyncio.AbstractEventLoop, leave: Any) -> None:
         self._draining = True
+        self.serve = None
         self._app.drain()
         limits = self._deadlines
         watchdog = threading.Timer(max(limits.grace_s, limits.drain_s) + 2 * FLUSH_S, _give_up)

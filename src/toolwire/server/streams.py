@@ -11,19 +11,20 @@ from toolwire.core.codec import Streaming
 from toolwire.core.model import AFTER_START, Problem, Progress, Result
 from toolwire.core.toolbox import Notify
 
+from .exchange import Exchange, Receive, Scope
 from .replies import closing
-from .wire import Ends, Receive, respond
+from .wire import respond
 
 Start: TypeAlias = Callable[[Notify], Awaitable[tuple[Result, float]]]
 """Runs the call, and tells its progress."""
 
 
-async def stream(ends: Ends, streaming: Streaming, start: Start) -> None:
+async def stream(scope: Scope, exchange: Exchange, streaming: Streaming, start: Start) -> None:
     """Send what the call of ``streaming`` gives; nobody there to hear it any more cancels the call.
 
     A problem that came before the tool ran is a whole response, with a status of its own.
     """
-    scope, receive, send = ends
+    send = exchange.send
     opened = False
 
     async def write(data: bytes) -> None:
@@ -38,10 +39,10 @@ async def stream(ends: Ends, streaming: Streaming, start: Start) -> None:
         await write(streaming.frame(progress))
 
     async with anyio.create_task_group() as group:
-        group.start_soon(_cancel_when_gone, receive, group.cancel_scope)
+        group.start_soon(_cancel_when_gone, exchange.receive, group.cancel_scope)
         result, duration = await start(notify)
         if isinstance(result, Problem) and result.kind not in AFTER_START and not opened:
-            await respond(scope, send, streaming.refuse(result))
+            await respond(scope, exchange, streaming.refuse(result))
         else:
             await write(closing(streaming, result, duration))
             await send({"type": "http.response.body", "body": b""})

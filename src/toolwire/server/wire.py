@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
 
 from toolwire.core.http import Response, header
 from toolwire.core.model import Kind, Problem
 
-from .exchange import Exchange, exchange_of
+from .exchange import Exchange, Receive, Scope, Send
 from .limits import Limits
 from .watch import Late, Watch
 
 CLOSE = (b"connection", b"close")
 """The header field of an answer that is the last of its connection."""
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Ends: TypeAlias = tuple[Scope, Receive, Send]
-"""What an ASGI application is given for one exchange."""
 
-
-async def respond(scope: Scope, send: Send, response: Response) -> None:
+async def respond(scope: Scope, exchange: Exchange, response: Response) -> None:
     """Send ``response`` whole; to HEAD, without its body."""
-    exchange = exchange_of(send)
-    if exchange is None or not exchange.answered(response):
-        await send_messages(scope, send, response)
+    if not exchange.answered(response):
+        await send_messages(scope, exchange.send, response)
 
 
 async def send_messages(scope: Scope, send: Send, response: Response) -> None:
@@ -41,9 +32,9 @@ async def send_messages(scope: Scope, send: Send, response: Response) -> None:
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
 
-def arrived(exchange: Exchange | None, fields: Mapping[bytes, bytes], limits: Limits) -> bytes | Problem | None:
+def arrived(exchange: Exchange, fields: Mapping[bytes, bytes], limits: Limits) -> bytes | Problem | None:
     """Return the request's body where it is there already, or the Problem that it is too large; else None. [D-34]"""
-    whole = None if exchange is None else exchange.arrived()
+    whole = exchange.arrived()
     if whole is not None:
         return whole if len(whole) <= limits.body_bytes else _too_large(limits)
     length = fields.get(b"content-length")
@@ -51,10 +42,10 @@ def arrived(exchange: Exchange | None, fields: Mapping[bytes, bytes], limits: Li
     return _too_large(limits) if too_large else None
 
 
-async def body_of(receive: Receive, fields: Mapping[bytes, bytes], limits: Limits, watch: Watch) -> bytes | Problem:
+async def body_of(exchange: Exchange, fields: Mapping[bytes, bytes], limits: Limits, watch: Watch) -> bytes | Problem:
     """Return the request's body, or the Problem that it is too large or too slow. [D-34, R10]"""
-    whole = arrived(exchange_of(receive), fields, limits)
-    return await collected(receive, limits, watch) if whole is None else whole
+    whole = arrived(exchange, fields, limits)
+    return await collected(exchange.receive, limits, watch) if whole is None else whole
 
 
 async def collected(receive: Receive, limits: Limits, watch: Watch) -> bytes | Problem:

@@ -77,9 +77,11 @@ class MemoryLedger:
             self._expire()
         if key in kept or key in running:
             return self._again(claim)
-        size = _size(key)
-        if not self._room(size):
-            return FULL
+        size = ROW_BYTES + len(key.call_id)
+        limits = self._limits
+        if self._bytes + size > limits.bytes or len(running) + len(kept) >= limits.rows:
+            if not self._room(size):
+                return FULL
         self._bytes += size
         self._taken = serial = self._taken + 1
         running[key] = (fingerprint, 1, size, serial, None)
@@ -102,7 +104,7 @@ class MemoryLedger:
             state, result, pinned = ending
             answer, more = _answer(result, self._limits.answer_bytes)
             if before is not None:
-                more += _size(key) - size  # so far it had the room of the run before, with its answer
+                more += ROW_BYTES + len(key.call_id) - size  # so far it had the room of the run before, with its answer
             if more:
                 self._room(more)
                 self._bytes += more
@@ -153,10 +155,6 @@ class MemoryLedger:
         while kept and next(iter(kept.values()))[-1] <= now:
             self._bytes -= kept.popitem(last=False)[1][2]
         self._due = next(iter(kept.values()))[-1] if kept else inf
-
-
-def _size(key: Key) -> int:
-    return ROW_BYTES + len(key[2])
 
 
 def _answer(result: Result, most: int) -> tuple[_Answer, int]:

@@ -43,28 +43,29 @@ _KINDS = {
 _WORDS = frozenset(Kind)
 
 Members: TypeAlias = dict[str, Json]
-Shape: TypeAlias = Callable[[str, Members, Members], Members]
-"""Puts together ``$schema``, the facts about a call, and its end: the member ``value`` or ``error``."""
+Shape: TypeAlias = Callable[[str, str, bool, int, Members], Members]
+"""Puts together ``$schema``, the call's id, whether it went well, its milliseconds, and its end: value or error."""
 
 
-def in_output(schema: str, facts: Members, end: Members) -> Members:
+def in_output(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - members
     """The RFC: the end under ``output``. [S-11, OTC-038]"""
-    return {"$schema": schema, **facts, "output": end}
+    return {"$schema": schema, "call_id": call_id, "success": success, "duration": duration, "output": end}
 
 
-def in_result(schema: str, facts: Members, end: Members) -> Members:
+def in_result(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
     """OXP: everything under ``result``. [OXP-002]"""
-    return {"$schema": schema, "result": {**facts, **end}}
+    return {"$schema": schema, "result": {"call_id": call_id, "success": success, "duration": duration, **end}}
 
 
-def flat(schema: str, facts: Members, end: Members) -> Members:
+def flat(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
     """universal-tool: everything at the top. [A-33]"""
-    return {"$schema": schema, **facts, **end}
+    return {"$schema": schema, "call_id": call_id, "success": success, "duration": duration, **end}
 
 
-def both(schema: str, facts: Members, end: Members) -> Members:
+def both(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
     """OXP and universal-tool in one body, for the names that both of them use. [S-10]"""
-    return {"$schema": schema, **facts, **end, "result": {**facts, **end}}
+    members = flat(schema, call_id, success, duration, end)
+    return {**members, **in_result(schema, call_id, success, duration, end)}
 
 
 def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms: float) -> Response:
@@ -74,13 +75,13 @@ def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms
         TypeError: the value is not JSON data.
         ValueError: the value is not JSON data: NaN, or half a character.
     """
-    facts: Members = {"call_id": call_id, "success": result.ok, "duration": round(duration_ms)}
-    if not isinstance(result, Problem):
-        return response_of((200, JSON, write(shape(schema, facts, {"value": result.value}))))
+    if isinstance(result, Value):
+        body = write(shape(schema, call_id, True, round(duration_ms), {"value": result.value}))  # noqa: FBT003 - a member
+        return response_of((200, JSON, body))
     if STATUS[result.kind] != 200:
         return refuse(result, schema)
     error = {"message": result.message or "The tool failed.", "can_retry": result.can_retry, **_more(result)}
-    return Response(200, FINAL, write(shape(schema, facts, {"error": error})))
+    return Response(200, FINAL, write(shape(schema, call_id, False, round(duration_ms), {"error": error})))  # noqa: FBT003
 
 
 def refuse(problem: Problem, schema: str) -> Response:

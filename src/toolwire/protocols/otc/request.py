@@ -22,7 +22,10 @@ Find: TypeAlias = Callable[[str], Tool | Problem]
 
 
 def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Problem:
-    """Return the call that the body ``data`` asks for; ``request_id`` names it where the caller did not. [OTC-019]"""
+    """Return the call that the body ``data`` asks for, under its id as its key. [OTC-019]
+
+    ``request_id`` names it where the caller did not; that is no key, which nobody could send again.
+    """
     request = data.get("request")
     if not isinstance(request, dict):
         return _malformed('the body needs a "request" object')
@@ -37,15 +40,16 @@ def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Proble
         if arguments is not None:
             return arguments if isinstance(arguments, Problem) else _no_arguments(arguments)
         arguments = {}
-    call_id, trace_id = request.get("call_id"), request.get("trace_id")
-    if not _is_id(call_id) or not _is_id(trace_id):
-        name = "trace_id" if _is_id(call_id) else "call_id"
-        return _malformed(f'"request.{name}" must be a string of at most {MAX_ID} characters')
-    call_id = call_id or request_id
-    if not trace_id and "context" not in request:
-        return call_of((tool, arguments, call_id, ANONYMOUS, ""))
-    brought = context.read(request.get("context"), call_id, trace_id or "")
-    return brought if isinstance(brought, Problem) else call_of((tool, arguments, call_id, brought, ""))
+    key, trace_id = request.get("call_id"), request.get("trace_id")
+    if key is not None and not _is_id(key):
+        return _no_id("call_id")
+    key = key or ""
+    if trace_id is None and "context" not in request:
+        return call_of((tool, arguments, key or request_id, ANONYMOUS, key))
+    if trace_id is not None and not _is_id(trace_id):
+        return _no_id("trace_id")
+    brought = context.read(request.get("context"), key or request_id, trace_id or "")
+    return brought if isinstance(brought, Problem) else call_of((tool, arguments, key or request_id, brought, key))
 
 
 def write(call: Call, tool_id: str) -> dict[str, Json]:
@@ -86,8 +90,11 @@ def _no_arguments(data: Json) -> Problem:
 
 
 def _is_id(data: Json) -> bool:
-    """Return whether ``data`` is an id, or none."""
-    return data is None or (isinstance(data, str) and len(data) <= MAX_ID)
+    return isinstance(data, str) and len(data) <= MAX_ID
+
+
+def _no_id(name: str) -> Problem:
+    return _malformed(f'"request.{name}" must be a string of at most {MAX_ID} characters')
 
 
 def _malformed(what: str) -> Problem:

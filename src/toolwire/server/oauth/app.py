@@ -15,7 +15,8 @@ from toolwire.framing import jsontext
 from toolwire.server.lifespan import live
 from toolwire.server.limits import Limits
 from toolwire.server.watch import Watch
-from toolwire.server.wire import Receive, Scope, Send, body_of, other, respond
+from toolwire.server.exchange import Exchange, Receive, Scope, Send, exchange_of
+from toolwire.server.wire import body_of, other, respond
 from toolwire.stores.oauth import StoreGoneError
 
 from .authorize import authorize, consent
@@ -58,7 +59,8 @@ class AuthorizationServer:
         elif scope["type"] != "http":
             await other(scope, receive, send)
         else:
-            await respond(scope, send, await self._answer(scope, receive))
+            exchange = exchange_of(receive, send)
+            await respond(scope, exchange, await self._answer(scope, exchange))
 
     def before(self, app: Asgi) -> Asgi:
         """Return an application that answers the paths of this server, and leaves all others to ``app``."""
@@ -102,7 +104,7 @@ class AuthorizationServer:
             self._desk.note(rows, "revoked by the person", user=user_id, client_id=grant.client_id, grant=grant_id)
         return True
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+    async def _answer(self, scope: Scope, exchange: Exchange) -> Response:
         path, method = scope["path"], scope["method"]
         document = self._documents.get(path)
         if document is not None:
@@ -118,7 +120,7 @@ class AuthorizationServer:
             return refused_page._replace(headers=(*refused_page.headers, (b"allow", ", ".join(methods).encode())))
         fields = dict(scope["headers"])
         problem = self._misdirected(scope, fields)
-        body = b"" if method == "GET" or problem else await body_of(receive, fields, _LIMITS, self._watch)
+        body = b"" if method == "GET" or problem else await body_of(exchange, fields, _LIMITS, self._watch)
         if problem or isinstance(body, Problem):
             sentence = problem or (body.message if isinstance(body, Problem) else "")
             said = refused(invalid_request(sentence)) if cors else error_page(sentence, 421 if problem else 400)

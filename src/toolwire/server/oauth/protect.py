@@ -9,7 +9,8 @@ from toolwire.core.http import JSON, STATUS, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.server.callers import Caller, Callers
-from toolwire.server.wire import Receive, Scope, Send, respond
+from toolwire.server.exchange import Receive, Scope, Send, exchange_of
+from toolwire.server.wire import respond
 
 Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Needs: TypeAlias = Callable[[str, str], Iterable[str] | None]
@@ -29,7 +30,7 @@ def protected(app: Asgi, callers: Callers, needs: Needs) -> Asgi:
             return
         said = await identified(callers, scope["headers"], wanted)
         if isinstance(said, Problem):
-            await respond(scope, send, refusal(callers, said, scope["path"]))
+            await respond(scope, exchange_of(receive, send), refusal(callers, said, scope["path"]))
             return
         state: dict[str, Any] = {**scope.get("state", {}), "caller": said}
         await app({**scope, "state": state}, receive, send)
