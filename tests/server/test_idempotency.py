@@ -337,7 +337,7 @@ def test_a_call_given_up_by_its_caller_runs_again_only_if_it_may(idempotent: boo
 @pytest.mark.requirement("A-42", "D-26")
 def test_the_fingerprint_is_of_what_decides_and_of_no_secret() -> None:
     def of(tool: Tool = WRITES, context: Context = ANONYMOUS, **arguments: Any) -> bytes:
-        return fingerprint(Call(tool, arguments, "", context))
+        return fingerprint(tool.id, arguments, context.user_id)
 
     same = of(a=1, b=2)
     assert of(b=2, a=1) == same

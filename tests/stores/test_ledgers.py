@@ -117,6 +117,18 @@ def test_an_answer_that_cannot_be_kept_is_not_run_for_again(make: Open, value: A
 
 
 @pytest.mark.requirement("A-42")
+@pytest.mark.parametrize("length", [64, 65, 10_000])
+def test_another_call_under_a_key_is_refused_however_long_it_is(make: Open, length: int) -> None:
+    ledger = make()
+    ticket = do(ledger.claim(claim(fingerprint=b"a" * length)))
+    do(ledger.settle(ticket, Ending(State.DONE, ONE, pinned=True)))
+    assert isinstance(do(ledger.claim(claim(fingerprint=b"a" * length))), Stored)
+    other = do(ledger.claim(claim(fingerprint=b"a" * (length - 1) + b"b")))
+    assert isinstance(other, Problem)
+    assert other.kind is Kind.CONFLICT
+
+
+@pytest.mark.requirement("A-42")
 @pytest.mark.parametrize("limits", [{"rows": 3}, {"bytes": 1_400}])
 def test_the_oldest_ended_calls_make_room_and_running_ones_do_not(make: Open, limits: dict[str, int]) -> None:
     ledger = make(**limits)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from functools import partial
+from hashlib import sha256
 from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from .model import AFTER_START, Call, Kind, Problem, Result, Tool, Value
@@ -37,7 +38,9 @@ class State(StrEnum):
 
 
 class Claim(NamedTuple):
-    """The wish to run a call. ``fingerprint`` is a digest of all that decides what it does; no secret goes into it.
+    """The wish to run a call. ``fingerprint`` is all that decides what it does, at any length; no secret goes into it.
+
+    A ledger that outlives its process keeps a digest of that, by ``digested``: arguments have no business there. [D-26]
 
     ``rerun`` says that the tool may run again where nobody knows whether it did. ``waited`` is the attempt whose end
     was waited for, 0 for none: whoever waited hears how it failed, and does not try again for himself.
@@ -153,6 +156,11 @@ def next_step(row: Row | None, claim: Claim) -> Step:
     return Step.REPLAY if row.pinned or awaited else Step.RUN
 
 
+def digested(claim: Claim) -> Claim:
+    """Return ``claim`` with the SHA-256 of its fingerprint in the place of that."""
+    return claim._replace(fingerprint=sha256(claim.fingerprint).digest())
+
+
 def key_of(call: Call) -> Key:
     """Return the key of ``call``."""
     return Key(call.context.principal, call.tool.id.partition("@")[0], call.key)
@@ -169,7 +177,7 @@ def ending(tool: Tool, result: Result) -> Ending | None:
     An answer that leaves open what happened is kept for a tool that must not run twice, and only for such.
     """
     if isinstance(result, Value):
-        return ending_of((State.DONE, result, True))
+        return ending_of((_DONE, result, True))
     if result.kind not in _RAN:
         return None
     known = result.kind is Kind.TOOL_FAILED
@@ -223,5 +231,6 @@ UNAVAILABLE = Problem(
     retry_after_ms=5_000,
 )
 
+_DONE = State.DONE  # a name of an enumeration costs as much to look up as ten others
 _RAN = AFTER_START | {Kind.UNREACHABLE, Kind.BAD_ANSWER}
 _STATES = {Kind.CANCELLED: State.CANCELLED, Kind.INTERRUPTED: State.INTERRUPTED}

@@ -31,8 +31,12 @@ and what converts the rest. (A plain tuple is taken apart at a tenth of the cost
 def reader(arguments: Sequence[Argument]) -> Read:
     """Return what turns validated arguments into keyword arguments. [A-49, S-15]"""
     slots = tuple(_slot(argument) for argument in arguments)
+    names = tuple(name for name, *_ in slots)
+    exact_types = tuple(exact for _, _, exact, _, _ in slots)  # None is no type, so it fits no value
 
     def read(arguments: Mapping[str, Json]) -> dict[str, Any] | Problem:
+        if tuple(arguments) == names and tuple(map(type, arguments.values())) == exact_types:
+            return dict(arguments)
         keywords: dict[str, Any] = {}
         errors: dict[str, str] = {}
         for name, required, exact, native, convert in slots:

@@ -40,7 +40,7 @@ from .limits import Limits
 from .replies import read, refused, unsaid
 from .service import Service
 from .streams import stream
-from .table import NO_DOCUMENTS, Entry, Table
+from .table import NO_DOCUMENTS, Table
 from .views import as_seen, challenged, private
 from .watch import Watch
 from .wire import arrived, below, collected, not_modified, other, respond, send_messages
@@ -130,12 +130,7 @@ class App:
 
     async def serve(self, scope: Scope, exchange: Exchange) -> None:
         """Answer the HTTP request of ``exchange``, whose ``scope`` is that of ASGI."""
-        root, path = scope.get("root_path"), scope["path"]
-        if root:
-            root, path = below(root, path)
-        table = self._tables.get(root or "")
-        if table is None or table.catalog is not self._toolbox.catalog():
-            table = self._mounted(root or "")
+        table, path = self._place(scope)
         fields: Fields = dict(scope["headers"])
         entry = table.entry(scope["method"], path)
         caller = self._admission.admitted(scope, fields, entry, table)
@@ -169,6 +164,16 @@ class App:
                 await send_messages(scope, exchange.send, response)
         else:
             await stream(scope, exchange, reading, lambda notify: self._running(call, entry.protocol, came, notify))
+
+    def _place(self, scope: Scope) -> tuple[Table, str]:
+        """Return the table of where this application is mounted, as its catalog is now, and the path below that."""
+        root, path = scope.get("root_path"), scope["path"]
+        if root:
+            root, path = below(root, path)
+        table = self._tables.get(root or "")
+        if table is None or table.catalog is not self._toolbox.catalog():
+            table = self._mounted(root or "")
+        return table, path
 
     async def _answer(self, call: Call, reading: Pending, protocol: str, came: Arrival | None) -> Response:
         """Return how ``call`` ended, in the words in which it was read."""

@@ -102,7 +102,7 @@ class Cycle(RequestResponseCycle, Exchange):
         return event
 
     async def run(self, app: Any, tasks: set[asyncio.Task[None]]) -> None:
-        """Answer the request by ``app`` (a ``Stopping`` or ``Refusing``), as the ``task`` among ``tasks`` until then."""
+        """Answer the request by ``app``, a ``Stopping`` or ``Refusing``, as the ``task`` among ``tasks`` until then."""
         try:
             serve = app.serve
             await (app(self.scope, self.receive, self.send) if serve is None else serve(self.scope, self))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -136,8 +135,8 @@ class Once:
                 self._known.clear()
             known = self._known[id(tool)] = _Known(tool, tool.id, key_of(call).tool, reruns(tool))
         _, id_, name, reruns_ = known
-        digest = _digest(id_, arguments, context.user_id)
-        return claim_of((key_from((context.principal, name, key)), digest, reruns_, 0))
+        decides = fingerprint(id_, arguments, context.user_id)
+        return claim_of((key_from((context.principal, name, key)), decides, reruns_, 0))
 
     async def _ended(self, ledger: Ledger, claim: Claim, standing: Standing) -> Standing:
         """Return what ``claim`` comes to once the run before it has ended, or has been waited for long enough."""
@@ -169,16 +168,12 @@ def malformed_key(fields: Mapping[bytes, bytes]) -> Problem | None:
     return Problem(kind=Kind.MALFORMED, message=text)
 
 
-def fingerprint(call: Call) -> bytes:
-    """Return a digest of what decides what ``call`` does: tool, version, arguments in any order, and the user.
+def fingerprint(tool_id: str, arguments: Mapping[str, Json], user_id: str | None) -> bytes:
+    """Return what decides what a call does: tool, version, arguments in any order, and the user. [A-42, D-26]
 
-    Tokens and secrets do not go into it: they may be renewed between two attempts. [A-42, D-26]
+    Tokens and secrets are not in it: they may be renewed between two attempts.
     """
-    return _digest(call.tool.id, call.arguments, call.context.user_id)
-
-
-def _digest(tool_id: str, arguments: Mapping[str, Json], user_id: str | None) -> bytes:
-    return sha256(jsontext.canonical([tool_id, arguments, user_id])).digest()
+    return jsontext.canonical([tool_id, arguments, user_id])
 
 
 async def _told(standing: Stored | InFlight | Problem, call: Call, notify: Notify, run: Run) -> Result:

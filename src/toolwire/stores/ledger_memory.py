@@ -28,6 +28,7 @@ from toolwire.core.ledger import (
     Stored,
     Ticket,
     conflict,
+    digested,
     next_step,
     ticket_of,
     told_again,
@@ -36,11 +37,14 @@ from toolwire.core.model import Result, Value
 
 from . import ledger_result
 
-ROW_BYTES = 450
+ROW_BYTES = 460
 """What a row takes besides its caller's id and its answer, in bytes; the names in its key are not its own."""
 IN_MEMORY = LedgerLimits(bytes=64 << 20)
+_AS_IT_IS = 64
+"""How long a fingerprint may be to be kept as it is, in bytes; a digest of it would take about as much."""
 _SMALL = 1_000
 _WORD = 1 << 63
+_FAILED = State.FAILED
 
 _Answer: TypeAlias = bytes | str | int | bool | None
 """A value that cannot change, as it is; of any other result what ``ledger_result`` writes."""
@@ -72,6 +76,9 @@ class MemoryLedger:
     async def claim(self, claim: Claim) -> Standing:
         """Return the ticket for a call that may run now, or why it does not."""
         key, fingerprint, _, _ = claim
+        if len(fingerprint) > _AS_IT_IS:
+            claim = digested(claim)
+            fingerprint = claim.fingerprint
         running, kept = self._running, self._kept
         if self._clock() >= self._due:
             self._expire()
@@ -79,9 +86,9 @@ class MemoryLedger:
             return self._again(claim)
         size = ROW_BYTES + len(key.call_id)
         limits = self._limits
-        if self._bytes + size > limits.bytes or len(running) + len(kept) >= limits.rows:
-            if not self._room(size):
-                return FULL
+        is_full = self._bytes + size > limits.bytes or len(running) + len(kept) >= limits.rows
+        if is_full and not self._room(size):
+            return FULL
         self._bytes += size
         self._taken = serial = self._taken + 1
         running[key] = (fingerprint, 1, size, serial, None)
@@ -108,7 +115,7 @@ class MemoryLedger:
             if more:
                 self._room(more)
                 self._bytes += more
-            self._kept[key] = (fingerprint, attempt, size + more, answer, state is State.FAILED, pinned, until)
+            self._kept[key] = (fingerprint, attempt, size + more, answer, state is _FAILED, pinned, until)
         elif before is not None:
             self._kept[key] = (*before[:-1], until)
         else:

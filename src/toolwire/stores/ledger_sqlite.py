@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from toolwire.core.ledger import UNAVAILABLE, Claim, Ending, LedgerLimits, Standing, Ticket
+from toolwire.core.ledger import UNAVAILABLE, Claim, Ending, LedgerLimits, Standing, Ticket, digested
 from toolwire.core.model import Problem
 
 from . import ledger_result
@@ -81,6 +81,7 @@ class SqliteLedger:
             for ticket in self._unsaved:
                 if ticket.key == claim.key:
                     return UNAVAILABLE
+        claim = digested(claim)
         standing: Standing | None = self._add(claim)
         return self._write(partial(self._calls.claim, claim, self._owner.number)) if standing is None else standing
 

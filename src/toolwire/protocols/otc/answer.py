@@ -76,12 +76,12 @@ def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms
         ValueError: the value is not JSON data: NaN, or half a character.
     """
     if isinstance(result, Value):
-        body = write(shape(schema, call_id, True, round(duration_ms), {"value": result.value}))  # noqa: FBT003 - a member
+        body = write(shape(schema, call_id, True, round(duration_ms), {"value": result.value}))
         return response_of((200, JSON, body))
     if STATUS[result.kind] != 200:
         return refuse(result, schema)
     error = {"message": result.message or "The tool failed.", "can_retry": result.can_retry, **_more(result)}
-    return Response(200, FINAL, write(shape(schema, call_id, False, round(duration_ms), {"error": error})))  # noqa: FBT003
+    return Response(200, FINAL, write(shape(schema, call_id, False, round(duration_ms), {"error": error})))
 
 
 def refuse(problem: Problem, schema: str) -> Response:

@@ -29,10 +29,7 @@ def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Proble
     request = data.get("request")
     if not isinstance(request, dict):
         return _malformed('the body needs a "request" object')
-    reference = request.get("tool_id")
-    if not isinstance(reference, str):
-        return _malformed('"request.tool_id" must name a tool, as a string')
-    tool = find(reference)
+    tool = _tool(request, find)
     if isinstance(tool, Problem):
         return tool
     arguments = request.get("input") if "inputs" not in request else _either_input(request)
@@ -41,13 +38,12 @@ def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Proble
             return arguments if isinstance(arguments, Problem) else _no_arguments(arguments)
         arguments = {}
     key, trace_id = request.get("call_id"), request.get("trace_id")
-    if key is not None and not _is_id(key):
-        return _no_id("call_id")
+    if (key is not None and not _is_id(key)) or (trace_id is not None and not _is_id(trace_id)):
+        name = "trace_id" if key is None or _is_id(key) else "call_id"
+        return _malformed(f'"request.{name}" must be a string of at most {MAX_ID} characters')
     key = key or ""
     if trace_id is None and "context" not in request:
         return call_of((tool, arguments, key or request_id, ANONYMOUS, key))
-    if trace_id is not None and not _is_id(trace_id):
-        return _no_id("trace_id")
     brought = context.read(request.get("context"), key or request_id, trace_id or "")
     return brought if isinstance(brought, Problem) else call_of((tool, arguments, key or request_id, brought, key))
 
@@ -75,6 +71,13 @@ def write_legacy(call: Call, tool_id: str) -> dict[str, Json]:
     return {"name": tool_id, "args": dict(call.arguments)}
 
 
+def _tool(request: Mapping[str, Json], find: Find) -> Tool | Problem:
+    reference = request.get("tool_id")
+    if not isinstance(reference, str):
+        return _malformed('"request.tool_id" must name a tool, as a string')
+    return find(reference)
+
+
 def _either_input(request: Mapping[str, Json]) -> Json | Problem:
     """Return the arguments, which the RFC calls ``inputs`` in one place and ``input`` in all others. [A-31]"""
     arguments, older = request.get("input"), request.get("inputs")
@@ -91,10 +94,6 @@ def _no_arguments(data: Json) -> Problem:
 
 def _is_id(data: Json) -> bool:
     return isinstance(data, str) and len(data) <= MAX_ID
-
-
-def _no_id(name: str) -> Problem:
-    return _malformed(f'"request.{name}" must be a string of at most {MAX_ID} characters')
 
 
 def _malformed(what: str) -> Problem:

@@ -12,10 +12,10 @@ from toolwire.auth.metadata import RESOURCE, SERVER, well_known, write_resource,
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext
+from toolwire.server.exchange import Exchange, Receive, Scope, Send, exchange_of
 from toolwire.server.lifespan import live
 from toolwire.server.limits import Limits
 from toolwire.server.watch import Watch
-from toolwire.server.exchange import Exchange, Receive, Scope, Send, exchange_of
 from toolwire.server.wire import body_of, other, respond
 from toolwire.stores.oauth import StoreGoneError
 
