@@ -12,7 +12,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import anyio
 
@@ -64,13 +64,8 @@ def opened(ledger: Ledger | Path | str | None) -> Ledger:
     return ledger
 
 
-class _Known(NamedTuple):
-    """What every claim of one tool has: its id with and without its version, and whether it may run again."""
-
-    tool: Tool
-    id: str
-    name: str
-    reruns: bool
+_Known: TypeAlias = tuple[Tool, str, str, bool]
+"""What every claim of one tool has: the tool, its id with and without its version, and whether it may run again."""
 
 
 class Once:
@@ -129,14 +124,17 @@ class Once:
     def _claim(self, call: Call) -> Claim:
         """Return the wish to run ``call``; what is the same for each call of a tool is put together once."""
         tool, arguments, _, context, key = call
-        known = self._known.get(id(tool))
-        if known is None or known[0] is not tool:
-            if len(self._known) >= _TOOLS:
-                self._known.clear()
-            known = self._known[id(tool)] = _Known(tool, tool.id, key_of(call).tool, reruns(tool))
-        _, id_, name, reruns_ = known
-        decides = fingerprint(id_, arguments, context.user_id)
-        return claim_of((key_from((context.principal, name, key)), decides, reruns_, 0))
+        _, tool_id, name, may_rerun = self._known.get(id(tool)) or self._know(call)
+        decides = fingerprint(tool_id, arguments, context.user_id)
+        return claim_of((key_from((context.principal, name, key)), decides, may_rerun, 0))
+
+    def _know(self, call: Call) -> _Known:
+        """Remember what claims of the tool of ``call`` have: it is held, so that no other tool gets its identity."""
+        if len(self._known) >= _TOOLS:
+            self._known.clear()
+        tool = call.tool
+        known = self._known[id(tool)] = (tool, tool.id, key_of(call).tool, reruns(tool))
+        return known
 
     async def _ended(self, ledger: Ledger, claim: Claim, standing: Standing) -> Standing:
         """Return what ``claim`` comes to once the run before it has ended, or has been waited for long enough."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import count
 from math import inf
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from toolwire.core.ledger import (
     FULL,
@@ -62,12 +63,13 @@ class MemoryLedger:
     """Remembers calls of this process. ``clock`` is in seconds and never goes back; the clock on the wall may."""
 
     def __init__(self, limits: LedgerLimits = IN_MEMORY, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limits = limits
+        self._most_rows, self._most_bytes = limits.rows, limits.bytes
+        self._most_of_answer, self._keep_s = limits.answer_bytes, limits.keep_s
         self._clock = clock
         self._running: dict[Key, _Run] = {}
         self._kept: OrderedDict[Key, _Kept] = OrderedDict()  # as they ended; a dict looks for its first ever longer
         self._bytes = 0
-        self._taken = 0  # numbers the tickets: none is given twice
+        self._number = count(1).__next__  # of tickets: none is given twice
         self._due = inf  # nothing is to be forgotten before
 
     def __len__(self) -> int:
@@ -80,17 +82,16 @@ class MemoryLedger:
             claim = digested(claim)
             fingerprint = claim.fingerprint
         running, kept = self._running, self._kept
-        if self._clock() >= self._due:
-            self._expire()
         if key in kept or key in running:
-            return self._again(claim)
+            known = self._again(claim)
+            if known is not None:
+                return known
         size = ROW_BYTES + len(key.call_id)
-        limits = self._limits
-        is_full = self._bytes + size > limits.bytes or len(running) + len(kept) >= limits.rows
+        is_full = self._bytes + size > self._most_bytes or len(running) + len(kept) >= self._most_rows
         if is_full and not self._room(size):
             return FULL
         self._bytes += size
-        self._taken = serial = self._taken + 1
+        serial = self._number()
         running[key] = (fingerprint, 1, size, serial, None)
         return ticket_of((key, serial, 1))
 
@@ -104,12 +105,15 @@ class MemoryLedger:
         if serial != owner:
             return
         del self._running[key]
-        until = self._clock() + self._limits.keep_s
+        now = self._clock()
+        until = now + self._keep_s
+        if now >= self._due:
+            self._expire(now)
         if not self._kept:
             self._due = until
         if ending is not None:
             state, result, pinned = ending
-            answer, more = _answer(result, self._limits.answer_bytes)
+            answer, more = _answer(result, self._most_of_answer)
             if before is not None:
                 more += ROW_BYTES + len(key.call_id) - size  # so far it had the room of the run before, with its answer
             if more:
@@ -121,44 +125,41 @@ class MemoryLedger:
         else:
             self._bytes -= size
 
-    def _again(self, claim: Claim) -> Standing:
-        """Return what a call comes to that has come before."""
+    def _again(self, claim: Claim) -> Standing | None:
+        """Return what a call comes to that has come before; None where that is forgotten by now."""
         key = claim.key
-        run, before = self._running.get(key), self._kept.get(key)
+        run = self._running.get(key)
         if run is not None:
-            row = Row(run[0], State.RUNNING, owned=True, pinned=False, attempt=run[1])
-        else:
-            fingerprint, attempt, _, _, failed, pinned, _ = cast("_Kept", before)
-            row = Row(fingerprint, State.FAILED if failed else State.DONE, owned=True, pinned=pinned, attempt=attempt)
-        match next_step(row, claim):
-            case Step.WAIT:
-                return InFlight(row.attempt)
-            case Step.REFUSE:
-                return conflict(key)
-            case Step.REPLAY:
-                return Stored(_told(cast("_Kept", before)[3]))
-            case _:
-                return self._take_again(claim, cast("_Kept", before))
-
-    def _take_again(self, claim: Claim, before: _Kept) -> Ticket:
-        """Return the ticket for another run of a call that is kept; it takes the room that the call has."""
-        del self._kept[claim.key]
-        self._taken += 1
-        _, attempt, size, *_ = before
-        self._running[claim.key] = (claim.fingerprint, attempt + 1, size, self._taken, before)
-        return Ticket(claim.key, self._taken, attempt + 1)
+            attempt = run[1]
+            same = next_step(Row(run[0], State.RUNNING, owned=True, pinned=False, attempt=attempt), claim) is Step.WAIT
+            return InFlight(attempt) if same else conflict(key)
+        self._expire(self._clock())
+        before = self._kept.get(key)
+        if before is None:
+            return None
+        fingerprint, attempt, size, answer, failed, pinned, _ = before
+        state = State.FAILED if failed else State.DONE
+        step = next_step(Row(fingerprint, state, owned=True, pinned=pinned, attempt=attempt), claim)
+        if step is Step.REFUSE:
+            return conflict(key)
+        if step is Step.REPLAY:
+            return Stored(_told(answer))
+        del self._kept[key]
+        serial = self._number()
+        self._running[key] = (claim.fingerprint, attempt + 1, size, serial, before)  # in the room that the call has
+        return Ticket(key, serial, attempt + 1)
 
     def _room(self, size: int) -> bool:
         """Drop the calls that ended first until there is room for one more of ``size``; say whether there is."""
-        limits, running, kept = self._limits, self._running, self._kept
-        while self._bytes + size > limits.bytes or len(running) + len(kept) >= limits.rows:
+        running, kept = self._running, self._kept
+        while self._bytes + size > self._most_bytes or len(running) + len(kept) >= self._most_rows:
             if not kept:
                 return False
             self._bytes -= kept.popitem(last=False)[1][2]
         return True
 
-    def _expire(self) -> None:
-        now, kept = self._clock(), self._kept
+    def _expire(self, now: float) -> None:
+        kept = self._kept
         while kept and next(iter(kept.values()))[-1] <= now:
             self._bytes -= kept.popitem(last=False)[1][2]
         self._due = next(iter(kept.values()))[-1] if kept else inf

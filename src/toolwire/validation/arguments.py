@@ -54,10 +54,10 @@ def arguments_check() -> Check:
     def check(call: Call) -> Verdict:
         tool = call.tool
         known = compiled.get(id(tool))
-        if known is None or known[0] is not tool:
+        if known is None:
             if len(compiled) >= _KEPT:  # a catalog that changes often leaves old tools behind
                 compiled.clear()
-            known = compiled[id(tool)] = (tool, _lenient(tool))
+            known = compiled[id(tool)] = (tool, _lenient(tool))  # held, so that no other tool gets its identity
         problem = known[1](call.arguments)
         return ALLOW if problem is None else Deny(problem)
 
