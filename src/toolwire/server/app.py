@@ -97,7 +97,8 @@ class App:
         )
         self._admission = Admission(guard, callers, self._service)
         self._tables: dict[str, Table] = {}
-        self._next_id = map(f"{secrets.token_hex(8)}-{{}}".format, count(1)).__next__
+        self._id_prefix = f"{secrets.token_hex(8)}-"
+        self._number = count(1).__next__
         self._telemetry = telemetry
         self._observer: Observer | None = None
         keep_secrets()
@@ -147,7 +148,7 @@ class App:
             return
         query: bytes = scope["query_string"]
         url = f"{path}?{query.decode('latin-1')}" if query else path
-        request = request_of((scope["method"], url, scope["headers"], body, self._next_id()))
+        request = request_of((scope["method"], url, scope["headers"], body, self._id_prefix + str(self._number())))
         reading = read(entry, request)
         if table.scopes and self._admission.wanted:
             reading = self._as_seen(table, caller, path, request, reading)

@@ -75,12 +75,17 @@ class MemoryLedger:
     def __len__(self) -> int:
         return len(self._running) + len(self._kept)
 
+    @property
+    def size(self) -> int:
+        """How many bytes the calls in it take."""
+        return self._bytes
+
     async def claim(self, claim: Claim) -> Standing:
         """Return the ticket for a call that may run now, or why it does not."""
         key, fingerprint, _, _ = claim
         if len(fingerprint) > _AS_IT_IS:
             claim = digested(claim)
-            fingerprint = claim.fingerprint
+            fingerprint = claim[1]
         running, kept = self._running, self._kept
         if key in kept or key in running:
             known = self._again(claim)
@@ -92,7 +97,7 @@ class MemoryLedger:
             return FULL
         self._bytes += size
         serial = self._number()
-        running[key] = (fingerprint, 1, size, serial, None)
+        running[key] = (b"%b" % fingerprint, 1, size, serial, None)  # in a place of its own size, as any answer
         return ticket_of((key, serial, 1))
 
     async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
@@ -174,7 +179,7 @@ def _answer(result: Result, most: int) -> tuple[_Answer, int]:
             return value, 0
         if sort is str and len(value) < _SMALL and 4 * len(value) <= most:
             return value, len(value)
-    answer = ledger_result.write(result, most)
+    answer = b"%b" % ledger_result.write(result, most)  # what a writer made of its buffer holds kilobytes more
     return answer, len(answer)
 
 
