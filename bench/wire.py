@@ -62,7 +62,7 @@ def rate(port: int, call: Call, *, seconds: int = 4, headers: dict[str, str] | N
     lines = [f'wrk.method = "{call.method}"', f"wrk.body = [[{call.body.decode()}]]" if call.body else ""]
     if call.numbered:
         lines += [
-            f"local n = {time.time_ns() // 1_000}",  # in no other run: a number that came before is a call that came again
+            f"local n = {time.time_ns() // 1_000}",  # no other run has these: a number again is a call again
             "function request() n = n + 1; return wrk.format(nil, nil, nil, wrk.body:format(n)) end",
         ]
     lines += [f'wrk.headers["{name}"] = "{value}"' for name, value in fields.items()]
