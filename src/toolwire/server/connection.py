@@ -158,8 +158,7 @@ class Connection(HttpToolsProtocol):
                 cycle.event.set()
 
     def on_response_complete(self) -> None:
-        """Start the request that waits, or note since when nothing is asked."""
-        self.server_state.total_requests += 1
+        """Start the request that waits, or note since when nothing is asked. (Nobody asks how many there were.)"""
         if self.transport.is_closing():
             return
         self.flow.resume_reading()

@@ -106,10 +106,11 @@ class Once:
         ledger = self._reads if call.tool.safe else self._writes
         claim = self._claim(call)
         standing = await ledger.claim(claim)
-        if isinstance(standing, InFlight):
-            standing = await self._ended(ledger, claim, standing)
         if not isinstance(standing, Ticket):
-            return await _told(standing, call, notify, run)
+            if isinstance(standing, InFlight):
+                standing = await self._ended(ledger, claim, standing)
+            if not isinstance(standing, Ticket):
+                return await _told(standing, call, notify, run)
         result: Result | None = None
         try:
             result = await run(call, notify)

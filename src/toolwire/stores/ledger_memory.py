@@ -124,7 +124,8 @@ class MemoryLedger:
             if more:
                 self._room(more)
                 self._bytes += more
-            self._kept[key] = (fingerprint, attempt, size + more, answer, state is _FAILED, pinned, until)
+                size += more
+            self._kept[key] = (fingerprint, attempt, size, answer, state is _FAILED, pinned, until)
         elif before is not None:
             self._kept[key] = (*before[:-1], until)
         else:
