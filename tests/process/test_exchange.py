@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import inspect
 import re
 import socket
+import weakref
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from uvicorn.server import ServerState
 
 from toolwire.core.http import Response
+from toolwire.server.connection import Connection
 from toolwire.server.cycle import Cycle
 from toolwire.server.exchange import Messages, exchange_of
 from toolwire.server.limits import Limits
+from toolwire.server.process import Serving
 from toolwire.server.watch import Watch
 from toolwire.server.wire import body_of, respond, send_messages
 from toolwire.testing.loopback import background
@@ -231,3 +237,42 @@ def test_a_usual_answer_is_sent_whole_and_any_other_is_left_to_messages(response
     )
     assert Cycle(connection, {"method": "GET"}, keep_alive=True).answered(response) is usual
     assert [data.endswith(b"\r\n\r\n" + response.body) for data in written] == [True] * usual
+
+
+class Nowhere(asyncio.Transport):
+    """A transport that leads nowhere."""
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return {"peername": ("127.0.0.1", 4), "sockname": ("127.0.0.1", 80)}.get(name, default)
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+@pytest.mark.parametrize("times", [0, 1, 3])
+def test_a_connection_that_is_lost_is_gone_without_the_garbage_collector(app: Answering, times: int) -> None:
+    async def lose() -> weakref.ref[Connection]:
+        config = Serving(app)
+        config.load()
+        state = ServerState()
+        connection = Connection(config, state, {}, asyncio.get_running_loop())
+        connection.connection_made(Nowhere())
+        connection.data_received(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n" * times)
+        while state.tasks:
+            await asyncio.wait(state.tasks)
+        connection.connection_lost(None)
+        return weakref.ref(connection)
+
+    gc.disable()
+    try:
+        assert asyncio.run(lose())() is None
+    finally:
+        gc.enable()
