@@ -22,7 +22,6 @@ from toolwire.core.model import Json, Kind, Problem
 
 MAX_DEPTH = 200
 MAX_DIGITS = 4_300
-_DEEP_ENOUGH = 2 * MAX_DEPTH
 
 _DIGITS_ALIKE = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
 _LONG_NUMBER = b"0" * 19
@@ -36,7 +35,7 @@ _JSON_TYPES = ("application/json", "text/json")
 
 def read(text: bytes) -> Json | Problem:
     """Return the data of a JSON text, or a Problem that says what is wrong with it."""
-    if len(text) > _DEEP_ENOUGH and text.count(b"[") + text.count(b"{") > MAX_DEPTH and _too_deep(text):
+    if len(text) > 2 * MAX_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DEPTH and _too_deep(text):
         return Problem(kind=Kind.MALFORMED, message=f"The JSON is nested deeper than {MAX_DEPTH} levels.")
     try:
         if _LONG_NUMBER in (alike := text.translate(_DIGITS_ALIKE)) and _has_long_integer(text, alike):

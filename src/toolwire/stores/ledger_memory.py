@@ -152,7 +152,7 @@ class MemoryLedger:
             return Stored(_told(answer))
         del self._kept[key]
         serial = self._number()
-        self._running[key] = (claim.fingerprint, attempt + 1, size, serial, before)  # in the room that the call has
+        self._running[key] = (fingerprint, attempt + 1, size, serial, before)  # in the room that the call has
         return Ticket(key, serial, attempt + 1)
 
     def _room(self, size: int) -> bool:
