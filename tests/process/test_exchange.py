@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
+from toolwire import Toolkit, asgi
 from toolwire.core.http import Response
+from toolwire.server.app import App
 from toolwire.server.connection import Connection
 from toolwire.server.cycle import Cycle
 from toolwire.server.exchange import Messages, exchange_of
@@ -259,6 +261,8 @@ class Nowhere(asyncio.Transport):
 
 @pytest.mark.parametrize("times", [0, 1, 3])
 def test_a_connection_that_is_lost_is_gone_without_the_garbage_collector(app: Answering, times: int) -> None:
+    app.response = Response(200, [], b"ok")
+
     async def lose() -> weakref.ref[Connection]:
         config = Serving(app)
         config.load()
@@ -276,3 +280,40 @@ def test_a_connection_that_is_lost_is_gone_without_the_garbage_collector(app: An
         assert asyncio.run(lose())() is None
     finally:
         gc.enable()
+
+
+class Stricter(App):
+    """An application of somebody who answers before it is asked."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send_messages(scope, send, Response(403, [], b"no"))
+        else:
+            await super().__call__(scope, receive, send)
+
+
+class Around:
+    """A middleware that has all attributes of what it is around."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._app, name)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send_messages(scope, send, Response(403, [], b"no"))
+        else:
+            await self._app(scope, receive, send)
+
+
+@pytest.mark.parametrize("around", [False, True])
+def test_nobody_around_an_application_is_passed_by(around: bool) -> None:
+    app = asgi(Toolkit("Kit"))
+    if not around:
+        app.__class__ = Stricter
+    with background(Around(app) if around else app) as url:
+        parts = urlsplit(url)
+        said = answered((str(parts.hostname), int(parts.port or 0)), b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert said.count(b"HTTP/1.1 403 ") == 2

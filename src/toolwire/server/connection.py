@@ -158,7 +158,8 @@ class Connection(HttpToolsProtocol):
                 cycle.event.set()
 
     def on_response_complete(self) -> None:
-        """Start the request that waits, or note since when nothing is asked. (Nobody asks how many there were.)"""
+        """Start the request that waits, or note since when nothing is asked."""
+        self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
         self.flow.resume_reading()

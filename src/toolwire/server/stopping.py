@@ -16,6 +16,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias
 
+from .app import App
 from .deadlines import Deadlines
 from .exchange import Exchange, Message, Receive, Scope, Send
 from .lifespan import live
@@ -53,8 +54,9 @@ class Served(Protocol):
 class Stopping:
     """The ASGI app ``app`` with a graceful end.
 
-    ``serve`` is that of ``app`` where it has one, for a connection that hands its exchanges on whole, and None from
-    the first signal on: then every answer is the last of its connection.
+    ``serve`` is for a connection that hands its exchanges on whole: that of ``app`` where it is an ``App`` and nothing
+    around one, for what only passes attributes on must not be passed by itself. It is None from the first signal on:
+    then every answer is the last of its connection.
     In the main thread the server's signal handlers are taken over when it starts; elsewhere nothing is touched.
     With ``supervised`` a parent forwards signals, so that only a second SIGINT ends the process at once.
     """
@@ -64,7 +66,7 @@ class Stopping:
         self._deadlines = deadlines
         self._supervised = supervised
         self._draining = False
-        self.serve: Serve | None = getattr(app, "serve", None)
+        self.serve: Serve | None = app.serve if type(app) is App else None
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Pass a request on; from the first signal on, its connection closes with the answer."""
