@@ -11,7 +11,6 @@ ROWS = 20_000
 MEASURED = f"""
 import asyncio
 from pathlib import Path
-from toolwire.core.ledger import Ending, State
 from toolwire.core.model import Call, Tool, Value
 from toolwire.core.toolbox import unheard
 from toolwire.server.idempotency import Once

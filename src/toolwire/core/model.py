@@ -253,6 +253,7 @@ class Call(NamedTuple):
     """One wish to run a tool. ``call_id`` names it in answers and logs, and is the server's where the caller gave none.
 
     ``key`` is what the caller calls it so that it runs once, however often it comes; a call without is never recorded.
+    A protocol that carries such an id gives it as both; for any other the server takes an Idempotency-Key as both.
     (A named tuple: one is made for each call, at a third of what a frozen dataclass costs.)
     """
 

@@ -15,7 +15,7 @@ from itertools import count
 from toolwire.core.codec import Codec, Pending, Reading, Site
 from toolwire.core.http import Request, Response, request_of
 from toolwire.core.ledger import Ledger, replayed
-from toolwire.core.model import ANONYMOUS, Call, Problem, Result, Value, call_of
+from toolwire.core.model import ANONYMOUS, Call, Problem, Result, call_of
 from toolwire.core.toolbox import Notify, Toolbox, unheard
 from toolwire.limits import Windows
 from toolwire.protocols import BUILTIN
@@ -187,9 +187,7 @@ class App:
             response = reading.reply(result, duration)
         except (TypeError, ValueError, RecursionError):
             response = unsaid(reading, duration)
-        if not call.key or (isinstance(result, Value) and result.notes is None):
-            return response
-        return marked(response) if replayed(result) else response
+        return marked(response) if call.key and replayed(result) else response
 
     def _as_seen(self, table: Table, caller: Caller, path: str, request: Request, reading: Reading) -> Reading:
         """Return ``reading`` as ``caller`` sees it, or how it is refused."""

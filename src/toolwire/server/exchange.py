@@ -1,4 +1,4 @@
-"""What a server of our own can do faster than two messages of ASGI: give a body and take an answer at once."""
+"""ASGI's words, and what a server of our own can do faster than two of its messages: a body and an answer at once."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Proble
     arguments = request.get("input") if "inputs" not in request else _either_input(request)
     if not isinstance(arguments, dict):
         if arguments is not None:
-            return arguments if isinstance(arguments, Problem) else _no_arguments(arguments)
+            said = f'"request.input" must be an object, not {kind_of(arguments)}'
+            return arguments if isinstance(arguments, Problem) else _malformed(said)
         arguments = {}
     key, trace_id = request.get("call_id"), request.get("trace_id")
     if (key is not None and not _is_id(key)) or (trace_id is not None and not _is_id(trace_id)):
@@ -86,10 +87,6 @@ def _either_input(request: Mapping[str, Json]) -> Json | Problem:
     if older is not None and older != arguments:
         return _malformed('"request.input" and "request.inputs" say different things: send "input" alone')
     return arguments
-
-
-def _no_arguments(data: Json) -> Problem:
-    return _malformed(f'"request.input" must be an object, not {kind_of(data)}')
 
 
 def _is_id(data: Json) -> bool:
