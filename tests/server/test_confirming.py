@@ -101,6 +101,21 @@ def test_a_word_is_bound_to_caller_tool_and_arguments_and_ends() -> None:
     assert check(Call(Tool(name="look"), {})) is ALLOW
 
 
+@pytest.mark.requirement("XL-056")
+def test_of_very_many_open_questions_the_oldest_are_forgotten() -> None:
+    check = confirmation_check(destructive, clock=Clock())
+    calls = [Call(ERASE, {"what": str(number)}) for number in range(10_001)]
+    words = []
+    for call in calls:
+        verdict = check(call)
+        assert isinstance(verdict, Deny)
+        words.append(str(verdict.problem.details["confirmation"]["word"]))
+    said = [call._replace(context=Context(confirmation=word)) for call, word in zip(calls, words, strict=True)]
+    assert check(said[-1]) is ALLOW
+    assert check(said[1]) is ALLOW
+    assert check(said[0]) is not ALLOW
+
+
 def answering(*answers: bool | Answer) -> tuple[Callable[[Question], bool | Answer], list[Question]]:
     asked: list[Question] = []
 
