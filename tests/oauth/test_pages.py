@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -242,3 +245,18 @@ def test_on_this_machine_http_will_do_under_its_own_name_only(open_site: Callabl
     assert site.browser.get(site.ask()).status_code == 200
     rebound = type(site.browser)(site.server, "http://evil.example:8000", site.runner)
     assert rebound.get(site.ask()).status_code == 421
+
+
+@pytest.mark.requirement("R9", "R10")
+@pytest.mark.parametrize("path", ["/oauth/login", "/oauth/token"])
+def test_a_form_that_does_not_come_is_not_waited_for(
+    open_site: Callable[..., Site], serve: Callable[[Callable[[str], Any]], str], path: str
+) -> None:
+    place = urlsplit(serve(lambda base: open_site(issuer=base, body_s=0.05).server))
+    head = f"POST {path} HTTP/1.1\r\nhost: {place.netloc}\r\ncontent-length: 9\r\n\r\nname=Ada"
+    with socket.create_connection((place.hostname, place.port), 10) as browser:
+        browser.sendall(head.encode())
+        with browser.makefile("rb") as answer:
+            said = answer.read()  # to its end: the connection is closed
+    assert said.startswith(b"HTTP/1.1 408 ")
+    assert b"within 0.05 seconds" in said

@@ -31,7 +31,7 @@ from .token import revocation, token
 from toolwire.auth.refusal import invalid_request  # isort: skip
 
 _log = logging.getLogger("toolwire.oauth")
-_LIMITS = Limits(body_bytes=64 * 1024)
+_BODY_BYTES = 64 * 1024
 _PRUNE_S = 600.0
 
 Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -47,6 +47,7 @@ class AuthorizationServer:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._watch = Watch()
+        self._limits = Limits(body_bytes=_BODY_BYTES, body_s=desk.settings.body_s)
         self._pruned = desk.now()
         self._endpoints = _endpoints(desk)
         self._documents = _documents(desk)
@@ -120,7 +121,7 @@ class AuthorizationServer:
             return refused_page._replace(headers=(*refused_page.headers, (b"allow", ", ".join(methods).encode())))
         fields = dict(scope["headers"])
         problem = self._misdirected(scope, fields)
-        body = b"" if method == "GET" or problem else await body_of(exchange, fields, _LIMITS, self._watch)
+        body = b"" if method == "GET" or problem else await body_of(exchange, fields, self._limits, self._watch)
         if problem or isinstance(body, Problem):
             sentence = problem or (body.message if isinstance(body, Problem) else "")
             said = refused(invalid_request(sentence)) if cors else error_page(sentence, 421 if problem else 400)

@@ -27,7 +27,8 @@ class Settings:
     refresh that is repeated within it the same successor again; 0 takes every repetition for theft. ``registration``
     lets apps register themselves. ``local_documents`` lets apps on this machine name themselves by http documents.
     ``cache_s`` is how long a token that was good is taken without a look, in processes other than the one that
-    revoked it. ``key`` makes access tokens JWTs. ``login_url`` is where people sign in, if not here.
+    revoked it. ``body_s`` is how long a form may take to arrive. ``key`` makes access tokens JWTs. ``login_url`` is
+    where people sign in, if not here.
 
     Raises:
         DefinitionError: a URL is not https (http only on this machine), or a scope is no scope. [AS-21]
@@ -49,6 +50,7 @@ class Settings:
     registration: bool = False
     local_documents: bool = False
     cache_s: float = 5.0
+    body_s: float = 10.0
     key: SigningKey | None = None
     login_url: str = ""
     offer: Offer = field(init=False)
