@@ -12,7 +12,7 @@ from toolwire.core.ledger import FULL, Claim, Ending, InFlight, Standing, Ticket
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, Secret, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.server import App
-from toolwire.server.idempotency import Once, fingerprint
+from toolwire.server.idempotency import Once
 from toolwire.stores.ledger_memory import MemoryLedger
 from toolwire.testing.wire import HERE, AppDoor
 
@@ -336,8 +336,18 @@ def test_a_call_given_up_by_its_caller_runs_again_only_if_it_may(idempotent: boo
 
 @pytest.mark.requirement("A-42", "D-26")
 def test_the_fingerprint_is_of_what_decides_and_of_no_secret() -> None:
+    claims: list[Claim] = []
+
+    class Noting(MemoryLedger):
+        async def claim(self, claim: Claim) -> Standing:
+            claims.append(claim)
+            return await super().claim(claim)
+
+    once = Once(Noting(), Noting(), wait_s=1.0)
+
     def of(tool: Tool = WRITES, context: Context = ANONYMOUS, **arguments: Any) -> bytes:
-        return fingerprint(tool.id, arguments, context.user_id)
+        asyncio.run(once.run(Call(tool, arguments, context=context, key="k"), unheard, one))
+        return claims[-1].fingerprint
 
     same = of(a=1, b=2)
     assert of(b=2, a=1) == same

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from types import MethodType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from .catalog import Catalog
@@ -32,7 +32,7 @@ class Pending(NamedTuple):
 
 
 pending_of = cast(
-    "Callable[[tuple[Call, Callable[[Result, float], Response]]], Pending]", partial(tuple.__new__, Pending)
+    "Callable[[tuple[Call, Callable[[Result, float], Response]]], Pending]", MethodType(tuple.__new__, Pending)
 )
 """Make a Pending of its parts, at half the cost of its name: for what is made for each call."""
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from hmac import compare_digest
+from types import MethodType
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from .errors import DefinitionError
@@ -264,7 +264,7 @@ class Call(NamedTuple):
     key: str = ""
 
 
-call_of = cast("Callable[[tuple[Tool, Mapping[str, Json], str, Context, str]], Call]", partial(tuple.__new__, Call))
+call_of = cast("Callable[[tuple[Tool, Mapping[str, Json], str, Context, str]], Call]", MethodType(tuple.__new__, Call))
 """Make a Call of all its parts, at half the cost of its name: for what is made for each call."""
 
 

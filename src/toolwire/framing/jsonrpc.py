@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from types import MethodType
 from typing import NamedTuple, cast
 
 from toolwire.core.model import Json, Kind, Problem
@@ -52,7 +52,7 @@ class Message(NamedTuple):
 
 
 _message_of = cast(
-    "Callable[[tuple[str, Json, str | int | float | None, bool]], Message]", partial(tuple.__new__, Message)
+    "Callable[[tuple[str, Json, str | int | float | None, bool]], Message]", MethodType(tuple.__new__, Message)
 )
 
 

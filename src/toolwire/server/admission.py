@@ -17,7 +17,6 @@ from .service import Service
 from .table import Entry, Table
 
 _SITE = b"sec-fetch-site"
-_UNUSUAL = frozenset((_SITE, HEADER))
 
 
 class Admission:
@@ -35,7 +34,7 @@ class Admission:
         address = server[0] if server else ""
         problem = self._guard.refusal(address, fields)
         if problem is None and (
-            self._service.draining or len(fields) != len(scope["headers"]) or not _UNUSUAL.isdisjoint(fields)
+            self._service.draining or len(fields) != len(scope["headers"]) or _SITE in fields or HEADER in fields
         ):
             problem = self._unusual(scope, fields, entry, address)
         if problem is not None:

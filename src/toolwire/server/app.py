@@ -10,11 +10,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 
 from toolwire.core.codec import Codec, Pending, Reading, Site
 from toolwire.core.http import Request, Response, request_of
-from toolwire.core.ledger import Ledger, replayed
+from toolwire.core.ledger import Ledger
 from toolwire.core.model import ANONYMOUS, Call, Problem, Result, call_of
 from toolwire.core.toolbox import Notify, Toolbox, unheard
 from toolwire.limits import Windows
@@ -34,10 +35,10 @@ from .confirming import CONFIRMATION, Demand, confirmation_check
 from .counting import counting
 from .exchange import Exchange, Receive, Scope, Send, exchange_of
 from .guard import Guard
-from .idempotency import HEADER, Once, key_in, marked, opened
+from .idempotency import HEADER, Once, key_in, opened
 from .lifespan import begin, end, live
 from .limits import Limits
-from .replies import read, refused, unsaid
+from .replies import read, refused, said
 from .service import Service
 from .streams import stream
 from .table import NO_DOCUMENTS, Table
@@ -47,8 +48,6 @@ from .wire import arrived, below, collected, not_modified, other, respond, send_
 
 ANY_TELEMETRY = Telemetry()
 _ROOTS = 16
-_OF_CALLS = frozenset((b"traceparent", CONFIRMATION, HEADER))
-"""The header fields that say something of a call, in any protocol."""
 
 
 class App:
@@ -148,7 +147,7 @@ class App:
             return
         query: bytes = scope["query_string"]
         url = f"{path}?{query.decode('latin-1')}" if query else path
-        request = request_of((scope["method"], url, scope["headers"], body, self._id_prefix + str(self._number())))
+        request = request_of((scope["method"], url, scope["headers"], body, f"{self._id_prefix}{self._number()}"))
         reading = read(entry, request)
         if table.scopes and self._admission.wanted:
             reading = self._as_seen(table, caller, path, request, reading)
@@ -156,15 +155,16 @@ class App:
             await respond(scope, exchange, not_modified(reading, fields))
             return
         call = reading.call if caller is NOBODY else _owned(reading.call, caller)
-        if not _OF_CALLS.isdisjoint(fields):
+        if b"traceparent" in fields or CONFIRMATION in fields or HEADER in fields:
             call = _of_head(call, fields)
         came = None if self._observer is None else _arrival(request, scope)
         if isinstance(reading, Pending):
-            response = await self._answer(call, reading, entry.protocol, came)
+            result, duration = await self._running(call, entry.protocol, came)
+            response = said(reading, call, result, duration)
             if not exchange.answered(response):
                 await send_messages(scope, exchange.send, response)
         else:
-            await stream(scope, exchange, reading, lambda notify: self._running(call, entry.protocol, came, notify))
+            await stream(scope, exchange, reading, partial(self._running, call, entry.protocol, came))
 
     def _place(self, scope: Scope) -> tuple[Table, str]:
         """Return the table of where this application is mounted, as its catalog is now, and the path below that."""
@@ -175,19 +175,6 @@ class App:
         if table is None or table.catalog is not self._toolbox.catalog():
             table = self._mounted(root or "")
         return table, path
-
-    async def _answer(self, call: Call, reading: Pending, protocol: str, came: Arrival | None) -> Response:
-        """Return how ``call`` ended, in the words in which it was read."""
-        context = call.context
-        if self._observer is None and not context.tokens and not context.secrets:  # most calls, spared one more step
-            result, duration = await self._service.run(call)
-        else:
-            result, duration = await self._running(call, protocol, came)
-        try:
-            response = reading.reply(result, duration)
-        except (TypeError, ValueError, RecursionError):
-            response = unsaid(reading, duration)
-        return marked(response) if call.key and replayed(result) else response
 
     def _as_seen(self, table: Table, caller: Caller, path: str, request: Request, reading: Reading) -> Reading:
         """Return ``reading`` as ``caller`` sees it, or how it is refused."""

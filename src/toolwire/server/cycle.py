@@ -120,7 +120,9 @@ class Cycle(RequestResponseCycle, Exchange):
         if self.event is not None:
             self.event.clear()
         self._heard = True
-        self.flow.resume_reading()
+        flow = self.connection.flow
+        if flow.read_paused:
+            flow.resume_reading()
         return bytes(self.body)
 
     def answered(self, response: Response) -> bool:

@@ -7,7 +7,8 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing, closing, suppress
-from typing import Any, NamedTuple, TypeAlias, assert_never
+from dataclasses import dataclass
+from typing import Any, TypeAlias, assert_never
 
 import anyio
 import anyio.from_thread
@@ -28,7 +29,8 @@ _GIVEN_UP = Problem(kind=Kind.CANCELLED, message="The call was given up before i
 _Run: TypeAlias = Callable[[dict[str, Any], Notify], Awaitable[Result]]
 
 
-class _Runner(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Runner:
     """A function with what each call of it needs. ``run`` is None where it is awaited, and nothing more."""
 
     function: Function
@@ -60,7 +62,7 @@ class FunctionBox:
         runner = self._by_identity.get(id(tool)) or self._found(tool)
         if runner is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {tool.id!r} here.")
-        function, run, context_parameter = runner
+        function, run, context_parameter = runner.function, runner.run, runner.context_parameter
         arguments = function.read(call.arguments)
         if isinstance(arguments, Problem):
             return arguments

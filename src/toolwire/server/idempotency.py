@@ -31,7 +31,7 @@ from toolwire.core.ledger import (
     key_of,
     reruns,
 )
-from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.model import Call, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.toolbox import Notify
 from toolwire.framing import jsontext
 from toolwire.stores.ledger_memory import MemoryLedger
@@ -64,8 +64,9 @@ def opened(ledger: Ledger | Path | str | None) -> Ledger:
     return ledger
 
 
-_Known: TypeAlias = tuple[Tool, str, str, bool]
-"""What every claim of one tool has: the tool, its id with and without its version, and whether it may run again."""
+_Known: TypeAlias = tuple[Tool, str, str, bool, Ledger]
+"""What every call of one tool has: the tool, its id with and without its version, whether it may run again, and the
+ledger it is recorded in."""
 
 
 class Once:
@@ -92,6 +93,7 @@ class Once:
     def observed(self, observe: Callable[[Ledger], Ledger]) -> None:
         """Do all with what ``observe`` makes of each ledger from now on."""
         self._writes, self._reads = observe(self._own[0]), observe(self._own[1])
+        self._known.clear()
 
     async def begin(self) -> None:
         """Begin the ledgers, where they have a file to open."""
@@ -102,9 +104,15 @@ class Once:
         await end(self._own[0])
 
     async def run(self, call: Call, notify: Notify, run: Run) -> Result:
-        """Return how ``call`` ended: now, or when it came first. [OTC-019, A-42]"""
-        ledger = self._reads if call.tool.safe else self._writes
-        claim = self._claim(call)
+        """Return how ``call`` ended: now, or when it came first. [OTC-019, A-42]
+
+        What it does is decided by the tool and its version, the arguments in any order, and the user; tokens and
+        secrets may be renewed between two attempts. [D-26]
+        """
+        tool, arguments, _, context, key = call
+        _, tool_id, name, may_rerun, ledger = self._known.get(id(tool)) or self._know(call)
+        fingerprint = jsontext.canonical((tool_id, arguments, context.user_id))
+        claim = claim_of((key_from((context.principal, name, key)), fingerprint, may_rerun, 0))
         standing = await ledger.claim(claim)
         if not isinstance(standing, Ticket):
             if isinstance(standing, InFlight):
@@ -114,27 +122,21 @@ class Once:
         result: Result | None = None
         try:
             result = await run(call, notify)
-            await ledger.settle(standing, ending(call.tool, result))
+            await ledger.settle(standing, ending(tool, result))
         except BaseException:
-            ended = given_up(call.tool) if result is None else ending(call.tool, result)
+            ended = given_up(tool) if result is None else ending(tool, result)
             with anyio.CancelScope(shield=True):  # also who is cancelled says what became of it; twice does no harm
                 await ledger.settle(standing, ended)
             raise
         return result
 
-    def _claim(self, call: Call) -> Claim:
-        """Return the wish to run ``call``; what is the same for each call of a tool is put together once."""
-        tool, arguments, _, context, key = call
-        _, tool_id, name, may_rerun = self._known.get(id(tool)) or self._know(call)
-        decides = fingerprint(tool_id, arguments, context.user_id)
-        return claim_of((key_from((context.principal, name, key)), decides, may_rerun, 0))
-
     def _know(self, call: Call) -> _Known:
-        """Remember what claims of the tool of ``call`` have: it is held, so that no other tool gets its identity."""
+        """Remember what calls of the tool of ``call`` have: it is held, so that no other tool gets its identity."""
         if len(self._known) >= _TOOLS:
             self._known.clear()
         tool = call.tool
-        known = self._known[id(tool)] = (tool, tool.id, key_of(call).tool, reruns(tool))
+        ledger = self._reads if tool.safe else self._writes
+        known = self._known[id(tool)] = (tool, tool.id, key_of(call).tool, reruns(tool), ledger)
         return known
 
     async def _ended(self, ledger: Ledger, claim: Claim, standing: Standing) -> Standing:
@@ -165,14 +167,6 @@ def malformed_key(fields: Mapping[bytes, bytes]) -> Problem | None:
         return None
     text = "An Idempotency-Key has 1 to 255 characters of ASCII, with or without quotes around them."
     return Problem(kind=Kind.MALFORMED, message=text)
-
-
-def fingerprint(tool_id: str, arguments: Mapping[str, Json], user_id: str | None) -> bytes:
-    """Return what decides what a call does: tool, version, arguments in any order, and the user. [A-42, D-26]
-
-    Tokens and secrets are not in it: they may be renewed between two attempts.
-    """
-    return jsontext.canonical([tool_id, arguments, user_id])
 
 
 async def _told(standing: Stored | InFlight | Problem, call: Call, notify: Notify, run: Run) -> Result:

@@ -6,8 +6,10 @@ import logging
 
 from toolwire.core.codec import Pending, Reading, Streaming
 from toolwire.core.http import Request, Response
+from toolwire.core.ledger import replayed
 from toolwire.core.model import Call, Kind, Problem, Result
 
+from .idempotency import marked
 from .table import Entry
 
 _log = logging.getLogger("toolwire")
@@ -22,9 +24,13 @@ def read(entry: Entry, request: Request) -> Reading:
         return entry.refuse(Problem(kind=Kind.INTERNAL, message="The server failed; its log has the details."))
 
 
-def unsaid(pending: Pending, duration: float) -> Response:
-    """Return what is said of a result that ``pending`` cannot write: somebody's Toolbox gave what is no JSON data."""
-    return pending.reply(_unwritable(pending.call), duration)
+def said(pending: Pending, call: Call, result: Result, duration: float) -> Response:
+    """Return what ``pending`` says of how ``call`` ended, with a mark where that was told before."""
+    try:
+        response = pending.reply(result, duration)
+    except (TypeError, ValueError, RecursionError):  # somebody's Toolbox gave what is no JSON data
+        response = pending.reply(_unwritable(call), duration)
+    return marked(response) if call.key and replayed(result) else response
 
 
 def closing(streaming: Streaming, result: Result, duration: float) -> bytes:

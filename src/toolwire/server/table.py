@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Reader, Site
@@ -18,7 +19,8 @@ NO_DOCUMENTS: Mapping[str, Response] = {}
 Refuse: TypeAlias = Callable[[Problem], Response]
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Entry:
     """Who answers a method and path, and in which protocol.
 
     ``open`` needs no credentials; ``takes_body`` is False where a body is not waited for.

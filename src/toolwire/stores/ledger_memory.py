@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from itertools import count
 from math import inf
 from typing import TypeAlias
 
@@ -20,7 +19,6 @@ from toolwire.core.ledger import (
     Claim,
     Ending,
     InFlight,
-    Key,
     LedgerLimits,
     Row,
     Standing,
@@ -49,31 +47,30 @@ _FAILED = State.FAILED
 
 _Answer: TypeAlias = bytes | str | int | bool | None
 """A value that cannot change, as it is; of any other result what ``ledger_result`` writes."""
+_Name: TypeAlias = tuple[str, str, str]
+"""What a Key holds, as a plain tuple: its slice."""
 _Kept: TypeAlias = tuple[bytes, int, int, _Answer, bool, bool, float]
 """A call that has ended: its fingerprint, attempt and size, its answer, whether it failed, whether that is pinned, and
 until when it is kept, in seconds of the ledger's clock."""
 
 
-_Run: TypeAlias = tuple[bytes, int, int, int, _Kept | None]
-"""A call that runs: its fingerprint, attempt and size, the number of its ticket, and what was known of it before it
-ran again, while nobody knows whether it does."""
-
-
 class MemoryLedger:
-    """Remembers calls of this process. ``clock`` is in seconds and never goes back; the clock on the wall may."""
+    """Remembers calls of this process. ``clock`` is in seconds and never goes back; the clock on the wall may.
+
+    A call that runs is in here as its ticket, whose owner is the call's name, fingerprint and size, and what was known
+    of it before it ran again, while nobody knows whether it does.
+    """
 
     def __init__(self, limits: LedgerLimits = IN_MEMORY, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._most_rows, self._most_bytes = limits.rows, limits.bytes
         self._most_of_answer, self._keep_s = limits.answer_bytes, limits.keep_s
         self._clock = clock
-        self._running: dict[Key, _Run] = {}
-        self._kept: OrderedDict[Key, _Kept] = OrderedDict()  # as they ended; a dict looks for its first ever longer
+        self._rows: OrderedDict[_Name, Ticket | _Kept] = OrderedDict()  # a dict looks for its first ever longer
         self._bytes = 0
-        self._number = count(1).__next__  # of tickets: none is given twice
         self._due = inf  # nothing is to be forgotten before
 
     def __len__(self) -> int:
-        return len(self._running) + len(self._kept)
+        return len(self._rows)
 
     @property
     def size(self) -> int:
@@ -86,89 +83,101 @@ class MemoryLedger:
         if len(fingerprint) > _AS_IT_IS:
             claim = digested(claim)
             fingerprint = claim[1]
-        running, kept = self._running, self._kept
-        if key in kept or key in running:
-            known = self._again(claim)
+        rows, name = self._rows, key[:]
+        if name in rows:
+            known = self._again(name, claim)
             if known is not None:
                 return known
-        size = ROW_BYTES + len(key.call_id)
-        is_full = self._bytes + size > self._most_bytes or len(running) + len(kept) >= self._most_rows
-        if is_full and not self._room(size):
+        size = ROW_BYTES + len(name[2])
+        if (self._bytes + size > self._most_bytes or len(rows) >= self._most_rows) and not self._room(size, rows=1):
             return FULL
         self._bytes += size
-        serial = self._number()
-        running[key] = (b"%b" % fingerprint, 1, size, serial, None)  # in a place of its own size, as any answer
-        return ticket_of((key, serial, 1))
+        own = b"%b" % fingerprint  # in a place of its own size, as any answer
+        ticket = rows[name] = ticket_of((key, (name, own, size, None), 1))
+        return ticket
 
     async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
-        key, owner, _ = ticket
-        run = self._running.get(key)
-        if run is None:
+        _, (name, fingerprint, size, before), attempt = ticket
+        rows = self._rows
+        if rows.get(name) is not ticket:
             return
-        fingerprint, attempt, size, serial, before = run
-        if serial != owner:
-            return
-        del self._running[key]
         now = self._clock()
         until = now + self._keep_s
         if now >= self._due:
             self._expire(now)
-        if not self._kept:
+        if self._due == inf:
             self._due = until
         if ending is not None:
             state, result, pinned = ending
             answer, more = _answer(result, self._most_of_answer)
             if before is not None:
-                more += ROW_BYTES + len(key.call_id) - size  # so far it had the room of the run before, with its answer
+                more += ROW_BYTES + len(name[2]) - size  # so far it had the room of the run before, with its answer
             if more:
-                self._room(more)
+                if self._bytes + more > self._most_bytes:
+                    self._room(more)
                 self._bytes += more
                 size += more
-            self._kept[key] = (fingerprint, attempt, size, answer, state is _FAILED, pinned, until)
+            rows[name] = (fingerprint, attempt, size, answer, state is _FAILED, pinned, until)
         elif before is not None:
-            self._kept[key] = (*before[:-1], until)
+            rows[name] = (*before[:-1], until)
         else:
+            del rows[name]
             self._bytes -= size
+            return
+        rows.move_to_end(name)
 
-    def _again(self, claim: Claim) -> Standing | None:
+    def _again(self, name: _Name, claim: Claim) -> Standing | None:
         """Return what a call comes to that has come before; None where that is forgotten by now."""
-        key = claim.key
-        run = self._running.get(key)
-        if run is not None:
-            attempt = run[1]
-            same = next_step(Row(run[0], State.RUNNING, owned=True, pinned=False, attempt=attempt), claim) is Step.WAIT
-            return InFlight(attempt) if same else conflict(key)
         self._expire(self._clock())
-        before = self._kept.get(key)
+        before = self._rows.get(name)
         if before is None:
             return None
+        if isinstance(before, Ticket):
+            run = Row(before.owner[1], State.RUNNING, owned=True, pinned=False, attempt=before.attempt)
+            return InFlight(before.attempt) if next_step(run, claim) is Step.WAIT else conflict(claim.key)
         fingerprint, attempt, size, answer, failed, pinned, _ = before
         state = State.FAILED if failed else State.DONE
         step = next_step(Row(fingerprint, state, owned=True, pinned=pinned, attempt=attempt), claim)
         if step is Step.REFUSE:
-            return conflict(key)
+            return conflict(claim.key)
         if step is Step.REPLAY:
             return Stored(_told(answer))
-        del self._kept[key]
-        serial = self._number()
-        self._running[key] = (fingerprint, attempt + 1, size, serial, before)  # in the room that the call has
-        return Ticket(key, serial, attempt + 1)
+        ticket = Ticket(claim.key, (name, fingerprint, size, before), attempt + 1)  # in the room that the call has
+        self._rows[name] = ticket
+        return ticket
 
-    def _room(self, size: int) -> bool:
-        """Drop the calls that ended first until there is room for one more of ``size``; say whether there is."""
-        running, kept = self._running, self._kept
-        while self._bytes + size > self._most_bytes or len(running) + len(kept) >= self._most_rows:
-            if not kept:
-                return False
-            self._bytes -= kept.popitem(last=False)[1][2]
-        return True
+    def _room(self, size: int, *, rows: int = 0) -> bool:
+        """Drop the calls that ended first until there is room for ``size`` more and ``rows``; say whether there is.
+
+        Once it is at it, it makes room for the next calls too: a thousandth of all there is.
+        """
+        known, running = self._rows, 0
+        most_bytes, most_rows = self._most_bytes - size, self._most_rows - rows
+        few_bytes, few_rows = most_bytes - self._most_bytes // 1_000, most_rows - self._most_rows // 1_000
+        while (self._bytes > few_bytes or len(known) > few_rows) and running < len(known):
+            name, row = known.popitem(last=False)
+            if isinstance(row, Ticket):  # it has not ended, so it is none of the first to go
+                known[name] = row
+                running += 1
+            else:
+                self._bytes -= row[2]
+        return self._bytes <= most_bytes and len(known) <= most_rows
 
     def _expire(self, now: float) -> None:
-        kept = self._kept
-        while kept and next(iter(kept.values()))[-1] <= now:
-            self._bytes -= kept.popitem(last=False)[1][2]
-        self._due = next(iter(kept.values()))[-1] if kept else inf
+        rows, running = self._rows, 0
+        self._due = inf
+        while running < len(rows):
+            name, row = next(iter(rows.items()))
+            if isinstance(row, Ticket):
+                rows.move_to_end(name)
+                running += 1
+            elif row[-1] > now:
+                self._due = row[-1]
+                return
+            else:
+                del rows[name]
+                self._bytes -= row[2]
 
 
 def _answer(result: Result, most: int) -> tuple[_Answer, int]:

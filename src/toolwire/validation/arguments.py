@@ -31,45 +31,54 @@ def compile_schema(schema: Schema) -> Validator:
     Raises:
         ValueError: ``schema`` is no JSON Schema, or refers to something outside itself.
     """
-    try:
-        validator = jsonschema_rs.Draft202012Validator(
-            dict(schema), retriever=_refuse, validate_formats=False, pattern_options=_PATTERNS
-        )
-    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        raise ValueError(f"this input schema cannot be used: {_cut(str(error).partition(chr(10))[0])}") from error
-    is_valid = validator.is_valid
+    compiled = _compiled(schema)
 
     def validate(arguments: Mapping[str, Json]) -> Problem | None:
-        if is_valid(arguments):
-            return None
-        return _problem(validator.iter_errors(arguments))
+        return None if compiled.is_valid(arguments) else _problem(compiled.iter_errors(arguments))
 
     return validate
 
 
 def arguments_check() -> Check:
     """Return a check that refuses a call whose arguments do not fit; each schema is compiled once. [OXP-009]"""
-    compiled: dict[int, tuple[Tool, Validator]] = {}
+    known: dict[int, _Known] = {}
 
     def check(call: Call) -> Verdict:
         tool = call.tool
-        known = compiled.get(id(tool))
-        if known is None:
-            if len(compiled) >= _KEPT:  # a catalog that changes often leaves old tools behind
-                compiled.clear()
-            known = compiled[id(tool)] = (tool, _lenient(tool))  # held, so that no other tool gets its identity
-        problem = known[1](call.arguments)
-        return ALLOW if problem is None else Deny(problem)
+        _, fits, problem = known.get(id(tool)) or know(tool)
+        return ALLOW if fits(call.arguments) else Deny(problem(call.arguments))
+
+    def know(tool: Tool) -> _Known:
+        if len(known) >= _KEPT:  # a catalog that changes often leaves old tools behind
+            known.clear()
+        found = known[id(tool)] = (tool, *_judges(tool))
+        return found
 
     return check
 
 
-def _lenient(tool: Tool) -> Validator:
+_Fits: TypeAlias = Callable[[Mapping[str, Json]], bool]
+_Wrong: TypeAlias = Callable[[Mapping[str, Json]], Problem]
+_Known: TypeAlias = tuple[Tool, _Fits, _Wrong]
+"""A tool, held so that no other gets its identity; whether arguments fit it; and what is wrong where they do not."""
+
+
+def _compiled(schema: Schema) -> jsonschema_rs.Draft202012Validator:
     try:
-        return compile_schema(tool.input_schema)
+        return jsonschema_rs.Draft202012Validator(
+            dict(schema), retriever=_refuse, validate_formats=False, pattern_options=_PATTERNS
+        )
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        raise ValueError(f"this input schema cannot be used: {_cut(str(error).partition(chr(10))[0])}") from error
+
+
+def _judges(tool: Tool) -> tuple[_Fits, _Wrong]:
+    try:
+        compiled = _compiled(tool.input_schema)
     except ValueError as error:
-        problem = Problem(kind=Kind.INVALID_ARGUMENTS, message=f"{tool.name} cannot be called: {error}.")
-        return lambda _: problem
+        unusable = Problem(kind=Kind.INVALID_ARGUMENTS, message=f"{tool.name} cannot be called: {error}.")
+        return (lambda _: False), (lambda _: unusable)
+    return compiled.is_valid, lambda arguments: _problem(compiled.iter_errors(arguments))
 
 
 def _problem(errors: Any) -> Problem:
