@@ -266,6 +266,9 @@ def test_arguments_of_the_person_are_checked_hashed_and_said(session: Session) -
     wrong = site.run(gate, "add", Answer(allowed=True, arguments={"n": "many"}), text="theirs")
     assert isinstance(wrong, Problem)
     assert wrong.kind is Kind.INVALID_ARGUMENTS
+    no_data = site.run(gate, "add", Answer(allowed=True, arguments={"text": object()}), text="theirs")
+    assert isinstance(no_data, Problem)
+    assert "not JSON data" in no_data.message
     site.run(gate, "add", YES, text="mine")
     first, second = [entry.record.binding for entry in session.audit.entries()]
     assert first == second
