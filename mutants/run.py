@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LONGEST_S = 300
 GUARDS: dict[str, tuple[str, ...]] = {
     "core/ledger.py": ("tests/core/test_ledger.py", "tests/stores/test_ledgers.py"),
-    "stores/ledger_memory.py": ("tests/stores/test_ledgers.py",),
+    "stores/ledger_memory.py": ("tests/stores/test_ledgers.py", "tests/stores/test_ledger_memory.py"),
     "stores/ledger_calls.py": ("tests/stores/test_ledgers.py",),
     "consent/policy.py": ("tests/consent",),
     "consent/check.py": ("tests/consent", "tests/story/test_consent.py"),

@@ -269,6 +269,9 @@ def test_arguments_of_the_person_are_checked_hashed_and_said(session: Session) -
     no_data = site.run(gate, "add", Answer(allowed=True, arguments={"text": object()}), text="theirs")
     assert isinstance(no_data, Problem)
     assert "not JSON data" in no_data.message
+    unsent = site.run(gate, "add", Answer(allowed=True, arguments={"text": "mine", "n": 13}), text="theirs")
+    assert isinstance(unsent, Problem)
+    assert unsent.message == "13 cannot be sent."
     site.run(gate, "add", YES, text="mine")
     first, second = [entry.record.binding for entry in session.audit.entries()]
     assert first == second

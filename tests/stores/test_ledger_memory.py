@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
 import pytest
+
+from toolwire.core.ledger import Claim, Ending, Key, State, Ticket
+from toolwire.core.model import Kind, Problem, Value
+from toolwire.stores.ledger_memory import MemoryLedger
 
 ROWS = 20_000
 MEASURED = f"""
@@ -48,3 +53,25 @@ asyncio.run(fill())
 def test_what_a_ledger_in_memory_holds_is_what_it_takes() -> None:
     ran = subprocess.run([sys.executable, "-c", MEASURED], capture_output=True, text=True, check=True, timeout=60)
     assert 0.5 < float(ran.stdout) < 1.5
+
+
+@pytest.mark.requirement("D-34", "A-42")
+def test_a_call_that_runs_again_takes_the_room_of_how_it_ended_last() -> None:
+    later = Ending(State.FAILED, Problem(kind=Kind.TOOL_FAILED, message="Later." * 50, can_retry=True), pinned=False)
+    done = Ending(State.DONE, Value(["paid"]), pinned=True)
+
+    async def size_after(*endings: Ending | None) -> int:
+        ledger = MemoryLedger()
+        for ending in endings:
+            ticket = await ledger.claim(Claim(Key("ada", "pay", "k"), b"pay 1", rerun=False))
+            assert isinstance(ticket, Ticket)
+            await ledger.settle(ticket, ending)
+        return ledger.size
+
+    async def sizes() -> None:
+        assert await size_after(None) == 0
+        assert await size_after(later) == await size_after(later, later, None)
+        assert await size_after(done) == await size_after(later, later, done)
+        assert await size_after(done) < await size_after(later)
+
+    asyncio.run(sizes())

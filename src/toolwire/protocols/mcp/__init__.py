@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from toolwire.core.codec import Codec
+from typing import TYPE_CHECKING
 
-from .client import find, insist, send, target
+from toolwire.core.codec import Codec
+from toolwire.core.later import later
+
 from .server import refuse, routes
+
+if TYPE_CHECKING:
+    from .client import find, insist, send, target
+else:
+    find, insist, send, target = later(f"{__name__}.client", "find", "insist", "send", "target")
 
 CODEC = Codec(
     name="mcp",

@@ -1,11 +1,19 @@
 """OpenAPI with ``x-llm``: any web API, with a word on consent for each operation."""
 
-from toolwire.core.codec import Codec
+from typing import TYPE_CHECKING
 
-from .client import send, target
-from .discovery import find
-from .operations import NAME
+from toolwire.core.codec import Codec
+from toolwire.core.later import later
+
+from .places import NAME
 from .server import refuse, routes
+
+if TYPE_CHECKING:
+    from .client import send, target
+    from .discovery import find
+else:
+    send, target = later(f"{__name__}.client", "send", "target")
+    (find,) = later(f"{__name__}.discovery", "find")
 
 CODEC = Codec(
     name=NAME,

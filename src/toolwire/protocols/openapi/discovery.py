@@ -27,14 +27,10 @@ from .collecting import paused
 from .entry import Entry
 from .findings import SHOWN, Note
 from .loading import Loaded, load
-from .operations import NAME
+from .places import CATALOG, CONVENTIONAL, NAME, WELL_KNOWN
 from .policy import extension, read_site
 from .references import References, Unusable
 from .servers import join, origin, server
-
-WELL_KNOWN = "/.well-known/llm.json"
-CONVENTIONAL = ("/.well-known/openapi.json", "/openapi.json")
-CATALOG = "/.well-known/api-catalog"
 
 _HEADERS = ((b"accept", b"application/json"),)  # what the others ask with, so that one answer serves them all
 _DOCUMENT_ENDINGS = (".json", ".yaml", ".yml")

@@ -29,6 +29,7 @@ from .identity import Identity
 from .lazy import Lazy
 from .listing import Operation, listed
 from .naming import Named, tool_names
+from .places import NAME
 from .plan import Plan
 from .policy import SAFE_METHODS, SitePolicy, extension, read_operation, read_site
 from .references import References, Unusable
@@ -36,7 +37,6 @@ from .servers import origin
 from .texts import described, plain
 from .works import Plans, Source, Work
 
-NAME = "openapi"
 _TWICE_AS_ONCE = frozenset(("PUT", "DELETE"))
 _VERSION = re.compile(r"3\.\d{1,3}(\..*)?", re.DOTALL)
 

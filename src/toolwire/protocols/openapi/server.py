@@ -13,7 +13,7 @@ from toolwire.core.model import Call, Problem, Tool
 from toolwire.framing import jsontext
 
 from . import document, problems, query, results
-from .discovery import CATALOG, CONVENTIONAL, WELL_KNOWN
+from .places import CATALOG, CONVENTIONAL, WELL_KNOWN
 from .versions import Version, as_version
 
 _ANYONE = (b"access-control-allow-origin", b"*")

@@ -2,12 +2,18 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from toolwire.core.codec import Codec
+from toolwire.core.later import later
 
-from .client import find, send, target
 from .server import STRICT as STRICT_FORM
 from .server import refuse, routes
+
+if TYPE_CHECKING:
+    from .client import find, send, target
+else:
+    find, send, target = later(f"{__name__}.client", "find", "send", "target")
 
 CODEC = Codec(
     name="opentool",

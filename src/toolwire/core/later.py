@@ -1,0 +1,25 @@
+"""Functions whose module is imported when the first of them is called: what finds tools, no server ever needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+
+def later(module: str, *names: str) -> Iterator[Callable[..., Any]]:
+    """Yield, for each of ``names``, what calls the function of that name in ``module``, which is imported then."""
+    for name in names:
+        yield _called_later(module, name)
+
+
+def _called_later(module: str, name: str) -> Callable[..., Any]:
+    function: Callable[..., Any] | None = None
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        nonlocal function
+        if function is None:
+            function = getattr(import_module(module), name)
+        return function(*arguments, **named)
+
+    return call

@@ -1,0 +1,27 @@
+"""What a server has no use for is not loaded by it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+SERVED = """
+import json, sys
+import toolwire, toolwire.server.process
+kit = toolwire.Toolkit("Kit")
+kit.add(lambda: 1, name="one", approval="auto")
+toolwire.asgi(kit)
+print(json.dumps(sorted(name for name in sys.modules if name.startswith("toolwire."))))
+"""
+
+
+def test_a_server_loads_nothing_that_finds_tools_calls_them_or_asks_a_person() -> None:
+    ran = subprocess.run([sys.executable, "-c", SERVED], capture_output=True, text=True, check=True, timeout=60)
+    loaded = json.loads(ran.stdout)
+    assert "toolwire.protocols.mcp.server" in loaded
+    halves = [
+        name for name in loaded if name.startswith("toolwire.protocols.") and name.endswith(("client", "discovery"))
+    ]
+    assert halves == []
+    assert [name for name in loaded if name.split(".")[1] in ("client", "consent", "gateway", "cli", "auth")] == []
