@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import assert_never
-from uuid import uuid4
 
 import anyio
 
+from toolwire.client.ids import new_id
 from toolwire.consent import consent_check, denied
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Ask, Deny, Known, review
@@ -56,7 +56,7 @@ class Here:
         tool = self.catalog().find(name)
         if isinstance(tool, Problem):
             return tool
-        call = Call(tool, arguments, str(uuid4()))
+        call = Call(tool, arguments, new_id())
         verdict = review(call, self._checks)
         match verdict:
             case Allow():

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from threading import Lock
-from uuid import uuid4
 
 import anyio
 
 from toolwire.consent.lock import Difference
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Probe
-from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Result, Tool
+from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Result, Tool, call_of
 from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Notify, unheard
 
 from .connection import Connection
 from .drive import Approver, Door, SyncDoor, SyncNotify, arun, run
+from .ids import new_id
 from .source import Source
 from .standing import Look, Standing, SyncLook, differences, explained, noticing
 
@@ -127,7 +127,7 @@ class Remote:
         if isinstance(tool, Problem):
             return tool
         given = self._context if context is None else context
-        return await self._run(Call(tool, {} if arguments is None else arguments, str(uuid4()), given), notify)
+        return await self._run(call_of((tool, {} if arguments is None else arguments, new_id(), given, "")), notify)
 
     async def run(self, call: Call, notify: Notify = unheard) -> Result:
         """Run ``call`` on the server; see ``Toolbox.run``."""
@@ -277,7 +277,7 @@ class SyncRemote:
         if isinstance(tool, Problem):
             return tool
         given = self._context if context is None else context
-        call = Call(tool, {} if arguments is None else arguments, str(uuid4()), given)
+        call = Call(tool, {} if arguments is None else arguments, new_id(), given)
         ended = run(noticing(connection.calling(call)), self._door, self._approve, notify)
         if self._look is None or not ended.doubts(connection.basis):
             return ended.result

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import random
-from uuid import uuid4
 
 from toolwire.core.codec import Codec, Flow, Peer, pause
 from toolwire.core.model import Call, Kind, Problem, Result, Value
+
+from .ids import new_id
 
 _NOTHING_RAN = frozenset({Kind.RATE_LIMITED, Kind.OVERLOADED})
 _LOST = frozenset({"dns", "refused", "timeout", "closed"})
@@ -36,7 +37,7 @@ class Retries:
     more: int = 2
     total_s: float = 30.0
     chance: Callable[[], float] = random
-    new_id: Callable[[], str] = lambda: str(uuid4())
+    new_id: Callable[[], str] = new_id
 
     def __post_init__(self) -> None:
         if type(self.more) is not int or not 0 <= self.more <= 10:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from toolwire.core.model import Call, Json, Kind, Problem
+from toolwire.core.model import Call, Json, Kind, Problem, call_of
 
 MAX_DEPTH = 200
 _MAX_BITS = 14_284  # 4,300 decimal digits
@@ -22,7 +22,8 @@ def snapshot(call: Call) -> Call | Problem:
         arguments = _copied(call.arguments, 0)
         if not isinstance(arguments, dict):
             raise ValueError("they are no object with a value under each name")
-        return call._replace(arguments=arguments)
+        tool, _, call_id, context, key = call
+        return call_of((tool, arguments, call_id, context, key))
     except ValueError as error:
         text = f"{call.tool.name} was not called: its arguments are not JSON data ({error})."
         return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
