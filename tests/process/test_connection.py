@@ -1,8 +1,10 @@
 """One connection at a time: what is too slow, too large or not HTTP is answered and closed; what is good is served."""
 
+import asyncio
 import json
 import select
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolwire import Toolkit, asgi
 from toolwire.core.errors import DefinitionError
 from toolwire.server.deadlines import Deadlines
 from toolwire.testing.loopback import background
@@ -344,3 +347,86 @@ def test_any_bytes_are_answered_or_closed(address: tuple[str, int], data: bytes,
 def test_a_limit_of_nothing_is_refused_by_name() -> None:
     with pytest.raises(DefinitionError, match="head_s"):
         Deadlines(head_s=0)
+
+
+# What comes after a head
+
+
+KEY = b"authorization: Bearer " + b"k" * 40 + b"\r\n"
+ADD = b"POST /api/add HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+CHUNKS = b'transfer-encoding: chunked\r\n\r\nd\r\n{"a":1,"b":2}\r\n0\r\n'
+BAD_CHUNK = b"POST /b HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nZZ\r\n"
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[tuple[str, int]]:
+    kit = Toolkit("Kit")
+    kit.add(lambda a, b: a + b, name="add", safe=False)
+    with background(asgi(kit, api_keys=["k" * 40]), deadlines=SHORT) as url:
+        parts = urlsplit(url)
+        yield str(parts.hostname), int(parts.port or 0)
+
+
+@pytest.mark.requirement("D-24", "R10")
+@pytest.mark.parametrize(
+    ("head", "trailer", "status"),
+    [
+        (KEY, b"", 200),
+        (b"", KEY, 401),
+        (b"authorization: Bearer xxx\r\n", KEY, 401),
+        (KEY + b"origin: http://evil.example\r\n", b"origin: http://localhost\r\n", 403),
+        (KEY, b"host: evil.example\r\nidempotency-key: \xff\r\n", 200),
+        (KEY, b"".join(b"x%d: a\r\n" % number for number in range(2_000)), 431),
+    ],
+)
+def test_fields_after_a_body_change_nothing_and_have_an_end(
+    guarded: tuple[str, int], head: bytes, trailer: bytes, status: int
+) -> None:
+    with socket.create_connection(guarded, timeout=HANG) as peer:
+        peer.sendall(ADD + head + CHUNKS + trailer + b"\r\n")
+        assert one_answer(peer)[0] == status
+
+
+@pytest.mark.requirement("R10")
+@pytest.mark.parametrize("before", [b"GET /sleep/0.2 HTTP/1.1\r\nhost: x\r\n\r\n", GET])
+def test_what_cannot_be_read_waits_for_the_answers_of_earlier_requests(dial: Dial, before: bytes) -> None:
+    peer = dial()
+    peer.sendall(before + GET + BAD_CHUNK)
+    said = everything(peer)
+    last = said.rindex(b"HTTP/1.1 ")
+    assert said[:last].count(b"HTTP/1.1 200 ") == 2
+    assert refusal(said[last:]) == (400, "malformed")
+
+
+@pytest.mark.requirement("R10")
+def test_a_request_that_was_answered_early_is_not_answered_again(dial: Dial) -> None:
+    peer = dial()
+    peer.sendall(b"POST /early HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+    assert one_answer(peer)[0] == 413
+    peer.sendall(b"ZZ\r\n")
+    assert everything(peer) == b""
+
+
+@pytest.mark.requirement("R12", "D-34")
+def test_a_stream_whose_caller_leaves_is_cancelled_whatever_else_was_asked() -> None:
+    cancelled = threading.Event()
+    kit = Toolkit("Kit")
+
+    async def wait():  # type: ignore[no-untyped-def]
+        yield 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    kit.add(wait, approval="auto")
+    body = json.dumps({"jsonrpc": "2.0", "id": "1", "method": "wait", "params": {}}).encode()
+    head = b"POST /opentool/streamCall HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    with background(asgi(kit), deadlines=SHORT) as url:
+        parts = urlsplit(url)
+        with socket.create_connection((parts.hostname, parts.port), timeout=HANG) as peer:
+            peer.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body + GET)
+            said = b""
+            while b"event:data" not in said:
+                said += peer.recv(65_536)
+        assert cancelled.wait(HANG)

@@ -170,7 +170,7 @@ def made(**state: Any) -> Cycle:
     """Return the exchange of a connection of which nothing is real, in ``state``."""
     connection: Any = SimpleNamespace(
         **dict.fromkeys(("scope", "transport", "logger", "access_logger", "access_log"), "given"),
-        flow=state.pop("flow", SimpleNamespace(resume_reading=lambda: None)),
+        flow=state.pop("flow", SimpleNamespace(read_paused=False)),
         server_state=SimpleNamespace(default_headers="given"),
         on_response_complete=lambda: None,
     )

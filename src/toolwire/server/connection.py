@@ -24,12 +24,11 @@ from .cycle import Cycle
 from .deadlines import DEADLINES, Deadlines
 from .heads import read_target
 from .refusing import Refusing, closing, refusal
+from .trailer import FIELD_SIGNS, Trailer
 from .upgrades import stay
 
 LINGER_S = 1.0
 """How long a refused peer may go on sending, unheard, so that it can read the refusal, in seconds."""
-
-_FIELD_SIGNS = 4  # ": " and the line's end
 
 
 class Connection(HttpToolsProtocol):
@@ -58,6 +57,8 @@ class Connection(HttpToolsProtocol):
         self._chunk = 0
         self._at_most = 0
         self._at_least = 0
+        self._current: Any = None
+        self._trailer: Any = Trailer(limits.head_bytes, lambda: self.cycle, self._too_long)
         self.deaf = False
 
     # What uvicorn calls
@@ -80,9 +81,14 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer, and let go of exchanges: they hold this connection, which would not go by itself."""
         self._timer.cancel()
+        for cycle in (self._current, *(cycle for cycle, _ in self.pipeline)):  # uvicorn knows the last one alone
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
         super().connection_lost(exc)
         nothing: Any = None
-        self.cycle = nothing
+        self.cycle = self._current = nothing
+        self._trailer = self.headers = nothing
         self.pipeline.clear()
 
     def data_received(self, data: bytes) -> None:
@@ -132,6 +138,7 @@ class Connection(HttpToolsProtocol):
         before: Any = self.cycle  # None before the first request
         cycle = Cycle(self, scope, keep_alive=version != "1.0" and parser.should_keep_alive())
         self.cycle = cycle
+        self.headers = self._trailer  # whatever comes now is none of the head's
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, app)
         else:
@@ -170,6 +177,7 @@ class Connection(HttpToolsProtocol):
             self._idle_since = self.loop.time()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._current = cycle
         cycle.task = self.loop.create_task(cycle.run(app, self.tasks))
         self.tasks.add(cycle.task)
 
@@ -242,7 +250,7 @@ class Connection(HttpToolsProtocol):
             self.refuse(431, Kind.TOO_LARGE, self._head_limits())
 
     def _head_size(self) -> int:
-        return len(self.url) + _FIELD_SIGNS * len(self.headers) + sum(map(len, chain.from_iterable(self.headers)))
+        return len(self.url) + FIELD_SIGNS * len(self.headers) + sum(map(len, chain.from_iterable(self.headers)))
 
     def _head_limits(self) -> str:
         return f"A request head has at most {self._head_bytes:,} bytes and {self._head_fields} fields here."
@@ -258,15 +266,25 @@ class Connection(HttpToolsProtocol):
 
     # Refusals
 
+    def _too_long(self) -> None:
+        self.refuse(431, Kind.TOO_LARGE, self._head_limits())
+
     def refuse(self, status: int, kind: Kind, message: str) -> None:
         """Answer ``status`` in the place of the request that cannot be read, and hear no more."""
         if self.deaf:
             return
         self.deaf = True
-        if self._answering() and not self.cycle.more_body:
-            self.cycle.keep_alive = False
-        elif self.pipeline or (self._answering() and self.cycle.response_started):
+        last: Any = self.cycle  # None before the first request
+        waiting: Any = self.pipeline
+        if self._answering() and not last.more_body:
+            last.keep_alive = False
+        elif waiting and waiting[0][0] is last:  # it waits for the answers of others, and then is refused
+            last.keep_alive = last.more_body = False
+            waiting[0] = (last, Refusing(status, kind, message))
+        elif waiting or (self._answering() and last.response_started):
             self.transport.close()
+        elif last is not None and last.response_complete and last.more_body:  # it has had its answer
+            self._linger()
         else:
             self._write(status, refusal(kind, message))
             self._linger()

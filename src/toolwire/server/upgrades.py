@@ -18,7 +18,7 @@ def stay(connection: Connection, rest: bytes) -> None:
     """Serve the request whose head ``connection`` has read; ``rest`` begins its body, and nothing follows it."""
     cycle = connection.cycle
     cycle.keep_alive = False
-    framing = [(name, value) for name, value in connection.headers if name in _FRAMING]
+    framing = [(name, value) for name, value in cycle.scope["headers"] if name in _FRAMING]
     if not framing:
         connection.deaf = True
         return
