@@ -140,6 +140,25 @@ def test_http_is_for_a_server_and_an_endpoint_that_are_both_on_this_machine() ->
     assert not is_safe("http://127.0.0.1@evil.example/token", "http://127.0.0.1:8000")
 
 
+@pytest.mark.requirement("AC-02", "D-05")
+@pytest.mark.parametrize(
+    "here", ["http://127.0.0.1:8/x", "https://127.0.0.1:8/x", "https://127.9.9.9/x", "https://localhost/x",
+             "https://a.localhost/x", "https://[::1]/x", "https://[::ffff:127.0.0.1]/x", "https://0.0.0.0/x"]
+)  # fmt: skip
+def test_nothing_elsewhere_names_a_server_on_this_machine(here: str) -> None:
+    asked: list[str] = []
+
+    def answers(request: Request) -> Response:
+        asked.append(request.url)
+        told = {**resource(), "authorization_servers": [here]}
+        return Response(200, (), json.dumps(told).encode()) if RESOURCE in request.url else Response(404)
+
+    assert isinstance(run(find_place(f"{SITE}/api"), CannedDoor(answers)), Problem)
+    assert all(url.startswith(SITE) for url in asked)
+    assert not is_safe(here, SITE)
+    assert is_safe(here, "http://localhost:9000/")
+
+
 @pytest.mark.requirement("AC-01")
 def test_hostile_metadata_is_read_without_falling_over() -> None:
     for spot in server():

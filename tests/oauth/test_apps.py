@@ -224,3 +224,53 @@ def test_registrations_are_few_in_a_minute_and_unused_ones_expire(open_site: Cal
     site.clock.seconds += 86_400
     assert site.browser.get(site.ask(used)).status_code == 200
     assert site.browser.get(site.ask(unused)).status_code == 400
+
+
+EVIL = "https://evil.example/cb"
+
+
+@pytest.mark.requirement("AS-16", "AS-17")
+def test_what_an_earlier_version_of_an_app_was_allowed_a_changed_one_is_asked_for(site: Site) -> None:
+    site.internet.pages[URL] = served()
+    site.browser.sign_in()
+    code = site.answer(site.browser.allow(site.browser.get(site.ask(URL, scope="tasks:read tasks:write"))))["code"]
+    assert site.redeem(code, client_id=URL).status_code == 200
+    site.clock.seconds += 120
+    site.internet.pages[URL] = served(redirect_uris=[EVIL], client_name="Evil")
+    asked = site.browser.get(site.ask(URL, scope="tasks:read", redirect_uri=EVIL))
+    code = site.answer(site.browser.allow(asked))["code"]
+    assert site.redeem(code, client_id=URL, redirect_uri=EVIL).json()["scope"] == "tasks:read"
+    assert site.browser.get(site.ask(URL, scope="tasks:read", redirect_uri=EVIL)).status_code == 303
+    assert site.browser.get(site.ask(URL, scope="tasks:read tasks:write", redirect_uri=EVIL)).status_code == 200
+
+
+@pytest.mark.requirement("AS-16", "AS-17")
+@pytest.mark.parametrize("decision", ["allow", "deny"])
+def test_an_app_that_changes_while_a_person_is_asked_about_it_is_not_answered(site: Site, decision: str) -> None:
+    site.internet.pages[URL] = served()
+    site.browser.sign_in()
+    page = site.browser.get(site.ask(URL))
+    site.clock.seconds += 61
+    site.internet.pages[URL] = served(redirect_uris=[EVIL], client_name="Evil")
+    answer = site.browser.allow(page, decision=decision)
+    assert (answer.status_code, "location" in answer.headers) == (409, False)
+    assert "changed while you were asked" in answer.text
+    assert site.browser.get(site.ask(URL, redirect_uri=EVIL)).status_code == 200
+
+
+@pytest.mark.requirement("D-34")
+def test_the_keys_of_an_app_are_not_fetched_without_end(site: Site) -> None:
+    keys = "https://victim.example/big"
+    site.internet.pages[URL] = served(
+        (b"cache-control", b"max-age=86400"), token_endpoint_auth_method="private_key_jwt", jwks_uri=keys
+    )
+    kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+    for _ in range(30):
+        site.token(
+            client_id=URL,
+            grant_type="authorization_code",
+            code="x",
+            client_assertion="a.b.c",
+            client_assertion_type=kind,
+        )
+    assert site.internet.asked.count(keys) == 20

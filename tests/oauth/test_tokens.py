@@ -282,3 +282,13 @@ def test_a_jwt_of_another_key_issuer_or_audience_is_not_taken() -> None:
     assert key.read(other.sign(claims), issuer=ISSUER, resource=ISSUER, now=99) is None
     assert key.read(key.sign({**claims, "aud": [ISSUER]}), issuer=ISSUER, resource=ISSUER, now=99) is None
     assert key.read(key.sign({**claims, "iss": "https://x.example"}), issuer=ISSUER, resource=ISSUER, now=99) is None
+
+
+@pytest.mark.requirement("AS-11")
+def test_a_refresh_token_is_no_retry_once_its_successor_was_used(open_site: Callable[..., Site]) -> None:
+    site = open_site(grace_s=10.0)
+    first = site.tokens()["refresh_token"]
+    second = site.refresh(first).json()["refresh_token"]
+    third = site.refresh(second).json()["refresh_token"]
+    assert site.refresh(first).json()["error"] == "invalid_grant"
+    assert site.refresh(third).json()["error"] == "invalid_grant"

@@ -11,12 +11,12 @@ from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 
 from .clients import GRANTS, METHODS, Client, Method
+from .hosts import is_here
 from .redirects import read_redirect
 from .refusal import Refusal, invalid_client
 
 DOCUMENT_BYTES = 5 * 1024
 _URL = re.compile(r"https?://[!$%&'()*+,./0-9:;=?A-Z_a-z~\[\]-]{1,1000}")  # no @, no #, no backslash
-_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 _NAME_CHARS = 200
 _REDIRECTS = 20
 _MIN_S, _MAX_S = 60.0, 86_400.0
@@ -34,7 +34,7 @@ def read_document_url(url: str, *, loopback: bool) -> str | Refusal:
         return invalid_client("client_id is not a URL that a metadata document may have.")
     parts = urlsplit(url)
     try:
-        local = parts.hostname in _LOOPBACK_HOSTS
+        local = is_here(parts.hostname)
         port_is_one = parts.port is None or parts.port > 0
     except ValueError:
         local = port_is_one = False

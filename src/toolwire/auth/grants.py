@@ -141,8 +141,13 @@ def judge_refresh(token: Token | None, grant: Grant | None, wish: Refreshing, no
     if token.used is not None:
         if token.sealed and now - token.used < grace_s and wish.request == token.request:
             return Again(wish.scopes or token.scopes)
-        return Stolen(invalid_grant("The refresh token was used before; all tokens of this app are revoked."))
+        return reused()
     return _exchangeable(token, grant, wish, now)
+
+
+def reused() -> Stolen:
+    """Return the verdict on a refresh token that was exchanged before. [AS-11]"""
+    return Stolen(invalid_grant("The refresh token was used before; all tokens of this app are revoked."))
 
 
 def _exchangeable(token: Token, grant: Grant, wish: Refreshing, now: float) -> Good | Refusal:

@@ -2,7 +2,7 @@
 
 Rules:
 - What names another resource or issuer than was asked for is not used, and nothing is guessed in its place. [AC-02]
-- Endpoints are https; http only on this machine, for a server that is itself here.
+- Endpoints are https; only what is itself on this machine may name one here, in https or http.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext
 
 from .challenge import Challenge
+from .hosts import is_here
 from .metadata import OPENID, RESOURCE, SERVER, well_known
 from .pkce import METHOD
 from .resources import canonical, covers
@@ -25,7 +26,6 @@ from .resources import canonical, covers
 _URL = re.compile(
     r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:[/?][!$%&'()*+,./0-9:;=?@A-Z_a-z~-]*)?"
 )
-_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _GET = ((b"accept", b"application/json"),)
 _CHARS = 2_000
 
@@ -75,7 +75,7 @@ def find_place(url: str, challenge: Challenge | None = None) -> Flow[Place | Pro
         resource, issuers = data.get("resource"), _texts(data.get("authorization_servers"))
         if not isinstance(resource, str) or not covers(resource, url) or not issuers:
             return _bad(f"{address} is about another resource than {url}, so it is not used.")
-        server = yield from find_server(issuers[0])
+        server = yield from find_server(issuers[0], url)
         if isinstance(server, Problem):
             return server
         scopes = wanted or _texts(data.get("scopes_supported"))
@@ -86,10 +86,13 @@ def find_place(url: str, challenge: Challenge | None = None) -> Flow[Place | Pro
     return Place(resource=_origin(url), server=server, scopes=wanted or server.scopes, indicated=False)
 
 
-def find_server(issuer: str) -> Flow[Server | Problem]:
-    """Return the authorization server whose issuer is ``issuer``, from its metadata. [AC-01, AC-02]"""
-    if not is_safe(issuer, issuer):
-        return _bad("The authorization server is not named by an https URL.")
+def find_server(issuer: str, near: str | None = None) -> Flow[Server | Problem]:
+    """Return the authorization server whose issuer is ``issuer``, from its metadata. [AC-01, AC-02]
+
+    ``near`` is the URL of what names it, None where the person does.
+    """
+    if not is_safe(issuer, issuer if near is None else near):
+        return _bad("The authorization server is not named by an https URL, or is on this machine.")
     for address in _server_urls(issuer):
         data = yield from _json(address)
         if data is not None:
@@ -97,10 +100,13 @@ def find_server(issuer: str) -> Flow[Server | Problem]:
     return Problem(kind=Kind.UNAUTHORIZED, message=f"{issuer} does not say how to sign in there.")
 
 
-def find_server_at(address: str) -> Flow[Server | Problem]:
-    """Return the authorization server whose metadata is at ``address``, as a document names it. [AC-01]"""
-    if not is_safe(address, address):
-        return _bad("The metadata of the authorization server is not at an https URL.")
+def find_server_at(address: str, near: str | None = None) -> Flow[Server | Problem]:
+    """Return the authorization server whose metadata is at ``address``, as a document names it. [AC-01]
+
+    ``near`` is the URL of that document, None where the person names the address.
+    """
+    if not is_safe(address, address if near is None else near):
+        return _bad("The metadata of the authorization server is not at an https URL, or is on this machine.")
     data = yield from _json(address)
     issuer = "" if data is None else data.get("issuer")
     if data is None or not isinstance(issuer, str) or address not in _server_urls(issuer):
@@ -139,10 +145,13 @@ def read_server(data: dict[str, Json], issuer: str) -> Server | Problem:
 
 
 def is_safe(url: str, near: str) -> bool:
-    """Return whether ``url`` may be an endpoint: https, or http here if ``near`` is here too. [AC-02, D-29]"""
+    """Return whether ``url`` may be an endpoint: https elsewhere, or anything here if ``near`` is here too.
+
+    ``near`` names it: nothing that is elsewhere may have us ask what listens on this machine. [AC-02, D-05, D-29]
+    """
     if len(url) > _CHARS or _URL.fullmatch(url) is None:
         return False
-    return url.startswith("https://") or (_is_here(url) and _is_here(near))
+    return _is_here(near) if _is_here(url) else url.startswith("https://")
 
 
 _ENDPOINTS = {
@@ -181,7 +190,7 @@ def _origin(url: str) -> str:
 
 
 def _is_here(url: str) -> bool:
-    return urlsplit(url).hostname in _LOOPBACK
+    return is_here(urlsplit(url).hostname)
 
 
 def _texts(value: Json) -> tuple[str, ...]:

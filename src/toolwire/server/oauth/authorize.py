@@ -2,7 +2,8 @@
 
 Rules:
 - Until client and redirect are known to belong together, nothing is redirected. [AS-01]
-- What a person allows is the stored request they were shown: by handle, for them alone, once. [D-31]
+- What a person allows is the stored request they were shown, of the app they were shown: by handle, for them alone,
+  once. [AS-16, D-31]
 """
 
 from __future__ import annotations
@@ -69,13 +70,16 @@ async def consent(desk: Desk, visit: Visit) -> Response:
     problem = forged(desk, visit, session, fields.get("token", [""])[0])
     if problem is not None:
         return error_page(problem.description, problem.status)
-    asking = await aside(_taken, desk, fields.get("request", [""])[0], session)
-    if asking is None or session.user is None:
+    taken = await aside(_taken, desk, fields.get("request", [""])[0], session)
+    if taken is None or session.user is None:
         return error_page("There is no such question for you, or it is too old: start again from the app.", 404)
+    asking, shown = taken
     scopes = ticked(asking.scopes, fields.get("scope", []))
     client = await find_client(desk, asking.client_id)
     if isinstance(client, Refusal):
         return error_page(client.description)
+    if fingerprint(client) != shown:
+        return error_page("This app changed while you were asked about it: start again from the app.", 409)
     if fields.get("decision", [""])[0] != "allow" or not scopes:
         refusal = Refusal(error="access_denied", description="The person did not allow it.")
         return _answered(desk, asking.redirect_uri, asking.state, refusal.write())
@@ -90,7 +94,7 @@ async def _allowed(desk: Desk, asking: Asking, client: Client, user: Account, sc
 async def _asked(
     desk: Desk, session: Session, user: Account, client: Client, asking: Asking, *, changed: bool
 ) -> Response:
-    handle = await aside(_handed, desk, session, user, asking)
+    handle = await aside(_handed, desk, session, user, client, asking)
     words = desk.settings.scopes
     notes = ["This app has changed since you last allowed it: look closely."] if changed else []
     asked = Asked(
@@ -117,22 +121,25 @@ def _earlier(desk: Desk, user: Account, client: Client, asking: Asking) -> str:
     """
     with desk.store.looking() as rows:
         before = [grant for grant in rows.grants(user.id, client.id) if grant.used and grant.alive(desk.now())]
-    if before and before[0].fingerprint != fingerprint(client):
+    same = [grant for grant in before if grant.fingerprint == fingerprint(client)]
+    if before and before[0] not in same:
         return "changed"
-    known = any(set(asking.scopes) <= set(grant.scopes) and grant.resource == asking.resource for grant in before)
+    known = any(set(asking.scopes) <= set(grant.scopes) and grant.resource == asking.resource for grant in same)
     proved = asking.redirect_uri.startswith("https://") and client.origin != "registered"
     return "same" if known and proved and not asking.anew else ""
 
 
-def _handed(desk: Desk, session: Session, user: Account, asking: Asking) -> str:
+def _handed(desk: Desk, session: Session, user: Account, client: Client, asking: Asking) -> str:
     handle = desk.secret()
-    record = json.dumps({"session": digest(session.secret), "user": user.id, "asking": asdict(asking)})
+    whose = {"session": digest(session.secret), "user": user.id, "shown": fingerprint(client)}
+    record = json.dumps({**whose, "asking": asdict(asking)})
     with desk.store.changing() as rows:
         rows.keep(digest(f"asked {handle}"), record, desk.now() + _HANDLE_S)
     return handle
 
 
-def _taken(desk: Desk, handle: str, session: Session) -> Asking | None:
+def _taken(desk: Desk, handle: str, session: Session) -> tuple[Asking, str] | None:
+    """Return what was asked, and the fingerprint of the app as the person was shown it. [AS-16]"""
     name = digest(f"asked {handle}")
     with desk.store.changing() as rows:
         record = rows.kept(name, desk.now())
@@ -146,7 +153,7 @@ def _taken(desk: Desk, handle: str, session: Session) -> Asking | None:
             return None
     asking: dict[str, Any] = kept["asking"]
     asking["scopes"] = tuple(asking["scopes"])
-    return Asking(**asking)
+    return Asking(**asking), kept.get("shown", "")
 
 
 def _answered(desk: Desk, redirect_uri: str, state: str, members: dict[str, str]) -> Response:

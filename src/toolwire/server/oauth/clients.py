@@ -43,9 +43,9 @@ async def keys_of(desk: Desk, client: Client) -> Json | Refusal:
     known = await aside(_kept, desk, name)
     if known is not None:
         return json.loads(known)
-    response = await desk.fetch(url)
+    response = await desk.fetch(url) if await aside(_may_fetch, desk, url) else None
     if not isinstance(response, Response) or response.status != 200:
-        return invalid_client("The app's keys could not be fetched.")
+        return invalid_client("The app's keys could not be fetched, or were asked for too often of late.")
     keys = jsontext.read(response.body)
     if not isinstance(keys, dict) or not isinstance(keys.get("keys"), list):
         return invalid_client("The app's keys cannot be read.")

@@ -19,6 +19,7 @@ from toolwire.auth.grants import (
     good_at,
     judge_code,
     judge_refresh,
+    reused,
 )
 from toolwire.auth.jwt import is_jwt
 from toolwire.auth.refusal import Refusal
@@ -86,6 +87,9 @@ def refresh(desk: Desk, client: Client, token_text: str, wish: Refreshing) -> di
             return verdict if isinstance(verdict, Refusal) else _nothing()
         if isinstance(verdict, Again):
             successor = _seal(token_text, bytes.fromhex(token.sealed)).decode()
+            following = rows.token(digest(successor))
+            if following is None or following.used is not None:  # its answer did arrive: this is no retry
+                return _ended(desk, rows, grant, "refresh token reused", token_text, reused())
             return _issued(desk, rows, grant, client, verdict.scopes, successor)
         successor = desk.secret()
         sealed = _seal(token_text, successor.encode()).hex() if desk.settings.grace_s else ""
