@@ -139,6 +139,50 @@ def test_any_other_exception_is_logged_with_the_call_and_not_shown(caplog: pytes
     assert "tool Kinds.crash@1.0.0 failed in call c9" in caplog.text
 
 
+@pytest.mark.parametrize("inline", [True, False])
+@pytest.mark.parametrize("error", [SystemExit(3), SystemExit(), asyncio.CancelledError()])
+def test_a_tool_that_would_end_the_program_or_its_own_task_has_failed(error: BaseException, inline: bool) -> None:
+    kit = Toolkit("Kit")
+
+    def leave() -> None:
+        raise error
+
+    async def leave_too() -> None:
+        raise error
+
+    def leave_between() -> Generator[int, None, None]:
+        yield 1
+        raise error
+
+    kit.add(leave, inline=inline)
+    kit.add(leave_too)
+    kit.add(leave_between)
+    box = FunctionBox(kit)
+    for tool in box.catalog().tools:
+        found = asyncio.run(box.run(Call(tool, {})))
+        assert isinstance(found, Problem)
+        assert found.kind is Kind.TOOL_FAILED
+
+
+def test_a_call_that_is_cancelled_is_cancelled() -> None:
+    kit = Toolkit("Kit")
+
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    kit.add(wait)
+    box = FunctionBox(kit)
+
+    async def story() -> None:
+        task = asyncio.create_task(box.run(Call(box.catalog().tools[0], {})))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(story())
+
+
 @pytest.mark.requirement("S-16")
 @pytest.mark.parametrize("name", ["infinite", "some_infinite", "some_infinite_in_a_thread"])
 def test_what_json_cannot_say_is_a_failure_of_the_tool(name: str) -> None:

@@ -76,7 +76,9 @@ class FunctionBox:
             return await run(arguments, notify)
         except ToolError as error:
             return failure(error)
-        except Exception as error:  # noqa: BLE001 - whatever a tool raises must not reach the caller
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
             _log.exception("tool %s failed in call %s", tool.id, call.call_id)
             return Problem(
                 kind=Kind.TOOL_FAILED,
@@ -172,6 +174,12 @@ class _Held:
             if self._started:
                 return
         self._limiter.release_on_behalf_of(self)
+
+
+def _is_cancelled() -> bool:
+    """Return whether somebody cancelled the call, rather than the tool having raised that by itself."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def failure(error: ToolError) -> Problem:

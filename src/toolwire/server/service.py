@@ -138,7 +138,7 @@ class Service:
             if self.draining:  # the grace of a stop is over: the caller still gets an answer
                 return Problem(kind=Kind.CANCELLED, message=f"{call.tool.name} was cancelled: the server stopped.")
             raise
-        except Exception as error:  # noqa: BLE001 - a Toolbox that raises has a bug; the caller still gets an answer
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a Toolbox that raises has a bug; the caller is answered
             _log.exception("running %s failed in call %s", call.tool.id, call.call_id)
             text = "The server failed; its log has the details."
             return Problem(kind=Kind.INTERNAL, message=text, developer_message=type(error).__name__)
