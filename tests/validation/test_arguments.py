@@ -53,8 +53,19 @@ def test_an_argument_that_is_missing_further_in_is_not_a_parameter() -> None:
     assert errors(schema, {"a": {}}) == {"a": '"b" is a required property'}
 
 
-def test_what_concerns_all_arguments_has_no_name() -> None:
-    assert errors({"minProperties": 1}, {}) == {"": "{} has less than 1 property"}
+def test_what_concerns_all_arguments_is_said_and_has_no_name() -> None:
+    assert errors({"minProperties": 1}, {}) == {}
+    problem = compile_schema({"minProperties": 1})({})
+    assert problem is not None
+    assert problem.message == "The arguments do not fit: {} has less than 1 property."
+
+
+@pytest.mark.requirement("OXP-009")
+def test_an_argument_that_may_not_be_there_is_named() -> None:
+    assert errors({"properties": {"a": {}}, "additionalProperties": False}, {"a": 1, "b": 2, "c": 3}) == {
+        "b": "is no parameter",
+        "c": "is no parameter",
+    }
 
 
 @pytest.mark.requirement("A-49")

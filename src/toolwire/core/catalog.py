@@ -92,7 +92,7 @@ def _references(tools: Sequence[Tool], names: Mapping[str, Tool]) -> Mapping[str
     unique = {(tool.toolkit, tool.name): name for name, tool in names.items()}
     index: dict[str, Tool] = {}
     ids: set[str] = set()
-    for tool in tools:
+    for tool in sorted(tools, key=lambda tool: version_key(tool.version)):  # of two of a spelling, the newer one
         if tool.id in ids:
             raise ValueError(f"two tools have the id {tool.id!r}: give one of them another name or version")
         ids.add(tool.id)

@@ -26,7 +26,7 @@ class Toolkit:
         DefinitionError: ``version`` is not of the form x.y.z. [OTRPC-003]
     """
 
-    __slots__ = ("_catalog", "_functions", "description", "title", "version")
+    __slots__ = ("_catalog", "_functions", "_stems", "description", "title", "version")
 
     def __init__(self, title: str, *, version: str = "1.0.0", description: str = "") -> None:
         if VERSION.fullmatch(version) is None:
@@ -35,6 +35,7 @@ class Toolkit:
         self.version = version
         self.description = description
         self._functions: dict[str, Function] = {}
+        self._stems: dict[str, str] = {}  # the names that tools go by in ids, and their own
         self._catalog: Catalog | None = None
 
     @property
@@ -88,6 +89,10 @@ class Toolkit:
             raise DefinitionError(
                 f"{defined.tool.name}() is a second tool with the id {id_}: give it another name or version."
             )
+        stem = id_.partition("@")[0]
+        namesake = self._stems.setdefault(stem, defined.tool.name)
+        if namesake != defined.tool.name:
+            raise DefinitionError(f"{namesake} and {defined.tool.name} would both be {stem} in ids: rename one. [A-47]")
         self._functions[id_] = defined
         self._catalog = None
         return defined

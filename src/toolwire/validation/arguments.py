@@ -86,9 +86,10 @@ def _problem(errors: Any) -> Problem:
     for number, error in enumerate(errors):
         if number == _SHOWN_ERRORS:
             break
-        name, text = _where(error)
-        by_name.setdefault(name, text)
+        for name, text in _where(error):
+            by_name.setdefault(name, text)
     said = "; ".join(f"{name}: {text}" if name else text for name, text in by_name.items())
+    by_name.pop("", None)  # what is wrong with all of them together is no parameter's
     return Problem(
         kind=Kind.INVALID_ARGUMENTS,
         message=f"The arguments do not fit: {said}.",
@@ -96,14 +97,16 @@ def _problem(errors: Any) -> Problem:
     )
 
 
-def _where(error: Any) -> tuple[str, str]:
+def _where(error: Any) -> list[tuple[str, str]]:
     path = list(error.instance_path)
     text = _cut(error.message)
     if not path and error.kind.name == "required":
-        return str(error.kind.property), "is required"
+        return [(str(error.kind.property), "is required")]
+    if not path and error.kind.name == "additionalProperties":
+        return [(_cut(str(name)), "is no parameter") for name in error.kind.unexpected[:_SHOWN_ERRORS]]
     name = str(path[0]) if path else ""
     rest = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path[1:])
-    return name, f"{rest.lstrip('.')} {text}".strip()
+    return [(name, f"{rest.lstrip('.')} {text}".strip())]
 
 
 def _cut(text: str) -> str:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from toolwire.core.http import Response, header
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.core.resources import Caps, Resource, Resources
-from toolwire.framing import cleaning, jsontext
-from toolwire.protocols.openapi import CODEC, fitting, problems, rates, results
-from toolwire.protocols.openapi.rates import Rate
+from toolwire.framing import cleaning, jsontext, rates
+from toolwire.framing.rates import Rate
+from toolwire.protocols.openapi import CODEC, fitting, problems, results
 from toolwire.protocols.openapi.results import ANYTHING, Expected
 
 JSON = b"application/json"

@@ -11,6 +11,7 @@ from toolwire.core.http import Headers, Request, Response, header
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS
+from toolwire.framing.rates import retry_after_ms
 
 from . import headers as fields
 from .result import read_problem
@@ -111,7 +112,9 @@ def problem(response: Response, refused: Refused) -> Problem:
     if kind is None or kind is Kind.NOT_FOUND:
         kind = Kind.INVALID_ARGUMENTS if refused.code == INVALID_PARAMS else Kind.BAD_ANSWER
     data = refused.data if isinstance(refused.data, dict) else {}
-    return read_problem({**data, "retryAfterMs": data.get("retryAfterMs", _wait_ms(response))}, kind, refused.message)
+    return read_problem(
+        {**data, "retryAfterMs": data.get("retryAfterMs", retry_after_ms(response))}, kind, refused.message
+    )
 
 
 def shown(url: str) -> str:
@@ -150,11 +153,6 @@ def _events(body: bytes) -> Iterator[bytes]:
             yield event.data.encode("utf-8", "replace")
     except ValueError:
         return  # an event beyond the limit: what came before it stands
-
-
-def _wait_ms(response: Response) -> int | None:
-    seconds = header(response.headers, b"retry-after")
-    return int(seconds) * 1_000 if seconds.isascii() and seconds.isdigit() and len(seconds) < 7 else None
 
 
 def _bad(what: str) -> Problem:

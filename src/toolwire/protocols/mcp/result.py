@@ -13,6 +13,7 @@ from typing import Any
 from toolwire.core.model import AFTER_START, Json, Kind, Problem, Result, Tool, Value
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import member
+from toolwire.framing.rates import milliseconds
 
 from .document import is_wrapped
 from .revision import PROBLEM_META, SERVER_META
@@ -90,7 +91,7 @@ def read_problem(data: Mapping[str, Json], kind: Kind, message: str) -> Problem:
         kind=Kind(said) if isinstance(said, str) and said in set(Kind) else kind,
         message=sentence if isinstance(sentence, str) and sentence else message,
         can_retry=data.get("canRetry") is True,
-        retry_after_ms=wait if type(wait) is int and wait >= 0 else None,
+        retry_after_ms=milliseconds(wait),
         additional_prompt_content=prompt if isinstance(prompt, str) else None,
         parameter_errors={name: text for name, text in errors.items() if isinstance(text, str)},
         details=member(data, "details"),

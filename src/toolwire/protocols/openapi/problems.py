@@ -13,9 +13,7 @@ from typing import Any
 
 from toolwire.core.http import STATUS, Response, header
 from toolwire.core.model import Json, Kind, Problem
-from toolwire.framing import cleaning, jsontext
-
-from . import rates
+from toolwire.framing import cleaning, jsontext, rates
 
 STATUSES: dict[Kind, int] = {
     **STATUS,
@@ -73,7 +71,6 @@ _TITLES = {
 _MEDIA_TYPE = b"application/problem+json"
 _MOST_CHARACTERS = 1_000
 _MOST_DETAIL_BYTES = 16 * 1024
-_MOST_RETRY_MS = 30 * 86_400_000
 
 
 def write(problem: Problem) -> Response:
@@ -132,7 +129,7 @@ def read(response: Response) -> Problem:
 def _ours(kind: Kind, body: Mapping[str, Any], response: Response) -> Problem:
     errors, retry, more = (
         body.get("parameter_errors"),
-        body.get("retry_after_ms"),
+        rates.milliseconds(body.get("retry_after_ms")),
         body.get("additional_prompt_content"),
     )
     details = body.get("details")
@@ -140,7 +137,7 @@ def _ours(kind: Kind, body: Mapping[str, Any], response: Response) -> Problem:
         kind=kind,
         message=_said(body, response.status),
         can_retry=body.get("can_retry") is True,
-        retry_after_ms=retry if type(retry) is int and 0 <= retry <= _MOST_RETRY_MS else rates.retry_after_ms(response),
+        retry_after_ms=rates.retry_after_ms(response) if retry is None else retry,
         additional_prompt_content=more if isinstance(more, str) else None,
         parameter_errors=_texts(errors) if isinstance(errors, dict) else {},
         details=details if isinstance(details, dict) else {},

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from toolwire.core.http import JSON, Response, header
 from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.core.resources import CAPS, Caps, Resource, Resources
-from toolwire.framing import cleaning, jsontext, streams
+from toolwire.framing import cleaning, jsontext, rates, streams
 
-from . import fitting, problems, rates, streaming
+from . import fitting, problems, streaming
 from .streaming import Heard
 
 _NO_JSON = "The server's answer is not the JSON it says it is: "

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch, listen
-from toolwire.core.http import JSON, Request, Response, header
+from toolwire.core.http import JSON, Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
 from toolwire.framing import jsontext
+from toolwire.framing.rates import retry_after_ms
 
 from . import document, failure, quirks, result
 from .document import Document
@@ -175,16 +176,11 @@ def _no_answer(response: Response, data: Json) -> Problem:
         kind = _STATUS_KINDS.get(status, Kind.BAD_ANSWER)
         hint = " Check that an OpenTool server is running there." if status == 404 else ""
         text = f"The server answered with status {status} and no OpenTool answer.{hint}"
-        return Problem(kind=kind, message=text, retry_after_ms=_retry_after_ms(response))
+        return Problem(kind=kind, message=text, retry_after_ms=retry_after_ms(response))
     if isinstance(data, Problem):
         return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer cannot be read. {data.message}")
     reason = "Response is null" if data is None else "Error is null: there is neither a result nor an error in it"
     return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer says nothing ({reason}).")
-
-
-def _retry_after_ms(response: Response) -> int | None:
-    seconds = header(response.headers, b"retry-after")
-    return int(seconds) * 1000 if seconds.isascii() and seconds.isdigit() and len(seconds) <= 6 else None
 
 
 def _data(response: Response) -> Json | Problem:

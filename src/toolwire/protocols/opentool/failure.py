@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsonrpc, jsontext
+from toolwire.framing.rates import milliseconds
 
 _NOT_FROM_A_SERVER = frozenset({Kind.UNREACHABLE, Kind.BAD_ANSWER})
 """What only this side can say of a call: a server that claims it would blame the network."""
@@ -59,7 +60,7 @@ def read(error: Mapping[str, Json]) -> Problem:
         kind=_kind(error.get("code"), data.get("kind")),
         message=message[:_MAX_MESSAGE] if isinstance(message, str) and message else "The tool failed without a word.",
         can_retry=data.get("can_retry") is True,
-        retry_after_ms=wait if type(wait) is int and wait >= 0 else None,
+        retry_after_ms=milliseconds(wait),
         additional_prompt_content=more[:_MAX_MESSAGE] if isinstance(more, str) and more else None,
         parameter_errors={
             name: text for name, text in jsontext.member(data, "parameter_errors").items() if isinstance(text, str)

@@ -18,6 +18,7 @@ from toolwire.core.http import JSON, STATUS, Headers, Response, header, response
 from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.framing.jsontext import kind_of, member, write
 from toolwire.framing.jsontext import read as read_json
+from toolwire.framing.rates import milliseconds, retry_after_ms
 
 MAX_TEXT = 4_000
 MAX_WAIT_MS = 86_400_000
@@ -141,12 +142,22 @@ def read_refusal(response: Response, kinds: Mapping[int, Kind]) -> Problem:
     data = {} if isinstance(data, Problem) else data
     if 300 <= status < 400:
         return _unreadable("it sends elsewhere: use the address it names")
-    problem = _problem(_kind(status, data, kinds), data, f"The server answered {status} and did not say why.")
+    unsaid = f"The server answered {status} and did not say why."
+    problem = _problem(_kind(status, data, kinds), _refused(data), unsaid)
     if status not in (429, 503):
         return problem
     wait_ms = problem.retry_after_ms
-    wait_ms = _wait_ms(response.headers) if wait_ms is None else wait_ms
+    wait_ms = _wait_ms(response) if wait_ms is None else wait_ms
     return replace(problem, retry_after_ms=wait_ms, can_retry=problem.can_retry or wait_ms is not None)
+
+
+def _refused(data: Json) -> Json:
+    """Return where a refusal says why: at the top, or in the error of an answer as it would have been. [A-33]"""
+    if isinstance(data, dict):
+        for said in (data, member(data, "output"), member(data, "result")):
+            if error := member(said, "error"):
+                return dict(error)
+    return data
 
 
 def _kind(status: int, data: Json, kinds: Mapping[int, Kind]) -> Kind:
@@ -162,7 +173,7 @@ def _kind(status: int, data: Json, kinds: Mapping[int, Kind]) -> Kind:
 def _problem(kind: Kind, data: Json, unsaid: str) -> Problem:
     """Read an error object: the protocol's own members, and the ``detail`` of a web framework. [OTC-028..032]"""
     said = data if isinstance(data, dict) else {"message": data}
-    wait_ms = said.get("retry_after_ms")
+    wait_ms = milliseconds(said.get("retry_after_ms"))
     details = member(said, "details")
     if missing := member(said, "missing_requirements"):
         details = {**details, "missing_requirements": missing}
@@ -171,7 +182,7 @@ def _problem(kind: Kind, data: Json, unsaid: str) -> Problem:
         message=_message(said) or unsaid,
         developer_message=_text(said.get("developer_message")) or None,
         can_retry=said.get("can_retry") is True,
-        retry_after_ms=min(wait_ms, MAX_WAIT_MS) if type(wait_ms) is int and wait_ms >= 0 else None,
+        retry_after_ms=None if wait_ms is None else min(wait_ms, MAX_WAIT_MS),
         additional_prompt_content=_text(said.get("additional_prompt_content")) or None,
         parameter_errors=_parameter_errors(said),
         details=details,
@@ -208,12 +219,13 @@ def _text(data: Json) -> str:
     return data.strip()[:MAX_TEXT] if isinstance(data, str) else ""
 
 
-def _wait_ms(headers: Headers) -> int | None:
-    for name, unit in ((b"retry-after-ms", 1), (b"retry-after", 1_000)):
-        text = header(headers, name).strip()
-        if text.isascii() and text.isdigit() and len(text) < 10:
-            return min(int(text) * unit, MAX_WAIT_MS)
-    return None
+def _wait_ms(response: Response) -> int | None:
+    """Return the wait that the headers ask for, in our own milliseconds or as HTTP has it."""
+    text = header(response.headers, b"retry-after-ms").strip()
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return min(int(text), MAX_WAIT_MS)
+    asked = retry_after_ms(response)
+    return None if asked is None else min(asked, MAX_WAIT_MS)
 
 
 def _unreadable(what: str) -> Problem:

@@ -83,8 +83,9 @@ def _name(from_id: str, listed: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", from_id)[:64] or "tool"
 
 
-def _version(*candidates: Json) -> str:
-    for text in candidates:
+def _version(from_id: str, *candidates: Json) -> str:
+    """Return the first that is a version; in an id a plain number may stand for one. [A-36, A-38]"""
+    for text in (f"{from_id}.0.0" if from_id.isdecimal() else from_id, *candidates):
         if isinstance(text, str) and len(text) <= MAX_VERSION and VERSION.fullmatch(text):
             return text
     return "1.0.0"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Tool, call_of
-from toolwire.framing.jsontext import kind_of
+from toolwire.framing.jsontext import canonical, kind_of
 
 from . import context
 from .standard import UNIVERSAL
@@ -84,7 +84,7 @@ def _either_input(request: Mapping[str, Json]) -> Json | Problem:
     arguments, older = request.get("input"), request.get("inputs")
     if arguments is None:
         return older
-    if older is not None and older != arguments:
+    if older is not None and canonical(older) != canonical(arguments):
         return _malformed('"request.input" and "request.inputs" say different things: send "input" alone')
     return arguments
 

@@ -72,7 +72,8 @@ def refuse(problem: Problem) -> Response:
 
 def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
     find, default, usual = catalog.find, endpoint.schema, endpoint.shape
-    shared = {standard.OXP: endpoint.shared, standard.UNIVERSAL: endpoint.shared}
+    shared_shape = endpoint.shared
+    shared = {standard.OXP: shared_shape, standard.UNIVERSAL: shared_shape}
     takes_legacy = endpoint is _OXP
 
     def read(http: Request) -> Reading:
@@ -85,8 +86,10 @@ def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
         if "$schema" in data:
             agreed = standard.agreed(data["$schema"], default)
             if isinstance(agreed, Problem):
-                return answer.refuse(agreed, default)
+                return answer.refuse(agreed, standard.family(data["$schema"], default))
             schema, shape = agreed, usual if data["$schema"] is None else shared.get(agreed, usual)
+        elif usual is not shared_shape and header(http.headers, b"user-agent").startswith(_UNIVERSAL_AGENT):
+            shape = shared_shape
         call = request.read(data, find, http.id)
         if isinstance(call, Problem):
             return answer.refuse(call, schema)

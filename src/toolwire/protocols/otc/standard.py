@@ -26,6 +26,12 @@ _FAMILIES = (
 )
 
 
+def family(wanted: Json, default: str) -> str:
+    """Return the name of the family that ``wanted`` belongs to, whatever its version; else ``default``. [A-48]"""
+    text = wanted if isinstance(wanted, str) else ""
+    return next((name for pattern, name in _FAMILIES if pattern.fullmatch(text)), default)
+
+
 def agreed(wanted: Json, default: str) -> str | Problem:
     """Return the ``$schema`` to answer with, or a Problem where ``wanted`` is a version that is not spoken here."""
     if wanted is None:

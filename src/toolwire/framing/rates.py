@@ -1,4 +1,4 @@
-"""What a response says of how often one may call: Retry-After and the RateLimit fields, in milliseconds.
+"""What a response says of when to come back and how often: Retry-After, RateLimit and members, in milliseconds.
 
 Rules:
 - There is no clock here: a date counts from the response's own Date.
@@ -11,7 +11,9 @@ import re
 from typing import NamedTuple
 
 from toolwire.core.http import Headers, Response, header
-from toolwire.framing.dates import timestamp
+from toolwire.core.model import Json
+
+from .dates import timestamp
 
 _MOST_MS = 30 * 86_400_000
 _SECONDS = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?)[0-9]*")  # more digits than that are too many anyway
@@ -36,6 +38,13 @@ def retry_after_ms(response: Response) -> int | None:
         return _until(timestamp(text), response.headers)
     rate = read(response.headers)
     return rate.reset_ms if rate is not None and rate.remaining == 0 else None
+
+
+def milliseconds(said: Json) -> int | None:
+    """Return a wait as a member of JSON says it: a whole number that is not below 0, as 1500 or 1500.0. [OTC-032]"""
+    if isinstance(said, bool) or not isinstance(said, int | float) or not said >= 0 or said % 1:
+        return None
+    return int(min(said, _MOST_MS))
 
 
 def read(headers: Headers) -> Rate | None:
