@@ -24,6 +24,7 @@ _JSON_TYPE = re.compile(r"[a-z]+/(?:[a-z0-9!#$&^_.+-]+\+)?json", re.IGNORECASE)
 _TEXT_TYPES = ("application/yaml", "application/x-yaml", "application/graphql", "application/javascript")
 _TEXT_WORDS = ("description", "enum", "maxLength", "minLength", "pattern")
 _MOST_ARGUMENTS = 256
+_MOST_WRAPPERS = 4
 _FILE = "The file as base64 text, or the handle of a file."
 _WHOLE = frozenset(
     (
@@ -121,26 +122,49 @@ def properties(references: References, node: Json) -> tuple[dict[str, Json], tup
     required: dict[str, None] = {}
     closed = False
     waiting, seen = [node], set[int]()
+    beside = not str(references.document.get("openapi", "")).startswith("3.0")  # where a $ref is not alone
     while waiting:
         try:
-            schema = references.follow(waiting.pop(0), "body schema")
+            layers = references.layers(waiting.pop(0), "body schema")
         except Unusable:
             return None
-        if id(schema) in seen:
+        if id(layers[0]) in seen and not any(layers[1:]):
             continue
-        seen.add(id(schema))
-        if not _can_be_taken_apart(schema):
-            return None
-        own = schema.get("properties", {})
-        if any(found.get(name, one) != one for name, one in own.items()):
-            return None
-        found.update(own)
-        required.update(dict.fromkeys(_strings(schema.get("required"))))
-        closed = closed or schema.get("additionalProperties") is False
-        waiting.extend(schema.get("allOf", []))
+        seen.add(id(layers[0]))
+        for schema in layers if beside else layers[:1]:
+            if not _can_be_taken_apart(schema):
+                return None
+            own = schema.get("properties", {})
+            if any(found.get(name, one) != one for name, one in own.items()):
+                return None
+            found.update(own)
+            required.update(dict.fromkeys(_strings(schema.get("required"))))
+            closed = closed or schema.get("additionalProperties") is False
+            waiting.extend(schema.get("allOf", []))
     if len(found) > _MOST_ARGUMENTS:
         return None
     return (found, tuple(name for name in required if name in found)) if found or closed else None
+
+
+def named(references: References, node: Json) -> dict[str, Json]:
+    """Return the properties that ``node`` or any branch of it names, for a form that is left whole."""
+    found: dict[str, Json] = {}
+    waiting, seen = [node], set[int]()
+    while waiting and len(found) < _MOST_ARGUMENTS:
+        try:
+            layers = references.layers(waiting.pop(0), "body schema")
+        except Unusable:
+            continue
+        if id(layers[0]) in seen:
+            continue
+        seen.add(id(layers[0]))
+        for schema in layers:
+            own = schema.get("properties")
+            found = {**(own if isinstance(own, dict) else {}), **found}
+            for key in ("allOf", "anyOf", "oneOf"):
+                branches = schema.get(key)
+                waiting.extend(branches if isinstance(branches, list) else ())
+    return found
 
 
 def encodings(references: References, body: Body, known: Mapping[str, Json]) -> dict[str, Encoding]:
@@ -148,7 +172,7 @@ def encodings(references: References, body: Body, known: Mapping[str, Json]) -> 
     declared = body.media.get("encoding")
     said = declared if isinstance(declared, dict) else {}
     found: dict[str, Encoding] = {}
-    for name, schema in known.items():
+    for name, schema in {**{name: {} for name in said}, **known}.items():
         one = said.get(name)
         encoding = _encoding(references, one if isinstance(one, dict) else {}, schema, body.sort)
         if encoding != Encoding():
@@ -158,12 +182,12 @@ def encodings(references: References, body: Body, known: Mapping[str, Json]) -> 
 
 def file_argument(references: References, schema: Json) -> Json:
     """Return ``schema``, or what an argument that is a file looks like."""
-    node = references.target(schema)
+    node = _single(references, schema)
     if _is_file(node, ""):
         said = node.get("description")
         description = f"{said} {_FILE}" if isinstance(said, str) else _FILE
         return {"type": "string", "contentEncoding": "base64", "description": description}
-    items = references.target(node.get("items")) if node.get("type") == "array" else {}
+    items = _single(references, node.get("items")) if node.get("type") == "array" else {}
     if _is_file(items, ""):
         return {**node, "items": {"type": "string", "contentEncoding": "base64", "description": _FILE}}
     return schema
@@ -176,8 +200,8 @@ def _encoding(references: References, said: dict[str, Any], schema: Json, sort: 
     styled = bool({"style", "explode", "allowReserved"} & said.keys())
     style = style if style in _FORM_STYLES else "form"
     explode = said.get("explode", style == "form")
-    node = references.target(schema)
-    items = references.target(node.get("items")) if node.get("type") == "array" else {}
+    node = _single(references, schema)
+    items = _single(references, node.get("items")) if node.get("type") == "array" else {}
     return Encoding(
         media_type=first,
         style=style if styled else "",
@@ -186,6 +210,23 @@ def _encoding(references: References, said: dict[str, Any], schema: Json, sort: 
         binary=sort is Sort.MULTIPART and (_is_file(node, first) or _is_file(items, first)),
         headers=tuple(_headers(references, said.get("headers"))),
     )
+
+
+def _single(references: References, schema: Json) -> dict[str, Any]:
+    """Return what ``schema`` comes to where it is one thing, or that or null; else itself."""
+    node = references.target(schema)
+    for _ in range(_MOST_WRAPPERS):
+        for key in ("allOf", "anyOf", "oneOf"):
+            branches = [references.target(one) for one in node[key]] if isinstance(node.get(key), list) else []
+            real = [one for one in branches if one.get("type") != "null"]
+            if len(real) == 1:
+                node = {**real[0], **{name: one for name, one in node.items() if name != key}}
+                break
+        else:
+            break
+    kinds = node.get("type")
+    real_kinds = [one for one in kinds if one != "null"] if isinstance(kinds, list) else []
+    return {**node, "type": real_kinds[0]} if len(real_kinds) == 1 else node
 
 
 def _headers(references: References, declared: Json) -> list[tuple[str, str]]:

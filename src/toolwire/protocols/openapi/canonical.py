@@ -19,7 +19,26 @@ from .references import Unusable, resolve
 OTHERS = "x-toolwire-documents"
 
 _DATA = frozenset(("const", "default", "enum", "example", "examples", "x-llm"))
-_MAPS = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties", "schemas"))
+_MAPS = frozenset(
+    (
+        "$defs",
+        "definitions",
+        "dependentSchemas",
+        "patternProperties",
+        "properties",
+        "schemas",
+        "responses",
+        "parameters",
+        "headers",
+        "requestBodies",
+        "links",
+        "callbacks",
+        "pathItems",
+        "encoding",
+        "variables",
+    )
+)
+"""What maps names of its author's own to parts."""
 _ANCHORS = ("$anchor", "$dynamicAnchor")
 
 

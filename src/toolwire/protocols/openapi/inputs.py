@@ -18,6 +18,9 @@ from .plan import Encoding, Parameter
 from .references import References
 from .schemas import Schemas
 
+_MOST_TOGETHER = 400
+"""How many pairs of arguments that need each other a schema says."""
+
 
 class Taken(NamedTuple):
     """An operation's arguments: their schema, and what each of them is on the wire.
@@ -54,10 +57,10 @@ def take(
     whole = names[BODY, BODY] if payload is not None and apart is None else None
     encodings: dict[str, Encoding] = {}
     if payload is not None and payload.sort in (Sort.FORM, Sort.MULTIPART):
-        known = apart[0] if apart is not None else references.target(payload.schema).get("properties")
-        encodings = body.encodings(references, payload, known if isinstance(known, dict) else {})
+        known = apart[0] if apart is not None else body.named(references, payload.schema)
+        encodings = body.encodings(references, payload, known)
     return Taken(
-        schema=_schema(schemas, arguments, names, where),
+        schema=_schema(schemas, arguments, names, where, _together(payload, apart, in_body, names)),
         parameters=tuple((names[one.parameter.place, one.parameter.name], one.parameter) for one in declared),
         properties=tuple((names[one.place, one.name], one.name) for one in in_body) if whole is None else (),
         whole_body=whole,
@@ -85,8 +88,29 @@ def _body_arguments(
     ]
 
 
+def _together(
+    payload: Body | None,
+    apart: tuple[dict[str, Json], tuple[str, ...]] | None,
+    in_body: Sequence[_Argument],
+    names: dict[tuple[str, str], str],
+) -> dict[str, Json]:
+    """Return which arguments a body needs that may be left out, once any of it is given. [XL-086]"""
+    if payload is None or payload.required or apart is None:
+        return {}
+    given = [names[one.place, one.name] for one in in_body]
+    needed = [names[one.place, one.name] for one in in_body if one.name in apart[1]]
+    if not needed or len(given) * len(needed) > _MOST_TOGETHER:
+        return {}
+    pairs = {name: [other for other in needed if other != name] for name in given}
+    return {"dependentRequired": {name: others for name, others in pairs.items() if others}}
+
+
 def _schema(
-    schemas: Schemas, arguments: Iterable[_Argument], names: dict[tuple[str, str], str], where: str
+    schemas: Schemas,
+    arguments: Iterable[_Argument],
+    names: dict[tuple[str, str], str],
+    where: str,
+    together: dict[str, Json],
 ) -> dict[str, Json]:
     """Return the input schema of ``arguments``; a parameter's description is used where its schema has none."""
     properties: dict[str, Json] = {}
@@ -106,4 +130,6 @@ def _schema(
     whole: dict[str, Json] = {"type": "object", "properties": properties}
     if required:
         whole["required"] = required
+    if together.get("dependentRequired"):
+        whole |= together
     return schemas.whole(whole, used, where)

@@ -10,7 +10,7 @@ from .findings import SHOWN, Note, pointer
 from .references import References, Unusable
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
-_EXTRA_METHOD = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,39}")
+_EXTRA_METHOD = re.compile(r"[A-Z]{1,20}")  # as calls may use [D-11]
 _NEVER = frozenset(("CONNECT",))
 
 
@@ -42,7 +42,8 @@ def listed(references: References, notes: list[Note]) -> Iterator[Operation]:
         if path.startswith("x-"):
             continue
         try:
-            whole = references.follow(item, "path item")
+            layers = references.layers(item, "path item")
+            whole = {name: one for layer in layers for name, one in layer.items()}  # what stands nearer counts
         except Unusable as error:
             notes.append(Note(path[:SHOWN], str(error), pointer("paths", path), 1))
             continue

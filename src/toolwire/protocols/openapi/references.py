@@ -42,6 +42,23 @@ class References:
             node = self.resolve(reference)
         raise Unusable(f"the references of its {what} go round in a circle")
 
+    def layers(self, node: Json, what: str) -> list[dict[str, Any]]:
+        """Return the object that ``node`` is or stands for, and what stands beside each reference to it, nearest last.
+
+        Raises:
+            Unusable: as ``follow`` does.
+        """
+        beside: list[dict[str, Any]] = []
+        for _ in range(_MOST_HOPS):
+            if type(node) is not dict:
+                raise Unusable(f"its {what} is not an object")
+            reference = node.get("$ref")
+            if type(reference) is not str:
+                return [node, *reversed(beside)]
+            beside.append({name: one for name, one in node.items() if name != "$ref"})
+            node = self.resolve(reference)
+        raise Unusable(f"the references of its {what} go round in a circle")
+
     def target(self, node: Json) -> dict[str, Any]:
         """Return what ``follow`` would, or an empty object where that would be nothing."""
         try:

@@ -60,6 +60,7 @@ class Schemas:
         self._known: dict[str, Definition] = {}
         self._brief_ones: dict[str, Definition] = {}
         self._is_hidden: dict[str, bool] = {}
+        self._gone_of: dict[str, set[str]] = {}
 
     def read(self, node: Json, where: str) -> tuple[dict[str, Json], set[str]]:
         """Return ``node`` converted, and the names of the definitions it refers to. ``where`` is for findings."""
@@ -207,11 +208,25 @@ class Schemas:
         return built
 
     def _gone(self, node: dict[str, Json]) -> set[str]:
-        """Return the hidden properties that ``node`` or an inline branch of its allOf names."""
-        gone: set[str] = set()
-        for layer in _layers(node):
-            gone.update(name for name, one in layer["properties"].items() if self.hidden(one))
+        """Return the hidden properties that ``node`` names, a branch of its allOf, or what either refers to."""
+        own = node.get("properties")
+        gone = {name for name, one in own.items() if self.hidden(one)} if isinstance(own, dict) else set[str]()
+        branches = node.get("allOf")
+        for one in (*(branches if isinstance(branches, list) else ()), node):
+            reference = one.get("$ref") if isinstance(one, dict) else None
+            if isinstance(reference, str):
+                gone |= self._gone_at(reference)
+            elif one is not node and isinstance(one, dict):
+                gone |= self._gone(one)
         return gone
+
+    def _gone_at(self, reference: str) -> set[str]:
+        known = self._gone_of.get(reference)
+        if known is None:
+            self._gone_of[reference] = set()  # what goes round in a circle names nothing more
+            target = self._target(reference)
+            known = self._gone_of[reference] = self._gone(target) if isinstance(target, dict) else set()
+        return known
 
     def text(self, text: str) -> str:
         """Return ``text`` for a model: cleaned, and cut where it is long."""
@@ -260,13 +275,6 @@ def _different(values: list[Json]) -> list[Json]:
     for one in values:
         different.setdefault(jsontext.canonical(one), one)
     return list(different.values())
-
-
-def _layers(schema: dict[str, Json]) -> list[dict[str, Json]]:
-    """Return ``schema`` and the inline branches of its allOf, those that have properties."""
-    branches = schema.get("allOf")
-    inner = [one for one in branches if isinstance(one, dict)] if isinstance(branches, list) else []
-    return [one for one in (schema, *inner) if isinstance(one.get("properties"), dict)]
 
 
 def _stripped(schema: dict[str, Json], gone: set[str]) -> dict[str, Json]:

@@ -1,0 +1,173 @@
+"""What a document says in several places of one thing: beside a reference, in branches, in another layer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolwire.core.codec import Peer
+from toolwire.core.http import Request, Response, header
+from toolwire.core.model import Call
+from toolwire.protocols.openapi import CODEC
+
+TEXT = {"type": "string"}
+FILE = {"type": "string", "format": "binary"}
+BASE = {"type": "object", "required": ["name"], "properties": {"name": TEXT}}
+OWNED = {"type": "object", "properties": {"id": {"type": "integer", "readOnly": True}, "n": TEXT}, "required": ["id"]}
+SCHEMAS = {"Base": BASE, "Owned": OWNED, "File": FILE, "Flag": {"$anchor": "flag", "type": "boolean"}}
+
+Make = Callable[..., Peer]
+
+
+@pytest.fixture
+def made(peer: Callable[..., Peer]) -> Make:
+    """Make a peer of a document with one operation, ``a``, whose body has the given schema."""
+
+    def make(schema: Any, media: str = "application/json", version: str = "3.1.0", **more: Any) -> Peer:
+        required = more.pop("required", True)
+        body = {"required": required, "content": {media: {"schema": schema, **more}}}
+        operation = {"operationId": "a", "x-llm": True, "requestBody": body, "responses": {"200": {"description": ""}}}
+        return peer(document({"/a": {"post": operation}}, version))
+
+    return make
+
+
+def document(paths: Any, version: str = "3.1.0", **components: Any) -> dict[str, Any]:
+    return {
+        "openapi": version,
+        "info": {"title": "T", "version": "1"},
+        "x-llm": {"version": "0.1", "name": "t", "defaultApproval": "auto"},
+        "paths": paths,
+        "components": {"schemas": SCHEMAS, **components},
+    }
+
+
+@pytest.fixture
+def sent(drive: Callable[..., Any]) -> Callable[..., Request]:
+    """Return the request of a call."""
+
+    def send(peer: Peer, name: str, /, **arguments: Any) -> Request:
+        requests: list[Request] = []
+
+        def answer(request: Request) -> Response:
+            requests.append(request)
+            return Response(200, ((b"content-type", b"application/json"),), b"{}")
+
+        drive(CODEC.send(peer, Call(peer.catalog.names[name], arguments)), answer)
+        return requests[-1]
+
+    return send
+
+
+@pytest.mark.requirement("XL-084", "XL-088", "CV-17")
+@pytest.mark.parametrize(("version", "names"), [("3.1.0", ["name", "extra"]), ("3.0.3", ["name"])])
+def test_what_stands_beside_a_reference_to_a_body_counts_from_3_1_on(
+    made: Make, sent: Callable[..., Request], version: str, names: list[str]
+) -> None:
+    beside = {"$ref": "#/components/schemas/Base", "properties": {"extra": TEXT}, "required": ["extra"]}
+    peer = made(beside, version=version)
+    schema = peer.catalog.names["a"].input_schema
+    assert (list(schema["properties"]), schema["required"]) == (names, names)
+    given = dict.fromkeys(names, "x")
+    assert json.loads(sent(peer, "a", **given).body) == given
+    chosen = made({"$ref": "#/components/schemas/Base", "oneOf": [{"required": ["x"]}, {"required": ["y"]}]})
+    assert list(chosen.catalog.names["a"].input_schema["properties"]) == ["body"]
+
+
+@pytest.mark.requirement("CV-13")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        FILE,
+        {"anyOf": [FILE, {"type": "null"}]},
+        {"allOf": [{"$ref": "#/components/schemas/File"}], "description": "A picture."},
+        {"type": ["string", "null"], "contentMediaType": "application/octet-stream"},
+    ],
+)
+def test_a_file_is_one_in_whatever_it_is_wrapped(made: Make, sent: Callable[..., Request], schema: Any) -> None:
+    peer = made({"type": "object", "properties": {"n": schema}}, "multipart/form-data")
+    assert peer.catalog.names["a"].input_schema["properties"]["n"]["contentEncoding"] == "base64"
+    body = sent(peer, "a", n="aGVsbG8=").body
+    assert b'filename="n"' in body
+    assert b"\r\n\r\nhello\r\n" in body
+
+
+@pytest.mark.requirement("CV-12", "CV-13")
+def test_a_form_that_is_left_whole_is_encoded_as_it_says(made: Make, sent: Callable[..., Request]) -> None:
+    branches = {
+        "type": "object",
+        "anyOf": [{"properties": {"f": FILE}, "required": ["f"]}, {"properties": {"u": TEXT}}],
+    }
+    picture = made(branches, "multipart/form-data", encoding={"f": {"contentType": "image/png"}})
+    body = sent(picture, "a", body={"f": "aGVsbG8="}).body
+    assert b"content-type: image/png\r\n\r\nhello\r\n" in body
+    form = made(branches, "application/x-www-form-urlencoded", encoding={"u": {"style": "deepObject", "explode": True}})
+    assert sent(form, "a", body={"u": {"x": 1}}).body == b"u%5Bx%5D=1"
+
+
+@pytest.mark.requirement("CV-21")
+@pytest.mark.parametrize(
+    "items",
+    [
+        {
+            "allOf": [
+                {"$ref": "#/components/schemas/Owned"},
+                {"type": "object", "required": ["id", "z"], "properties": {"z": TEXT}},
+            ]
+        },
+        {"$ref": "#/components/schemas/Owned", "required": ["id"]},
+    ],
+)
+def test_what_is_read_only_is_required_nowhere(made: Make, items: Any) -> None:
+    schema = made({"type": "array", "items": items}).catalog.names["a"].input_schema
+    assert '"id"' not in json.dumps(schema, default=dict)
+
+
+@pytest.mark.requirement("XL-084", "XL-086", "CV-11")
+def test_a_body_that_may_be_left_out_is_given_whole_or_not_at_all(made: Make, sent: Callable[..., Request]) -> None:
+    peer = made({"required": ["a", "b"], "properties": {"a": TEXT, "b": TEXT, "c": TEXT}}, required=False)
+    schema = peer.catalog.names["a"].input_schema
+    assert schema["dependentRequired"] == {"a": ["b"], "b": ["a"], "c": ["a", "b"]}
+    assert "required" not in schema
+    request = sent(peer, "a")
+    assert (request.body, header(request.headers, b"content-type")) == (b"", "")
+
+
+@pytest.mark.requirement("XL-088", "CV-07")
+def test_what_stands_beside_a_reference_of_a_path_is_there_too(
+    peer: Callable[..., Peer], sent: Callable[..., Request]
+) -> None:
+    def operation(name: str) -> dict[str, Any]:
+        return {"operationId": name, "x-llm": True, "responses": {"200": {"description": ""}}}
+
+    item = {
+        "$ref": "#/components/pathItems/Item",
+        "servers": [{"url": "/s"}],
+        "parameters": [{"name": "y", "in": "query", "required": True, "schema": TEXT}],
+        "post": operation("made"),
+    }
+    found = peer(document({"/i": item}, pathItems={"Item": {"get": operation("got")}}))
+    assert sorted(found.catalog.names) == ["got", "made"]
+    request = sent(found, "got", y="1")
+    assert (request.method, request.url.partition("/s/")[2]) == ("GET", "i?y=1")
+
+
+@pytest.mark.requirement("CV-17")
+def test_a_response_called_default_is_no_data(peer: Callable[..., Peer]) -> None:
+    said = {"description": "", "content": {"application/json": {"schema": {"$ref": "#flag"}}}}
+    operation = {"operationId": "a", "x-llm": True, "responses": {"default": said}}
+    found = peer(document({"/a": {"get": operation}}))
+    assert "boolean" in json.dumps(found.catalog.names["a"].output_schema, default=dict)
+
+
+@pytest.mark.requirement("XL-088", "D-11")
+def test_a_method_that_calls_do_not_use_is_counted_and_not_offered(peer: Callable[..., Peer]) -> None:
+    def operation(name: str) -> dict[str, Any]:
+        return {"operationId": name, "x-llm": True, "responses": {"200": {"description": ""}}}
+
+    extra = {"COPY": operation("copy"), "VERSION-CONTROL": operation("control"), "Move": operation("move")}
+    found = peer(document({"/a": {"additionalOperations": extra}}, "3.2.0"))
+    assert list(found.catalog.names) == ["copy"]
