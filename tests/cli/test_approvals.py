@@ -65,6 +65,9 @@ def test_a_call_is_allowed_from_another_process(site: str, state: Path, toolwire
 
 @pytest.mark.requirement("XL-055")
 def test_the_log_is_shown_and_verified(site: str, state: Path, toolwire: Callable[..., Any]) -> None:
+    missing = toolwire("approvals", "log", "--verify", "--path", state / "elsewhere")
+    assert (missing.code, "is it the right folder" in missing.err) == (1, True)
+    assert not (state / "elsewhere" / "audit.sqlite3").exists()
     assert toolwire("approvals", "log").out == "Nothing was decided yet.\n"
     for _ in range(2):
         toolwire("call", site, "note", "text=canary-in-the-coal-mine")
@@ -89,6 +92,13 @@ def test_the_folder_can_be_another(tmp_path: Path, toolwire: Callable[..., Any])
     assert toolwire("approvals", "--path", tmp_path / "own").code == 0
     assert (tmp_path / "own").stat().st_mode & 0o777 == 0o700
     assert toolwire("approvals", "allow").code == 2
+
+
+def test_a_file_is_not_taken_for_the_name_of_a_site(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text("")
+    said = toolwire("lock", file)
+    assert (said.code, "lock takes URLs" in said.err) == (2, True)
 
 
 @pytest.mark.requirement("D-04")

@@ -326,6 +326,15 @@ def test_twenty_questions_at_once_become_ten(session: Session, clock: Clock) -> 
     assert site.run(gate, "add", person).ok
 
 
+@pytest.mark.requirement("XL-054")
+def test_where_nobody_can_be_asked_the_answer_is_no_however_often(session: Session) -> None:
+    site = Site(ADD)
+    gate = site.gate(session)
+    results = [site.run(gate, "add", UNASKED) for _ in range(20)]
+    assert all(isinstance(result, Problem) and result.kind is Kind.DENIED for result in results)
+    assert site.run(gate, "add", YES).ok
+
+
 @pytest.mark.requirement("D-19", "XL-045")
 def test_the_flow_of_the_recipes_asks_exactly_once(session: Session) -> None:
     search = replace(READ, name="searchRecipes", rate_limit=RateLimit(max=30, window="1m"))

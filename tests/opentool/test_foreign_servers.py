@@ -174,6 +174,15 @@ def test_no_document_is_none_however_it_is_said(said: Said, ask: Ask) -> None:
         assert ask(there.url, "load") is None
 
 
+@pytest.mark.parametrize(
+    "said", [text("", 500), text("{}", 503), text("", 403), text("null", 500), text(NO_PARSER, 500)]
+)
+@pytest.mark.requirement("OTRPC-017", "A-26")
+def test_a_server_that_fails_has_not_said_that_there_is_no_document(said: Said, ask: Ask) -> None:
+    with running(answering(said)) as there, pytest.raises(OpenToolServerCallException):
+        ask(there.url, "load")
+
+
 @pytest.mark.parametrize("body", ["", "null", " \n"])
 @pytest.mark.parametrize("method", [("call", CREATE), ("version",)], ids=["call", "version"])
 @pytest.mark.requirement("OTRPC-022", "A-26")

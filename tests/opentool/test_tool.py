@@ -15,7 +15,16 @@ import pytest
 from toolwire.core.errors import DefinitionError, ToolError
 from toolwire.core.model import Call, Kind, Problem, Progress, Tool, Value
 from toolwire.core.toolbox import Toolbox
-from toolwire.opentool import FunctionCall, OpenToolJsonLoader, OpenToolServerCallException, SyncOpenToolClient, served
+from toolwire.opentool import (
+    FunctionCall,
+    FunctionNotSupportedException,
+    InvalidArgumentsException,
+    OpenToolJsonLoader,
+    OpenToolServerCallException,
+    SyncOpenToolClient,
+    ToolBreakException,
+    served,
+)
 from toolwire.opentool import Tool as ToolShape
 from toolwire.opentool.options import read_options
 
@@ -334,3 +343,33 @@ def test_what_cannot_be_served_is_refused_with_a_sentence() -> None:
             served(tool)
     with pytest.raises(DefinitionError, match="cannot be read: No such file"):
         served(Notes(), Path("missing.json"))
+
+
+@pytest.mark.requirement("A-13")
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("brk", Kind.TOOL_FAILED, "The disk is full"),
+        ("inv", Kind.INVALID_ARGUMENTS, "Invalid Arguments: {}"),
+        ("none", Kind.UNKNOWN_TOOL, "Function Not Supported: none"),
+    ],
+)
+def test_the_exceptions_for_tools_mean_the_same_in_a_method_for_each_function(
+    name: str, kind: Kind, message: str
+) -> None:
+    class Methods:
+        def brk(self) -> None:
+            raise ToolBreakException("The disk is full")
+
+        def inv(self) -> None:
+            raise InvalidArgumentsException({})
+
+        def none(self) -> None:
+            raise FunctionNotSupportedException("none")
+
+    functions = [
+        {"name": each, "description": each, "parameters": [], "return": None} for each in ("brk", "inv", "none")
+    ]
+    document = {"opentool": "1.1.0", "info": {"title": "T", "version": "1.0.0"}, "functions": functions}
+    problem = run(served(Methods(), document), name)
+    assert (problem.kind, problem.message) == (kind, message)

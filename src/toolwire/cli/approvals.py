@@ -10,7 +10,7 @@ from pathlib import Path
 from toolwire.consent.record import fault
 from toolwire.core.check import Answer
 from toolwire.stores.approvals import Approvals
-from toolwire.stores.audit import StoredAudit
+from toolwire.stores.audit import AUDIT_FILE, StoredAudit
 from toolwire.stores.grants import StoredGrants
 from toolwire.stores.places import state_folder
 
@@ -95,6 +95,9 @@ def _log(folder: Path) -> int:
 
 
 def _verify(folder: Path) -> int:
+    if not (folder / AUDIT_FILE).is_file():
+        complain(f"There is no record of decisions in {folder}: is it the right folder?")
+        return FAILED
     entries = StoredAudit(folder).entries()
     wrong = fault(entries)
     if wrong:

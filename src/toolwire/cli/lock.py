@@ -18,6 +18,9 @@ from .screen import escaped
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the definitions of every URL into the lock; the other URLs in it stay."""
+    files = [one for one in arguments.targets if "://" not in one and Path(one).exists()]
+    if files:
+        raise UsageError(f"lock takes URLs, and {files[0]} is a file: what is in it changes with you alone.")
     file = Path(arguments.file)
     lock = read(file) if file.exists() else Lock()
     for url in arguments.targets:

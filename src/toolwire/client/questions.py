@@ -60,6 +60,8 @@ class Questions:
             note(tool, bound, decision, answer, took_s)
             if decision == "denied":
                 session.patience.denied(self._subject(tool))
+            elif decision == "unasked":
+                session.patience.unasked()
             return refused(tool, answer)
         if took_s >= VALID_S:
             note(tool, bound, "timeout", answer, took_s)

@@ -34,6 +34,10 @@ class Patience:
         if tool in self._denials or len(self._denials) < _TOOLS:
             self._denials[tool] = self._denials.get(tool, 0) + 1
 
+    def unasked(self) -> None:
+        """Take the last question back: there was nobody to hear it."""
+        self._asked.pop()
+
     def wait_s(self) -> float:
         """Return how many seconds must pass before the next question, and count one where that is 0."""
         now = self._clock()

@@ -96,10 +96,10 @@ def load_document(base: str) -> Flow[OpenTool | None]:
     if response.status in (404, 501):
         return None
     data = quirks.mend(_read(response), quirks.DOCUMENT)
-    if data == {}:
-        return None
     if not isinstance(data, dict) or not _is_good(response):
         raise _no_answer(response, data, "a document")
+    if data == {}:
+        return None
     document = objects.read(data)
     if isinstance(document, Problem):
         raise OpenToolServerCallException(f"The server's document cannot be read. {document.message}", document)

@@ -15,6 +15,7 @@ from toolwire.server.functions import FunctionBox
 
 from .agreement import methods_of, spelled
 from .description import Description
+from .toolbox import explained
 
 
 class MethodBox:
@@ -28,7 +29,7 @@ class MethodBox:
             method = methods.get(spelled(description.methods.get(one.name, one.name)))
             if method is not None:
                 self._own[one.name] = kit.add(method).tool
-        self._box = FunctionBox(kit, threads=threads)
+        self._box = FunctionBox(kit, threads=threads, explain=explained)
         self._tool = tool
         self._begun = False
 

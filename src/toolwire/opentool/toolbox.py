@@ -189,11 +189,19 @@ async def _one_by_one(pieces: _Pieces) -> AsyncGenerator[Any, None]:
             yield piece
 
 
-def _problem(error: Exception, name: str, call: Call) -> Problem:
+def explained(error: BaseException) -> Problem | None:
+    """Return what one of the exceptions that a Tool raises by purpose means; None of any other. [A-13]"""
     if isinstance(error, OpenToolException):
         for raised, kind in _SAID.items():
             if isinstance(error, raised):
                 return Problem(kind=kind, message=error.message)
+    return None
+
+
+def _problem(error: Exception, name: str, call: Call) -> Problem:
+    known = explained(error)
+    if known is not None:
+        return known
     _log.error("function %s failed in call %s", name, call.call_id, exc_info=error)
     return Problem(
         kind=Kind.TOOL_FAILED,

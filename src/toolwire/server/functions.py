@@ -26,6 +26,8 @@ _log = logging.getLogger("toolwire")
 MAX_ITEMS = 10_000
 _GIVEN_UP = Problem(kind=Kind.CANCELLED, message="The call was given up before it began.")
 
+Explain: TypeAlias = Callable[[BaseException], Problem | None]
+
 _Run: TypeAlias = Callable[[dict[str, Any], Notify], Awaitable[Result]]
 
 
@@ -42,10 +44,12 @@ class FunctionBox:
     """Runs the functions of a Toolkit: coroutines on the event loop, plain functions in worker threads.
 
     A generator's items are sent as progress while it runs, and its result is the list of them, at most 10,000.
+    ``explain`` knows what some exceptions mean besides ToolError, and returns None for all others.
     """
 
-    def __init__(self, toolkit: Toolkit, *, threads: int = 40) -> None:
+    def __init__(self, toolkit: Toolkit, *, threads: int = 40, explain: Explain | None = None) -> None:
         self._toolkit = toolkit
+        self._explain = explain
         self._threads = threads
         self._limiter: anyio.CapacityLimiter | None = None
         self._catalog: Catalog | None = None
@@ -79,15 +83,21 @@ class FunctionBox:
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            _log.exception("tool %s failed in call %s", tool.id, call.call_id)
-            return Problem(
-                kind=Kind.TOOL_FAILED,
-                message=f"{tool.name} failed; the server's log has the details.",
-                developer_message=f"{type(error).__name__}: {error}",
-            )
+            return self._failed(error, call)
         finally:
             if reporting is not None:
                 reporting.over = True
+
+    def _failed(self, error: BaseException, call: Call) -> Problem:
+        known = None if self._explain is None else self._explain(error)
+        if known is not None:
+            return known
+        _log.error("tool %s failed in call %s", call.tool.id, call.call_id, exc_info=error)
+        return Problem(
+            kind=Kind.TOOL_FAILED,
+            message=f"{call.tool.name} failed; the server's log has the details.",
+            developer_message=f"{type(error).__name__}: {error}",
+        )
 
     def _found(self, tool: Tool) -> _Runner | None:
         if self._catalog is not self._toolkit.catalog():

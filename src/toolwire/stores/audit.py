@@ -20,12 +20,14 @@ CREATE TRIGGER IF NOT EXISTS audit_is_not_cut BEFORE DELETE ON audit
   BEGIN SELECT RAISE(ABORT, 'the audit log is only added to'); END
 """
 
+AUDIT_FILE = "audit.sqlite3"
+
 
 class StoredAudit:
     """The decisions of every process of this user, chained in the order they were made. [XL-055]"""
 
     def __init__(self, folder: Path) -> None:
-        self._database = Database(folder / "audit.sqlite3", _SCHEMA)
+        self._database = Database(folder / AUDIT_FILE, _SCHEMA)
 
     def append(self, record: Record) -> None:
         """Add ``record`` at the end of the chain."""

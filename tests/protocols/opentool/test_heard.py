@@ -88,3 +88,18 @@ def test_any_cutting_of_the_stream_gives_the_same_events(values: list[Json], dra
     progress, result = heard(*pieces)
     assert [one.value for one in progress] == values
     assert result == Value(values)
+
+
+@pytest.mark.requirement("A-22", "C-3")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"jsonrpc": "2.0", "result": {"code": 405, "message": "Function Not Supported: c"}, "id": "1"},
+        {"jsonrpc": "2.0", "error": {"code": 405, "message": "Function Not Supported: c"}, "id": "1"},
+    ],
+)
+def test_an_answer_that_is_an_error_ends_the_call_whatever_its_event_is_called(answer: Json) -> None:
+    problem = heard(frame("data", answer), frame("done", {}))[1]
+    assert isinstance(problem, Problem)
+    assert "Function Not Supported: c" in problem.message
+    assert heard(data({"error": {"code": 1}}), frame("done", {}))[1] == Value([{"error": {"code": 1}}])

@@ -66,6 +66,8 @@ class Heard:
                 self.ended = failure.read(error)
             case "error", _:
                 self.ended = failure.read({})
+            case _, {"error": dict(error)} if isinstance(data, dict) and data.keys() & {"jsonrpc", "result"}:
+                self.ended = failure.read(error)  # an answer that is an error, and no piece that is called so
             case _:
                 value = self._said(mended)
                 if name != PROGRESS:
