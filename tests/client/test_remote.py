@@ -280,3 +280,17 @@ def test_a_check_that_knows_the_result_ends_the_call(url: str) -> None:
     with pytest.raises(StopIteration) as stop:
         next(connection.calling(Call(connection.peer.catalog.names["add"], {})))
     assert stop.value.value == Value("before")
+
+
+@pytest.mark.parametrize(
+    ("meaning", "sentence"),
+    [
+        ("https://a.example refuses connections.", "could not be reached: it refuses connections."),
+        ("This URL is not valid.", "could not be reached: this URL is not valid."),
+        ("https://a.example could not be reached safely: no.", "could not be reached safely: no."),
+    ],
+)
+def test_why_a_site_was_not_reached_is_one_sentence(meaning: str, sentence: str) -> None:
+    probes = (Probe("openapi", "https://a.example/llm.json?key=k", None, meaning),)
+    found = Discovery(url="https://a.example", peer=None, probes=probes)
+    assert nothing_found(found) == f"https://a.example {sentence}"

@@ -112,3 +112,11 @@ def test_a_version_of_thousands_of_digits_is_no_number() -> None:
 )
 def test_a_title_becomes_letters_digits_and_underscores(title: str, name: str) -> None:
     assert identifier(title) == name
+
+
+@pytest.mark.requirement("A-38", "OXP-007")
+def test_of_two_tools_under_one_spelling_the_newer_version_is_meant() -> None:
+    tools = (Tool(name="my-tool", toolkit="K", version="3.0.0"), Tool(name="my_tool", toolkit="K", version="2.0.0"))
+    catalog = Catalog(tools=tools)
+    assert catalog.find("K.my_tool") is tools[0]
+    assert catalog.find("K.my_tool@2") is tools[1]

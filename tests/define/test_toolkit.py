@@ -260,3 +260,20 @@ def test_importing_define_loads_neither_pydantic_nor_the_docstring_parser() -> N
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
     assert run.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    "made", [lambda: Toolkit(5), lambda: Toolkit("K", version=1.0), lambda: Toolkit("K", description=5)]
+)
+def test_what_is_said_of_a_toolkit_is_text(made: Any) -> None:
+    with pytest.raises(DefinitionError, match="is a text, not"):
+        made()
+
+
+@pytest.mark.requirement("A-47", "OXP-007")
+def test_two_names_that_are_one_in_ids_are_refused_whatever_their_versions() -> None:
+    kit = Toolkit("K")
+    kit.add(lambda: 1, name="my-tool", version="3.0.0")
+    kit.add(lambda: 1, name="my-tool", version="4.0.0")
+    with pytest.raises(DefinitionError, match="would both be K.my_tool in ids"):
+        kit.add(lambda: 1, name="my_tool", version="2.0.0")

@@ -69,6 +69,8 @@ def test_a_call_that_runs_again_takes_the_room_of_how_it_ended_last() -> None:
         return ledger.size
 
     async def sizes() -> None:
+        words = [Ending(State.DONE, Value(letter * 900), pinned=True) for letter in ("a", "\U0001f600")]
+        assert await size_after(words[1]) - await size_after(words[0]) == 3 * 900
         assert await size_after(None) == 0
         assert await size_after(later) == await size_after(later, later, None)
         assert await size_after(done) == await size_after(later, later, done)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from toolwire.client.connection import nothing_found
-from toolwire.client.discover import Discovery, discover
+from toolwire.client.discover import Discovery, discover, shown
 from toolwire.client.discreet import SyncDiscreet
 from toolwire.client.drive import run as drive
 from toolwire.client.network import SyncNetwork
@@ -57,7 +57,7 @@ def described(found: Discovery) -> dict[str, Json]:
         "probes": [
             {
                 "protocol": probe.protocol,
-                "url": probe.url,
+                "url": shown(probe.url),
                 "status": probe.status,
                 "meaning": probe.meaning,
                 "accepted": probe.accepted,
@@ -81,7 +81,7 @@ def _print(found: Discovery) -> None:
     rows = [
         (
             probe.protocol,
-            escaped(probe.url),
+            escaped(shown(probe.url)),
             "-" if probe.status is None else str(probe.status),
             escaped(probe.meaning),
         )

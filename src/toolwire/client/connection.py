@@ -169,15 +169,25 @@ def nothing_found(found: Discovery, *, keyed: bool = False) -> str:
     """Return one sentence that says why nothing was found; ``keyed`` says whether a key was given."""
     url = shown(found.url)
     if url.startswith("file:") and found.probes:
-        return f"{url.rpartition('/')[2]} cannot be used: it {found.probes[0].meaning}."
+        meaning = found.probes[0].meaning
+        name = url.rpartition("/")[2]
+        return f"{name} cannot be used: {meaning if meaning.startswith(name) else f'it {meaning}'}."
     reached = [probe for probe in found.probes if probe.status is not None]
     if not reached and found.probes:
         probe = found.probes[0]
         site = "/".join(shown(probe.url).split("/")[:3])
-        return f"{url} could not be reached: it {probe.meaning.removeprefix(site).strip()}"
+        return _unreached(url, probe.meaning.removeprefix(site).strip())
     if any(probe.status in (401, 403) for probe in reached):
         if keyed:
             return f"{url} does not accept this key."
         how = "give one with api_key=... or --key, or sign in with toolwire login"
         return f"{url} wants a key before it shows its tools: {how}."
     return f"{url} speaks none of our protocols; `toolwire explain {url}` shows every look that was taken."
+
+
+def _unreached(url: str, said: str) -> str:
+    """Return why ``url`` was not reached; ``said`` is a sentence of its own, or the rest of one about the site."""
+    if said.startswith("could not be reached"):
+        return f"{url} {said}"
+    whole = said[:1].lower() + said[1:] if said[:1].isupper() else f"it {said}"
+    return f"{url} could not be reached: {whole}"

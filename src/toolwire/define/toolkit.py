@@ -23,12 +23,15 @@ class Toolkit:
     has the toolkit's ``version`` unless it gives its own.
 
     Raises:
-        DefinitionError: ``version`` is not of the form x.y.z. [OTRPC-003]
+        DefinitionError: ``version`` is not of the form x.y.z, or something is no text. [OTRPC-003]
     """
 
     __slots__ = ("_catalog", "_functions", "_stems", "description", "title", "version")
 
     def __init__(self, title: str, *, version: str = "1.0.0", description: str = "") -> None:
+        for what, text in (("title", title), ("version", version), ("description", description)):
+            if not isinstance(text, str):
+                raise DefinitionError(f"The {what} of a toolkit is a text, not {text!r}.")
         if VERSION.fullmatch(version) is None:
             raise DefinitionError(f"The toolkit {title!r} has the version {version!r}: write it as x.y.z, like 1.0.0.")
         self.title = title

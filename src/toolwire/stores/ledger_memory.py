@@ -88,7 +88,7 @@ class MemoryLedger:
             known = self._again(name, claim)
             if known is not None:
                 return known
-        size = ROW_BYTES + len(name[2])
+        size = _own_bytes(name)
         if (self._bytes + size > self._most_bytes or len(rows) >= self._most_rows) and not self._room(size, rows=1):
             return FULL
         self._bytes += size
@@ -112,7 +112,7 @@ class MemoryLedger:
             state, result, pinned = ending
             answer, more = _answer(result, self._most_of_answer)
             if before is not None:
-                more += ROW_BYTES + len(name[2]) - size  # so far it had the room of the run before, with its answer
+                more += _own_bytes(name) - size  # so far it had the room of the run before, with its answer
             if more:
                 if self._bytes + more > self._most_bytes:
                     self._room(more)
@@ -180,6 +180,15 @@ class MemoryLedger:
                 self._bytes -= row[2]
 
 
+def _own_bytes(name: _Name) -> int:
+    return ROW_BYTES + _bytes(name[2])
+
+
+def _bytes(text: str) -> int:
+    """Return about how many bytes ``text`` takes besides what every text does."""
+    return len(text) if text.isascii() else 4 * len(text)
+
+
 def _answer(result: Result, most: int) -> tuple[_Answer, int]:
     """Return ``result`` so that nobody can change it any more, and about how many bytes that takes."""
     if isinstance(result, Value) and result.notes is None:
@@ -188,7 +197,7 @@ def _answer(result: Result, most: int) -> tuple[_Answer, int]:
         if (sort is int and -_WORD < value < _WORD) or sort is bool or value is None:
             return value, 0
         if sort is str and len(value) < _SMALL and 4 * len(value) <= most:
-            return value, len(value)
+            return value, _bytes(value)
     answer = b"%b" % ledger_result.write(result, most)  # what a writer made of its buffer holds kilobytes more
     return answer, len(answer)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from toolwire.core.catalog import Catalog
+from toolwire.core.catalog import VERSION, Catalog
 from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming, pending_of
 from toolwire.core.http import JSON, STATUS, Headers, Request, Response, response_of
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Progress, Result, Tool, Value, call_of
@@ -28,6 +28,7 @@ from .result import Shape
 Id: TypeAlias = str | int | float | None
 _Refuse: TypeAlias = Callable[[Problem, Id], Response]
 
+_NO_VERSION = "1.0.0"
 _EVENTS: Headers = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
 
 
@@ -58,7 +59,7 @@ def routes(catalog: Catalog, site: Site, form: Form = BOTH) -> Routes:  # noqa: 
     functions = {
         name: _Function(name, tool, result.shape(tool.output_schema), form) for name, tool in catalog.names.items()
     }
-    version = _fixed({"version": catalog.version})
+    version = _fixed({"version": catalog.version if VERSION.fullmatch(catalog.version) else _NO_VERSION})
     load = _fixed(document.write(catalog))
     return {
         ("GET", "/opentool/version"): Route(lambda _: version),
