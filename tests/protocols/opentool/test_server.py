@@ -56,6 +56,12 @@ def test_version_is_the_version_of_the_catalog(store: Catalog, wire: Wire) -> No
     assert body(wire(store)(Request("GET", "/opentool/version"))) == {"version": "1.2.0"}
 
 
+@pytest.mark.requirement("OTRPC-003", "A-24")
+@pytest.mark.parametrize("version", ["v2", "1.0", "2024-01", "01.2.3", "1.2.3-beta"])
+def test_a_version_is_three_numbers_whatever_the_catalog_says(wire: Wire, version: str) -> None:
+    assert body(wire(Catalog(version=version))(Request("GET", "/opentool/version"))) == {"version": "1.0.0"}
+
+
 @pytest.mark.requirement("OTRPC-013", "OTRPC-014")
 def test_load_is_the_document_made_once_or_two_bytes(store: Catalog, wire: Wire) -> None:
     read = wire(store)
