@@ -387,6 +387,30 @@ def test_fields_after_a_body_change_nothing_and_have_an_end(
         assert one_answer(peer)[0] == status
 
 
+@pytest.mark.requirement("R10", "D-34")
+def test_a_field_after_a_body_that_does_not_end_is_not_kept(guarded: tuple[str, int]) -> None:
+    with socket.create_connection(guarded, timeout=HANG) as peer:
+        peer.sendall(ADD + KEY + CHUNKS + b"x: ")
+        said = b""
+        for _ in range(64):
+            if not said:
+                peer.sendall(b"a" * 16_384)
+            ready, _, _ = select.select([peer], [], [], 0.05)
+            said += peer.recv(65_536) if ready else b""
+            if said:
+                break
+        assert said.startswith(b"HTTP/1.1 431 ")
+
+
+def test_many_empty_bodies_after_their_heads_are_not_counted_together(dial: Dial) -> None:
+    peer = dial()
+    for _ in range(8):
+        peer.sendall(b"POST /a HTTP/1.1\r\nhost: x\r\nx: " + b"a" * 1_000 + b"\r\ntransfer-encoding: chunked\r\n\r\n")
+        assert select.select([peer], [], [], 0.02)[0] == []
+        peer.sendall(b"0\r\n\r\n")
+        assert one_answer(peer)[0] == 200
+
+
 @pytest.mark.requirement("R10")
 @pytest.mark.parametrize("before", [b"GET /sleep/0.2 HTTP/1.1\r\nhost: x\r\n\r\n", GET])
 def test_what_cannot_be_read_waits_for_the_answers_of_earlier_requests(dial: Dial, before: bytes) -> None:

@@ -57,6 +57,7 @@ class Connection(HttpToolsProtocol):
         self._chunk = 0
         self._at_most = 0
         self._at_least = 0
+        self._rest = 0
         self._current: Any = None
         self._trailer: Any = Trailer(limits.head_bytes, lambda: self.cycle, self._too_long)
         self.deaf = False
@@ -103,12 +104,16 @@ class Connection(HttpToolsProtocol):
             stay(self, data[upgrade.args[0] :])
         except httptools.HttpParserError:
             self.refuse(400, Kind.MALFORMED, "This is not a request of HTTP/1.1.")
+        cycle: Any = self.cycle  # None before the first request
         if "method" not in self.scope:
             self._count()
+        elif cycle is not None and cycle.more_body:
+            self._count_rest()
 
     def on_message_begin(self) -> None:
         """Begin a scope from what all requests of this connection have in common."""
         self.url = b""
+        self._rest = 0
         headers: list[tuple[bytes, bytes]] = []
         self.headers = headers
         self.scope = scope = self._usual_scope.copy()
@@ -147,6 +152,7 @@ class Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of a body, and let no more come than whoever reads it takes."""
+        self._rest = -self._chunk  # there was some of a body in what came last
         cycle: Any = self.cycle
         if cycle.response_complete:
             return
@@ -248,6 +254,12 @@ class Connection(HttpToolsProtocol):
             self._at_least += self._chunk
         if self._at_least > self._head_bytes:
             self.refuse(431, Kind.TOO_LARGE, self._head_limits())
+
+    def _count_rest(self) -> None:
+        """Count what comes after a head and has no body in it: the parser keeps a field until it ends."""
+        self._rest += self._chunk
+        if self._rest > self._head_bytes:
+            self._too_long()
 
     def _head_size(self) -> int:
         return len(self.url) + FIELD_SIGNS * len(self.headers) + sum(map(len, chain.from_iterable(self.headers)))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+
+FIELD_SIGNS = 4
+"""What a field has besides its name and its value: ": " and the line's end."""
 
 
 class Trailer:
@@ -22,19 +24,9 @@ class Trailer:
 
     def append(self, field: tuple[bytes, bytes]) -> None:
         """Count a field."""
-        request: Any = self._request()
+        request = self._request()
         if request is not self._of:
             self._of, self._bytes = request, 0
         self._bytes += len(field[0]) + len(field[1]) + FIELD_SIGNS
         if self._bytes > self._most:
             self._over()
-
-    def __len__(self) -> int:
-        return 0
-
-    def __iter__(self) -> Any:
-        return iter(())
-
-
-FIELD_SIGNS = 4
-"""What a field has besides its name and its value: ": " and the line's end."""
