@@ -89,9 +89,10 @@ def test_input_and_inputs_are_one_thing(call, refused):
         {"input": {"a": 1}, "inputs": None},
     ):
         assert call({"tool_id": "Add", **request}).arguments == {"a": 1}
-    status, body = refused({"request": {"tool_id": "Add", "input": {"a": 1}, "inputs": {"a": 2}}})
-    assert status == 400
-    assert "different" in body["message"]
+    for other in (2, True, "1"):
+        status, body = refused({"request": {"tool_id": "Add", "input": {"a": 1}, "inputs": {"a": other}}})
+        assert status == 400
+        assert "different" in body["message"]
 
 
 def test_a_call_without_input_has_no_arguments(call):
@@ -200,6 +201,34 @@ def test_another_minor_or_an_unknown_name_is_accepted_and_another_major_is_not(a
     for name in ("urn:oxp:99.0", "otc://2.0", later, "urn:oxp:0.9", 7, ["urn:oxp:1.0"]):
         status, body = refused({"$schema": name, "request": ADD})
         assert (status, body["error"]) == (400, "malformed")
+
+
+@pytest.mark.requirement("A-48")
+@pytest.mark.parametrize("path", ["/call", "/tools/call"])
+@pytest.mark.parametrize(
+    ("wanted", "family"),
+    [
+        ("urn:oxp:2.0", "urn:oxp:1.0"),
+        ("otc://2.0", "otc://1.0"),
+        (
+            "https://github.com/x/y/specification/http/2.0/openapi.json",
+            "https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json",
+        ),
+    ],
+)
+def test_a_version_that_is_not_spoken_is_refused_in_the_name_of_its_family(refused, path, wanted, family):
+    status, body = refused({"$schema": wanted, "request": ADD}, path)
+    assert (status, body["$schema"]) == (400, family)
+    assert family in body["message"]
+
+
+@pytest.mark.requirement("S-10")
+def test_a_client_of_universal_tool_gets_its_members_where_oxp_has_its_own(ask):
+    agent = (b"user-agent", b"universal-tool-sdk-py/0.0.2")
+    json_ = (b"content-type", b"application/json")
+    said = json.loads(ask("/tools/call", {"request": ADD}, (json_, agent)).reply(Value(3), 1.0).body)
+    assert (said["value"], said["result"]["value"], said["success"]) == (3, 3, True)
+    assert "value" not in json.loads(ask("/tools/call", {"request": ADD}).reply(Value(3), 1.0).body)
 
 
 @pytest.mark.requirement("S-16", "A-29")

@@ -20,7 +20,7 @@ from toolwire.core.model import (
     Tool,
     Value,
 )
-from toolwire.protocols.otc import CODEC, dialect
+from toolwire.protocols.otc import CODEC, definition, dialect
 from toolwire.protocols.otc.client import Memo
 
 ADD = Tool(name="add", toolkit="Calculator")
@@ -347,3 +347,25 @@ def test_call_and_result_arrive_as_they_left(kind, arguments, end):
     result, _ = converse(CODEC.send(there, sent), serve)
     assert result == end
     assert calls[0] == sent._replace(key="c-1")  # whose id it is, at the server
+
+
+@pytest.mark.requirement("OTC-028", "A-33")
+@pytest.mark.parametrize("status", [400, 422])
+@pytest.mark.parametrize("where", ["top", "output", "result"])
+def test_why_a_call_was_refused_is_read_in_whichever_shape(result, status, where):
+    error = {"message": "Not so.", "developer_message": "x", "parameter_errors": {"a": "no"}}
+    said = {"success": False, "error": error}
+    problem = result(said if where == "top" else {where: said}, status)
+    assert (problem.message, problem.developer_message, problem.parameter_errors) == ("Not so.", "x", {"a": "no"})
+    assert problem.kind is (Kind.MALFORMED if status == 400 else Kind.INVALID_ARGUMENTS)
+
+
+@pytest.mark.requirement("A-36", "A-38")
+def test_a_number_after_an_id_is_a_version():
+    tools = [{"id": f"C.Add@{version}", "name": "Add", "input_schema": {}} for version in ("1", "2", "2.1.0")]
+    read = [definition.read(tool) for tool in tools]
+    assert [(one[0].version, one[1]) for one in read] == [
+        ("1.0.0", "C.Add@1"),
+        ("2.0.0", "C.Add@2"),
+        ("2.1.0", "C.Add@2.1.0"),
+    ]
