@@ -18,8 +18,9 @@ def _called_later(module: str, name: str) -> Callable[..., Any]:
 
     def call(*arguments: Any, **named: Any) -> Any:
         nonlocal function
-        if function is None:
-            function = getattr(import_module(module), name)
-        return function(*arguments, **named)
+        found = function
+        if found is None:
+            found = function = getattr(import_module(module), name)
+        return found(*arguments, **named)
 
     return call

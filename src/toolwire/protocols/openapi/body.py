@@ -214,7 +214,7 @@ def _encoding(references: References, said: dict[str, Any], schema: Json, sort: 
 
 def _single(references: References, schema: Json) -> dict[str, Any]:
     """Return what ``schema`` comes to where it is one thing, or that or null; else itself."""
-    node = references.target(schema)
+    node: dict[str, Any] = references.target(schema)
     for _ in range(_MOST_WRAPPERS):
         for key in ("allOf", "anyOf", "oneOf"):
             branches = [references.target(one) for one in node[key]] if isinstance(node.get(key), list) else []
@@ -226,7 +226,9 @@ def _single(references: References, schema: Json) -> dict[str, Any]:
             break
     kinds = node.get("type")
     real_kinds = [one for one in kinds if one != "null"] if isinstance(kinds, list) else []
-    return {**node, "type": real_kinds[0]} if len(real_kinds) == 1 else node
+    if len(real_kinds) == 1:
+        node = {**node, "type": real_kinds[0]}
+    return node
 
 
 def _headers(references: References, declared: Json) -> list[tuple[str, str]]:
