@@ -99,6 +99,7 @@ def test_a_file_is_not_taken_for_the_name_of_a_site(tmp_path: Path, toolwire: Ca
     file.write_text("")
     said = toolwire("lock", file)
     assert (said.code, "lock takes URLs" in said.err) == (2, True)
+    assert toolwire("lock", "a" * 5_000).code == 2
 
 
 @pytest.mark.requirement("D-04")

@@ -100,13 +100,10 @@ def find_server(issuer: str, near: str | None = None) -> Flow[Server | Problem]:
     return Problem(kind=Kind.UNAUTHORIZED, message=f"{issuer} does not say how to sign in there.")
 
 
-def find_server_at(address: str, near: str | None = None) -> Flow[Server | Problem]:
-    """Return the authorization server whose metadata is at ``address``, as a document names it. [AC-01]
-
-    ``near`` is the URL of that document, None where the person names the address.
-    """
-    if not is_safe(address, address if near is None else near):
-        return _bad("The metadata of the authorization server is not at an https URL, or is on this machine.")
+def find_server_at(address: str) -> Flow[Server | Problem]:
+    """Return the authorization server whose metadata is at ``address``, which a document may name. [AC-01]"""
+    if not is_safe(address, address):
+        return _bad("The metadata of the authorization server is not at an https URL.")
     data = yield from _json(address)
     issuer = "" if data is None else data.get("issuer")
     if data is None or not isinstance(issuer, str) or address not in _server_urls(issuer):

@@ -14,13 +14,14 @@ from toolwire.core.errors import DefinitionError
 from .exits import OK, UsageError
 from .opening import read_key
 from .screen import escaped
+from .targets import Url, read_target
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the definitions of every URL into the lock; the other URLs in it stay."""
-    files = [one for one in arguments.targets if "://" not in one and Path(one).exists()]
-    if files:
-        raise UsageError(f"lock takes URLs, and {files[0]} is a file: what is in it changes with you alone.")
+    for target in map(read_target, arguments.targets):
+        if not isinstance(target, Url):
+            raise UsageError("lock takes URLs: what is in a file changes with you alone.")
     file = Path(arguments.file)
     lock = read(file) if file.exists() else Lock()
     for url in arguments.targets:

@@ -60,11 +60,18 @@ def read_target(text: str) -> Target:
         return Module(match["module"], match["name"])
     if file_url(text):
         return Url(text)
-    if Path(text).exists():
+    if _is_there(text):
         raise UsageError(f"{text} is no Python file: a target is a URL, file.py, file.py:name or package.module:name.")
     if _HOST.fullmatch(text) or _USER.match(text):
         return _url(text)
     raise UsageError(f"{text!r} is no target: write a URL, file.py, file.py:name or package.module:name.")
+
+
+def _is_there(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except OSError:  # longer than any name of a file
+        return False
 
 
 def _url(text: str) -> Url:

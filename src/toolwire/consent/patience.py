@@ -36,7 +36,8 @@ class Patience:
 
     def unasked(self) -> None:
         """Take the last question back: there was nobody to hear it."""
-        self._asked.pop()
+        if self._asked:
+            self._asked.pop()
 
     def wait_s(self) -> float:
         """Return how many seconds must pass before the next question, and count one where that is 0."""

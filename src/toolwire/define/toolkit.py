@@ -95,7 +95,7 @@ class Toolkit:
         stem = id_.partition("@")[0]
         namesake = self._stems.setdefault(stem, defined.tool.name)
         if namesake != defined.tool.name:
-            raise DefinitionError(f"{namesake} and {defined.tool.name} would both be {stem} in ids: rename one. [A-47]")
+            raise DefinitionError(f"{namesake} and {defined.tool.name} would both be {stem} in ids: rename one.")
         self._functions[id_] = defined
         self._catalog = None
         return defined

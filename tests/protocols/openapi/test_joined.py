@@ -171,3 +171,24 @@ def test_a_method_that_calls_do_not_use_is_counted_and_not_offered(peer: Callabl
     extra = {"COPY": operation("copy"), "VERSION-CONTROL": operation("control"), "Move": operation("move")}
     found = peer(document({"/a": {"additionalOperations": extra}}, "3.2.0"))
     assert list(found.catalog.names) == ["copy"]
+
+
+@pytest.mark.requirement("D-34", "XL-012")
+@pytest.mark.parametrize("direct", [True, False])
+def test_references_round_in_a_circle_or_through_thousands_of_schemas_come_to_an_end(
+    peer: Callable[..., Peer], direct: bool
+) -> None:
+    chain: dict[str, Any] = {
+        f"S{number}": {
+            "type": "object",
+            "properties": {f"p{number}": {"$ref": f"#/components/schemas/S{number + 1}", "readOnly": number % 2 == 0}},
+            "allOf": [{"$ref": f"#/components/schemas/S{number + 1}", "description": "and more"}],
+        }
+        for number in range(2_000)
+    }
+    chain["S2000"] = {"allOf": [{"$ref": "#/components/schemas/S2000", "description": "itself"}]}
+    for start in ("S0", "S2000"):
+        schema = {"$ref": f"#/components/schemas/{start}", "description": "x"}
+        body = {"content": {"application/json": {"schema": schema if direct else {"type": "array", "items": schema}}}}
+        operation = {"operationId": "a", "x-llm": True, "requestBody": body, "responses": {"200": {"description": ""}}}
+        assert list(peer(document({"/a": {"post": operation}}, schemas={**SCHEMAS, **chain})).catalog.names) == ["a"]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from toolwire.core.model import Json
 
 from .plan import Encoding
-from .references import References, Unusable
+from .references import References
 
 BODY = "body"
 
@@ -121,26 +121,15 @@ def properties(references: References, node: Json) -> tuple[dict[str, Json], tup
     found: dict[str, Json] = {}
     required: dict[str, None] = {}
     closed = False
-    waiting, seen = [node], set[int]()
-    beside = not str(references.document.get("openapi", "")).startswith("3.0")  # where a $ref is not alone
-    while waiting:
-        try:
-            layers = references.layers(waiting.pop(0), "body schema")
-        except Unusable:
+    for schema in references.parts(node, ("allOf",), beside=_beside(references)):
+        if schema is None or not _can_be_taken_apart(schema):
             return None
-        if id(layers[0]) in seen and not any(layers[1:]):
-            continue
-        seen.add(id(layers[0]))
-        for schema in layers if beside else layers[:1]:
-            if not _can_be_taken_apart(schema):
-                return None
-            own = schema.get("properties", {})
-            if any(found.get(name, one) != one for name, one in own.items()):
-                return None
-            found.update(own)
-            required.update(dict.fromkeys(_strings(schema.get("required"))))
-            closed = closed or schema.get("additionalProperties") is False
-            waiting.extend(schema.get("allOf", []))
+        own = schema.get("properties", {})
+        if any(found.get(name, one) != one for name, one in own.items()):
+            return None
+        found.update(own)
+        required.update(dict.fromkeys(_strings(schema.get("required"))))
+        closed = closed or schema.get("additionalProperties") is False
     if len(found) > _MOST_ARGUMENTS:
         return None
     return (found, tuple(name for name in required if name in found)) if found or closed else None
@@ -149,22 +138,15 @@ def properties(references: References, node: Json) -> tuple[dict[str, Json], tup
 def named(references: References, node: Json) -> dict[str, Json]:
     """Return the properties that ``node`` or any branch of it names, for a form that is left whole."""
     found: dict[str, Json] = {}
-    waiting, seen = [node], set[int]()
-    while waiting and len(found) < _MOST_ARGUMENTS:
-        try:
-            layers = references.layers(waiting.pop(0), "body schema")
-        except Unusable:
-            continue
-        if id(layers[0]) in seen:
-            continue
-        seen.add(id(layers[0]))
-        for schema in layers:
-            own = schema.get("properties")
-            found = {**(own if isinstance(own, dict) else {}), **found}
-            for key in ("allOf", "anyOf", "oneOf"):
-                branches = schema.get(key)
-                waiting.extend(branches if isinstance(branches, list) else ())
+    for schema in references.parts(node, ("allOf", "anyOf", "oneOf"), beside=_beside(references)):
+        own = schema.get("properties") if schema is not None else None
+        found = {**(own if isinstance(own, dict) else {}), **found}
     return found
+
+
+def _beside(references: References) -> bool:
+    """Return whether what stands beside a reference to a schema counts: not in 3.0."""
+    return not str(references.document.get("openapi", "")).startswith("3.0")
 
 
 def encodings(references: References, body: Body, known: Mapping[str, Json]) -> dict[str, Encoding]:

@@ -93,8 +93,8 @@ def _together(
     apart: tuple[dict[str, Json], tuple[str, ...]] | None,
     in_body: Sequence[_Argument],
     names: dict[tuple[str, str], str],
-) -> dict[str, Json]:
-    """Return which arguments a body needs that may be left out, once any of it is given. [XL-086]"""
+) -> dict[str, list[str]]:
+    """Return what each argument of a body that may be left out needs beside it, once any of it is given. [XL-086]"""
     if payload is None or payload.required or apart is None:
         return {}
     given = [names[one.place, one.name] for one in in_body]
@@ -102,7 +102,7 @@ def _together(
     if not needed or len(given) * len(needed) > _MOST_TOGETHER:
         return {}
     pairs = {name: [other for other in needed if other != name] for name in given}
-    return {"dependentRequired": {name: others for name, others in pairs.items() if others}}
+    return {name: others for name, others in pairs.items() if others}
 
 
 def _schema(
@@ -110,7 +110,7 @@ def _schema(
     arguments: Iterable[_Argument],
     names: dict[tuple[str, str], str],
     where: str,
-    together: dict[str, Json],
+    together: dict[str, list[str]],
 ) -> dict[str, Json]:
     """Return the input schema of ``arguments``; a parameter's description is used where its schema has none."""
     properties: dict[str, Json] = {}
@@ -130,6 +130,6 @@ def _schema(
     whole: dict[str, Json] = {"type": "object", "properties": properties}
     if required:
         whole["required"] = required
-    if together.get("dependentRequired"):
-        whole |= together
+    if together:
+        whole["dependentRequired"] = together
     return schemas.whole(whole, used, where)

@@ -7,12 +7,15 @@ Rules:
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote
 
 from toolwire.core.model import Json
 
 _MOST_HOPS = 32
+_MOST_PARTS = 100
 
 
 class References:
@@ -58,6 +61,38 @@ class References:
             beside.append({name: one for name, one in node.items() if name != "$ref"})
             node = self.resolve(reference)
         raise Unusable(f"the references of its {what} go round in a circle")
+
+    def parts(self, node: Json, keys: Sequence[str], *, beside: bool) -> Iterator[dict[str, Any] | None]:
+        """Yield each object that the schema ``node`` is put together of: by references, and branches under ``keys``.
+
+        Each comes once, however they refer to each other. What stands ``beside`` a reference is one too, after what is
+        referred to. None stands for what is no object or not there, and at the end for more than 100.
+        """
+        waiting, seen = deque([node]), dict[int, Json]()  # what was seen is held: no other gets its identity
+        while waiting:
+            one = waiting.popleft()
+            if id(one) in seen:
+                continue
+            seen[id(one)] = one
+            if len(seen) > _MOST_PARTS:
+                yield None
+                return
+            if type(one) is not dict:
+                yield None
+                continue
+            reference = one.get("$ref")
+            if type(reference) is str:
+                if beside and len(one) > 1:
+                    waiting.appendleft({name: value for name, value in one.items() if name != "$ref"})
+                try:
+                    waiting.appendleft(self.resolve(reference))
+                except Unusable:
+                    yield None
+                continue
+            yield one
+            for key in keys:
+                branches = one.get(key)
+                waiting.extend(branches if isinstance(branches, list) else ())
 
     def target(self, node: Json) -> dict[str, Any]:
         """Return what ``follow`` would, or an empty object where that would be nothing."""

@@ -60,7 +60,6 @@ class Schemas:
         self._known: dict[str, Definition] = {}
         self._brief_ones: dict[str, Definition] = {}
         self._is_hidden: dict[str, bool] = {}
-        self._gone_of: dict[str, set[str]] = {}
 
     def read(self, node: Json, where: str) -> tuple[dict[str, Json], set[str]]:
         """Return ``node`` converted, and the names of the definitions it refers to. ``where`` is for findings."""
@@ -91,17 +90,17 @@ class Schemas:
         """Return whether a property with this schema has no place in this direction."""
         if not isinstance(node, dict):
             return False
-        if node.get(self._hidden) is True:
-            return True
         reference = node.get("$ref")
-        if isinstance(reference, str):
-            known = self._is_hidden.get(reference)
-            if known is None:
-                self._is_hidden[reference] = False  # what goes round in a circle hides nothing
-                known = self._is_hidden[reference] = self.hidden(self._target(reference))
-            return known
-        branches = node.get("allOf")
-        return isinstance(branches, list) and any(self.hidden(one) for one in branches)
+        if not isinstance(reference, str):
+            return node.get(self._hidden) is True or ("allOf" in node and self._says_hidden(node))
+        known = self._is_hidden.get(reference)
+        if known is None:
+            known = self._is_hidden[reference] = self._says_hidden({"$ref": reference})
+        return known or node.get(self._hidden) is True
+
+    def _says_hidden(self, node: Json) -> bool:
+        parts = self._references.parts(node, ("allOf",), beside=True)
+        return any(one is not None and one.get(self._hidden) is True for one in parts)
 
     def _target(self, reference: str) -> Json:
         try:
@@ -209,24 +208,15 @@ class Schemas:
 
     def _gone(self, node: dict[str, Json]) -> set[str]:
         """Return the hidden properties that ``node`` names, a branch of its allOf, or what either refers to."""
-        own = node.get("properties")
-        gone = {name for name, one in own.items() if self.hidden(one)} if isinstance(own, dict) else set[str]()
-        branches = node.get("allOf")
-        for one in (*(branches if isinstance(branches, list) else ()), node):
-            reference = one.get("$ref") if isinstance(one, dict) else None
-            if isinstance(reference, str):
-                gone |= self._gone_at(reference)
-            elif one is not node and isinstance(one, dict):
-                gone |= self._gone(one)
+        if len(node) == 1 and "$ref" in node:
+            return set()  # which speaks for itself where it is defined
+        gone: set[str] = set()
+        alone = "$ref" not in node and "allOf" not in node
+        for part in (node,) if alone else self._references.parts(node, ("allOf",), beside=True):
+            own = None if part is None else part.get("properties")
+            if isinstance(own, dict):
+                gone.update(name for name, one in own.items() if self.hidden(one))
         return gone
-
-    def _gone_at(self, reference: str) -> set[str]:
-        known = self._gone_of.get(reference)
-        if known is None:
-            self._gone_of[reference] = set()  # what goes round in a circle names nothing more
-            target = self._target(reference)
-            known = self._gone_of[reference] = self._gone(target) if isinstance(target, dict) else set()
-        return known
 
     def text(self, text: str) -> str:
         """Return ``text`` for a model: cleaned, and cut where it is long."""
