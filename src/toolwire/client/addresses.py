@@ -90,7 +90,8 @@ def _is_public(address: Address) -> bool:
         return _is_public(address.ipv4_mapped)
     if address in _NAT64:
         return _is_public(_last_four_bytes(address))
-    return address in _UNICAST and address.is_global and all(_is_public(inner) for inner in _carried(address))
+    is_global = address.is_global or address.sixtofour is not None  # private to older Pythons, whatever it carries
+    return address in _UNICAST and is_global and all(_is_public(inner) for inner in _carried(address))
 
 
 def _carried(address: IPv6Address) -> list[IPv4Address]:
