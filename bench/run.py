@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from bench import apps, checks, client, conversion, inprocess, process, wire  # noqa: E402 - the path first
+from bench import apps, checks, client, conversion, growth, inprocess, process, wire  # noqa: E402 - the path first
 from bench import instructions as counted  # noqa: E402 - the path first
 from bench.requests import CALLS, Call  # noqa: E402 - the path first
 
@@ -191,6 +191,17 @@ def clients() -> Iterator[Row]:
             yield Row("client, peer: a bare httpx2 POST", client.httpx_us(url), "us")
 
 
+def growths() -> Iterator[Row]:
+    """Yield what must not grow with the number of tools, sets of scopes or keys."""
+    lists = growth.Lists()
+    few, many = lists.list_ms(10), lists.list_ms(1_000)
+    yield Row("list of 1,000 tools, 1,000 sets of scopes by turns", many, "ms", 5.0, least=False)
+    yield Row("list of 1,000 tools, 1,000 sets of scopes to 10", many / few, "times", 1.2, least=False)
+    yield Row("list after one tool has come to 1,000", growth.one_more_tool_ms(), "ms", 20, least=False)
+    yield Row("check, API key among 10,000", growth.key_us(10_000), "us", 3.0, least=False)
+    yield Row("define 10,000 tools and make their lists", growth.define_s(10_000), "s", 4.0, least=False)
+
+
 def processes() -> Iterator[Row]:
     """Yield what whole processes cost."""
     yield Row("import toolwire", process.import_s(), "s", 0.10, least=False)
@@ -240,6 +251,7 @@ PARTS = {
     "costs": costs,
     "checks": each_check,
     "clients": clients,
+    "growth": growths,
     "processes": processes,
     "conversions": conversions,
     "instructions": instructions,

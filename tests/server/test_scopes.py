@@ -11,9 +11,11 @@ import pytest
 
 from toolwire import DefinitionError, Kind, Problem, Secret, Toolkit, Value, asgi
 from toolwire.client.drive import arun
-from toolwire.core.codec import Codec
+from toolwire.core.codec import Codec, Site, ToolCache
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Call, Result, Tool
+from toolwire.framing.jsontext import write
+from toolwire.protocols import BUILTIN
 from toolwire.server import App
 from toolwire.server.callers import NOBODY, Caller
 from toolwire.server.keys import ApiKey, Keys, read_key
@@ -179,18 +181,54 @@ def lambda_like() -> int:
     return 1
 
 
-def test_tables_are_made_once_for_all_who_see_the_same_and_are_bounded() -> None:
+class CountingCache(ToolCache):
+    """Counts what is derived from a tool, and never how often it is looked up."""
+
+    derived = 0
+
+    def get(self, derive: Callable[[Tool, str], Any], tool: Tool, name: str) -> Any:
+        self.derived += (id(tool), name) not in self._kept.get(derive, {})
+        return super().get(derive, tool, name)
+
+
+def many_tools() -> Toolkit:
     tools = Toolkit("Many")
     for number in range(8):
-        tools.add(lambda_like, name=f"tool{number}", scopes=(f"s{number}",))
-    from toolwire.core.codec import Site
-    from toolwire.protocols import BUILTIN
+        tools.add(lambda_like, name=f"tool{number}", scopes=(f"s{number}",), approval="auto")
+    return tools
 
-    table = Table(tools.catalog(), BUILTIN, Site())
-    assert table.seen_by(frozenset({"s1", "x"})) is table.seen_by(frozenset({"s1", "y"}))
-    for number in range(80):
-        table.seen_by(frozenset(f"s{bit}" for bit in range(8) if number >> bit & 1))
-    assert len(table._views) <= 64
+
+@pytest.mark.parametrize(
+    "asked",
+    [("GET", "/tools"), ("GET", "/openapi.json"), ("GET", "/opentool/load"), ("POST", "/mcp"), ("GET", "/uts/tools")],
+)
+@pytest.mark.requirement("D-30", "D-34")
+def test_a_new_set_of_scopes_derives_nothing_from_any_tool_again(asked: tuple[str, str]) -> None:
+    cache = CountingCache()
+    table = Table(many_tools().catalog(), BUILTIN, Site(keys=True, cache=cache))
+    before = cache.derived
+    assert before > 8
+    body = write({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    request = Request(*asked, ((b"content-type", b"application/json"),), body)
+    for number in range(200):
+        scopes = frozenset(f"s{bit}" for bit in range(8) if number >> bit & 1)
+        response = table.entry_for(scopes, *asked).read(request)
+        assert isinstance(response, Response)
+        assert [f"tool{bit}".encode() in response.body for bit in range(8)] == [
+            bool(number >> bit & 1) for bit in range(8)
+        ]
+    assert cache.derived == before
+
+
+def test_one_more_tool_derives_nothing_from_the_others_again(ask: Ask) -> None:
+    tools = many_tools()
+    app = asgi(tools)
+    cache = app._cache = CountingCache()
+    ask(app, "GET", "/tools", {})
+    each = cache.derived // 8
+    tools.add(lambda_like, name="another", approval="auto")
+    assert b"another" in ask(app, "GET", "/tools", {}).body
+    assert cache.derived == 9 * each
 
 
 @pytest.mark.parametrize(

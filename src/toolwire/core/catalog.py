@@ -51,14 +51,14 @@ class Catalog:
     description: str = ""
     tools: tuple[Tool, ...] = ()
     names: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
-    _index: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
+    _index: Mapping[str, Tool] | None = field(default=None, init=False, repr=False, compare=False)
     _searched: tuple[Index, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         ordered = tuple(sorted(self.tools, key=lambda tool: (tool.toolkit, tool.name, version_key(tool.version))))
         object.__setattr__(self, "tools", ordered)
         object.__setattr__(self, "names", _unique_names(ordered))
-        object.__setattr__(self, "_index", _references(ordered, self.names))
+        _check_ids(ordered)
 
     def find(self, reference: str) -> Tool | Problem:
         """Return the tool that ``reference`` means: ``id``, ``Toolkit.name[@x]``, or a bare ``name[@x]`` if unique.
@@ -66,7 +66,11 @@ class Catalog:
         ``@x.y.z`` is exact, ``@x`` means ``x.0.0``, nothing means the newest. Otherwise a Problem that lists what
         there is. [OXP-007, OTC-025, A-38]
         """
-        found = self._index.get(reference)
+        index = self._index
+        if index is None:  # made when it is first wanted: most catalogs of a caller's own tools are only listed
+            index = _references(self.tools, self.names)
+            object.__setattr__(self, "_index", index)
+        found = index.get(reference)
         return found if found is not None else _unknown(reference, self.tools)
 
     def search(self, words: str, limit: int = 20) -> tuple[Tool, ...]:
@@ -88,14 +92,18 @@ def _unique_names(tools: Iterable[Tool]) -> Mapping[str, Tool]:
     return names
 
 
-def _references(tools: Sequence[Tool], names: Mapping[str, Tool]) -> Mapping[str, Tool]:
-    unique = {(tool.toolkit, tool.name): name for name, tool in names.items()}
-    index: dict[str, Tool] = {}
+def _check_ids(tools: Iterable[Tool]) -> None:
     ids: set[str] = set()
-    for tool in sorted(tools, key=lambda tool: version_key(tool.version)):  # of two of a spelling, the newer one
+    for tool in tools:
         if tool.id in ids:
             raise ValueError(f"two tools have the id {tool.id!r}: give one of them another name or version")
         ids.add(tool.id)
+
+
+def _references(tools: Sequence[Tool], names: Mapping[str, Tool]) -> Mapping[str, Tool]:
+    unique = {(tool.toolkit, tool.name): name for name, tool in names.items()}
+    index: dict[str, Tool] = {}
+    for tool in sorted(tools, key=lambda tool: version_key(tool.version)):  # of two of a spelling, the newer one
         full = f"{tool.toolkit}.{tool.name}"
         for spelling in (full, full.replace("-", "_"), unique[tool.toolkit, tool.name]):
             index[spelling] = index[f"{spelling}@{tool.version}"] = tool

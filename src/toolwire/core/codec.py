@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 from .catalog import Catalog
 from .check import Answer, Question
 from .http import Headers, Request, Response
-from .model import Call, Problem, Progress, Result
+from .model import Call, Problem, Progress, Result, Tool
 from .resources import CAPS, Caps, Resources
 from .selection import Selection
 
@@ -66,6 +66,41 @@ Routes: TypeAlias = Mapping[tuple[str, str], Route]
 """The route of each (METHOD, path). No patterns: one look in a table finds the reader."""
 
 
+Describe: TypeAlias = Callable[[Tool, str], Any]
+"""Gives what a protocol says of one tool, under the name by which it lists it."""
+
+
+class ToolCache:
+    """Values that codecs derive from single tools, kept while a server offers those tools.
+
+    A codec builds its lists again for each catalog and for each set of scopes. What it derives from one tool, such as
+    the bytes of its definition, is looked up here instead of made again.
+    """
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: dict[Callable[[Tool, str], Any], dict[tuple[int, str], tuple[Tool, Any]]] = {}
+
+    def get(self, derive: Callable[[Tool, str], T], tool: Tool, name: str) -> T:
+        """Return ``derive(tool, name)``, computed once for each tool and name."""
+        kept = self._kept.get(derive)
+        if kept is None:
+            kept = self._kept[derive] = {}
+        found = kept.get((id(tool), name))
+        if found is None:  # the tool is kept beside the value, so that no other object can have its id
+            found = kept[id(tool), name] = (tool, derive(tool, name))
+        value: T = found[1]
+        return value
+
+    def keep_only(self, tools: Iterable[Tool]) -> None:
+        """Forget what was derived from any other tool than ``tools``."""
+        wanted = {id(tool) for tool in tools}
+        for kept in self._kept.values():
+            for key in [key for key in kept if key[0] not in wanted]:
+                del kept[key]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """What a codec may say about the server it is served from.
@@ -73,11 +108,13 @@ class Site:
     ``keys`` is true where calls need an API key. ``root`` is the path it is mounted under, empty at the root of its
     origin: paths of routes are below it, URLs in documents must name it. ``older_clients`` lets a client of an
     older dialect be known by its User-Agent, where it cannot be told by what it sends. [S-13]
+    ``cache`` holds what was derived from single tools; all sites of one server share it.
     """
 
     keys: bool = False
     root: str = ""
     older_clients: bool = True
+    cache: ToolCache = field(default_factory=ToolCache, repr=False, compare=False)
 
 
 class Listen(NamedTuple):

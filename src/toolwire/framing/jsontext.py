@@ -78,6 +78,15 @@ def write(data: Json) -> bytes:
         return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain).encode()
 
 
+def fragment(data: Json) -> Json:
+    """Return ``data`` as finished JSON text, which ``write`` copies where it stands in something larger.
+
+    Raises:
+        TypeError, ValueError: as ``write`` does.
+    """
+    return orjson.Fragment(write(data))
+
+
 def canonical(data: Json) -> bytes:
     """Return ``data`` as JSON that is the same whatever the order of the members.
 

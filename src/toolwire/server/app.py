@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 
-from toolwire.core.codec import Codec, Pending, Reading, Site
+from toolwire.core.codec import Codec, Pending, Reading, Site, ToolCache
 from toolwire.core.http import Request, Response, request_of
 from toolwire.core.ledger import Ledger
 from toolwire.core.model import ANONYMOUS, Call, Problem, Result, call_of
@@ -53,7 +53,7 @@ _ROOTS = 16
 class App:
     """The application. ``drain()`` begins a graceful stop; ``running`` is the number of calls in flight.
 
-    ``older_clients``, set to False before the first request, lets nobody be known by their User-Agent. [S-13]
+    ``older_clients``, set to False before it begins, lets nobody be known by their User-Agent. [S-13]
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing a server can be told
@@ -96,6 +96,8 @@ class App:
         )
         self._admission = Admission(guard, callers, self._service)
         self._tables: dict[str, Table] = {}
+        self._cache = ToolCache()
+        self._prepared: Table | None = None
         self._id_prefix = f"{secrets.token_hex(8)}-"
         self._number = count(1).__next__
         self._telemetry = telemetry
@@ -115,6 +117,7 @@ class App:
         """Begin the Toolbox and the ledger, where they have something to do before the first call."""
         await begin(self._once)
         await begin(self._toolbox)
+        self._prepared = self._build_table("")  # so that no request waits for it
 
     async def end(self) -> None:
         """End the Toolbox and the ledger, where they have something to let go of."""
@@ -207,9 +210,17 @@ class App:
         self._observer = observer(self._telemetry)
         if self._observer is not None:
             self._once.observed(self._observer.ledger)
-        site = Site(keys=self._admission.wanted, root=root, older_clients=self.older_clients)
-        table = self._tables[root] = Table(self._toolbox.catalog(), self._codecs, site, self._documents)
-        return table
+        prepared, self._prepared = self._prepared, None
+        if prepared is None or root or prepared.catalog is not self._toolbox.catalog():
+            prepared = self._build_table(root)
+        self._tables[root] = prepared
+        return prepared
+
+    def _build_table(self, root: str) -> Table:
+        site = Site(keys=self._admission.wanted, root=root, older_clients=self.older_clients, cache=self._cache)
+        catalog = self._toolbox.catalog()
+        self._cache.keep_only(catalog.tools)
+        return Table(catalog, self._codecs, site, self._documents)
 
 
 def _arrival(request: Request, scope: Scope) -> Arrival:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Codec, Reader, Site
-from toolwire.core.http import JSON, STATUS, Response
+from toolwire.core.codec import Codec, Reader, Reading, Site
+from toolwire.core.http import JSON, STATUS, Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.validation import visible
@@ -38,6 +39,10 @@ class Table:
 
     ``scopes`` are all that its tools name: where there are none, every caller sees the same. ``documents`` are answers
     that never change, by their paths; anybody may read them.
+
+    What a caller with some of the scopes sees is put together for each request that asks for it, from what
+    ``site.cache`` holds of each tool, and nothing of it is kept: callers may choose their scopes, and ten thousand
+    sets must cost no more than ten.
     """
 
     def __init__(
@@ -45,8 +50,8 @@ class Table:
     ) -> None:
         self.catalog = catalog
         self.scopes = frozenset(scope for tool in catalog.tools for scope in tool.scopes)
-        self._made_of = (codecs, site, documents)
-        self._views: dict[frozenset[str], Table] = {}
+        self._codecs, self._site, self._documents = codecs, site, documents
+        self._owners: dict[str, Codec] = {}
         self._entries: dict[tuple[str, str], Entry] = {}
         self._segments: dict[str, Refuse] = {}
         wires = [(codec, codec.routes(catalog, site)) for codec in codecs]
@@ -54,23 +59,22 @@ class Table:
             for (method, path), route in routes.items():
                 self._entries[method, path] = Entry(route.read, route.open, codec.refuse, method != "GET", codec.name)
                 self._segments.setdefault(_first_segment(path), codec.refuse)
+                self._owners.setdefault(path, codec)
         for path, response in documents.items():
             if path.startswith(f"{site.root}/"):  # their addresses are whole, wherever the application is mounted
                 self._entries["GET", path.removeprefix(site.root)] = _document(response)
-        self._entries["GET", "/"] = Entry(page(catalog, wires, site.root), True, plain, False)
+        self._entries["GET", "/"] = Entry(_deferred(lambda: page(catalog, wires, site.root)), True, plain, False)
         self._methods: dict[str, list[str]] = {}
         for method, path in self._entries:
             self._methods.setdefault(path, []).append(method)
 
-    def seen_by(self, scopes: frozenset[str]) -> Table:
-        """Return the table of what a caller with ``scopes`` sees, made once for all who see the same. [D-30]"""
-        own = scopes & self.scopes
-        view = self._views.get(own)
-        if view is None:
-            if len(self._views) >= _VIEWS:
-                self._views.clear()
-            view = self._views[own] = Table(visible(self.catalog, own), *self._made_of)
-        return view
+    def entry_for(self, scopes: frozenset[str], method: str, path: str) -> Entry:
+        """Return the entry for ``method`` and ``path`` as a caller with ``scopes`` sees it. [D-30]"""
+        owner = self._owners.get(path)
+        if owner is None and path != "/":
+            return self.entry(method, path)
+        codecs = self._codecs if owner is None else (owner,)
+        return Table(visible(self.catalog, scopes), codecs, self._site, self._documents).entry(method, path)
 
     def entry(self, method: str, path: str) -> Entry:
         """Return the entry for ``method`` and ``path``; where there is none, one that says so in the protocol's words.
@@ -92,7 +96,6 @@ class Table:
         return Entry(lambda _: _wrong_method(refuse, allow), True, refuse, False)
 
 
-_VIEWS = 64
 _NOTHING_HERE = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / says what is here.")
 
 
@@ -100,6 +103,16 @@ def plain(problem: Problem) -> Response:
     """Return ``problem`` in nobody's words: a path that belongs to no protocol."""
     body = jsontext.write({"error": problem.kind.value, "message": problem.message})
     return Response(STATUS[problem.kind], JSON, body)
+
+
+def _deferred(make: Callable[[], Reader]) -> Reader:
+    """Return a reader that is made when the first request comes for it."""
+    made = cache(make)
+
+    def read(request: Request) -> Reading:
+        return made()(request)
+
+    return read
 
 
 def _document(response: Response) -> Entry:

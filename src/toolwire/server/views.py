@@ -13,7 +13,7 @@ from collections.abc import Callable
 from toolwire.core.codec import Reading
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
-from toolwire.validation import insufficient
+from toolwire.validation import insufficient, permits
 
 from .callers import Caller, Callers
 from .table import Entry, Table
@@ -31,8 +31,8 @@ def as_seen(
 
     Whoever knows a tool's name learns from that which scopes it needs.
     """
-    if caller.scopes is not None:
-        seen = read(table.seen_by(caller.scopes).entry(request.method, path), request)
+    if caller.scopes is not None and (isinstance(reading, Response) or not permits(caller.scopes, reading.call.tool)):
+        seen = read(table.entry_for(caller.scopes, request.method, path), request)
         if isinstance(seen, Response) and not isinstance(reading, Response):
             return insufficient(reading.call.tool)
         reading = seen

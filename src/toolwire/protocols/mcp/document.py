@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import NAME, VERSION, Catalog, identifier
+from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Schema, Tool
 from toolwire.framing import xllm
 from toolwire.framing.jsontext import member
@@ -37,9 +38,13 @@ class Identity(NamedTuple):
 Naming: TypeAlias = Callable[[dict[str, Json], Identity], Identity]
 
 
-def write(catalog: Catalog) -> list[Json]:
-    """Return the ``tools`` of a ``tools/list``: the newest version of each, under its unique name. [XL-070, XL-076]"""
-    return [_write_tool(name, tool) for name, tool in catalog.names.items()]
+def write(catalog: Catalog, describe: Describe | None = None) -> list[Json]:
+    """Return the ``tools`` of a ``tools/list``: the newest version of each, under its unique name. [XL-070, XL-076]
+
+    ``describe`` gives one definition; without it that is ``write_tool``.
+    """
+    describe = write_tool if describe is None else describe
+    return [describe(tool, name) for name, tool in catalog.names.items()]
 
 
 def read(server: Mapping[str, Json], description: str, entries: Iterable[Json]) -> Catalog:
@@ -65,7 +70,8 @@ def is_wrapped(tool: Tool) -> bool:
     return tool.output_schema is not None and tool.output_schema.get("type") != "object"
 
 
-def _write_tool(name: str, tool: Tool) -> dict[str, Json]:
+def write_tool(tool: Tool, name: str) -> dict[str, Json]:
+    """Return the definition of ``tool`` as it is listed under ``name``."""
     policy = xllm.write(tool)
     if tool.safe:
         policy["readOnly"] = True

@@ -14,11 +14,11 @@ from typing import NamedTuple, TypeAlias
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Reading, Route, Routes, Site, pending_of
 from toolwire.core.http import JSON, STATUS, Request, Response, response_of
-from toolwire.core.model import Json, Kind, Problem, Result, Value, call_of
+from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value, call_of
 from toolwire.framing import jsonrpc
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
+from toolwire.framing.jsontext import fragment, read_object
 from toolwire.framing.jsontext import read as read_json
-from toolwire.framing.jsontext import read_object
 from toolwire.framing.jsontext import write as to_json
 
 from . import document, envelope
@@ -57,7 +57,7 @@ def routes(catalog: Catalog, site: Site) -> Routes:
     server = {"name": catalog.title, "version": catalog.version}
     end = ending(server)
     cached = {"ttlMs": LIST_TTL_MS, "cacheScope": "private" if site.keys else "public"}
-    listing = _fixed({"tools": document.write(catalog), **cached}, end)
+    listing = _fixed({"tools": document.write(catalog, partial(site.cache.get, _serialize_tool)), **cached}, end)
     lists: dict[str, Method] = {
         "tools/list": partial(_list_tools, listing),
         "tools/call": partial(_call, catalog, server, end),
@@ -75,6 +75,10 @@ def routes(catalog: Catalog, site: Site) -> Routes:
     stateless: dict[str, Method] = {"server/discover": partial(_answer, discovery), **lists}
     read = partial(_read, Revision(handshake, {}), Revision(stateless, _STATELESS_STATUS))
     return {("POST", "/mcp"): Route(read)}
+
+
+def _serialize_tool(tool: Tool, name: str) -> Json:
+    return fragment(document.write_tool(tool, name))
 
 
 def refuse(problem: Problem) -> Response:

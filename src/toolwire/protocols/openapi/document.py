@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
@@ -73,11 +73,33 @@ def offered(catalog: Catalog) -> Iterator[Offered]:
             yield Offered(tool, f"/api/{name}@{tool.version}", operation_id)
 
 
+class Parts(NamedTuple):
+    """What one tool adds to a document: its path item, and its schemas by the names of their components."""
+
+    path_item: Json
+    schemas: Mapping[str, Json]
+
+
 def write(catalog: Catalog, site: Site) -> dict[str, Json]:
     """Return the OpenAPI document of ``catalog``. [XL-120, XL-124]"""
-    schemas: dict[str, Json] = {"Problem": _PROBLEM}
-    paths = {one.path: _path_item(one, schemas) for one in offered(catalog)}
-    components: dict[str, Json] = {"schemas": schemas, "responses": _responses()}
+    return assemble(catalog, write_outline(catalog, site), write_parts)
+
+
+def assemble(catalog: Catalog, outline: dict[str, Json], describe: Callable[[Tool, str], Parts]) -> dict[str, Json]:
+    """Return ``outline`` with the parts of every tool in it; ``describe`` gives those of a tool by its operationId."""
+    paths: dict[str, Json] = {}
+    schemas: dict[str, Json] = {**outline["components"]["schemas"]}
+    for tool, path, operation_id in offered(catalog):
+        parts = describe(tool, operation_id)
+        paths[path] = parts.path_item
+        schemas.update(parts.schemas)
+    components = {**outline["components"], "schemas": schemas}
+    return {**outline, "paths": dict(sorted(paths.items())), "components": components}
+
+
+def write_outline(catalog: Catalog, site: Site) -> dict[str, Json]:
+    """Return the document of ``catalog`` without anything of its tools."""
+    components: dict[str, Json] = {"schemas": {"Problem": _PROBLEM}, "responses": _responses()}
     info = {"title": catalog.title, "version": catalog.version}
     document: dict[str, Json] = {
         "openapi": "3.1.0",
@@ -89,7 +111,7 @@ def write(catalog: Catalog, site: Site) -> dict[str, Json]:
             "defaultApproval": "per-call",
         },
         "servers": [{"url": site.root or "/"}],
-        "paths": dict(sorted(paths.items())),
+        "paths": {},
         "components": components,
     }
     if site.keys:
@@ -98,9 +120,10 @@ def write(catalog: Catalog, site: Site) -> dict[str, Json]:
     return document
 
 
-def _path_item(one: Offered, schemas: dict[str, Json]) -> dict[str, Json]:
-    tool = one.tool
-    operation: dict[str, Json] = {"operationId": one.operation_id}
+def write_parts(tool: Tool, operation_id: str) -> Parts:
+    """Return what ``tool`` adds to the document as the operation of this id."""
+    schemas: dict[str, Json] = {}
+    operation: dict[str, Json] = {"operationId": operation_id}
     description = undescribed(tool)
     if description:
         operation["summary"] = description
@@ -110,7 +133,7 @@ def _path_item(one: Offered, schemas: dict[str, Json]) -> dict[str, Json]:
         operation["deprecated"] = True
     operation["x-llm"] = _policy(tool)
     operation[identity.MEMBER] = identity.write(tool)
-    arguments = _hoisted(tool.input_schema, f"{one.operation_id}.input", schemas)
+    arguments = _hoisted(tool.input_schema, f"{operation_id}.input", schemas)
     if tool.safe:
         operation["parameters"] = [
             _parameter(field, arguments["properties"][field.name]) for field in query.fields(tool)
@@ -121,13 +144,13 @@ def _path_item(one: Offered, schemas: dict[str, Json]) -> dict[str, Json]:
             "content": {"application/json": {"schema": arguments}},
         }
     value = {"type": "null"} if tool.output_schema is None else tool.output_schema
-    result = _hoisted(value, f"{one.operation_id}.output", schemas)
+    result = _hoisted(value, f"{operation_id}.output", schemas)
     operation["responses"] = {
         "200": {"description": "What the tool returned.", "content": {"application/json": {"schema": result}}},
         "4XX": {"$ref": "#/components/responses/Refused"},
         "5XX": {"$ref": "#/components/responses/Failed"},
     }
-    return {"get" if tool.safe else "post": operation}
+    return Parts({"get" if tool.safe else "post": operation}, schemas)
 
 
 def _policy(tool: Tool) -> dict[str, Json]:

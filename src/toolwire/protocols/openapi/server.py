@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Reader, Reading, Route, Routes, Site
@@ -14,7 +14,7 @@ from toolwire.framing import jsontext
 
 from . import document, problems, query, results
 from .places import CATALOG, CONVENTIONAL, WELL_KNOWN
-from .versions import Version, as_version
+from .versions import RELEASES, Version, as_version
 
 _ANYONE = (b"access-control-allow-origin", b"*")
 _FOR_A_WHILE = (b"cache-control", b"max-age=300")
@@ -29,7 +29,7 @@ def routes(catalog: Catalog, site: Site) -> Routes:
     table |= {("GET", path): Route(described, open=True) for path in CONVENTIONAL}
     table["GET", CATALOG] = Route(_always(_catalogued(site)), open=True)
     for tool, path, _ in document.offered(catalog):
-        table["GET" if tool.safe else "POST", path] = Route(_query_reader(tool) if tool.safe else _body_reader(tool))
+        table["GET" if tool.safe else "POST", path] = site.cache.get(_route, tool, "")
     return table
 
 
@@ -53,12 +53,13 @@ def _catalogued(site: Site) -> Response:
 
 def _described(catalog: Catalog, site: Site) -> Reader:
     """Return the reader of the document: 3.1, and with ``?openapi=3.0`` or ``?openapi=3.2`` that version. [XL-124]"""
-    whole = document.write(catalog, site)
-    usual = _static(jsontext.write(whole))
+    outline = document.write_outline(catalog, site)
 
-    @cache
-    def other(version: Version) -> Response:
-        return _static(jsontext.write(as_version(whole, version)))
+    def serialize(version: Version) -> Response:
+        describe = partial(site.cache.get, _SERIALIZED[version])
+        return _static(jsontext.write(document.assemble(catalog, as_version(outline, version), describe)))
+
+    usual, other = serialize("3.1"), cache(serialize)
 
     def read(request: Request) -> Reading:
         match request.url.partition("?")[2]:
@@ -72,8 +73,24 @@ def _described(catalog: Catalog, site: Site) -> Reader:
     return read
 
 
+def _serialize_parts(version: Version, tool: Tool, operation_id: str) -> document.Parts:
+    path_item, schemas = document.write_parts(tool, operation_id)
+    written = as_version({"paths": {"": path_item}, "components": {"schemas": schemas}}, version)
+    parts = written["components"]["schemas"]
+    return document.Parts(
+        jsontext.fragment(written["paths"][""]), {key: jsontext.fragment(parts[key]) for key in parts}
+    )
+
+
+_SERIALIZED = {version: partial(_serialize_parts, version) for version in RELEASES}
+
+
 def _always(response: Response) -> Reader:
     return lambda _: response
+
+
+def _route(tool: Tool, _name: str) -> Route:
+    return Route(_query_reader(tool) if tool.safe else _body_reader(tool))
 
 
 def _query_reader(tool: Tool) -> Reader:

@@ -13,7 +13,7 @@ from toolwire.core.model import Json
 
 Version: TypeAlias = Literal["3.0", "3.1", "3.2"]
 
-RELEASES: Final[Mapping[str, str]] = {"3.0": "3.0.3", "3.1": "3.1.0", "3.2": "3.2.0"}
+RELEASES: Final[Mapping[Version, str]] = {"3.0": "3.0.3", "3.1": "3.1.0", "3.2": "3.2.0"}
 _HOLDS_SCHEMAS: Final = frozenset(("properties", "schemas"))
 _HOLDS_SCHEMA: Final = frozenset(("schema", "items", "additionalProperties", "not"))
 _SEVERAL: Final = frozenset(("allOf", "anyOf", "oneOf"))

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeGuard
 
 from toolwire.core.catalog import NAME, VERSION, Catalog, identifier
+from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Kind, Problem, Schema, Tool
 from toolwire.framing import jsontext, xllm
 
@@ -36,15 +37,19 @@ class Document(NamedTuple):
     notes: tuple[str, ...]
 
 
-def write(catalog: Catalog, version: str = SPECIFICATION) -> dict[str, Json]:
-    """Return ``catalog`` as a document of a version of the specification; ``{}`` without tools. [OTRPC-014, OT-031]"""
+def write(catalog: Catalog, version: str = SPECIFICATION, describe: Describe | None = None) -> dict[str, Json]:
+    """Return ``catalog`` as a document of a version of the specification; ``{}`` without tools. [OTRPC-014, OT-031]
+
+    ``describe`` gives one function; without it that is ``write_function``.
+    """
+    describe = write_function if describe is None else describe
     if not catalog.tools:
         return {}
     info = {"title": catalog.title, "description": catalog.description, "version": catalog.version}
     return {
         "opentool": version,
         "info": {name: text for name, text in info.items() if text or name != "description"},
-        "functions": [_write_function(name, tool) for name, tool in catalog.names.items()],
+        "functions": [describe(tool, name) for name, tool in catalog.names.items()],
     }
 
 
@@ -78,7 +83,8 @@ def read(data: Json) -> Document | Problem:
     return Document(catalog, methods, tuple(notes))
 
 
-def _write_function(name: str, tool: Tool) -> dict[str, Json]:
+def write_function(tool: Tool, name: str) -> dict[str, Json]:
+    """Return ``tool`` as the function ``name`` of a document."""
     parameters = [
         _write_described({"name": one}, part, tool.input_schema) | {"required": one in tool.required}
         for one, part in tool.parameters.items()

@@ -54,19 +54,28 @@ _Accept: TypeAlias = Callable[[_Function, Call, Id], Reading]
 _Decline: TypeAlias = Callable[[Problem, Id, Form], Response]
 
 
-def routes(catalog: Catalog, site: Site, form: Form = BOTH) -> Routes:  # noqa: ARG001  OpenTool says nothing of keys
+def routes(catalog: Catalog, site: Site, form: Form = BOTH) -> Routes:
     """Return the readers of every path of OpenTool. There is no ``/stop``. [OTRPC-001, S-17, A-28]"""
     functions = {
-        name: _Function(name, tool, result.shape(tool.output_schema), form) for name, tool in catalog.names.items()
+        name: _Function(name, tool, site.cache.get(_find_shape, tool, name), form)
+        for name, tool in catalog.names.items()
     }
     version = _fixed({"version": catalog.version if VERSION.fullmatch(catalog.version) else _NO_VERSION})
-    load = _fixed(document.write(catalog))
+    load = _fixed(document.write(catalog, describe=partial(site.cache.get, _serialize_function)))
     return {
         ("GET", "/opentool/version"): Route(lambda _: version),
         ("GET", "/opentool/load"): Route(lambda _: load),
         ("POST", "/opentool/call"): Route(partial(_read, functions, form, _pending, _refuse_call)),
         ("POST", "/opentool/streamCall"): Route(partial(_read, functions, form, _stream, _refuse_stream)),
     }
+
+
+def _find_shape(tool: Tool, _name: str) -> Shape:
+    return result.shape(tool.output_schema)
+
+
+def _serialize_function(tool: Tool, name: str) -> Json:
+    return jsontext.fragment(document.write_function(tool, name))
 
 
 def refuse(problem: Problem, form: Form = BOTH) -> Response:

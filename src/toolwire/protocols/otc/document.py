@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing.jsontext import kind_of
 
@@ -27,22 +28,41 @@ class Listing(NamedTuple):
     ids: Mapping[str, str]
 
 
-def write(catalog: Catalog) -> dict[str, Json]:
+class Definitions(NamedTuple):
+    """How each form of the list defines one tool: OXP's ``items``, the RFC's ``tools``, universal-tool's array."""
+
+    item: Describe
+    tool: Describe
+    entry: Describe
+
+
+def write(catalog: Catalog, definitions: Definitions | None = None) -> dict[str, Json]:
     """Return the body of ``GET /tools``, versions ascending. [OTC-034, OXP-003, A-51, S-9]"""
-    pairs = [(tool, definition.write(tool, name)) for tool, name in _named(catalog)]
+    by = DEFINITIONS if definitions is None else definitions
+    named = _named(catalog)
     return {
         "$schema": RFC_SCHEMA,
-        "items": [plain for _, plain in pairs],
-        "tools": [
-            {**plain, "input_schema": {"parameters": plain["input_schema"]}, "x-llm": definition.policy(tool)}
-            for tool, plain in pairs
-        ],
+        "items": [by.item(tool, name) for tool, name in named],
+        "tools": [by.tool(tool, name) for tool, name in named],
     }
 
 
-def write_array(catalog: Catalog) -> list[dict[str, Json]]:
+def write_array(catalog: Catalog, definitions: Definitions | None = None) -> list[Json]:
     """Return the list as a universal-tool client reads it: a bare array. [S-13]"""
-    return [{**definition.write(tool, name), "x-llm": definition.policy(tool)} for tool, name in _named(catalog)]
+    describe = (DEFINITIONS if definitions is None else definitions).entry
+    return [describe(tool, name) for tool, name in _named(catalog)]
+
+
+def _write_tool(tool: Tool, name: str) -> dict[str, Json]:
+    plain = definition.write(tool, name)
+    return {**plain, "input_schema": {"parameters": plain["input_schema"]}, "x-llm": definition.policy(tool)}
+
+
+def _write_entry(tool: Tool, name: str) -> dict[str, Json]:
+    return {**definition.write(tool, name), "x-llm": definition.policy(tool)}
+
+
+DEFINITIONS = Definitions(definition.write, _write_tool, _write_entry)
 
 
 def read(data: Json, title: str) -> Listing | Problem:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Pending, Reader, Reading
+from toolwire.core.codec import Describe, Pending, Reader, Reading
 from toolwire.core.http import JSON, STATUS, Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.framing.jsontext import kind_of, read_object
@@ -27,16 +27,18 @@ _STATUS: Mapping[Kind, int] = {
 }
 
 
-def write_list(catalog: Catalog) -> list[dict[str, Json]]:
+def write_tool(tool: Tool, name: str) -> dict[str, Json]:
+    """Return ``tool`` as an open-tool client reads it."""
+    return {
+        "name": name,
+        "description": tool.description or f"The tool {name}.",
+        "inputSchema": described(tool.input_schema),
+    }
+
+
+def write_list(catalog: Catalog, describe: Describe = write_tool) -> list[Json]:
     """Return the list as an open-tool client reads it: the newest version of each tool by name."""
-    return [
-        {
-            "name": name,
-            "description": tool.description or f"The tool {name}.",
-            "inputSchema": described(tool.input_schema),
-        }
-        for name, tool in catalog.names.items()
-    ]
+    return [describe(tool, name) for name, tool in catalog.names.items()]
 
 
 def is_call(data: Mapping[str, Json]) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Reader, Reading, Route, Routes, Site, pending_of
+from toolwire.core.codec import Describe, Reader, Reading, Route, Routes, Site, pending_of
 from toolwire.core.http import JSON, Request, Response, header
-from toolwire.core.model import Json, Problem, Result
-from toolwire.framing.jsontext import read_object
+from toolwire.core.model import Json, Problem, Result, Tool
+from toolwire.framing.jsontext import fragment, read_object
 from toolwire.framing.jsontext import write as write_json
 
 from . import answer, document, legacy, request, standard
@@ -44,8 +45,9 @@ def routes(catalog: Catalog, site: Site) -> Routes:
     health = Route(_always(Response(200, JSON, write_json({"status": "OK"}))), open=True)
     info = Route(_always(_static({"version": catalog.version})))
     ok = Route(_always(Response(200, JSON, write_json("OK"))))
-    listed = _static(document.write(catalog))
-    universal, open_tool = _static(document.write_array(catalog)), _static(legacy.write_list(catalog))
+    cached = document.Definitions(*(partial(site.cache.get, serialize) for serialize in _SERIALIZED))
+    listed, universal = _static(document.write(catalog, cached)), _static(document.write_array(catalog, cached))
+    open_tool = _static(legacy.write_list(catalog, partial(site.cache.get, _serialize_older)))
     older = {_UNIVERSAL_AGENT: universal, _OPEN_TOOL_AGENT: open_tool}
     return {
         ("GET", "/health"): health,
@@ -63,6 +65,14 @@ def routes(catalog: Catalog, site: Site) -> Routes:
         ("GET", "/ots/tools"): Route(_always(open_tool)),
         ("POST", "/ots/tools/call"): Route(legacy.reader(catalog)),
     }
+
+
+def _serialize(describe: Describe, tool: Tool, name: str) -> Json:
+    return fragment(describe(tool, name))
+
+
+_SERIALIZED = tuple(partial(_serialize, describe) for describe in document.DEFINITIONS)
+_serialize_older = partial(_serialize, legacy.write_tool)
 
 
 def refuse(problem: Problem) -> Response:
