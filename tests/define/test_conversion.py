@@ -35,8 +35,16 @@ def problem(result: Any) -> Problem:
 
 
 @pytest.mark.requirement("A-49", "S-15")
-def test_undeclared_arguments_are_dropped() -> None:
-    assert define(a=int).read({"a": 1, "session": "x", "self": 2}) == {"a": 1}
+def test_undeclared_arguments_are_refused_by_name() -> None:
+    def use(a: int, tag_name: str) -> None: ...
+
+    refused = problem(Toolkit("Kit").add(use).read({"a": 1, "tag": "x", "self": 2}))
+    assert refused.kind is Kind.INVALID_ARGUMENTS
+    assert refused.parameter_errors == {
+        "tag_name": "This argument is required.",
+        "tag": "There is no such argument: did you mean `tag_name`?",
+        "self": "There is no such argument.",
+    }
 
 
 def test_an_absent_argument_is_left_to_pythons_default() -> None:

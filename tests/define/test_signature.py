@@ -110,7 +110,10 @@ def test_the_context_is_injected_and_never_in_the_schema(annotation: Any) -> Non
     function = define(whoami)
     assert function.context_parameter == "context"
     assert [*function.tool.parameters] == ["greeting"]
-    keywords = function.read({"greeting": "hi", "context": {"principal": "root"}})
+    refused = function.read({"greeting": "hi", "context": {"principal": "root"}})
+    assert isinstance(refused, Problem)
+    assert refused.parameter_errors == {"context": "There is no such argument."}
+    keywords = function.read({"greeting": "hi"})
     assert keywords == {"greeting": "hi"}
     assert function.call(**keywords, context=Context(principal="ada")) == "hi ada"
 

@@ -63,14 +63,79 @@ def test_what_concerns_all_arguments_is_said_and_has_no_name() -> None:
 @pytest.mark.requirement("OXP-009")
 def test_an_argument_that_may_not_be_there_is_named() -> None:
     assert errors({"properties": {"a": {}}, "additionalProperties": False}, {"a": 1, "b": 2, "c": 3}) == {
-        "b": "is no parameter",
-        "c": "is no parameter",
+        "b": "is not an argument: it takes `a`.",
+        "c": "is not an argument: it takes `a`.",
     }
 
 
+@pytest.mark.requirement("A-49", "S-15")
+def test_an_undeclared_argument_is_refused_with_the_name_that_was_meant() -> None:
+    schema = {"type": "object", "properties": {"tag_name": {"type": "string"}, "dry_run": {"type": "boolean"}}}
+    problem = verdict(schema, {"tag": "old"})
+    assert problem is not None
+    assert (problem.kind, problem.message) == (Kind.INVALID_ARGUMENTS, "x takes no `tag`: did you mean `tag_name`?")
+    assert problem.parameter_errors == {"tag": "is not an argument: did you mean `tag_name`?"}
+    problem = verdict({**schema, "required": ["tag_name"]}, {"zzz": 1})
+    assert problem is not None
+    assert (
+        problem.message
+        == "x takes no `zzz`: it takes `dry_run`, `tag_name`. The arguments do not fit: tag_name: is required."
+    )
+    assert list(problem.parameter_errors) == ["zzz", "tag_name"]
+
+
 @pytest.mark.requirement("A-49")
-def test_undeclared_arguments_are_let_through() -> None:
-    assert verdict(PERSON, {"name": "Ada", "sessionId": "s"}) is None
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object"},
+        {"properties": {"a": {}}, "additionalProperties": True},
+        {"properties": {"a": {}}, "additionalProperties": {"type": "string"}},
+        {"properties": {"a": {}}, "unevaluatedProperties": {}},
+        {"properties": {"a": {}}, "patternProperties": {"^b": {}}},
+        {"properties": {"a": {}}, "propertyNames": {"maxLength": 3}},
+        {"properties": {"a": {}}, "anyOf": [{"properties": {"b": {}}}, {"required": ["a"]}]},
+        {"properties": {"a": {}}, "if": {"required": ["a"]}, "else": {"properties": {"b": {}}}},
+        {"properties": {"a": {}}, "required": ["b"]},
+        {"properties": {"a": {}}, "dependentSchemas": {"a": {"properties": {"b": {}}}}},
+        {"allOf": [{"$ref": "#/$defs/Named"}], "$defs": {"Named": {"properties": {"b": {}}}}},
+        {
+            "$ref": "#/$defs/Named",
+            "$defs": {"Named": {"anyOf": [{"$ref": "#/$defs/Named"}, {"properties": {"b": {}}}]}},
+        },
+        {"properties": {"a": {}}, "$dynamicRef": "#here", "$defs": {"Here": {"$dynamicAnchor": "here"}}},
+    ],
+)
+def test_an_argument_that_a_schema_names_or_asks_for_anywhere_is_let_through(schema: Any) -> None:
+    assert verdict(schema, {"b": "s"}) is None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {}},
+        {"properties": {"a": {}}},
+        {"additionalProperties": False},
+        {"allOf": [{"$ref": "#/$defs/Named"}], "$defs": {"Named": {"properties": {"a": {}}}}},
+        {"properties": {"a": {"properties": {"b": {}}}}},
+        {"properties": {"a": {}}, "not": {"properties": {"b": {"const": 1}}}},
+    ],
+)
+def test_a_name_that_a_schema_says_elsewhere_is_no_argument(schema: Any) -> None:
+    problem = verdict(schema, {"b": "s"})
+    assert problem is not None
+    assert problem.message.startswith("x takes no `b`: ")
+
+
+def test_many_and_long_undeclared_names_are_cut_short() -> None:
+    problem = verdict(
+        {"properties": {f"p{number}": {} for number in range(300)}},
+        {"x" * 1_000_000 + str(one): 1 for one in range(50)},
+    )
+    assert problem is not None
+    assert len(problem.message) < 10_000
+    assert len(problem.parameter_errors) == 20
 
 
 def test_many_errors_and_long_values_are_cut_short() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
-from urllib.parse import unquote
 
 from toolwire.core.model import Json, Schema
+from toolwire.core.pointer import find_pointer
 
 ANY: Final[Mapping[str, Json]] = {}
 _TYPES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
@@ -47,17 +47,7 @@ _MOST_BRANCHES: Final = 1_000
 
 def resolve(root: Schema, reference: Json) -> Schema | None:
     """Return the schema that a reference inside ``root`` means, or None where it leads nowhere in it. [D-18]"""
-    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
-        return None
-    node: Json = root
-    for token in reference.split("/")[1:]:
-        step = unquote(token).replace("~1", "/").replace("~0", "~")
-        if isinstance(node, Mapping) and step in node:
-            node = node[step]
-        elif isinstance(node, list) and step.isascii() and step.isdigit() and int(step) < len(node):
-            node = node[int(step)]
-        else:
-            return None
+    node = find_pointer(root, reference)
     if isinstance(node, bool):
         return ANY if node else {"not": {}}
     return node if isinstance(node, Mapping) else None

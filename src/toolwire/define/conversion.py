@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from toolwire.core.model import Json, Kind, Problem, Result, Value
+from toolwire.core.suggestion import nearest
 
 from .form import Form
 from .function import Read, Write
@@ -29,9 +30,10 @@ and what converts the rest. (A plain tuple is taken apart at a tenth of the cost
 
 
 def reader(arguments: Sequence[Argument]) -> Read:
-    """Return what turns validated arguments into keyword arguments. [A-49, S-15]"""
+    """Return what turns validated arguments into keyword arguments."""
     slots = tuple(_slot(argument) for argument in arguments)
     names = tuple(name for name, *_ in slots)
+    known = frozenset(names)
     exact_types = tuple(exact for _, _, exact, _, _ in slots)  # None is no type, so it fits no value
 
     def read(arguments: Mapping[str, Json]) -> dict[str, Any] | Problem:
@@ -52,6 +54,8 @@ def reader(arguments: Sequence[Argument]) -> Read:
                 keywords[name] = convert(value)
             except Exception as error:  # noqa: BLE001 - a type's own validator may raise anything
                 errors[name] = _sentence(error)
+        if not arguments.keys() <= known:
+            errors |= {name: _undeclared(name, names) for name in arguments if name not in known}
         return _refused(errors) if errors else keywords
 
     return read
@@ -95,6 +99,11 @@ def _with_numbers(
         return data if native(data) else otherwise(value)
 
     return convert
+
+
+def _undeclared(name: str, names: Sequence[str]) -> str:
+    near = nearest(name, names)
+    return f"There is no such argument: did you mean `{near}`?" if near else "There is no such argument."
 
 
 def _sentence(error: Exception) -> str:

@@ -24,6 +24,7 @@ from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Too
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.protocols.opentool import result
 from toolwire.server.functions import MAX_ITEMS, failure
+from toolwire.validation import declared_names, refuse_undeclared
 
 from .description import Description
 from .exceptions import (
@@ -54,7 +55,7 @@ _MOST_KNOWN = 10_000
 
 
 class _Function(NamedTuple):
-    """What is known of a tool before it is called; ``declared`` is None where every argument is passed on."""
+    """What is known of a tool before it is called; ``declared`` is None where it takes any argument."""
 
     tool: Tool
     name: str
@@ -114,7 +115,10 @@ class ObjectBox:
         function = self._functions.get(id(call.tool))
         if function is None or function.tool is not call.tool:
             function = self._known(call.tool)
-        name, arguments = _asked(function, call)
+        asked = _asked(function, call)
+        if isinstance(asked, Problem):
+            return asked
+        name, arguments = asked
         try:
             if not self._begun:
                 await self.begin()
@@ -134,8 +138,7 @@ class ObjectBox:
         if len(self._functions) >= _MOST_KNOWN:
             self._functions.clear()
         name = self._description.methods.get(tool.name, tool.name)
-        declared = None if tool.input_schema.get("additionalProperties") else frozenset(tool.parameters)
-        function = _Function(tool, name, declared, result.shape(tool.output_schema))
+        function = _Function(tool, name, declared_names(tool.input_schema), result.shape(tool.output_schema))
         self._functions[id(tool)] = function
         return function
 
@@ -153,15 +156,12 @@ class ObjectBox:
             await self._called(hook)
 
 
-def _asked(function: _Function, call: Call) -> tuple[str, dict[str, Json]]:
-    """Return the function's own name and the arguments it declares. [A-49]"""
+def _asked(function: _Function, call: Call) -> tuple[str, dict[str, Json]] | Problem:
+    """Return the function's own name and its arguments, or why it does not take them."""
     arguments = call.arguments
     if function.tool is ANY or function.tool is ANY_STREAMED:
         return arguments["name"], arguments["arguments"]
-    declared = function.declared
-    if declared is None:
-        return function.name, dict(arguments)
-    return function.name, {name: value for name, value in arguments.items() if name in declared}
+    return refuse_undeclared(function.name, arguments, function.declared) or (function.name, dict(arguments))
 
 
 async def _streamed(name: str, pieces: _Pieces, notify: Notify) -> Result:

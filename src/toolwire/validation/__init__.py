@@ -3,6 +3,7 @@
 from .arguments import Validator, arguments_check, compile_schema
 from .authorizer import Authorizer, Page, Pages
 from .data import snapshot
+from .declared import declared_names, refuse_undeclared
 from .patterns import is_pattern
 from .requirements import authorized_by, missing, requirements_check
 from .scopes import insufficient, permits, scoped, scopes_check, visible
@@ -15,10 +16,12 @@ __all__ = [
     "arguments_check",
     "authorized_by",
     "compile_schema",
+    "declared_names",
     "insufficient",
     "is_pattern",
     "missing",
     "permits",
+    "refuse_undeclared",
     "requirements_check",
     "scoped",
     "scopes_check",

@@ -3,18 +3,21 @@
 Rules:
 - A reference that leaves the schema is never fetched or read. [D-18]
 - Patterns run on an engine with a backtracking limit. [D-15]
-- What is checked is the exact schema; arguments it does not declare are let through and dropped later. [A-49]
+- An argument that the schema does not declare is refused, where the schema does not ask for more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn, TypeAlias
 
 import jsonschema_rs
 
 from toolwire.core.check import ALLOW, Check, Deny, Verdict
 from toolwire.core.model import Call, Json, Kind, Problem, Schema, Tool
+
+from .declared import declared_names, refuse_undeclared
 
 Validator: TypeAlias = Callable[[Mapping[str, Json]], Problem | None]
 """Says what is wrong with the arguments of a call, or None."""
@@ -44,14 +47,19 @@ def arguments_check() -> Check:
     known: dict[int, _Known] = {}
 
     def check(call: Call) -> Verdict:
-        tool = call.tool
-        _, fits, problem = known.get(id(tool)) or know(tool)
-        return ALLOW if fits(call.arguments) else Deny(problem(call.arguments))
+        tool, arguments = call.tool, call.arguments
+        _, declared, fits, problem = known.get(id(tool)) or know(tool)
+        if (declared is None or arguments.keys() <= declared) and fits(arguments):
+            return ALLOW
+        refused = refuse_undeclared(tool.name, arguments, declared)
+        if refused is None:
+            return Deny(problem(arguments))
+        return Deny(refused if fits(arguments) else _both(refused, problem(arguments)))
 
     def know(tool: Tool) -> _Known:
         if len(known) >= _KEPT:  # a catalog that changes often leaves old tools behind
             known.clear()
-        found = known[id(tool)] = (tool, *_judges(tool))
+        found = known[id(tool)] = (tool, declared_names(tool.input_schema), *_judges(tool))
         return found
 
     return check
@@ -59,8 +67,9 @@ def arguments_check() -> Check:
 
 _Fits: TypeAlias = Callable[[Mapping[str, Json]], bool]
 _Wrong: TypeAlias = Callable[[Mapping[str, Json]], Problem]
-_Known: TypeAlias = tuple[Tool, _Fits, _Wrong]
-"""A tool, held so that no other gets its identity; whether arguments fit it; and what is wrong where they do not."""
+_Known: TypeAlias = tuple[Tool, frozenset[str] | None, _Fits, _Wrong]
+"""A tool, held so that no other gets its identity; the names of its arguments; whether arguments fit it; and what is
+wrong where they do not."""
 
 
 def _compiled(schema: Schema) -> jsonschema_rs.Draft202012Validator:
@@ -79,6 +88,15 @@ def _judges(tool: Tool) -> tuple[_Fits, _Wrong]:
         unusable = Problem(kind=Kind.INVALID_ARGUMENTS, message=f"{tool.name} cannot be called: {error}.")
         return (lambda _: False), (lambda _: unusable)
     return compiled.is_valid, lambda arguments: _problem(compiled.iter_errors(arguments))
+
+
+def _both(refused: Problem, unfit: Problem) -> Problem:
+    """Return one Problem of arguments that a tool does not take and of others that do not fit it."""
+    others = {name: text for name, text in unfit.parameter_errors.items() if name not in refused.parameter_errors}
+    if not others and unfit.parameter_errors:
+        return refused
+    errors = {**refused.parameter_errors, **others}
+    return replace(refused, message=f"{refused.message} {unfit.message}", parameter_errors=errors)
 
 
 def _problem(errors: Any) -> Problem:

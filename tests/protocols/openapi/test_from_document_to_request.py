@@ -24,6 +24,15 @@ def sent(peer: Any, **arguments: Any) -> Request:
     return request
 
 
+def refused(peer: Any, **arguments: Any) -> str:
+    """Return the sentence that refuses a call of the one tool of ``peer``."""
+    (tool,) = peer.catalog.tools
+    with pytest.raises(StopIteration) as ended:
+        next(CODEC.send(peer, Call(tool, arguments, "call-1")))
+    assert isinstance(ended.value.value, Problem)
+    return str(ended.value.value.message)
+
+
 def body(*media_types: str, schema: Any = None, **media: Any) -> dict[str, Any]:
     whole = schema or {"type": "object", "properties": {"a": {"type": "string"}}}
     return {"required": True, "content": {one: {"schema": whole, **media} for one in media_types}}
@@ -46,7 +55,8 @@ def test_a_variable_that_is_the_host_is_no_argument(peer: Any, one: Any) -> None
     ]
     found = peer(one(servers=servers))
     assert not found.catalog.tools[0].parameters
-    assert sent(found, host="evil.test").url == "https://recipes.test/v1/x"
+    assert sent(found).url == "https://recipes.test/v1/x"
+    assert "takes no `host`" in refused(found, host="evil.test")
 
 
 @pytest.mark.requirement("CV-11")
@@ -140,3 +150,27 @@ def test_what_cannot_be_sent_is_said_before_anything_is_asked_for(peer: Any, one
     with pytest.raises(StopIteration) as ended:
         next(flow)
     assert isinstance(ended.value.value, Problem)
+
+
+@pytest.mark.requirement("A-49")
+def test_an_argument_that_no_part_of_a_request_carries_is_refused(peer: Any, one: Any) -> None:
+    parameters = [{"name": "tag_name", "in": "query", "schema": {"type": "string"}}]
+    found = peer(one(method="delete", parameters=parameters))
+    assert refused(found, tag="old") == "x takes no `tag`: did you mean `tag_name`?"
+    assert sent(found, tag_name="old").url == "https://recipes.test/x?tag_name=old"
+
+
+@pytest.mark.requirement("A-49", "CV-15")
+@pytest.mark.parametrize("media_type", ["application/json", "application/x-www-form-urlencoded"])
+def test_a_body_that_asks_for_other_properties_carries_them(peer: Any, one: Any, media_type: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": True}
+    parameters = [{"name": "q", "in": "query", "schema": {"type": "string"}}]
+    found = peer(one(method="post", parameters=parameters, requestBody=body(media_type, schema=schema)))
+    assert found.catalog.tools[0].input_schema["additionalProperties"] is True
+    request = sent(found, a="1", q="2", other="3")
+    assert request.url == "https://recipes.test/x?q=2"
+    expected = {"application/json": b'{"other":"3","a":"1"}'}.get(media_type, b"other=3&a=1")
+    assert request.body == expected
+    closed = {"allOf": [schema, {"type": "object", "additionalProperties": False}]}
+    found = peer(one(method="post", requestBody=body(media_type, schema=closed)))
+    assert "takes no `other`" in refused(found, other="3")

@@ -91,8 +91,13 @@ def test_only_what_a_text_says_without_doubt_is_a_plain_text(schema: Schema | bo
 
 def test_repeated_keys_are_an_array() -> None:
     array = known({"type": "array", "items": {"type": "integer"}})
-    assert read("a=1&b=9&a=2&a=x", array) == {"a": [1, 2, "x"]}
+    assert read("a=1&a=2&a=x", array) == {"a": [1, 2, "x"]}
     assert read("", array) == {}
+
+
+@pytest.mark.requirement("A-49")
+def test_what_is_in_no_field_is_text_for_the_check_to_refuse() -> None:
+    assert read("b=9&a=1&c=x&c=y&&", known({"type": "integer"})) == {"a": 1, "b": "9", "c": ["x", "y"]}
 
 
 def test_an_array_that_has_to_be_there_and_is_not_named_is_empty() -> None:

@@ -135,6 +135,14 @@ def properties(references: References, node: Json) -> tuple[dict[str, Json], tup
     return (found, tuple(name for name in required if name in found)) if found or closed else None
 
 
+def asks_for_more(references: References, node: Json) -> bool:
+    """Return whether an object schema says itself that there may be other properties than those it names."""
+    said = [
+        one.get("additionalProperties") for one in references.parts(node, ("allOf",), beside=_beside(references)) if one
+    ]
+    return True in said and False not in said
+
+
 def named(references: References, node: Json) -> dict[str, Json]:
     """Return the properties that ``node`` or any branch of it names, for a form that is left whole."""
     found: dict[str, Json] = {}

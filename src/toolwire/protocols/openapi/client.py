@@ -7,6 +7,7 @@ from functools import lru_cache
 from toolwire.core.codec import Flow, Peer, fetch, listen
 from toolwire.core.http import Request
 from toolwire.core.model import Call, Kind, Problem, Result
+from toolwire.validation import refuse_undeclared
 
 from . import requests, results
 from .operations import Memo
@@ -23,6 +24,9 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     plan = _plan(peer, call)
     if isinstance(plan, Problem):
         return plan
+    refused = refuse_undeclared(call.tool.name, call.arguments, None if plan.takes_more else plan.names)
+    if refused is not None:
+        return refused
     request = requests.write(plan, call.arguments, resources=peer.resources, call_id=call.call_id)
     if isinstance(request, Problem):
         return request

@@ -25,7 +25,8 @@ _MOST_TOGETHER = 400
 class Taken(NamedTuple):
     """An operation's arguments: their schema, and what each of them is on the wire.
 
-    ``properties`` maps arguments to properties of a body that is taken apart.
+    ``properties`` maps arguments to properties of a body that is taken apart; where ``takes_more`` is true, an argument
+    of any other name is one too.
     """
 
     schema: dict[str, Json]
@@ -33,6 +34,7 @@ class Taken(NamedTuple):
     properties: tuple[tuple[str, str], ...]
     whole_body: str | None
     encodings: dict[str, Encoding]
+    takes_more: bool = False
 
 
 class _Argument(NamedTuple):
@@ -55,16 +57,18 @@ def take(
     names = argument_names((one.place, one.name) for one in arguments)
     in_body = [one for one in arguments if one.place == BODY]
     whole = names[BODY, BODY] if payload is not None and apart is None else None
+    more = payload is not None and apart is not None and body.asks_for_more(references, payload.schema)
     encodings: dict[str, Encoding] = {}
     if payload is not None and payload.sort in (Sort.FORM, Sort.MULTIPART):
         known = apart[0] if apart is not None else body.named(references, payload.schema)
         encodings = body.encodings(references, payload, known)
     return Taken(
-        schema=_schema(schemas, arguments, names, where, _together(payload, apart, in_body, names)),
+        schema=_schema(schemas, arguments, names, where, _together(payload, apart, in_body, names), takes_more=more),
         parameters=tuple((names[one.parameter.place, one.parameter.name], one.parameter) for one in declared),
         properties=tuple((names[one.place, one.name], one.name) for one in in_body) if whole is None else (),
         whole_body=whole,
         encodings=encodings,
+        takes_more=more,
     )
 
 
@@ -111,6 +115,8 @@ def _schema(
     names: dict[tuple[str, str], str],
     where: str,
     together: dict[str, list[str]],
+    *,
+    takes_more: bool,
 ) -> dict[str, Json]:
     """Return the input schema of ``arguments``; a parameter's description is used where its schema has none."""
     properties: dict[str, Json] = {}
@@ -130,6 +136,8 @@ def _schema(
     whole: dict[str, Json] = {"type": "object", "properties": properties}
     if required:
         whole["required"] = required
+    if takes_more:
+        whole["additionalProperties"] = True
     if together:
         whole["dependentRequired"] = together
     return schemas.whole(whole, used, where)

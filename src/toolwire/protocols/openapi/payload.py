@@ -30,6 +30,8 @@ def write(plan: Plan, arguments: Mapping[str, Json], resources: Resources | None
         return NOTHING
     if plan.whole_body is None:
         data = {name: arguments[argument] for argument, name in plan.properties if argument in arguments}
+        if plan.takes_more and not arguments.keys() <= plan.names:
+            data = {**{name: value for name, value in arguments.items() if name not in plan.names}, **data}
         if not data and not plan.body_required:
             return NOTHING
     else:

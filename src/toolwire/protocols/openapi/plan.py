@@ -92,6 +92,9 @@ class Plan:
     argument ``whole_body``, or made of ``properties`` (argument to body property), each written by its entry in
     ``encodings`` (by property; form and multipart only). ``binary`` says that the whole body is a file.
 
+    Where ``takes_more`` is true an argument of any other name is a property of the body under that name; else it is
+    refused. ``names`` are those of all others.
+
     ``idempotency`` names the header that gets the call's id where no argument gives it. ``security`` is a list of
     alternatives, each a set of schemes that all apply; ``()`` as an alternative is none at all. [XL-077, CV-09]
 
@@ -106,6 +109,7 @@ class Plan:
     fixed_query: str = ""
     parameters: tuple[tuple[str, Parameter], ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
+    takes_more: bool = False
     whole_body: str | None = None
     media_type: str | None = None
     body_required: bool = False
@@ -118,3 +122,8 @@ class Plan:
     idempotency: str = ""
     responses: Mapping[str, Mapping[str, Json]] | None = None
     streams: bool = False
+    names: frozenset[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        names = {name for name, _ in (*self.parameters, *self.properties)}
+        object.__setattr__(self, "names", frozenset(names | ({self.whole_body} if self.whole_body else set())))

@@ -66,21 +66,22 @@ def fields(tool: Tool) -> tuple[Field, ...]:
 
 
 def read(query: str, known: Mapping[str, Field]) -> dict[str, Json] | Problem:
-    """Return the arguments that ``query`` says; what is in none of the ``known`` fields is ignored. [A-49]
+    """Return the arguments that ``query`` says; what is in none of the ``known`` fields stays text.
 
     A text that is not of its field's type stays a string, for validation to report. An array that has to be
     there and is not named has no items.
     """
     texts: dict[str, list[str]] = {}
-    for pair in query.split("&") if query else ():
+    for pair in filter(None, query.split("&")):
         name, _, text = pair.partition("=")
         try:
             name, text = _decoded(name), _decoded(text)
         except ValueError:
             return Problem(kind=Kind.MALFORMED, message="The query has a percent escape that is not UTF-8 text.")
-        if name in known:
-            texts.setdefault(name, []).append(text)
-    arguments: dict[str, Json] = {}
+        texts.setdefault(name, []).append(text)
+    arguments: dict[str, Json] = {
+        name: found[0] if len(found) == 1 else list[Json](found) for name, found in texts.items() if name not in known
+    }
     errors: dict[str, str] = {}
     for name, field in known.items():
         if name in texts:

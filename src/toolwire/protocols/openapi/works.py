@@ -118,6 +118,7 @@ class Work:
             fixed_query=query,
             parameters=taken.parameters,
             properties=taken.properties,
+            takes_more=taken.takes_more,
             whole_body=taken.whole_body,
             media_type=self.body.media_type if self.body is not None else None,
             body_required=self.body is not None and self.body.required,

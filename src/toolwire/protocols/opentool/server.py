@@ -20,6 +20,7 @@ from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming
 from toolwire.core.http import JSON, STATUS, Headers, Request, Response, response_of
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Progress, Result, Tool, Value, call_of
 from toolwire.framing import jsonrpc, jsontext, sse
+from toolwire.validation import declared_names
 
 from . import document, failure, result
 from .heard import PROGRESS
@@ -43,11 +44,16 @@ BOTH = Form({"error": None}, {"result": {}})
 STRICT = Form({}, {})
 
 
+_SESSION_ID = "sessionId"
+"""An argument that clients of the TypeScript SDK add to each call, whether or not the function declares it."""
+
+
 class _Function(NamedTuple):
     name: str
     tool: Tool
     shape: Shape
     form: Form
+    drops_session_id: bool = False
 
 
 _Accept: TypeAlias = Callable[[_Function, Call, Id], Reading]
@@ -57,7 +63,9 @@ _Decline: TypeAlias = Callable[[Problem, Id, Form], Response]
 def routes(catalog: Catalog, site: Site, form: Form = BOTH) -> Routes:
     """Return the readers of every path of OpenTool. There is no ``/stop``. [OTRPC-001, S-17, A-28]"""
     functions = {
-        name: _Function(name, tool, site.cache.get(_find_shape, tool, name), form)
+        name: _Function(
+            name, tool, site.cache.get(_find_shape, tool, name), form, site.cache.get(_drops_session_id, tool, name)
+        )
         for name, tool in catalog.names.items()
     }
     version = _fixed({"version": catalog.version if VERSION.fullmatch(catalog.version) else _NO_VERSION})
@@ -103,7 +111,14 @@ def _read(
     if not isinstance(params, dict):
         text = f'"params" must be an object with an argument under each name, not {jsontext.kind_of(params)}.'
         return decline(Problem(kind=Kind.INVALID_ARGUMENTS, message=text), message.id, form)  # [A-19]
+    if _SESSION_ID in params and function.drops_session_id:
+        params = {name: value for name, value in params.items() if name != _SESSION_ID}
     return accept(function, call_of((function.tool, params, request.id, ANONYMOUS, "")), message.id)
+
+
+def _drops_session_id(tool: Tool, _name: str) -> bool:
+    declared = declared_names(tool.input_schema)
+    return declared is not None and _SESSION_ID not in declared
 
 
 def _unreadable(problem: Problem, request: Request, form: Form) -> Response:

@@ -1,0 +1,29 @@
+"""The name that somebody probably meant: for a refusal that helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_MOST_CHARACTERS = 64
+_MOST_NAMES = 1_000
+_LIKENESS = 0.5
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return the one of ``names`` that is most like ``name``, or ``""`` where none is."""
+    from difflib import SequenceMatcher  # noqa: PLC0415 - only a refusal needs it
+
+    wanted = _plain(name)
+    best, likeness = "", _LIKENESS
+    for number, one in enumerate(names):
+        if number == _MOST_NAMES:
+            break
+        matcher = SequenceMatcher(None, _plain(one), wanted, autojunk=False)
+        if matcher.real_quick_ratio() >= likeness and (ratio := matcher.ratio()) > likeness:
+            best, likeness = one, ratio
+    return best
+
+
+def _plain(name: str) -> str:
+    """Return ``name`` without what people spell differently: case, and what stands between words."""
+    return "".join(character for character in name[:_MOST_CHARACTERS].lower() if character.isalnum())

@@ -1,0 +1,155 @@
+"""An argument that a tool does not declare is refused with the name that was meant: never dropped, never shown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+import toolwire
+from toolwire import Kind, Problem, Toolkit, Value, connect, connect_sync
+from toolwire.protocols import BUILTIN
+from toolwire.testing.loopback import background
+
+PROTOCOLS = [codec.name for codec in BUILTIN]
+SENTENCE = "delete_orders takes no `tag`: did you mean `tag_name`?"
+
+pytestmark = pytest.mark.requirement("A-49", "S-15")
+
+
+def shop(deleted: list[str]) -> Toolkit:
+    toolkit = Toolkit("Shop")
+
+    @toolkit.tool(approval="per-call", destructive=True)
+    def delete_orders(tag_name: str = "all") -> str:
+        """Delete orders, those with a tag."""
+        deleted.append(tag_name)
+        return tag_name
+
+    @toolkit.tool(safe=True)
+    def count_orders(tag_name: str = "all") -> int:
+        """Count orders."""
+        return len(tag_name)
+
+    return toolkit
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[list[str], str]]:
+    deleted: list[str] = []
+    with background(toolwire.asgi(shop(deleted))) as url:
+        yield deleted, url
+
+
+@pytest.fixture
+def site(served: tuple[list[str], str]) -> Iterator[str]:
+    deleted, url = served
+    deleted.clear()
+    yield url
+    assert deleted == []
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_our_client_refuses_it_before_anybody_is_asked(site: str, protocol: str) -> None:
+    asked: list[Any] = []
+    with connect_sync(site, protocol=protocol, approve=lambda question: asked.append(question) is None) as remote:
+        refused = remote.call("delete_orders", {"tag": "old"})
+        read = remote.call("count_orders", {"tag_names": "old"})
+    assert isinstance(refused, Problem)
+    assert (refused.kind, refused.message) == (Kind.INVALID_ARGUMENTS, SENTENCE)
+    assert isinstance(read, Problem)
+    assert read.message == "count_orders takes no `tag_names`: did you mean `tag_name`?"
+    assert asked == []
+
+
+def answer(url: str, body: Any = None) -> tuple[int, str]:
+    request = Request(url, None if body is None else json.dumps(body).encode(), {"content-type": "application/json"})
+    request.add_header("accept", "application/json, text/event-stream")
+    try:
+        with urlopen(request, timeout=30) as response:
+            return response.status, response.read().decode()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_our_server_refuses_it_whatever_the_client(site: str) -> None:
+    wrong = {"tag": "old"}
+    mcp = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "delete_orders", "arguments": wrong}}
+    initialize: dict[str, Any] = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
+    assert answer(f"{site}/mcp", {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": initialize})[0] == 200
+    calls: list[tuple[str, Any]] = [
+        ("/api/delete_orders", wrong),
+        ("/call", {"request": {"tool_id": "Shop.delete_orders", "input": wrong}}),
+        ("/tools/call", {"request": {"tool_id": "Shop.delete_orders", "input": wrong}}),
+        ("/opentool/call", {"jsonrpc": "2.0", "id": "1", "method": "delete_orders", "params": wrong}),
+        ("/opentool/streamCall", {"jsonrpc": "2.0", "id": "1", "method": "delete_orders", "params": wrong}),
+        ("/mcp", mcp),
+        ("/api/count_orders?tag=old", None),
+    ]
+    for path, body in calls:
+        _, text = answer(f"{site}{path}", body)
+        assert "takes no `tag`: did you mean `tag_name`?" in text, path
+
+
+def test_a_client_of_the_typescript_sdk_may_go_on_adding_its_session(site: str) -> None:
+    call = {"jsonrpc": "2.0", "id": "1", "method": "count_orders", "params": {"tag_name": "new", "sessionId": "s"}}
+    status, text = answer(f"{site}/opentool/call", call)
+    assert (status, json.loads(text)["result"]) == (200, {"result": 3})
+
+
+def test_a_model_gets_the_sentence_back_through_any_sdk(site: str) -> None:
+    from anthropic.types import ToolUseBlock
+    from google.genai.types import FunctionCall
+    from openai.types.chat import ChatCompletionMessageFunctionToolCall
+
+    from toolwire.adapters import anthropic, gemini, langchain, openai
+
+    wrong = {"tag": "old"}
+    said = {"id": "1", "type": "function", "function": {"name": "delete_orders", "arguments": json.dumps(wrong)}}
+
+    async def each() -> list[str]:
+        async with connect(site, approve=lambda _: True) as remote:
+            chat = await openai.run_chat(remote, ChatCompletionMessageFunctionToolCall.model_validate(said))
+            use = await anthropic.run(remote, ToolUseBlock(id="1", name="delete_orders", input=wrong, type="tool_use"))
+            part = await gemini.run(remote, FunctionCall(name="delete_orders", args=wrong))
+            tool = next(one for one in langchain.tools(remote) if one.name == "delete_orders")
+            return [str(chat["content"]), str(use["content"]), str(part), str(await tool.ainvoke(wrong))]
+
+    for text in asyncio.run(each()):
+        assert SENTENCE in text
+
+
+def test_a_model_gets_the_sentence_back_from_a_toolkit_in_this_process() -> None:
+    from toolwire.adapters import langchain
+    from toolwire.server.functions import FunctionBox
+
+    deleted: list[str] = []
+    tool = next(one for one in langchain.tools(FunctionBox(shop(deleted))) if one.name == "delete_orders")
+    text = asyncio.run(tool.ainvoke({"tag": "old"}))
+    assert "did you mean `tag_name`?" in text
+    assert deleted == []
+
+
+def test_a_tool_that_takes_nothing_says_so(site: str) -> None:
+    toolkit = Toolkit("Clock")
+
+    @toolkit.tool(safe=True)
+    def now() -> int:
+        """Say what time it is."""
+        return 12
+
+    with background(toolwire.asgi(toolkit)) as url, connect_sync(url) as remote:
+        assert remote.call("now") == Value(12)
+        refused = remote.call("now", {"zone": "UTC"})
+    assert isinstance(refused, Problem)
+    assert refused.message == "now takes no `zone`: it takes no arguments."
