@@ -32,7 +32,7 @@ def calculator(tools: int = 1, style: str = "async") -> Any:
         return a + b
 
     if style == "async":
-        kit.add(add, name="add", approval="auto")
+        kit.add(add, name="add", approval="auto", safe=None if "BENCH_LEDGER" not in os.environ else False)
     else:
         kit.add(add_sync, name="add", approval="auto", inline=style == "inline")
     for number in range(1, tools):
@@ -41,7 +41,7 @@ def calculator(tools: int = 1, style: str = "async") -> Any:
 
 
 def ours() -> Any:
-    """Toolwire, as the environment says: BENCH_TOOLS, BENCH_STYLE, BENCH_KEY."""
+    """Toolwire, as the environment says: BENCH_TOOLS, BENCH_STYLE, BENCH_KEY, BENCH_LEDGER."""
     import toolwire
 
     kit = calculator(int(os.environ.get("BENCH_TOOLS", "1")), os.environ.get("BENCH_STYLE", "async"))
@@ -51,7 +51,8 @@ def ours() -> Any:
         from toolwire.server.jwt import Tokens
 
         callers = Tokens(read_secret(secret.encode()), Expected())
-    return toolwire.asgi(kit, api_keys=[key] if (key := os.environ.get("BENCH_KEY")) else [], callers=callers)
+    keys = [key] if (key := os.environ.get("BENCH_KEY")) else []
+    return toolwire.asgi(kit, api_keys=keys, callers=callers, ledger=os.environ.get("BENCH_LEDGER"))
 
 
 BUSY_S = 0.1

@@ -14,6 +14,7 @@ import platform
 import shutil
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -86,6 +87,11 @@ def rates() -> Iterator[Row]:
             for name, target in targets.items():
                 yield Row(f"rate, {name}, async add", ratio(port, CALLS[name]), "of raw", target)
             yield Row("rate, otc, recorded in memory", ratio(port, CALLS["otc recorded"]), "of raw", 0.60)
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            wire.served("ours", env={"BENCH_LEDGER": f"{folder}/calls.sqlite"}) as port,
+        ):
+            yield Row("rate, otc, recorded in SQLite", ratio(port, CALLS["otc recorded"]), "of raw", 0.40)
         with wire.served("ours", plain=True) as port:
             yield Row("rate, opentool, on plain uvicorn", ratio(port, CALLS["opentool"]), "of raw")
         with wire.served("ours", env={"BENCH_KEY": "bench-key"}) as port:

@@ -5,6 +5,8 @@ import logging
 import sqlite3
 from collections.abc import Callable, Coroutine
 from contextlib import closing
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request
 from toolwire.core.ledger import Claim, Ending, InFlight, Key, Ledger, LedgerLimits, Standing, State, Stored, Ticket
 from toolwire.core.model import Result
+from toolwire.stores.group_commit import GroupCommit
 from toolwire.stores.ledger_age import Mark, boot_id, resumed
 from toolwire.stores.ledger_memory import MemoryLedger
 from toolwire.stores.ledger_sqlite import SqliteLedger
@@ -129,9 +132,12 @@ def test_another_call_under_a_key_is_refused_however_long_it_is(make: Open, leng
 
 
 @pytest.mark.requirement("A-42")
-@pytest.mark.parametrize("limits", [{"rows": 3}, {"bytes": 1_400}])
-def test_the_oldest_ended_calls_make_room_and_running_ones_do_not(make: Open, limits: dict[str, int]) -> None:
-    ledger = make(**limits)
+@pytest.mark.parametrize("limited", ["rows", "bytes"])
+def test_the_oldest_ended_calls_make_room_and_running_ones_do_not(
+    make: Open, limited: str, request: pytest.FixtureRequest
+) -> None:
+    room_for_three = {"memory": 2_800, "sqlite": 1_900}[request.node.callspec.params["make"]]
+    ledger = make(**{limited: 4 if limited == "rows" else room_for_three})
     for name in "abcd":
         run(ledger, name)
     assert isinstance(do(ledger.claim(claim("d"))), Stored)
@@ -142,6 +148,171 @@ def test_the_oldest_ended_calls_make_room_and_running_ones_do_not(make: Open, li
     assert (full.kind, full.can_retry) == (Kind.OVERLOADED, True)
     do(ledger.settle(tickets[0], None))
     assert isinstance(do(ledger.claim(claim("z"))), Ticket)
+
+
+def claim_of(principal: str, name: str) -> Claim:
+    return Claim(Key(principal, "Kit.pay", name), b"f", rerun=False)
+
+
+def pay(ledger: Ledger, principal: str, name: str, answer: str = "paid") -> Standing:
+    standing: Standing = do(ledger.claim(claim_of(principal, name)))
+    if isinstance(standing, Ticket):
+        do(ledger.settle(standing, Ending(State.DONE, Value(answer), pinned=True)))
+    return standing
+
+
+@pytest.mark.requirement("A-42", "D-34")
+@pytest.mark.parametrize("limits", [{"rows": 100}, {"bytes": 100_000}])
+def test_no_caller_makes_room_with_the_calls_of_another(make: Open, limits: dict[str, int]) -> None:
+    ledger = make(**limits)
+    first = [f"first-{number}" for number in range(10)]
+    for name in first:
+        assert isinstance(pay(ledger, "ada", name), Ticket)
+    for number in range(300):
+        assert isinstance(pay(ledger, "mallory", f"flood-{number}", "x" * 900), Ticket)
+    assert [isinstance(pay(ledger, "ada", name), Stored) for name in first] == [True] * 10
+    assert isinstance(pay(ledger, "bob", "new"), Ticket), "there is room for others"
+    assert isinstance(pay(ledger, "mallory", "flood-299", "x" * 900), Stored)
+    assert isinstance(pay(ledger, "mallory", "flood-0", "x" * 900), Ticket), "their own oldest made the room"
+
+
+@pytest.mark.requirement("A-42", "D-34")
+def test_callers_who_come_late_find_room_however_many_there_are(make: Open) -> None:
+    ledger = make(rows=200)
+    for caller in range(6):
+        for number in range(100):
+            assert isinstance(pay(ledger, f"caller-{caller}", str(number)), Ticket)
+    for caller in range(6):
+        assert isinstance(pay(ledger, f"caller-{caller}", "99"), Stored)
+
+
+@pytest.mark.requirement("A-42")
+def test_a_lowered_limit_is_reached_by_a_few_rows_a_call(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "calls.sqlite"
+    before = SqliteLedger(path, clock=clock, boot="one")
+    for number in range(400):
+        run(before, str(number))
+    do(before.end())
+    ledger = SqliteLedger(path, LedgerLimits(rows=40), clock=clock, boot="one")
+    held = [400]
+    for number in range(12):
+        assert isinstance(run(ledger, f"new-{number}"), Ticket)
+        held.append(ledger._db.execute("SELECT count(*) FROM calls").fetchone()[0])
+    removed = [1 + before - after for before, after in pairwise(held)]
+    assert max(removed) <= 130, "64 when it is claimed, 64 when it ends, and a sweep"
+    assert held[-1] <= 40
+    do(ledger.end())
+
+
+@pytest.mark.requirement("A-42")
+def test_many_calls_whose_time_is_over_are_forgotten_by_a_few_a_call(clock: Clock) -> None:
+    ledger = MemoryLedger(clock=clock)
+    for number in range(1_000):
+        pay(ledger, f"caller-{number % 3}", str(number))
+    clock.now += 2 * DAY_S
+    held = [len(ledger)]
+    for number in range(40):
+        pay(ledger, "late", str(number))
+        held.append(len(ledger))
+    assert max(1 + before - after for before, after in pairwise(held)) <= 64
+    assert held[-1] == 40
+    assert isinstance(pay(ledger, "caller-1", "1"), Ticket)
+
+
+class Tasks:
+    """A ledger in SQLite whose file another process has."""
+
+    def __init__(self, path: Path) -> None:
+        self.other = sqlite3.connect(path, isolation_level=None)
+
+    def lock(self) -> None:
+        self.other.execute("BEGIN IMMEDIATE")
+
+    def unlock(self) -> None:
+        self.other.execute("ROLLBACK")
+
+
+@pytest.mark.requirement("R13")
+def test_a_locked_file_stops_nothing_but_the_calls_that_need_it(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / "calls.sqlite")
+    others = Tasks(tmp_path / "calls.sqlite")
+
+    async def check() -> None:
+        running = await ledger.claim(claim("running"))
+        assert isinstance(running, Ticket)
+        others.lock()
+        waiting = [asyncio.create_task(ledger.claim(claim(f"locked-{number}"))) for number in range(20)]
+        ticks = 0
+        while not all(task.done() for task in waiting):
+            ticks += 1
+            await asyncio.sleep(0.001)
+        assert ticks > 20, "the event loop went on"
+        refused = [task.result() for task in waiting]
+        assert {(one.kind, one.can_retry) for one in refused} == {(Kind.OVERLOADED, True)}
+        await ledger.settle(running, Ending(State.DONE, ONE, pinned=True))
+        others.unlock()
+        assert await ledger.claim(claim("running")) == Stored(ONE), "its ending was kept meanwhile"
+        assert isinstance(await ledger.claim(claim("locked-1")), Ticket)
+
+    do(check())
+    do(ledger.end())
+
+
+@pytest.mark.requirement("R8", "A-42")
+def test_who_leaves_before_the_answer_leaves_no_call_that_seems_to_run(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / "calls.sqlite")
+    others = Tasks(tmp_path / "calls.sqlite")
+
+    async def check() -> None:
+        for number in range(30):
+            leaving = asyncio.create_task(ledger.claim(claim("a")))
+            if number % 3:
+                others.lock()
+            for _ in range(number % 5):
+                await asyncio.sleep(0)
+            leaving.cancel()
+            if number % 3:
+                others.unlock()
+            await asyncio.gather(leaving, return_exceptions=True)
+        standing = await ledger.claim(claim("a"))
+        while isinstance(standing, InFlight):  # what was given back is on its way
+            standing = await ledger.claim(claim("a"))
+        assert isinstance(standing, Ticket)
+
+    do(asyncio.wait_for(check(), 30))
+    do(ledger.end())
+
+
+def test_a_change_that_cannot_be_made_fails_alone(tmp_path: Path) -> None:
+    database = sqlite3.connect(tmp_path / "any.sqlite", isolation_level=None, check_same_thread=False)
+    database.execute("CREATE TABLE rows (number INTEGER)")
+    commits = GroupCommit(
+        begin=lambda: database.execute("BEGIN IMMEDIATE") and None,
+        commit=lambda: database.execute("COMMIT") and None,
+        roll_back=lambda _: database.execute("ROLLBACK") and None,
+        busy_s=1.0,
+    )
+
+    def add(number: int) -> int:
+        database.execute("INSERT INTO rows VALUES (?)", (number,))
+        if number == 7:
+            raise LookupError("seven")
+        if number == 8:
+            database.execute("INSERT INTO nowhere VALUES (1)")
+        return number
+
+    async def check() -> None:
+        outcomes = await asyncio.gather(
+            *(commits.run(partial(add, number), refused=lambda: -1) for number in range(20)), return_exceptions=True
+        )
+        assert [one for one in outcomes if isinstance(one, int)] == [*range(7), -1, *range(9, 20)]
+        assert isinstance(outcomes[7], LookupError)
+
+    do(check())
+    assert [row for (row,) in database.execute("SELECT number FROM rows ORDER BY number")] == [
+        number for number in range(20) if number not in (7, 8)
+    ]
+    database.close()
 
 
 def test_a_call_of_which_nothing_ran_is_forgotten(make: Open) -> None:

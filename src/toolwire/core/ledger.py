@@ -95,13 +95,24 @@ Standing: TypeAlias = Ticket | Stored | InFlight | Problem
 class LedgerLimits:
     """The bounds of one ledger. ``rows`` and ``bytes`` are of everything in it, ``answer_bytes`` of one answer.
 
-    ``keep_s`` is how long an ended call is kept at the most; in a full ledger the oldest ended calls go earlier.
+    ``keep_s`` is how long an ended call is kept at the most. A caller who needs room in a full ledger loses the oldest
+    of their own ended calls earlier, and nobody loses one for another.
     """
 
     rows: int = 100_000
     bytes: int = 256 << 20
     answer_bytes: int = 1 << 20
     keep_s: float = 86_400.0
+
+
+def is_allowed(held: int, more: int, total: int, most: int) -> bool:
+    """Return whether a caller who holds ``held`` of ``total`` may take ``more``, where there may be ``most`` in all.
+
+    A caller holds at most three times what stays free, so that one caller's calls leave room for those of others,
+    however many callers there are.
+    """
+    free = most - total - more
+    return free >= 0 and (not held or held + more <= _SHARE * free)
 
 
 class Ledger(Protocol):
@@ -231,6 +242,7 @@ UNAVAILABLE = Problem(
     retry_after_ms=5_000,
 )
 
+_SHARE = 3
 _DONE = State.DONE  # a name of an enumeration costs as much to look up as ten others
 _RAN = AFTER_START | {Kind.UNREACHABLE, Kind.BAD_ANSWER}
 _STATES = {Kind.CANCELLED: State.CANCELLED, Kind.INTERRUPTED: State.INTERRUPTED}

@@ -38,6 +38,8 @@ from .ledger_tally import Tally
 ROW_BYTES = 400
 """What a row and its index take besides its texts, in bytes."""
 _SWEEP_EVERY = 64
+_MOST_AT_ONCE = 64
+"""How many calls one other call removes at the most."""
 
 
 class Calls:
@@ -81,7 +83,7 @@ class Calls:
 
     def settle(self, ticket: Ticket, ending: Ending | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
-        mine, earlier = (*ticket.key, ticket.owner, ticket.attempt), 0
+        mine, earlier, principal = (*ticket.key, ticket.owner, ticket.attempt), 0, ticket.key.principal
         if ticket.attempt > 1:
             found = self._db.execute(sql.EARLIER, mine).fetchone()
             if found is None or ending is None:
@@ -89,29 +91,36 @@ class Calls:
             earlier = len(found[2] or b"")
         elif ending is None:
             gone = self._db.execute(sql.FORGET, mine).fetchall()
-            return self._tally.add(-len(gone), -sum(size for (size,) in gone))
+            return self._tally.add(principal, -len(gone), -sum(size for (size,) in gone))
         answer = ledger_result.write(ending.result, self._limits.answer_bytes)
         more = len(answer) - earlier
         values = (ending.state.value, ending.pinned, answer, more, self._age.now() + self._limits.keep_s, *mine)
+        self._make_room(principal, 0, more)  # while this call runs, so that it is not among those that go
         if self._db.execute(sql.SETTLE, values).rowcount:
-            self.make_room(0, more)
+            self._tally.add(principal, 0, more)
         return None
 
-    def make_room(self, rows: int, size: int) -> bool:
-        """Count ``rows`` and ``size`` in, and the oldest ended calls out, until there is room; say whether there is."""
-        self._tally.add(rows, size)
-        while self._tally.over(self._limits):
-            oldest = self._db.execute(sql.OLDEST).fetchall()
-            if not oldest:
-                self._tally.add(-rows, -size)
+    def _make_room(self, principal: str, rows: int, size: int) -> bool:
+        """Remove the oldest ended calls of ``principal``; return whether ``rows`` and ``size`` more may come then.
+
+        At most a few go at once, so that a lowered limit is reached step by step: then it is enough that more goes
+        than comes.
+        """
+        removed = 0
+        for _ in range(_MOST_AT_ONCE):
+            if self._tally.allows(self._db, principal, rows, size, self._limits):
+                return True
+            oldest = self._db.execute(sql.OLDEST_OF, (principal,)).fetchone()
+            if oldest is None:
                 return False
-            self._remove(*oldest[0])
-        return True
+            self._remove(*oldest)
+            removed += oldest[-1]
+        return removed >= size
 
     def sweep(self) -> None:
         """Remove the oldest of what is kept no longer, and tell the others what was counted here."""
-        for number, size in self._db.execute(sql.EXPIRED, (self._age.now(),)).fetchall():
-            self._remove(number, size)
+        for expired in self._db.execute(sql.EXPIRED, (self._age.now(),)).fetchall():
+            self._remove(*expired)
         self._tally.share(self._db)
         self._save_age()
 
@@ -125,7 +134,7 @@ class Calls:
             return None
         found = sql.Found(*values)
         if found.until is not None and found.until <= self._age.now():
-            self._remove(found.number, found.size)
+            self._remove(found.number, key.principal, found.size)
             return None
         return found
 
@@ -139,11 +148,12 @@ class Calls:
         self.taken += 1
         if self.taken % _SWEEP_EVERY == 0:
             self.sweep()
-        size = row_bytes(claim.key)
-        if not self.make_room(1, size):
-            return FULL
         key, fingerprint, rerun, _ = claim
+        size = row_bytes(key)
+        if not self._make_room(key.principal, 1, size):
+            return FULL
         self._db.execute(sql.ADD, (*key, fingerprint, rerun, owner, 1, size))
+        self._tally.add(key.principal, 1, size)
         return Ticket(key, owner, 1)
 
     def _take_again(self, claim: Claim, found: sql.Found, owner: int) -> Ticket:
@@ -160,16 +170,16 @@ class Calls:
         state = state_of(ledger_result.read(answer)) if answer else State.INTERRUPTED
         self._db.execute(sql.RESTORE, (state.value, self._age.now() + self._limits.keep_s, number))
 
-    def _remove(self, number: int, size: int) -> None:
+    def _remove(self, number: int, principal: str, size: int) -> None:
         self._db.execute(sql.REMOVE, (number,))
-        self._tally.add(-1, -size)
+        self._tally.add(principal, -1, -size)
 
     def _interrupt(self, number: int, key: Key, size: int, *, rerun: bool) -> bytes:
         """Note that nobody knows what became of a call; return the answer to it."""
         answer = ledger_result.write(interrupted(key), self._limits.answer_bytes)
         until = self._age.now() + self._limits.keep_s
         self._db.execute(sql.INTERRUPT, (not rerun, answer, size + len(answer), until, number))
-        self._tally.add(0, len(answer))
+        self._tally.add(key.principal, 0, len(answer))
         return answer
 
     def _save_age(self) -> None:

@@ -2,6 +2,7 @@
 
 Rules:
 - Nothing here waits, and what is done for each call is little: most calls of some protocols come with a key.
+- A caller who needs room loses their own oldest ended calls, never another's, which might then run twice. [A-42]
 - What is kept of a call is a plain tuple of what cannot change: the garbage collector does not look at such twice,
   however many there are.
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from math import inf
 from typing import TypeAlias
 
 from toolwire.core.ledger import (
@@ -28,6 +28,7 @@ from toolwire.core.ledger import (
     Ticket,
     conflict,
     digested,
+    is_allowed,
     next_step,
     ticket_of,
     told_again,
@@ -38,7 +39,12 @@ from . import ledger_result
 
 ROW_BYTES = 460
 """What a row takes besides its caller's id and its answer, in bytes; the names in its key are not its own."""
-IN_MEMORY = LedgerLimits(bytes=64 << 20)
+IN_MEMORY = LedgerLimits(bytes=64 << 20, answer_bytes=256 << 10)
+_SHARE_BYTES = 700
+"""What a caller takes besides their calls."""
+_ROWS_A_CALL = 64
+_SHARES_A_CALL = 4
+"""How many rows of one caller, and how many callers, one call looks at to forget what is kept no longer."""
 _AS_IT_IS = 64
 """How long a fingerprint may be to be kept as it is, in bytes; a digest of it would take about as much."""
 _SMALL = 1_000
@@ -54,6 +60,16 @@ _Kept: TypeAlias = tuple[bytes, int, int, _Answer, bool, bool, float]
 until when it is kept, in seconds of the ledger's clock."""
 
 
+class _Share:
+    """The calls of one caller, ``size`` bytes in all; those that ended stand in the order in which they did."""
+
+    __slots__ = ("rows", "size")
+
+    def __init__(self) -> None:
+        self.rows: OrderedDict[_Name, Ticket | _Kept] = OrderedDict()  # a dict looks for its first ever longer
+        self.size = 0
+
+
 class MemoryLedger:
     """Remembers calls of this process. ``clock`` is in seconds and never goes back; the clock on the wall may.
 
@@ -63,14 +79,15 @@ class MemoryLedger:
 
     def __init__(self, limits: LedgerLimits = IN_MEMORY, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._most_rows, self._most_bytes = limits.rows, limits.bytes
+        self._free_rows, self._free_bytes = limits.rows * 3 // 4, limits.bytes * 3 // 4
         self._most_of_answer, self._keep_s = limits.answer_bytes, limits.keep_s
         self._clock = clock
-        self._rows: OrderedDict[_Name, Ticket | _Kept] = OrderedDict()  # a dict looks for its first ever longer
+        self._shares: OrderedDict[str, _Share] = OrderedDict()
+        self._rows = 0
         self._bytes = 0
-        self._due = inf  # nothing is to be forgotten before
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._rows
 
     @property
     def size(self) -> int:
@@ -83,60 +100,64 @@ class MemoryLedger:
         if len(fingerprint) > _AS_IT_IS:
             claim = digested(claim)
             fingerprint = claim[1]
-        rows, name = self._rows, key[:]
-        if name in rows:
-            known = self._again(name, claim)
+        name = key[:]
+        share = self._shares.get(name[0])
+        if share is None:
+            share = _Share()
+        elif name in share.rows:
+            known = self._again(share, name, claim)
             if known is not None:
                 return known
         size = _own_bytes(name)
-        if (self._bytes + size > self._most_bytes or len(rows) >= self._most_rows) and not self._room(size, rows=1):
+        if (self._bytes + size > self._free_bytes or self._rows >= self._free_rows) and not self._room(share, size, 1):
             return FULL
+        if not share.rows:
+            self._add_share(name[0], share)
+        self._rows += 1
         self._bytes += size
+        share.size += size
         own = b"%b" % fingerprint  # in a place of its own size, as any answer
-        ticket = rows[name] = ticket_of((key, (name, own, size, None), 1))
+        ticket = share.rows[name] = ticket_of((key, (name, own, size, None), 1))
         return ticket
 
     async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
         _, (name, fingerprint, size, before), attempt = ticket
-        rows = self._rows
-        if rows.get(name) is not ticket:
+        share = self._shares.get(name[0])
+        if share is None or share.rows.get(name) is not ticket:
             return
-        now = self._clock()
+        rows, now = share.rows, self._clock()
         until = now + self._keep_s
-        if now >= self._due:
-            self._expire(now)
-        if self._due == inf:
-            self._due = until
         if ending is not None:
             state, result, pinned = ending
             answer, more = _answer(result, self._most_of_answer)
             if before is not None:
                 more += _own_bytes(name) - size  # so far it had the room of the run before, with its answer
             if more:
-                if self._bytes + more > self._most_bytes:
-                    self._room(more)
+                if self._bytes + more > self._free_bytes:
+                    self._room(share, more, 0)
                 self._bytes += more
+                share.size += more
                 size += more
             rows[name] = (fingerprint, attempt, size, answer, state is _FAILED, pinned, until)
         elif before is not None:
             rows[name] = (*before[:-1], until)
         else:
-            del rows[name]
-            self._bytes -= size
+            self._remove(share, name, size)
             return
         rows.move_to_end(name)
+        self._expire_next(now)
 
-    def _again(self, name: _Name, claim: Claim) -> Standing | None:
+    def _again(self, share: _Share, name: _Name, claim: Claim) -> Standing | None:
         """Return what a call comes to that has come before; None where that is forgotten by now."""
-        self._expire(self._clock())
-        before = self._rows.get(name)
-        if before is None:
-            return None
+        before = share.rows[name]
         if isinstance(before, Ticket):
             run = Row(before.owner[1], State.RUNNING, owned=True, pinned=False, attempt=before.attempt)
             return InFlight(before.attempt) if next_step(run, claim) is Step.WAIT else conflict(claim.key)
-        fingerprint, attempt, size, answer, failed, pinned, _ = before
+        fingerprint, attempt, size, answer, failed, pinned, until = before
+        if until <= self._clock():
+            self._remove(share, name, size)
+            return None
         state = State.FAILED if failed else State.DONE
         step = next_step(Row(fingerprint, state, owned=True, pinned=pinned, attempt=attempt), claim)
         if step is Step.REFUSE:
@@ -144,40 +165,59 @@ class MemoryLedger:
         if step is Step.REPLAY:
             return Stored(_told(answer))
         ticket = Ticket(claim.key, (name, fingerprint, size, before), attempt + 1)  # in the room that the call has
-        self._rows[name] = ticket
+        share.rows[name] = ticket
         return ticket
 
-    def _room(self, size: int, *, rows: int = 0) -> bool:
-        """Drop the calls that ended first until there is room for ``size`` more and ``rows``; say whether there is.
-
-        Once it is at it, it makes room for the next calls too: a thousandth of all there is.
-        """
-        known, running = self._rows, 0
-        most_bytes, most_rows = self._most_bytes - size, self._most_rows - rows
-        few_bytes, few_rows = most_bytes - self._most_bytes // 1_000, most_rows - self._most_rows // 1_000
-        while (self._bytes > few_bytes or len(known) > few_rows) and running < len(known):
-            name, row = known.popitem(last=False)
+    def _room(self, share: _Share, size: int, rows: int) -> bool:
+        """Drop the caller's own calls that ended first until they may take ``size`` and ``rows``; say whether so."""
+        now = self._clock()
+        for _ in range(_SHARES_A_CALL):
+            self._expire_next(now)
+        known, running = share.rows, 0
+        while not self._is_allowed(share, size, rows):
+            if running >= len(known):
+                return False
+            name, row = next(iter(known.items()))
             if isinstance(row, Ticket):  # it has not ended, so it is none of the first to go
-                known[name] = row
+                known.move_to_end(name)
                 running += 1
             else:
-                self._bytes -= row[2]
-        return self._bytes <= most_bytes and len(known) <= most_rows
+                self._remove(share, name, row[2])
+        return True
 
-    def _expire(self, now: float) -> None:
-        rows, running = self._rows, 0
-        self._due = inf
-        while running < len(rows):
-            name, row = next(iter(rows.items()))
+    def _is_allowed(self, share: _Share, size: int, rows: int) -> bool:
+        return is_allowed(share.size, size, self._bytes, self._most_bytes) and is_allowed(
+            len(share.rows), rows, self._rows, self._most_rows
+        )
+
+    def _expire_next(self, now: float) -> None:
+        """Forget at most a few calls of the next caller whose time has come; each caller has their turn."""
+        if not self._shares:
+            return
+        principal = next(iter(self._shares))
+        self._shares.move_to_end(principal)
+        share = self._shares[principal]
+        for _ in range(min(_ROWS_A_CALL, len(share.rows))):
+            name, row = next(iter(share.rows.items()))
             if isinstance(row, Ticket):
-                rows.move_to_end(name)
-                running += 1
+                share.rows.move_to_end(name)
             elif row[-1] > now:
-                self._due = row[-1]
                 return
             else:
-                del rows[name]
-                self._bytes -= row[2]
+                self._remove(share, name, row[2])
+
+    def _add_share(self, principal: str, share: _Share) -> None:
+        if self._shares.setdefault(principal, share) is share:
+            self._bytes += _SHARE_BYTES
+
+    def _remove(self, share: _Share, name: _Name, size: int) -> None:
+        del share.rows[name]
+        self._rows -= 1
+        self._bytes -= size
+        share.size -= size
+        if not share.rows:
+            del self._shares[name[0]]
+            self._bytes -= _SHARE_BYTES
 
 
 def _own_bytes(name: _Name) -> int:

@@ -1,8 +1,8 @@
 """A ledger of calls in an SQLite file: it outlives its process, and several processes of one machine share it.
 
 Rules:
-- Every change is one short transaction that takes the write lock at its beginning, so one of many claims wins. What
-  nearly every call is, a new one that ends, is two statements, each a transaction of its own.
+- One thread makes all changes, as many in one transaction as wait for it, so that nobody waits for the disk or for a
+  lock on the event loop. A transaction takes the write lock at its beginning, so one of many claims wins.
 - When the file cannot be written nothing new is recorded, and so nothing new is run under a key. [R13]
 - The ending of a call that could not be written is kept in memory and written when that is possible again.
 """
@@ -11,29 +11,25 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from toolwire.core.ledger import UNAVAILABLE, Claim, Ending, LedgerLimits, Standing, Ticket, digested
-from toolwire.core.model import Problem
 
-from . import ledger_result
 from . import ledger_tables as sql
+from .group_commit import GroupCommit
 from .ledger_age import Age, boot_id
 from .ledger_calls import Calls, row_bytes
 from .ledger_owner import Owner
-from .ledger_tally import Counted, Tally
+from .ledger_tally import Tally
 
 ON_DISK = LedgerLimits()
 _BUSY_S = 1.0
 _MOST_UNSAVED = 1_000
 
 _log = logging.getLogger("toolwire.ledger")
-_T = TypeVar("_T")
 
 
 class SqliteLedger:
@@ -57,7 +53,11 @@ class SqliteLedger:
         self._tally = Tally()
         self._calls = Calls(self._path, limits, age=self._age, tally=self._tally)
         self._unsaved: dict[Ticket, Ending | None] = {}
-        self._lock = threading.Lock()
+        self._saved: set[Ticket] = set()
+        self._counted = self._tally.counted
+        self._changes = GroupCommit(
+            begin=self._begin_transaction, commit=self._commit, roll_back=self._roll_back, busy_s=_BUSY_S
+        )
         self._open = False
         self._begin()
 
@@ -70,111 +70,102 @@ class SqliteLedger:
         """Close the file. Calls that still run are then as those of a process that died."""
         if self._open:
             self._open = False
-            self._write(self._calls.sweep)
+            await self._changes.run(self._calls.sweep, refused=_ignore)
             self._owner.leave()
             self._db.close()
 
     async def claim(self, claim: Claim) -> Standing:
         """Return the ticket for a call that may run now, or why it does not."""
         if self._unsaved:
-            self._save_endings()
-            for ticket in self._unsaved:
-                if ticket.key == claim.key:
-                    return UNAVAILABLE
-        claim = digested(claim)
-        standing: Standing | None = self._add(claim)
-        return self._write(partial(self._calls.claim, claim, self._owner.number)) if standing is None else standing
+            self._changes.post(self._save_endings)
+        return await self._changes.run(
+            partial(self._claim, digested(claim)), refused=_refuse, abandoned=self._give_back
+        )
 
     async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
-        if ending is not None and ticket.attempt == 1:
-            saved = self._end(ticket, ending)
-        else:
-            saved = self._write(partial(self._calls.settle, ticket, ending))
-        if saved is not None and len(self._unsaved) < _MOST_UNSAVED:
-            self._unsaved[ticket] = ending
+        await self._changes.run(partial(self._settle, ticket, ending), refused=partial(self._keep, ticket, ending))
 
-    # What nearly every call is: each is one statement
+    # What the thread that commits does: ``begin``, changes, and then ``commit`` or ``roll_back``
 
-    def _add(self, claim: Claim) -> Ticket | Problem | None:
-        """Return the ticket for a call that is new; None where there is more to be looked at."""
+    def _claim(self, claim: Claim) -> Standing:
+        if self._unsaved and any(ticket.key == claim.key for ticket in self._unsaved.keys() - self._saved):
+            return UNAVAILABLE
+        return self._add(claim) or self._calls.claim(claim, self._owner.number)
+
+    def _add(self, claim: Claim) -> Ticket | None:
+        """Return the ticket for a call that is new, by one statement; None where there is more to be looked at."""
         key, fingerprint, rerun, _ = claim
         size = row_bytes(key)
-        if self._calls.sweeps_next() or not self._tally.has_room(self._limits, size):
+        if self._calls.sweeps_next() or not self._tally.is_spacious(1, size, self._limits):
             return None
-        added = self._at_once(sql.ADD_NEW, (*key, fingerprint, rerun, self._owner.number, 1, size))
-        if isinstance(added, Problem):
-            return added
-        if not added:
+        if not self._db.execute(sql.ADD_NEW, (*key, fingerprint, rerun, self._owner.number, 1, size)).rowcount:
             return None
         self._calls.taken += 1
-        self._tally.add(1, size)
+        self._tally.add(key.principal, 1, size)
         return Ticket(key, self._owner.number, 1)
 
-    def _end(self, ticket: Ticket, ending: Ending) -> Problem | None:
-        """Remember how a call ended that ran for the first time."""
-        answer = ledger_result.write(ending.result, self._limits.answer_bytes)
-        until = self._age.now() + self._limits.keep_s
-        values = (ending.state.value, ending.pinned, answer, len(answer), until, *ticket.key, ticket.owner, 1)
-        ended = self._at_once(sql.SETTLE, values)
-        if isinstance(ended, Problem):
-            return ended
-        if ended:
-            self._tally.add(0, len(answer))
-            if self._tally.over(self._limits):
-                self._write(partial(self._calls.make_room, 0, 0))
-        return None
+    def _settle(self, ticket: Ticket, ending: Ending | None) -> None:
+        self._calls.settle(ticket, ending)
 
-    # Around them
+    def _give_back(self, standing: Standing) -> None:
+        """Forget a call whose caller left before they knew that it may run."""
+        if isinstance(standing, Ticket):
+            self._changes.post(partial(self._calls.settle, standing, None))
 
-    def _begin(self) -> None:
-        self._db = sql.connect(self._path, _BUSY_S)
-        if isinstance(self._write(partial(self._calls.join, self._db)), Problem):
-            self._db.close()
-            raise sql.unusable(self._path, "it cannot be written")
-        try:
-            self._owner = Owner(self._path)
-        except OSError as error:
-            self._db.close()
-            raise sql.unusable(self._path, error) from error
-        self._open = True
+    def _keep(self, ticket: Ticket, ending: Ending | None) -> None:
+        """Remember an ending that cannot be written, to write it when that is possible again."""
+        if len(self._unsaved) < _MOST_UNSAVED:
+            self._unsaved[ticket] = ending
 
     def _save_endings(self) -> None:
         for ticket, ending in list(self._unsaved.items()):
-            if self._write(partial(self._calls.settle, ticket, ending)) is not None:
-                return
-            del self._unsaved[ticket]
+            self._calls.settle(ticket, ending)
+            self._saved.add(ticket)
 
-    def _at_once(self, statement: str, values: tuple[object, ...]) -> int | Problem:
-        """Return how many rows a statement changes, or the Problem that the file cannot be written."""
-        with self._lock:
-            try:
-                return self._db.execute(statement, values).rowcount
-            except (sqlite3.Error, OSError) as error:
-                _log.error("the ledger %s cannot be written: %s", self._path.name, error)
-                return UNAVAILABLE
+    # A transaction
 
-    def _write(self, work: Callable[[], _T]) -> _T | Problem:
-        """Return what ``work`` does in one transaction, or the Problem that the file cannot be written."""
-        db, counted = self._db, self._tally.counted
-        with self._lock:
-            try:
-                db.execute("BEGIN IMMEDIATE")
-                found = work()
-                db.execute("COMMIT")
-            except (sqlite3.Error, OSError) as error:
-                _log.error("the ledger %s cannot be written: %s", self._path.name, error)
-                self._roll_back(counted)
-                return UNAVAILABLE
-            except BaseException:
-                self._roll_back(counted)
-                raise
-        return found
+    def _begin_transaction(self) -> None:
+        """Take the file for changes."""
+        self._db.execute("BEGIN IMMEDIATE")
+        self._counted = self._tally.counted
 
-    def _roll_back(self, counted: Counted) -> None:
-        self._tally.counted = counted
+    def _commit(self) -> None:
+        """Write what was changed."""
+        self._db.execute("COMMIT")
+        for ticket in self._saved:
+            self._unsaved.pop(ticket, None)
+        self._saved.clear()
+
+    def _roll_back(self, error: Exception) -> None:
+        """Undo what was changed, and say in the log why."""
+        self._saved.clear()
+        self._tally.counted = self._counted
+        self._tally.forget_shares()
+        _log.error("the ledger %s cannot be written: %s", self._path.name, error)
         try:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-        except sqlite3.Error as error:
-            _log.error("the ledger %s could not go back: %s", self._path.name, error)
+        except sqlite3.Error as failure:
+            _log.error("the ledger %s could not go back: %s", self._path.name, failure)
+
+    def _begin(self) -> None:
+        self._db = sql.connect(self._path, _BUSY_S)
+        try:
+            self._begin_transaction()
+            self._calls.join(self._db)
+            self._commit()
+            self._owner = Owner(self._path)
+        except (sqlite3.Error, OSError) as error:
+            self._db.close()
+            raise sql.unusable(self._path, error) from error
+        self._db.execute("PRAGMA busy_timeout = 0")  # from here on the thread that commits waits
+        self._open = True
+
+
+def _refuse() -> Standing:
+    return UNAVAILABLE
+
+
+def _ignore() -> None:
+    """Take no notice of a file that cannot be written when it is closed."""

@@ -52,11 +52,18 @@ RESTORE = "UPDATE calls SET state = ?, attempt = attempt - 1, until = ? WHERE nu
 INTERRUPT = "UPDATE calls SET state = 'interrupted', pinned = ?, answer = ?, bytes = ?, until = ? WHERE number = ?"
 FORGET = f"DELETE FROM calls WHERE {_TICKET} AND until IS NULL RETURNING bytes"  # noqa: S608
 REMOVE = "DELETE FROM calls WHERE number = ?"
-OLDEST = "SELECT number, bytes FROM calls WHERE until IS NOT NULL ORDER BY number LIMIT 1"
-EXPIRED = "SELECT number, bytes FROM (SELECT number, bytes, until FROM calls ORDER BY number LIMIT 64) WHERE until <= ?"
+OLDEST_OF = (
+    "SELECT number, principal, bytes FROM calls WHERE principal = ? AND until IS NOT NULL ORDER BY number LIMIT 1"
+)
+EXPIRED = (
+    "SELECT number, principal, bytes FROM (SELECT number, principal, bytes, until FROM calls ORDER BY number LIMIT 64)"
+    " WHERE until <= ?"
+)
+SHARE = "SELECT count(*), coalesce(sum(bytes), 0) FROM calls WHERE principal = ?"
 RUNNING = "SELECT number, principal, tool, call_id, rerun, owner, bytes FROM calls WHERE until IS NULL"
 COUNT = "UPDATE held SET rows = rows + ?, bytes = bytes + ? RETURNING rows, bytes"
 RECOUNT = "UPDATE held SET (rows, bytes) = (SELECT count(*), coalesce(sum(bytes), 0) FROM calls) RETURNING rows, bytes"
+_BY_PRINCIPAL = "CREATE INDEX IF NOT EXISTS by_principal ON calls (principal)"
 AGE = "SELECT boot, clock, age FROM age"
 FORGET_AGE = "DELETE FROM age"
 SAVE_AGE = "INSERT INTO age VALUES (?, ?, ?)"
@@ -110,6 +117,7 @@ def _make_or_check(db: sqlite3.Connection, path: Path) -> None:
                 db.execute("ROLLBACK")
     if _whose(db) != _OURS:
         raise DefinitionError(f"{path} is no ledger of calls of this version: name another file.")
+    db.execute(_BY_PRINCIPAL)
 
 
 def _whose(db: sqlite3.Connection) -> tuple[int, int]:

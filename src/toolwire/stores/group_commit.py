@@ -1,0 +1,197 @@
+"""Changes of one SQLite file from any number of tasks, made by one thread, many in one transaction.
+
+Rules:
+- No task waits for the disk or for a lock on the event loop: a file that is locked or slow costs nobody else anything.
+- What waits together is committed together. A lock costs each waiting change one bounded wait, and then a refusal.
+- A change that fails by itself fails alone: the others of its transaction are made again without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+_MOST_WAITING = 4_096
+_MOST_AT_ONCE = 256
+_IDLE_S = 2.0
+_FIRST_PAUSE_S = 0.0002
+_LONGEST_PAUSE_S = 0.004
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class _Change(NamedTuple):
+    """``work`` and where its outcome goes; ``refused`` gives the outcome where the file cannot be written.
+
+    ``abandoned`` takes the outcome of a change that was made after its task had gone. Nobody waits for a change without
+    a ``future``.
+    """
+
+    work: Callable[[], Any]
+    refused: Callable[[], Any]
+    abandoned: Callable[[Any], None]
+    future: asyncio.Future[Any] | None = None
+
+
+class GroupCommit:
+    """Makes changes in transactions. Its thread runs while there is something to do, and ends by itself.
+
+    ``begin``, ``commit`` and ``roll_back`` are those of one transaction, and are called by that thread. ``begin``
+    raises sqlite3.Error where the file is locked or cannot be written; ``roll_back`` is given the reason and never
+    raises. A locked file is tried again for ``busy_s`` seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        begin: Callable[[], None],
+        commit: Callable[[], None],
+        roll_back: Callable[[Exception], None],
+        busy_s: float,
+    ) -> None:
+        self._begin_now, self._commit_now, self._roll_back_now = begin, commit, roll_back
+        self._busy_s = busy_s
+        self._waiting: queue.SimpleQueue[_Change] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._running = False
+
+    async def run(
+        self, work: Callable[[], T], *, refused: Callable[[], T], abandoned: Callable[[T], None] | None = None
+    ) -> T:
+        """Return what ``work`` returns, once it is committed; what ``refused`` does, where that cannot be.
+
+        ``work`` runs in another thread. A task that is cancelled while it waits leaves a change that was not begun
+        undone; of one that was made all the same, ``abandoned`` is told in that thread.
+        """
+        if self._waiting.qsize() >= _MOST_WAITING:
+            return refused()
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._put(_Change(work, refused, abandoned or _ignore, future))
+        return await future
+
+    def post(self, work: Callable[[], object]) -> None:
+        """Make a change that nobody waits for, with the next that are made; whether it could be made is not told."""
+        self._put(_Change(work, _nothing, _ignore))
+
+    def _put(self, change: _Change) -> None:
+        self._waiting.put(change)
+        with self._lock:
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._commit_waiting, name="toolwire-ledger", daemon=True).start()
+
+    def _commit_waiting(self) -> None:
+        while True:
+            try:
+                first = self._waiting.get(timeout=_IDLE_S)
+            except queue.Empty:
+                with self._lock:
+                    if self._waiting.empty():
+                        self._running = False
+                        return
+                continue
+            self._commit([first, *self._drain(_MOST_AT_ONCE - 1)])
+
+    def _drain(self, most: int) -> list[_Change]:
+        taken: list[_Change] = []
+        while len(taken) < most:
+            try:
+                taken.append(self._waiting.get_nowait())
+            except queue.Empty:
+                break
+        return taken
+
+    def _commit(self, changes: Sequence[_Change]) -> None:
+        wanted = [change for change in changes if change.future is None or not change.future.cancelled()]
+        try:
+            outcomes = self._transact(wanted)
+        except _Locked:  # who came meanwhile has waited too
+            wanted += self._drain(_MOST_WAITING)
+            _deliver([(change, change.refused()) for change in wanted])
+            return
+        except Exception:  # noqa: BLE001 - whichever of them failed; each is tried by itself
+            outcomes = [self._transact_alone(change) for change in wanted]
+        _deliver(list(zip(wanted, outcomes, strict=True)))
+
+    def _transact_alone(self, change: _Change) -> Any:
+        try:
+            return self._transact([change])[0]
+        except (_Locked, sqlite3.Error, OSError):
+            return change.refused()
+        except Exception as error:  # noqa: BLE001 - it is raised where the change was asked for
+            return _Failure(error)
+
+    def _transact(self, changes: Sequence[_Change]) -> list[Any]:
+        """Return the outcome of each change, committed.
+
+        Raises:
+            _Locked: others had the file for too long.
+        """
+        self._begin()
+        try:
+            outcomes = [change.work() for change in changes]
+            self._commit_now()
+        except Exception as error:
+            self._roll_back_now(error)
+            raise
+        return outcomes
+
+    def _begin(self) -> None:
+        until, pause = time.monotonic() + self._busy_s, _FIRST_PAUSE_S
+        while True:
+            try:
+                return self._begin_now()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode not in _LOCKED:
+                    raise
+                if time.monotonic() >= until:
+                    self._roll_back_now(error)
+                    raise _Locked from error
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+class _Locked(Exception):  # noqa: N818 - it never leaves this module
+    """Others had the file for longer than a change waits."""
+
+
+class _Failure(NamedTuple):
+    error: Exception
+
+
+def _deliver(outcomes: Sequence[tuple[_Change, Any]]) -> None:
+    """Give each outcome to the task that waits for it: one wake-up for each event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Change, Any]]] = {}
+    for change, outcome in outcomes:
+        if change.future is not None:
+            by_loop.setdefault(change.future.get_loop(), []).append((change, outcome))
+    for loop, told in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle, told)
+        except RuntimeError:  # the loop is closed, and its tasks with it
+            for change, outcome in told:
+                change.abandoned(outcome)
+
+
+def _settle(outcomes: Sequence[tuple[_Change, Any]]) -> None:
+    for change, outcome in outcomes:
+        if change.future is None or change.future.cancelled():
+            change.abandoned(outcome)
+        elif isinstance(outcome, _Failure):
+            change.future.set_exception(outcome.error)
+        else:
+            change.future.set_result(outcome)
+
+
+def _ignore(_: object) -> None:
+    """Take no notice of an outcome that nobody waits for."""
+
+
+def _nothing() -> None:
+    """Say nothing of a change that nobody waits for."""
