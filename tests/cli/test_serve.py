@@ -17,12 +17,16 @@ from typing import Any
 
 import pytest
 
-from toolwire import Problem, Value, connect_sync
+from toolwire import Problem, Tool, Value, connect_sync
 from toolwire.cli.serving import SETTINGS, Settings, app_of, app_of_environment, box_of, denied_tools, read_settings
 from toolwire.cli.targets import File, Url
+from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ConnectError, DefinitionError
+from toolwire.core.model import Approval, Call, Result
+from toolwire.core.toolbox import Notify, unheard
 from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
+from toolwire.server import asgi
 from toolwire.server.process import listening
 from toolwire.testing.loopback import background
 
@@ -302,3 +306,54 @@ def test_nothing_to_serve_is_one_sentence(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("serve")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == "toolwire: There is nothing to serve: name a target, or a list with --connections FILE.\n"
+
+
+class Bombs:
+    """A toolbox whose tools have schemas that double at each of forty levels."""
+
+    def __init__(self) -> None:
+        tools = tuple(
+            Tool(
+                name=keyword.lower(),
+                toolkit="Bombs",
+                input_schema=_doubling(keyword),
+                approval=Approval.AUTO,
+                safe=True,
+            )
+            for keyword in ("allOf", "anyOf", "oneOf")
+        )
+        self._catalog = Catalog(title="Bombs", tools=tools)
+
+    def catalog(self) -> Catalog:
+        return self._catalog
+
+    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+        return Value("ran")
+
+
+def _doubling(keyword: str) -> dict[str, Any]:
+    levels = {f"a{number}": {keyword: [{"$ref": f"#/$defs/a{number + 1}"}] * 2} for number in range(40)}
+    return {
+        "type": "object",
+        "properties": {"x": {"$ref": "#/$defs/a0"}},
+        "required": ["x"],
+        "$defs": {**levels, "a40": {"type": "string"}},
+    }
+
+
+@pytest.mark.requirement("D-17")
+def test_a_gateway_to_a_schema_bomb_goes_on_serving_and_stops() -> None:
+    with background(asgi(Bombs())) as site, serving(site) as (process, said):
+        connection = http.client.HTTPConnection(url_in(said).rstrip("/").removeprefix("http://"), timeout=30)
+        for tool in ("allof", "anyof", "oneof"):  # as a caller that checks nothing itself
+            call = {"jsonrpc": "2.0", "id": 1, "method": tool, "params": {"x": "y"}}
+            connection.request("POST", "/opentool/call", json.dumps(call), {"Content-Type": "application/json"})
+            answer = connection.getresponse().read().decode()
+            assert "too much work" in answer, answer
+            connection.request("GET", "/health")
+            answered = connection.getresponse()
+            assert (answered.status, bool(answered.read())) == (200, True)
+        connection.close()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 0

@@ -43,6 +43,8 @@ _HIGHER: Final = frozenset(("minLength", "minItems", "minProperties", "minimum",
 _WORDS: Final = frozenset(("title", "description", "default", "examples", "deprecated", "$comment"))
 _UNIONS: Final = ("anyOf", "oneOf")
 _MOST_BRANCHES: Final = 1_000
+_MOST_REFERENCES: Final = 100
+_NULL_LEVELS: Final = 20
 
 
 def resolve(root: Schema, reference: Json) -> Schema | None:
@@ -110,17 +112,31 @@ def is_type(data: Json, kind: str) -> bool:
     return own == kind or (kind == "number" and own == "integer")
 
 
-def takes_null(root: Schema, node: Json, *, levels: int = 20) -> bool:
-    """Return whether null is a value of ``node``, as far as one can see ``levels`` deep and without validating."""
+def takes_null(root: Schema, node: Json) -> bool:
+    """Return whether null is a value of ``node``, as far as one can see ``_NULL_LEVELS`` deep and without validating.
+
+    A schema that comes again on the way down is looked at once: each answer is kept.
+    """
+    return _takes_null(root, node, _NULL_LEVELS, {})
+
+
+def _takes_null(root: Schema, node: Json, levels: int, known: dict[tuple[int, int], bool]) -> bool:
     if not isinstance(node, Mapping) or not levels:
         return node is not False
+    found = known.get((id(node), levels))
+    if found is None:
+        found = known[id(node), levels] = _looks_null(root, node, levels, known)
+    return found
+
+
+def _looks_null(root: Schema, node: Schema, levels: int, known: dict[tuple[int, int], bool]) -> bool:
     parts = [node.get("allOf"), [target] if (target := resolve(root, node.get("$ref"))) is not None else None]
     every = [one for part in parts for one in _listed(part)]
-    if not all(takes_null(root, one, levels=levels - 1) for one in every):
+    if not all(_takes_null(root, one, levels - 1, known) for one in every):
         return False
     for key in _UNIONS:
         if inner := _listed(node.get(key)):
-            return any(takes_null(root, one, levels=levels - 1) for one in inner)
+            return any(_takes_null(root, one, levels - 1, known) for one in inner)
     named = types(node)
     return "null" in named or not named
 
@@ -155,7 +171,7 @@ def merged(root: Schema, node: Schema) -> Merged:
     references: list[str] = []
     waiting: list[Json] = [node]
     seen: set[int] = set()
-    while waiting and len(seen) < _MOST_BRANCHES:
+    while waiting and len(seen) < _MOST_BRANCHES and len(references) < _MOST_REFERENCES:
         part = waiting.pop(0)
         if not isinstance(part, Mapping) or id(part) in seen:
             continue
@@ -233,13 +249,19 @@ def _joined(whole: dict[str, Json], key: str, value: Json) -> bool:  # noqa: PLR
         whole[key] = list(dict.fromkeys([*old, *value]))
         return True
     if key in ("properties", "$defs") and isinstance(old, Mapping) and isinstance(value, Mapping):
-        both = {name: {"allOf": [old[name], value[name]]} for name in old if name in value and old[name] != value[name]}
+        both = {name: _both(old[name], value[name]) for name in old if name in value and old[name] != value[name]}
         whole[key] = {**value, **old, **both}
         return True
     if key == "additionalProperties" and (old is True or value is True):
         whole[key] = value if old is True else old
         return True
     return False
+
+
+def _both(one: Json, other: Json) -> dict[str, Json]:
+    """Return one schema that says what both say; a third then stands beside them, not one level deeper."""
+    listed = one["allOf"] if isinstance(one, Mapping) and one.keys() == {"allOf"} else [one]
+    return {"allOf": [*listed, other]}
 
 
 def _text(data: Json) -> str:

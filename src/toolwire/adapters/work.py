@@ -18,6 +18,7 @@ from .dialects import Dialect
 from .walking import recursive
 
 _NODES: Final = 20_000
+_LEVELS: Final = 100
 _WORD_CHARACTERS: Final = 300
 
 
@@ -57,16 +58,21 @@ class Work:
         self.losses: list[Loss] = []
         self._write = write
         self._room = _NODES
+        self._level = 0
 
     def inner(self, node: Json, place: Place) -> dict[str, Json]:
         """Return one schema of the whole, written."""
         self._room -= 1
-        return self._write(self, node, place)
+        self._level += 1
+        try:
+            return self._write(self, node, place)
+        finally:
+            self._level -= 1
 
     @property
     def is_full(self) -> bool:
-        """Whether the schema is larger than one is written."""
-        return self._room < 0
+        """Whether the schema is larger or deeper than one is written."""
+        return self._room < 0 or self._level > _LEVELS
 
     def lost(self, place: Place, key: str, value: Json, *, narrows: bool = False) -> str:
         """Remember what is not said, and return it in words."""

@@ -21,6 +21,7 @@ from .wording import SILENT, anything, noted, readable
 from .work import Loss, Place, Work
 
 _AT_ROOT: Final = (*UNIONS, "not", "if", "then", "else", "enum", "const", "dependentSchemas")
+_MOST_THROUGH: Final = 200
 
 
 class Written(NamedTuple):
@@ -97,7 +98,7 @@ def _taken_in(work: Work, node: Schema, place: Place) -> dict[str, Json]:
     for reference in found.references:
         if resolve(work.root, reference) is None:
             return anything(work, node, place, f"a reference that leads nowhere: {reference[:100]}")
-        if through.count(reference) > UNROLLED:
+        if through.count(reference) > UNROLLED or len(through) > _MOST_THROUGH:
             return anything(work, node, place, f"once more a value like {reference.rpartition('/')[2]}")
     notes = [work.lost(place, key, value) for key, value in found.unsaid]
     return work.inner(noted(found.schema, notes), place._replace(through=through))

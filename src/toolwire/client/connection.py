@@ -15,6 +15,7 @@ from toolwire.core.errors import ConnectError
 from toolwire.core.model import Call, Kind, Problem, Result
 from toolwire.core.resources import Resource
 from toolwire.telemetry.sending import Sender
+from toolwire.validation import schema_fault
 
 from .attaching import Keys, attached
 from .basis import NO_BASIS, Basis
@@ -71,6 +72,13 @@ class Connection:
             basis=found.basis,
             changed=True,
         )
+
+    def findings(self) -> tuple[str, ...]:
+        """Return what was left out or taken otherwise, and each tool that cannot be called for its schema's sake."""
+        # A schema that is made when somebody looks at it has its own findings, and is bounded when it is made.
+        plain = (tool for tool in self.peer.catalog.tools if isinstance(tool.input_schema, dict))
+        faults = ((tool, schema_fault(tool.input_schema)) for tool in plain)
+        return (*self.peer.findings(), *(f"{tool.id} cannot be called: {fault}." for tool, fault in faults if fault))
 
     def _begun(self, call: Call) -> Flow[Result]:
         flow = self.gate.calling(call)

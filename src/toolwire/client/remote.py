@@ -68,7 +68,7 @@ class Remote:
 
         There may be more of them once the schemas of tools have been looked at: they are made when they are wanted.
         """
-        return self._connection.peer.findings()
+        return self._connection.findings()
 
     def resource(self, handle: str) -> Resource | None:
         """Return the bytes under a handle that a result or ``keep`` gave, or None: the oldest make room for others."""
@@ -217,7 +217,7 @@ class SyncRemote:
 
         There may be more of them once the schemas of tools have been looked at: they are made when they are wanted.
         """
-        return self._connection.peer.findings()
+        return self._connection.findings()
 
     def resource(self, handle: str) -> Resource | None:
         """Return the bytes under a handle that a result or ``keep`` gave, or None: the oldest make room for others."""

@@ -1,6 +1,6 @@
 """What is looked at before a call runs: arguments against their schema, requirements, scopes."""
 
-from .arguments import Validator, arguments_check, compile_schema
+from .arguments import Validator, arguments_check, compile_schema, schema_fault
 from .authorizer import Authorizer, Page, Pages
 from .data import snapshot
 from .declared import declared_names, refuse_undeclared
@@ -23,6 +23,7 @@ __all__ = [
     "permits",
     "refuse_undeclared",
     "requirements_check",
+    "schema_fault",
     "scoped",
     "scopes_check",
     "snapshot",

@@ -4,19 +4,21 @@ Rules:
 - A reference that leaves the schema is never fetched or read. [D-18]
 - Patterns run on an engine with a backtracking limit. [D-15]
 - An argument that the schema does not declare is refused, where the schema does not ask for more.
+- The work of a check is bounded before it begins: the validator itself cannot be interrupted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import jsonschema_rs
 
 from toolwire.core.check import ALLOW, Check, Deny, Verdict
 from toolwire.core.model import Call, Json, Kind, Problem, Schema, Tool
 
+from .cost import MOST_ERROR_WORK, ORDINARY, Cost
 from .declared import declared_names, refuse_undeclared
 
 Validator: TypeAlias = Callable[[Mapping[str, Json]], Problem | None]
@@ -34,12 +36,21 @@ def compile_schema(schema: Schema) -> Validator:
     Raises:
         ValueError: ``schema`` is no JSON Schema, or refers to something outside itself.
     """
-    compiled = _compiled(schema)
+    fits, problem = _judges(schema)
 
     def validate(arguments: Mapping[str, Json]) -> Problem | None:
-        return None if compiled.is_valid(arguments) else _problem(compiled.iter_errors(arguments))
+        return None if fits(arguments) else problem(arguments)
 
     return validate
+
+
+def schema_fault(schema: Schema) -> str:
+    """Return why no arguments can be checked against ``schema``, so that its tool cannot be called; ``""`` if none."""
+    try:
+        _judges(schema)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def arguments_check() -> Check:
@@ -59,7 +70,7 @@ def arguments_check() -> Check:
     def know(tool: Tool) -> _Known:
         if len(known) >= _KEPT:  # a catalog that changes often leaves old tools behind
             known.clear()
-        found = known[id(tool)] = (tool, declared_names(tool.input_schema), *_judges(tool))
+        found = known[id(tool)] = (tool, declared_names(tool.input_schema), *_judges_of(tool))
         return found
 
     return check
@@ -72,22 +83,57 @@ _Known: TypeAlias = tuple[Tool, frozenset[str] | None, _Fits, _Wrong]
 wrong where they do not."""
 
 
-def _compiled(schema: Schema) -> jsonschema_rs.Draft202012Validator:
+def _judges(schema: Schema) -> tuple[_Fits, _Wrong]:
+    """Return whether arguments fit ``schema``, and what is wrong where they do not.
+
+    Raises:
+        ValueError: as ``compile_schema``.
+    """
     try:
-        return jsonschema_rs.Draft202012Validator(
-            dict(schema), retriever=_refuse, validate_formats=False, pattern_options=_PATTERNS
+        cost = Cost(schema)
+        compiled = jsonschema_rs.Draft202012Validator(
+            cost.checked(schema), retriever=_refuse, validate_formats=False, pattern_options=_PATTERNS
         )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise ValueError(f"this input schema cannot be used: {_cut(str(error).partition(chr(10))[0])}") from error
 
+    def wrong(arguments: Mapping[str, Json]) -> Problem:
+        if cost.allows(arguments, MOST_ERROR_WORK):
+            return _problem(compiled.iter_errors(arguments))
+        if not cost.allows(arguments):
+            return _TOO_COSTLY
+        return _UNEXPLAINED if cost.has_choices else _problem(_first_error(compiled, arguments))
 
-def _judges(tool: Tool) -> tuple[_Fits, _Wrong]:
+    if cost.each <= ORDINARY:
+        return compiled.is_valid, wrong
+    return (lambda arguments: cost.allows(arguments) and compiled.is_valid(arguments)), wrong
+
+
+def _judges_of(tool: Tool) -> tuple[_Fits, _Wrong]:
     try:
-        compiled = _compiled(tool.input_schema)
+        return _judges(tool.input_schema)
     except ValueError as error:
         unusable = Problem(kind=Kind.INVALID_ARGUMENTS, message=f"{tool.name} cannot be called: {error}.")
         return (lambda _: False), (lambda _: unusable)
-    return compiled.is_valid, lambda arguments: _problem(compiled.iter_errors(arguments))
+
+
+def _first_error(compiled: jsonschema_rs.Draft202012Validator, arguments: Mapping[str, Json]) -> list[Any]:
+    """Return one error, found without looking for the others."""
+    try:
+        compiled.validate(arguments)
+    except jsonschema_rs.ValidationError as error:
+        return [error]
+    return []  # pragma: no cover - it is only asked where something is wrong
+
+
+_TOO_COSTLY: Final = Problem(
+    kind=Kind.INVALID_ARGUMENTS,
+    message="The arguments were not checked: with this tool's schema that takes too much work. Send smaller ones.",
+)
+_UNEXPLAINED: Final = Problem(
+    kind=Kind.INVALID_ARGUMENTS,
+    message="The arguments do not fit the tool's schema. They are too large to say where: try smaller ones.",
+)
 
 
 def _both(refused: Problem, unfit: Problem) -> Problem:

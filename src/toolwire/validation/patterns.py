@@ -6,13 +6,19 @@ from functools import lru_cache
 
 import jsonschema_rs
 
+from .regex_size import regex_size
+
 MAX_CHARACTERS = 2_000
+_MAX_STATES = 400_000
 
 
 @lru_cache(maxsize=4_096)
 def is_pattern(text: str) -> bool:
-    """Return whether ``text`` is a regular expression that the validator takes, of at most 2,000 characters. [D-15]"""
-    if len(text) > MAX_CHARACTERS:
+    """Return whether ``text`` is a regular expression that the validator takes, and neither long nor large. [D-15]
+
+    At most 2,000 characters, and 400,000 states once its repeats are written out.
+    """
+    if len(text) > MAX_CHARACTERS or regex_size(text).states > _MAX_STATES:
         return False
     try:
         jsonschema_rs.Draft202012Validator({"pattern": text}, validate_formats=False)

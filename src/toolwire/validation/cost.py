@@ -1,0 +1,187 @@
+"""How much work it is to check data against a schema, known before it is done.
+
+Rules:
+- A unit of work is one schema looked at for one value; no shortcut of the validator is counted on.
+- What a schema costs for any part of a value is found once. Only where that is much is data counted too, call by call.
+- Counting itself is bounded: by the size of the schema, then by ``MOST_STEPS`` for each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Final
+
+from toolwire.core.model import Json, Schema
+
+from .schema_bound import UNKNOWN, bound, cut_circles, in_place_order
+from .schema_graph import REFERENCES, TEXT_UNIT, Graph, Node, Survey
+
+MOST_WORK: Final = 10_000_000
+"""Units of work that one check of arguments may take: about half a second."""
+
+MOST_ERROR_WORK: Final = 10_000
+"""Units of work up to which every error is described: describing one takes a hundred times as long as finding it."""
+
+MOST_STEPS: Final = 200_000
+"""Steps that counting the work for one value may take."""
+
+ORDINARY: Final = 32
+"""Units of work for each part of a value up to which no value is counted: what is read is bounded by its bytes."""
+
+
+class Cost:
+    """The work of one schema. ``each`` bounds the units for each part of a value; ``has_choices`` is about errors."""
+
+    __slots__ = ("_cut", "_nodes", "_order", "each", "has_choices")
+
+    def __init__(self, schema: Schema) -> None:
+        """Find the cost of ``schema``.
+
+        Raises:
+            CostlySchemaError: it is too large, its patterns are, or it contains itself in more than one way.
+        """
+        survey = Survey(schema)
+        self.has_choices = survey.has_choices
+        self._nodes: Sequence[Node] = ()
+        self._order: Sequence[int] = ()
+        self._cut: frozenset[int] = frozenset()
+        if survey.is_tree and survey.weight <= ORDINARY:
+            self.each = survey.weight  # each schema is looked at once at most, for any part of a value
+            return
+        graph = Graph(schema, survey)
+        self._nodes = graph.nodes
+        self._cut = frozenset(id(graph.schemas[number]) for number in cut_circles(graph.nodes))
+        self._order = in_place_order(graph.nodes)
+        self.each = bound(self._nodes, self._order)
+
+    def checked(self, schema: Schema) -> dict[str, Json]:
+        """Return what to compile in place of ``schema``: without the references that only lead round in circles."""
+        if not self._cut:
+            return dict(schema)
+        whole: dict[str, Json] = _without_references(schema, self._cut)
+        return whole
+
+    def allows(self, data: Json, most: int = MOST_WORK) -> bool:
+        """Return whether ``data`` is checked in at most ``most`` units of work; bounded itself by ``MOST_STEPS``."""
+        if self.each < UNKNOWN and _size(data, most // max(self.each, 1)):
+            return True
+        return bool(self._nodes) and self._counted(data, most)
+
+    def _counted(self, data: Json, most: int) -> bool:
+        """Return whether the work for ``data``, counted part by part, is at most ``most``."""
+        nodes, order = self._nodes, self._order
+        steps = MOST_STEPS
+        waiting: list[tuple[Json, Mapping[int, int]]] = [(data, {0: 1})]
+        while waiting:
+            value, arrivals = waiting.pop()
+            found = _closure(nodes, order, value, arrivals)
+            most -= sum(times * _own(nodes[number], value) for number, times in found.items())
+            steps -= len(found) * (1 + _parts(value)) + 1
+            if most < 0 or steps < 0:
+                return False
+            if isinstance(value, Mapping):
+                waiting.extend((inner, _below_name(nodes, found, name)) for name, inner in value.items())
+            elif isinstance(value, list | tuple):
+                waiting.extend(_below_items(nodes, found, value))
+        return True
+
+
+def _without_references(data: Json, cut: frozenset[int]) -> Json:
+    if isinstance(data, Mapping):
+        gone = REFERENCES if id(data) in cut else ()
+        return {key: _without_references(value, cut) for key, value in data.items() if key not in gone}
+    return [_without_references(one, cut) for one in data] if isinstance(data, list) else data
+
+
+def _parts(value: Json) -> int:
+    return len(value) if isinstance(value, Mapping | list | tuple) else 0
+
+
+def _closure(nodes: Sequence[Node], order: Sequence[int], value: Json, arrivals: Mapping[int, int]) -> dict[int, int]:
+    """Return how often each schema is looked at for ``value`` itself, where ``arrivals`` are."""
+    found = dict(arrivals)
+    heap = [(order[number], number) for number in arrivals]
+    heap.sort()
+    while heap:
+        _, number = heappop(heap)
+        node, times = nodes[number], found[number]
+        if node.rescans and isinstance(value, Mapping | list | tuple):
+            times *= 4 + 3 * len(value)  # measured: what a part of a value was covered by is found out for each part
+        for inner in node.here:
+            if inner not in found:
+                heappush(heap, (order[inner], inner))
+            found[inner] = min(found.get(inner, 0) + times, UNKNOWN)
+    return found
+
+
+def _own(node: Node, value: Json) -> int:
+    if isinstance(value, str):
+        return node.weight + len(value) // TEXT_UNIT + node.text_steps * len(value) // 32
+    if isinstance(value, Mapping) and node.name_steps:
+        return node.weight + node.name_steps * sum(map(len, value)) // 32
+    return node.weight
+
+
+def _below_name(nodes: Sequence[Node], found: Mapping[int, int], name: str) -> dict[int, int]:
+    below: dict[int, int] = {}
+    for number, times in found.items():
+        node = nodes[number]
+        own = node.named.get(name)
+        if own is not None:
+            below[own] = below.get(own, 0) + times
+        else:
+            for inner in node.undeclared:
+                below[inner] = below.get(inner, 0) + times
+        for inner in node.every_property:
+            below[inner] = below.get(inner, 0) + times
+    return below
+
+
+def _below_items(
+    nodes: Sequence[Node], found: Mapping[int, int], value: Sequence[Json]
+) -> Iterator[tuple[Json, Mapping[int, int]]]:
+    """Yield each item with what arrives there; the items after all that are described one by one share it."""
+    described = max((nodes[number].prefix_length for number in found), default=0)
+    shared = _below_item(nodes, found, UNKNOWN)
+    for place, inner in enumerate(value):
+        yield inner, (shared if place >= described else _below_item(nodes, found, place))
+
+
+def _below_item(nodes: Sequence[Node], found: Mapping[int, int], place: int) -> dict[int, int]:
+    below: dict[int, int] = {}
+    for number, times in found.items():
+        node = nodes[number]
+        for inner in node.every_item:
+            below[inner] = below.get(inner, 0) + times
+        own = node.prefix.get(place)
+        if own is not None:
+            below[own] = below.get(own, 0) + times
+        elif place >= node.prefix_length:
+            for inner in node.later_items:
+                below[inner] = below.get(inner, 0) + times
+    return below
+
+
+def _size(data: Json, most: int) -> bool:
+    """Return whether ``data`` has at most ``most`` parts; a long text counts as several."""
+    waiting = [data]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            most -= 1 + len(value) // TEXT_UNIT
+        elif isinstance(value, Mapping):
+            most -= 1 + sum(map(len, value)) // TEXT_UNIT
+            if len(value) > most:
+                return False
+            waiting.extend(value.values())
+        elif isinstance(value, list | tuple):
+            most -= 1
+            if len(value) > most:
+                return False
+            waiting.extend(value)
+        else:
+            most -= 1
+        if most < 0:
+            return False
+    return True
