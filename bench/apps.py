@@ -92,6 +92,22 @@ def starlette() -> Any:
     return Starlette(routes=[Route("/opentool/call", call, methods=["POST"])])
 
 
+def starlette_sync() -> Any:
+    """A Starlette route whose work is a plain function, which Starlette runs in a thread, without any checks.
+
+    An endpoint like that has no way to read a body, so the arguments are constants: it does less than ours.
+    """
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    def call(_: Request) -> JSONResponse:
+        return JSONResponse({"jsonrpc": "2.0", "result": {"result": 1 + 2}, "error": None, "id": "c1"})
+
+    return Starlette(routes=[Route("/opentool/call", call, methods=["POST"])])
+
+
 def fastapi() -> Any:
     """A FastAPI route with a pydantic body."""
     from fastapi import FastAPI

@@ -72,7 +72,7 @@ def rates() -> Iterator[Row]:
     """Yield each rate as a ratio to the raw limit."""
     with wire.served("raw") as limit:
 
-        def ratio(port: int, call: Call) -> float:
+        def ratio(port: int, call: Call, limit: int = limit) -> float:
             figures = []
             before = wire.rate(limit, call, seconds=_SECONDS)
             for _ in range(_TIMES):
@@ -103,6 +103,9 @@ def rates() -> Iterator[Row]:
         for style in ("sync", "inline"):
             with wire.served("ours", env={"BENCH_STYLE": style}) as port:
                 yield Row(f"rate, opentool, {style} add", ratio(port, CALLS["opentool"]), "of raw")
+        with wire.served("ours", env={"BENCH_STYLE": "sync"}) as port, wire.served("starlette_sync") as peer:
+            threads = ratio(port, CALLS["opentool"], peer)
+            yield Row("rate, opentool, sync add", threads, "of a Starlette sync route", 1.3)
         with wire.served("ours", env={"BENCH_TOOLS": "100"}) as port:
             yield Row("rate, GET /tools, 100 tools", ratio(port, CALLS["list"]), "of raw", 0.85)
         for app, (package, call) in PEERS.items():

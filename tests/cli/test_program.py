@@ -81,8 +81,9 @@ def test_a_line_that_cannot_be_read_is_exit_code_2(argv: list[str], toolwire: Ca
     assert "usage: toolwire" in outcome.err
 
 
-def test_ctrl_c_ends_a_call_quietly_with_130(desk: Path) -> None:
-    process = start("call", desk, "wait")
+@pytest.mark.parametrize("tool", ["wait", "hold", "block"])
+def test_one_ctrl_c_ends_a_call_quietly_with_130(desk: Path, tool: str) -> None:
+    process = start("call", desk, tool)
     assert process.stderr is not None
     assert process.stderr.readline() == b"begun\n"
     process.send_signal(signal.SIGINT)

@@ -81,6 +81,15 @@ def tools(**limits: Any) -> Any:
     @kit.tool(approval="auto")
     def block(seconds: float) -> float:
         """Keep a thread busy, then say how long."""
+        nonlocal begun
+        begun += 1
+        time.sleep(seconds)
+        return seconds
+
+    @kit.tool(approval="auto", inline=True)
+    def seize(seconds: float) -> float:
+        """Keep the whole server busy, then say how long."""
+        print("seized", flush=True)
         time.sleep(seconds)
         return seconds
 

@@ -15,6 +15,7 @@ import pytest
 from toolwire.core.errors import DefinitionError
 from toolwire.server.process import listening, url
 
+from .calls import oxp
 from .peer import HANG, Gone, Peer, Running, dial, get, message
 
 Start = Callable[..., Running]
@@ -114,6 +115,26 @@ def test_a_call_longer_than_the_grace_does_not_keep_the_process(start: Start) ->
             await slow.begin(server, 1, seconds=60.0)
             server.signal()
             assert await server.ended() == 0
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("R15")
+@pytest.mark.parametrize(("tool", "code"), [("block", 0), ("seize", 1)])
+def test_one_signal_ends_a_server_whose_tool_will_not_return(start: Start, tool: str, code: int) -> None:
+    async def story() -> None:
+        server = start(deadlines={"grace_s": 1.2, "drain_s": 0.1})
+        async with dial(server) as peer, dial(server) as other:
+            peer.writer.write(oxp(tool, {"seconds": 60.0}))
+            if tool == "block":
+                while (await other.ask(oxp("count", {}))).json["result"]["value"] == 0:
+                    pass
+            else:
+                assert server.process.stdout is not None
+                assert await asyncio.to_thread(server.process.stdout.readline) == b"seized\n"
+            server.signal(signal.SIGINT)
+            assert await server.ended() == code
+        assert ("A tool did not stop within the grace" in server.errors) is bool(code)
 
     asyncio.run(story())
 

@@ -173,9 +173,13 @@ def test_a_thread_that_was_given_up_reports_to_nobody() -> None:
 
     (function,) = [each for each in KIT.functions if each.tool.name == "counts_in_a_thread"]
     assert function.kind is FunctionKind.SYNC
-    reporting = Reporting(function, notify)
-    reporting.over = True
-    reporting.report(Progress(1))
+
+    async def story() -> None:
+        reporting = Reporting(function, notify)
+        reporting.over = True
+        await asyncio.to_thread(reporting.report, Progress(1))
+
+    asyncio.run(story())
     assert heard == []
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -78,6 +80,9 @@ class Here:
         return result
 
     async def _begun_and_ended(self, call: Call) -> Result:
+        if threading.current_thread() is threading.main_thread():
+            # asyncio only cancels its task at the first Ctrl-C, which a tool that blocks the loop would never notice
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             await begin(self._toolbox)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the tool's

@@ -19,7 +19,20 @@ from .screen import complain, escaped_lines
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command that ``argv`` (else the process's own arguments) names; return its exit code."""
+    """Run the command that ``argv`` (else the process's own arguments) names; return its exit code.
+
+    With the process's own arguments, a tool that still runs in a thread ends with the process.
+    """
+    code = _main(argv)
+    threads = sys.modules.get("toolwire.server.threads")  # imported only where tools run in this process
+    if argv is None and threads is not None and threads.is_any_running():
+        # A thread that uses standard output while the interpreter is taken down would abort the process.
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _main(argv: Sequence[str] | None) -> int:
     try:
         arguments = read_command(argv, __version__)
     except SystemExit as end:

@@ -185,8 +185,8 @@ class Context:
     A tool that takes a parameter of this type is given the context of its call, with the tokens and secrets that its
     requirements name and no others. ``scopes`` is what the caller may do, ``None`` where callers have no scopes and
     may call everything. ``traceparent`` is the W3C trace context that came with the call, ``trace_id`` its id.
-    ``report`` is where ``progress`` goes, None where nobody listens. ``confirmation`` is the word that
-    the caller confirms the call with, empty for none.
+    ``report`` is where ``progress`` goes, None where nobody listens; ``is_over`` answers ``cancelled``.
+    ``confirmation`` is the word that the caller confirms the call with, empty for none.
     """
 
     principal: str = "anonymous"
@@ -199,6 +199,7 @@ class Context:
     user_id: str | None = None
     user_info: Mapping[str, Any] = field(default_factory=dict)
     report: Report | None = field(default=None, repr=False, compare=False)
+    is_over: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     confirmation: str = field(default="", repr=False, compare=False)
 
     def token(self, provider: str) -> Secret:
@@ -224,6 +225,15 @@ class Context:
             needed = f"requirements=Requirements(secrets=({id!r},))"
             raise DefinitionError(f"This call brought no secret {id!r}: give the tool {needed}.")
         return found
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the call was cancelled: its caller left, or its time is up.
+
+        A coroutine is cancelled by itself. A plain function runs in a thread, which cannot be stopped: one that takes
+        long looks at this from time to time, and returns when it is true. What it returns then is dropped.
+        """
+        return self.is_over is not None and self.is_over()
 
     def progress(self, value: Json) -> Awaitable[None]:
         """Send ``value``, JSON data, to the caller while the tool runs, where the protocol can; else it is dropped.

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import aclosing, closing
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import anyio
-import anyio.to_thread
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolError
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.protocols.opentool import result
-from toolwire.server.functions import MAX_ITEMS, failure
+from toolwire.server.functions import MAX_ITEMS, caller_of, failure
+from toolwire.server.threads import ThreadPool
 from toolwire.validation import declared_names, refuse_undeclared
 
 from .description import Description
@@ -74,8 +74,7 @@ class ObjectBox:
         self._description = description
         self._stream: Callable[..., Any] | None = getattr(tool, "stream_call", None)
         self._functions: dict[int, _Function] = {}
-        self._threads = threads
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._pool = ThreadPool(threads)
         self._beginning: anyio.Lock | None = None
         self._begun = False
 
@@ -123,8 +122,9 @@ class ObjectBox:
             if not self._begun:
                 await self.begin()
             if self._stream is not None and call.tool.streams and notify is not unheard:
-                return await _streamed(name, await self._called(self._stream, name, arguments), notify)
-            said = await self._called(self._tool.call, name, arguments)
+                pieces = await self._called(caller_of(call), self._stream, name, arguments)
+                return await _streamed(name, self._one_by_one(caller_of(call), pieces), notify)
+            said = await self._called(caller_of(call), self._tool.call, name, arguments)
         except ToolError as error:
             return failure(error)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises must not reach the caller
@@ -142,18 +142,31 @@ class ObjectBox:
         self._functions[id(tool)] = function
         return function
 
-    async def _called(self, method: Callable[..., Any], *arguments: Any) -> Any:
+    async def _called(self, caller: Hashable, method: Callable[..., Any], *arguments: Any) -> Any:
         if inspect.iscoroutinefunction(method):
             return await method(*arguments)
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(self._threads)
-        said = await anyio.to_thread.run_sync(method, *arguments, abandon_on_cancel=True, limiter=self._limiter)
+        said = await self._pool.run(caller, lambda: method(*arguments))
         return await said if inspect.isawaitable(said) else said
+
+    async def _one_by_one(self, caller: Hashable, pieces: _Pieces) -> AsyncGenerator[Any, None]:
+        """Yield what ``pieces`` yields, and close it; a plain generator runs in a thread, one step at a time."""
+        if isinstance(pieces, AsyncGenerator):
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    yield piece
+            return
+        done = object()
+        try:
+            while (piece := await self._pool.run(caller, lambda: next(pieces, done))) is not done:
+                yield piece
+        finally:
+            with suppress(ValueError):  # a step that was cancelled still runs, and cannot be stopped
+                pieces.close()
 
     async def _hook(self, name: str) -> None:
         hook = getattr(self._tool, name, None)
         if hook is not None:
-            await self._called(hook)
+            await self._called("", hook)
 
 
 def _asked(function: _Function, call: Call) -> tuple[str, dict[str, Json]] | Problem:
@@ -164,9 +177,9 @@ def _asked(function: _Function, call: Call) -> tuple[str, dict[str, Json]] | Pro
     return refuse_undeclared(function.name, arguments, function.declared) or (function.name, dict(arguments))
 
 
-async def _streamed(name: str, pieces: _Pieces, notify: Notify) -> Result:
+async def _streamed(name: str, pieces: AsyncGenerator[Any, None], notify: Notify) -> Result:
     kept: list[Json] = []
-    async with aclosing(_one_by_one(pieces)) as items:
+    async with aclosing(pieces) as items:
         async for item in items:
             if len(kept) == MAX_ITEMS:
                 return Problem(kind=Kind.TOOL_FAILED, message=f"{name} sent more than {MAX_ITEMS:,} pieces.")
@@ -174,19 +187,6 @@ async def _streamed(name: str, pieces: _Pieces, notify: Notify) -> Result:
             kept.append(progress.value)
             await notify(progress)
     return Value(kept)
-
-
-async def _one_by_one(pieces: _Pieces) -> AsyncGenerator[Any, None]:
-    """Yield what ``pieces`` yields, and close it; a plain generator runs in a thread, one step at a time."""
-    if isinstance(pieces, AsyncGenerator):
-        async with aclosing(pieces):
-            async for piece in pieces:
-                yield piece
-        return
-    done = object()
-    with closing(pieces):
-        while (piece := await anyio.to_thread.run_sync(next, pieces, done)) is not done:
-            yield piece
 
 
 def explained(error: BaseException) -> Problem | None:

@@ -34,6 +34,7 @@ from .callers import NOBODY, Caller, Callers, Fields
 from .confirming import CONFIRMATION, Demand, confirmation_check
 from .counting import counting
 from .exchange import Exchange, Receive, Scope, Send, exchange_of
+from .functions import PEER_ADDRESS
 from .guard import Guard
 from .idempotency import HEADER, Once, key_in, opened
 from .lifespan import begin, end, live
@@ -157,7 +158,7 @@ class App:
         if isinstance(reading, Response):
             await respond(scope, exchange, not_modified(reading, fields))
             return
-        call = reading.call if caller is NOBODY else _owned(reading.call, caller)
+        call = _unnamed(reading.call, scope) if caller is NOBODY else _owned(reading.call, caller)
         if b"traceparent" in fields or CONFIRMATION in fields or HEADER in fields:
             call = _of_head(call, fields)
         came = None if self._observer is None else _arrival(request, scope)
@@ -237,6 +238,13 @@ def _of_head(call: Call, fields: Fields) -> Call:
         context = replace(context, confirmation=fields[CONFIRMATION].decode("latin-1"))
     key = key_in(fields[HEADER]) if HEADER in fields and not call.key else call.key
     return call._replace(context=context, call_id=key or call.call_id, key=key)
+
+
+def _unnamed(call: Call, scope: Scope) -> Call:
+    """Return ``call``, of which the address is all that is known of its caller."""
+    client = scope.get("client")
+    PEER_ADDRESS.set(client[0] if client else "")
+    return call
 
 
 def _owned(call: Call, caller: Caller) -> Call:

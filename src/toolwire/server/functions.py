@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import aclosing, closing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hashable
+from contextlib import aclosing, closing
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeAlias, assert_never
 
-import anyio
-import anyio.from_thread
-import anyio.to_thread
-
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolError
-from toolwire.core.model import Call, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.define import Function, FunctionKind, Toolkit
 
 from .injection import Reporting, given
+from .threads import ThreadPool
 
 _log = logging.getLogger("toolwire")
 MAX_ITEMS = 10_000
-_GIVEN_UP = Problem(kind=Kind.CANCELLED, message="The call was given up before it began.")
+
+PEER_ADDRESS: ContextVar[str] = ContextVar("toolwire_peer_address", default="")
+"""The address that a call without credentials came from, empty where that is not known."""
+
+_UNNAMED = ANONYMOUS.principal
 
 Explain: TypeAlias = Callable[[BaseException], Problem | None]
 
-_Run: TypeAlias = Callable[[dict[str, Any], Notify], Awaitable[Result]]
+_Run: TypeAlias = Callable[[dict[str, Any], Notify, Call], Awaitable[Result]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,7 @@ class FunctionBox:
     def __init__(self, toolkit: Toolkit, *, threads: int = 40, explain: Explain | None = None) -> None:
         self._toolkit = toolkit
         self._explain = explain
-        self._threads = threads
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._pool = ThreadPool(threads)
         self._catalog: Catalog | None = None
         self._runners: dict[str, _Runner] = {}
         self._by_identity: dict[int, _Runner] = {}
@@ -77,7 +77,7 @@ class FunctionBox:
         try:
             if run is None:
                 return function.write(await function.call(**arguments))
-            return await run(arguments, notify)
+            return await run(arguments, notify, call)
         except ToolError as error:
             return failure(error)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
@@ -116,17 +116,21 @@ class FunctionBox:
         """Return how to run ``function``: chosen once, by its kind."""
         call, write = function.call, function.write
 
-        async def at_once(arguments: dict[str, Any], _: Notify) -> Result:
+        async def at_once(arguments: dict[str, Any], _: Notify, __: Call) -> Result:
             return write(call(**arguments))
 
-        async def in_thread(arguments: dict[str, Any], _: Notify) -> Result:
-            return await self._in_thread(lambda: write(call(**arguments)))
+        async def in_thread(arguments: dict[str, Any], _: Notify, of: Call) -> Result:
+            return await self._pool.run(caller_of(of), lambda: write(call(**arguments)))
 
-        async def drained(arguments: dict[str, Any], notify: Notify) -> Result:
+        async def drained(arguments: dict[str, Any], notify: Notify, _: Call) -> Result:
             return await _drain(function, call(**arguments), notify)
 
-        async def drained_in_thread(arguments: dict[str, Any], notify: Notify) -> Result:
-            return await self._in_thread(lambda: _drain_sync(function, call(**arguments), notify))
+        async def drained_in_thread(arguments: dict[str, Any], notify: Notify, of: Call) -> Result:
+            reporting = Reporting(function, notify)
+            try:
+                return await self._pool.run(caller_of(of), lambda: _drain_sync(function, call(**arguments), reporting))
+            finally:
+                reporting.over = True
 
         match function.kind:
             case FunctionKind.ASYNC:
@@ -140,50 +144,11 @@ class FunctionBox:
             case _:
                 assert_never(function.kind)
 
-    async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(self._threads)
-        held = _Held(self._limiter, work)
-        await self._limiter.acquire_on_behalf_of(held)
-        try:
-            return await anyio.to_thread.run_sync(held.run, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
-        finally:
-            held.give_up()
 
-
-class _Held:
-    """A place among the worker threads, kept until its thread is really free.
-
-    A call that is given up leaves its thread running: Python cannot stop one. Its place is not given away before
-    it has ended, so that calls which hang cannot fill the process with threads. [D-34]
-    """
-
-    def __init__(self, limiter: anyio.CapacityLimiter, work: Callable[[], Result]) -> None:
-        self._limiter = limiter
-        self._work = work
-        self._loop = asyncio.get_running_loop()
-        self._lock = threading.Lock()
-        self._started = self._over = False
-
-    def run(self) -> Result:
-        """Do the work, in the thread; nothing, where the call was given up before."""
-        with self._lock:
-            if self._over:
-                return _GIVEN_UP
-            self._started = True
-        try:
-            return self._work()
-        finally:
-            with suppress(RuntimeError):  # the loop has ended, and the limiter with it
-                self._loop.call_soon_threadsafe(self._limiter.release_on_behalf_of, self)
-
-    def give_up(self) -> None:
-        """Give the place back where the thread never began; otherwise the thread does when it has ended."""
-        with self._lock:
-            self._over = True
-            if self._started:
-                return
-        self._limiter.release_on_behalf_of(self)
+def caller_of(call: Call) -> Hashable:
+    """Return whom the threads of ``call`` count for: a named caller, or else the address that it came from."""
+    principal = call.context.principal
+    return principal if principal != _UNNAMED else (PEER_ADDRESS.get(),)
 
 
 def _is_cancelled() -> bool:
@@ -218,7 +183,7 @@ async def _drain(function: Function, items: AsyncGenerator[Any, None], notify: N
     return Value(written)
 
 
-def _drain_sync(function: Function, items: Generator[Any, None, None], notify: Notify) -> Result:
+def _drain_sync(function: Function, items: Generator[Any, None, None], reporting: Reporting) -> Result:
     written: list[Any] = []
     with closing(items):
         for item in items:
@@ -228,7 +193,9 @@ def _drain_sync(function: Function, items: Generator[Any, None, None], notify: N
             if len(written) == MAX_ITEMS:
                 return _too_many(function)
             written.append(result.value)
-            anyio.from_thread.run(notify, Progress(result.value))
+            reporting.send(Progress(result.value))
+            if reporting.over:  # the call was cancelled: the generator is closed, and so its thread is free soon
+                break
     return Value(written)
 
 

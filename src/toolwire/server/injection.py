@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
-
-import anyio.from_thread
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import DONE, Call, Context, Progress, Tool
@@ -13,17 +12,20 @@ from toolwire.core.toolbox import Notify
 from toolwire.define import Function, FunctionKind
 from toolwire.define.native import plain
 
+from .threads import run_on_loop
+
 _THREADED = (FunctionKind.SYNC, FunctionKind.GENERATOR)
 
 
 class Reporting:
     """Takes the progress of one call of ``function``, from its thread or its coroutine, until the call is ``over``."""
 
-    __slots__ = ("_function", "_notify", "over")
+    __slots__ = ("_function", "_loop", "_notify", "over")
 
     def __init__(self, function: Function, notify: Notify) -> None:
         self._function = function
         self._notify = notify
+        self._loop = asyncio.get_running_loop()
         self.over = False
 
     def report(self, progress: Progress) -> Awaitable[None]:
@@ -37,12 +39,23 @@ class Reporting:
             raise ValueError("progress is JSON data: texts, finite numbers, booleans, None, lists and dicts of them")
         if self._function.inline:
             raise DefinitionError(f"{self._function.tool.name}() is inline and sends no progress: leave out inline.")
-        if self.over:  # a thread that was given up goes on, and nobody listens any more
-            return DONE
         if self._function.kind in _THREADED:
-            anyio.from_thread.run(self._notify, progress)
+            self.send(progress)
             return DONE
-        return self._notify(progress)
+        return DONE if self.over else self._notify(progress)
+
+    def send(self, progress: Progress) -> None:
+        """Send ``progress`` from the thread of the call; after the end of the call, do nothing."""
+        if not self.over:  # the thread of a cancelled call goes on, and its answer is not sent any more
+            run_on_loop(self._loop, self._notify_unless_over, progress)
+
+    async def _notify_unless_over(self, progress: Progress) -> None:
+        if not self.over:  # it may have ended while this waited for the loop
+            await self._notify(progress)
+
+    def is_over(self) -> bool:
+        """Return whether the call has ended for its caller: it was cancelled, or its time is up."""
+        return self.over
 
 
 def given(call: Call, tool: Tool, reporting: Reporting) -> Context:
@@ -54,4 +67,5 @@ def given(call: Call, tool: Tool, reporting: Reporting) -> Context:
         tokens={needed.id: has.tokens[needed.id] for needed in needs.authorization if needed.id in has.tokens},
         secrets={id_: has.secrets[id_] for id_ in needs.secrets if id_ in has.secrets},
         report=reporting.report,
+        is_over=reporting.is_over,
     )

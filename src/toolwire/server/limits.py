@@ -12,7 +12,8 @@ class Limits:
     ``body_bytes`` and ``body_s``: size of a request body, and how long it may take to arrive. ``tool_s``: how long
     a call may run where its tool names no limit. ``running``: calls in flight; more are told to come back.
     ``running_each``: how many of them one named caller may have, by default half.
-    ``threads``: worker threads for sync tools. ``repeat_s``: how long a call that comes again while the first still
+    ``threads``: worker threads for sync tools, of which one caller holds at most three in four; a caller without a name
+    is known by their address. ``repeat_s``: how long a call that comes again while the first still
     runs waits for its answer. [D-34, R1, R10]
     """
 

@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias
 
@@ -84,10 +85,18 @@ class Stopping:
     def _catch(self) -> None:
         loop = asyncio.get_running_loop()
         leave = signal.getsignal(signal.SIGINT)
+        asked = threading.Lock()
+        asked.acquire()
+        limits = self._deadlines
+        most = max(limits.grace_s, limits.drain_s) + 2 * FLUSH_S
+        # Started now: a signal handler may interrupt whatever holds the locks that a new thread needs, and a tool that
+        # blocks the event loop must not keep the process either.
+        threading.Thread(target=_end_when_late, args=(asked, most), name="toolwire-stop", daemon=True).start()
 
         def first(_number: int, _frame: object) -> None:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_IGN if self._supervised else signal.SIG_DFL)
+            asked.release()
             loop.call_soon_threadsafe(self._stop, loop, leave)
 
         for number in SIGNALS:
@@ -98,9 +107,6 @@ class Stopping:
         self.serve = None
         self._app.drain()
         limits = self._deadlines
-        watchdog = threading.Timer(max(limits.grace_s, limits.drain_s) + 2 * FLUSH_S, _give_up)
-        watchdog.daemon = True
-        watchdog.start()
         latest = loop.time() + max(limits.drain_s, limits.grace_s - FLUSH_S)
 
         def look() -> None:
@@ -121,6 +127,9 @@ def _retiring(send: Send) -> Send:
     return last
 
 
-def _give_up() -> None:
+def _end_when_late(asked: threading.Lock, seconds: float) -> None:
+    """End the process where it is still there ``seconds`` after ``asked`` was released."""
+    asked.acquire()
+    time.sleep(seconds)
     _log.error("A tool did not stop within the grace: ending without it.")
     os._exit(1)
