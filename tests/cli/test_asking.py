@@ -12,6 +12,7 @@ from toolwire.cli.asking import asker, asking_lines
 from toolwire.consent.display import shown
 from toolwire.core.check import Question
 from toolwire.core.model import Approval, Call, Cost, Tool
+from toolwire.opentool import OpenToolServer
 
 ASKED = b"Call it? [y/N] "
 TYPED = b"Type shred to call it: "
@@ -128,3 +129,17 @@ def test_a_call_without_arguments_says_so() -> None:
     assert "  arguments: none" in lines
     assert "  destroys something: no" in lines
     assert "  costs: not declared" in lines
+
+
+@pytest.mark.requirement("C-5", "OTRPC-021")
+def test_a_function_of_a_server_without_a_document_is_called_by_its_name(terminal: Callable[..., Any]) -> None:
+    class Adder:
+        def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            return {"called": name, **arguments}
+
+    with OpenToolServer(Adder(), port=0) as server:
+        at = terminal("call", server.url, "add.all", "a=1", "b:=[2]", "--json")
+        at.wait_for(ASKED.replace(b"note", b"add.all") if b"note" in ASKED else ASKED)
+        at.type("y")
+        assert at.end() == 0
+    assert b'"called": "add.all"' in at.shown

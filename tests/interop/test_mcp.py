@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
 
 import anyio
 import pytest
-import uvicorn
 from mcp import Client, MCPError
 from mcp.server.mcpserver import MCPServer
+from pydantic import BaseModel
 
 import toolwire
 from toolwire import Kind, Problem, Toolkit, Value
+
+from .conftest import running
 
 
 def calculator() -> Toolkit:
@@ -57,16 +56,8 @@ def weather() -> MCPServer:
 def sdk_server(request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of a server made with the official SDK, in a thread."""
     options = {} if request.param == "stateful, events" else {"stateless_http": True, "json_response": True}
-    app = weather().streamable_http_app(**options)
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(10)
+    with running(weather().streamable_http_app(**options)) as url:
+        yield url
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -124,5 +115,54 @@ def test_a_foreign_tool_runs_only_with_consent(sdk_server: str) -> None:
             refused = await remote.call("cities", {})
             assert isinstance(refused, Problem)
             assert refused.kind is Kind.DENIED
+
+    anyio.run(talk)
+
+
+class SumOutput(BaseModel):
+    """What a tool returns that happens to look like the SDK's wrapper."""
+
+    result: int
+
+
+def test_a_value_that_the_sdk_put_under_result_is_the_value_and_an_object_stays_one() -> None:
+    server = MCPServer("Wrapping")
+
+    @server.tool()
+    def number() -> int:
+        return 42
+
+    @server.tool()
+    def numbers() -> list[int]:
+        return [42]
+
+    @server.tool()
+    def text() -> str:
+        return '{"result": 1}'
+
+    @server.tool()
+    def summed() -> SumOutput:
+        return SumOutput(result=42)
+
+    @server.tool()
+    def free() -> dict[str, int]:
+        return {"result": 42}
+
+    with running(server.streamable_http_app()) as url, toolwire.connect_sync(url, approve=lambda _: True) as remote:
+        assert remote.catalog().names["number"].output_schema is not None
+        assert remote.catalog().names["number"].output_schema["type"] == "integer"
+        assert remote.call("number") == Value(42)
+        assert remote.call("numbers") == Value([42])
+        assert remote.call("text") == Value('{"result": 1}')
+        assert remote.call("summed") == Value({"result": 42})
+        assert remote.call("free") == Value({"result": 42})
+
+
+def test_clients_of_fastmcp_are_told_where_the_value_is(serve: Callable[..., str]) -> None:
+    async def talk() -> None:
+        async with Client(f"{serve(calculator())}/mcp") as client:
+            listed = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+            assert listed["add"]["x-fastmcp-wrap-result"] is True
+            assert "x-fastmcp-wrap-result" not in listed["divide"]
 
     anyio.run(talk)

@@ -48,11 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _called(
     source: Opened, arguments: argparse.Namespace, given: dict[str, Json] | Problem
 ) -> tuple[Tool | None, Result]:
-    tool = source.catalog().find(arguments.name)
+    tool = source.find(arguments.name)
     if isinstance(tool, Problem):
         return None, tool
     values = given if isinstance(given, Problem) else read_values(arguments.values, given, tool)
-    return tool, values if isinstance(values, Problem) else source.call(tool.id, values)
+    return tool, values if isinstance(values, Problem) else source.call(arguments.name, values)
 
 
 def _given(text: str | None) -> dict[str, Json] | Problem:
@@ -103,7 +103,7 @@ def _print_value(value: Json, tool: Tool | None) -> None:
     print(text, end="" if text.endswith("\n") else "\n")
 
 
-async def _show_progress(progress: Progress) -> None:
+def _show_progress(progress: Progress) -> None:
     text = progress.value if isinstance(progress.value, str) else json_text(progress.value)
     print(styled(escaped_lines(text), "dim", sys.stderr), file=sys.stderr, flush=True)
 

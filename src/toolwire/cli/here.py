@@ -12,12 +12,13 @@ from typing import assert_never
 
 import anyio
 
+from toolwire.client.drive import SyncNotify
 from toolwire.client.ids import new_id
 from toolwire.consent import consent_check, denied
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Ask, Deny, Known, review
-from toolwire.core.model import Call, Json, Kind, Problem, Result
-from toolwire.core.toolbox import Notify, Toolbox
+from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool
+from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.server.functions import FunctionBox
 from toolwire.server.lifespan import begin, end
@@ -38,7 +39,7 @@ def code_of(target: File | Module, document: Path | None = None) -> Toolbox:
 class Here:
     """Calls a Toolbox in this process. ``site`` is what the person is told about where it runs."""
 
-    def __init__(self, toolbox: Toolbox, site: str, ask: Asker, notify: Notify) -> None:
+    def __init__(self, toolbox: Toolbox, site: str, ask: Asker, notify: SyncNotify | None) -> None:
         self._toolbox = toolbox
         self._ask = ask
         self._notify = notify
@@ -48,6 +49,10 @@ class Here:
     def catalog(self) -> Catalog:
         """Return what can be called."""
         return self._toolbox.catalog()
+
+    def find(self, name: str, /) -> Tool | Problem:
+        """Return the tool that ``name`` means, or the Problem that there is none."""
+        return self.catalog().find(name)
 
     def findings(self) -> tuple[str, ...]:
         """Return nothing: code is no description that could be taken otherwise."""
@@ -93,9 +98,13 @@ class Here:
         finally:
             await end(self._toolbox)
 
+    async def _reported(self, progress: Progress) -> None:
+        if self._notify is not None:
+            self._notify(progress)
+
     async def _within_its_time(self, call: Call) -> Result:
         limit = call.tool.timeout_s
         with anyio.move_on_after(limit):
-            return await self._toolbox.run(call, self._notify)
+            return await self._toolbox.run(call, self._reported)
         message = f"{call.tool.name} was cancelled: it took longer than {limit:g} seconds."
         return Problem(kind=Kind.TIMEOUT, message=message)

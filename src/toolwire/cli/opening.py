@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from toolwire.client import Session, connect_sync
+from toolwire.client.drive import SyncNotify
 from toolwire.client.overlays import read_overlay
+from toolwire.client.remote import SyncRemote
 from toolwire.consent import Lock
 from toolwire.core.catalog import Catalog
-from toolwire.core.model import Json, Result, Secret
+from toolwire.core.model import Json, Problem, Result, Secret, Tool
 from toolwire.core.selection import DECLARED, Selection
-from toolwire.core.toolbox import Notify, unheard
 
 from .asking import Asker
 from .exits import UsageError
@@ -33,6 +34,10 @@ class Opened(Protocol):
         """Return what can be called."""
         ...
 
+    def find(self, name: str, /) -> Tool | Problem:
+        """Return the tool that ``name`` means, or the Problem that there is none."""
+        ...
+
     def findings(self) -> tuple[str, ...]:
         """Return what of its description was left out or taken otherwise."""
         ...
@@ -40,6 +45,20 @@ class Opened(Protocol):
     def call(self, name: str, arguments: Mapping[str, Json], /) -> Result:
         """Return how a call of the tool ``name`` ended. It starts only if every check, and the person, say yes."""
         ...
+
+
+class _Distant:
+    """A connection whose calls show their progress: see ``Opened``."""
+
+    def __init__(self, remote: SyncRemote, notify: SyncNotify | None) -> None:
+        self._remote = remote
+        self._notify = notify
+        self.catalog = remote.catalog
+        self.find = remote.find
+        self.findings = remote.findings
+
+    def call(self, name: str, arguments: Mapping[str, Json], /) -> Result:
+        return self._remote.call(name, arguments, notify=self._notify)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +117,13 @@ def opened(
     text: str,
     reach: Reach,
     ask: Asker,
-    notify: Notify = unheard,
+    notify: SyncNotify | None = None,
     session: Session | None = None,
     person: Person | None = None,
 ) -> Generator[Opened, None, None]:
     """Give what the target ``text`` leads to, until the block ends. ``ask`` answers, ``person`` signs in.
+
+    ``notify`` is given the progress of each call.
 
     Raises:
         ConnectError: nothing was found at the URL.
@@ -131,4 +152,4 @@ def opened(
     except ValueError as error:
         raise UsageError(f"{error}.") from error
     with connecting as remote:
-        yield remote
+        yield _Distant(remote, notify)

@@ -50,7 +50,7 @@ class Connection:
         """Return ``call`` with its tool as the server describes it now, or the Problem that there is none."""
         if not self.changed:
             return call
-        tool = self.peer.catalog.find(call.tool.id)
+        tool = self.peer.current(call.tool)
         return tool if isinstance(tool, Problem) else call._replace(tool=tool)
 
     def renewed(self, found: Discovery) -> Connection | Problem:

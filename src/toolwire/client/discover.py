@@ -48,7 +48,7 @@ def absolute(text: str) -> str:
 def discover(
     url: str, *, protocol: str | None = None, survey: bool = False, selection: Selection = DECLARED
 ) -> Flow[Discovery]:
-    """Return what ``url`` speaks. The first protocol that is found wins; ``survey`` goes on to the others too.
+    """Return what ``url`` speaks. The first protocol in which something can be called wins; ``survey`` goes on.
 
     ``protocol`` looks for that one alone, ``selection`` says which tools to take. ``url`` may be the path of a document
     on this machine. Probing sends no credentials of its own, and GETs before anything else. [XL-001, XL-005, C-8]
@@ -66,8 +66,9 @@ def discover(
         probes.extend(finding.probes)
         if finding.peer is not None:
             found.append(finding.peer if codec.choose is not None else _selected(finding.peer, selection))
-            if not survey:
+            if not survey and (finding.peer.catalog.tools or finding.peer.takes_any_name):
                 break
+    found.sort(key=lambda peer: not (peer.catalog.tools or peer.takes_any_name))
     return Discovery(url=url, peer=found[0] if found else None, others=tuple(found[1:]), probes=tuple(probes))
 
 

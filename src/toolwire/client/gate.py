@@ -218,13 +218,13 @@ class Gate:
                 return _halfway(begun.call.tool, permitted)
             approved = following
 
-    def _defined(self, id_: str) -> str:
-        """Return the digest of the tool of this id as it is defined now, also what was looked at since, or ``""``."""
+    def _defined(self, tool: Tool) -> str:
+        """Return the digest of ``tool`` as it is defined now, also what was looked at since, or ``""``."""
         now = self
         while now._successor is not None:
             now = now._successor
-        tool = now.peer.catalog.find(id_)
-        return now._agreements.key(tool).definition if isinstance(tool, Tool) else ""
+        current = now.peer.current(tool)
+        return now._agreements.key(current).definition if isinstance(current, Tool) else ""
 
 
 def _halfway(tool: Tool, other: Begun) -> Problem:

@@ -34,7 +34,7 @@ class Questions:
     """Asks the person of one connection.
 
     ``begin`` makes a call anew and sends nothing; ``arguments`` checks what the person put in place of the model's;
-    ``defined`` returns the digest of the tool of an id as its server defines it now, or ``""``.
+    ``defined`` returns the digest of a tool as its server defines it now, or ``""``.
     """
 
     parties: Parties
@@ -42,7 +42,7 @@ class Questions:
     budget: Budget
     arguments: Check
     begin: Callable[[Call], Begun | Result]
-    defined: Callable[[str], str]
+    defined: Callable[[Tool], str]
 
     def permission(self, begun: Begun, question: Question) -> Flow[Begun | Problem]:
         """Return the conversation the person allowed, perhaps with arguments of their own, or why there is none."""
@@ -146,7 +146,7 @@ class Questions:
             begun.request or Request("", ""),
             connection=parties.name,
             principal=parties.session.principal,
-            definition=self.defined(begun.call.tool.id),
+            definition=self.defined(begun.call.tool),
             credential=parties.credential(),
         )
 

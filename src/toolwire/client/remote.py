@@ -107,6 +107,13 @@ class Remote:
         """Return the server's catalog as it was last seen: another object where that is not what it was."""
         return self._connection.peer.catalog
 
+    def find(self, name: str) -> Tool | Problem:
+        """Return the tool ``name`` (or its id), or the Problem that there is none.
+
+        A server that does not say what it offers takes any name: nothing else is known of such a tool.
+        """
+        return self._connection.peer.find(name)
+
     async def call(
         self,
         name: str,
@@ -123,7 +130,7 @@ class Remote:
         refusal = await self._fresh()
         if refusal is not None:
             return refusal
-        tool = self.catalog().find(name)
+        tool = self.find(name)
         if isinstance(tool, Problem):
             return tool
         given = self._context if context is None else context
@@ -256,6 +263,13 @@ class SyncRemote:
         """Return the server's catalog as it was last seen: another object where that is not what it was."""
         return self._connection.peer.catalog
 
+    def find(self, name: str) -> Tool | Problem:
+        """Return the tool ``name`` (or its id), or the Problem that there is none.
+
+        A server that does not say what it offers takes any name: nothing else is known of such a tool.
+        """
+        return self._connection.peer.find(name)
+
     def call(
         self,
         name: str,
@@ -273,7 +287,7 @@ class SyncRemote:
         if refusal is not None:
             return refusal
         connection = self._connection
-        tool = connection.peer.catalog.find(name)
+        tool = connection.peer.find(name)
         if isinstance(tool, Problem):
             return tool
         given = self._context if context is None else context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from toolwire.core.catalog import NAME, Catalog
+from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json
 from toolwire.framing.jsontext import member
 from toolwire.protocols.mcp import document
@@ -24,7 +24,7 @@ def _write(catalog: Catalog) -> Json:
 
 def _read(data: Json) -> Sheet:
     listed = data["tools"]
-    catalog = document.read({}, "", listed)
+    catalog = document.read({}, "", listed).catalog
     numbers: dict[Json, int] = {}
     for number, one in enumerate(listed):
         if isinstance(one, dict) and isinstance(one.get("name"), str):
@@ -33,7 +33,7 @@ def _read(data: Json) -> Sheet:
     for tool in catalog.tools:
         label = tool.hints["mcp"]["name"]
         where = at("/tools", numbers[label])
-        renamed = None if NAME.fullmatch(label) else Loss(at(where, "name"), f"the name {shown(label)}", tool.name)
+        renamed = None if not tool.original_name else Loss(at(where, "name"), f"the name {shown(label)}", tool.name)
         entries.append(Entry(label, where, tool, renamed))
     return Sheet(title="Tools", entries=tuple(entries), losses=tuple(_unread(data, {one.pointer for one in entries})))
 

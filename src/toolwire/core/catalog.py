@@ -63,6 +63,8 @@ class Catalog:
     def find(self, reference: str) -> Tool | Problem:
         """Return the tool that ``reference`` means: ``id``, ``Toolkit.name[@x]``, or a bare ``name[@x]`` if unique.
 
+        A tool that had to be renamed is found by its server's own name for it too, if no other tool is meant by that.
+
         ``@x.y.z`` is exact, ``@x`` means ``x.0.0``, nothing means the newest. Otherwise a Problem that lists what
         there is. [OXP-007, OTC-025, A-38]
         """
@@ -111,7 +113,18 @@ def _references(tools: Sequence[Tool], names: Mapping[str, Tool]) -> Mapping[str
                 index[f"{spelling}@{tool.version.partition('.')[0]}"] = tool
     for tool in tools:  # "Calculator_Add", as the specification's own examples are named, unless a tool is called so
         index.setdefault(f"{tool.toolkit}_{tool.name}", index[f"{tool.toolkit}.{tool.name}"])
+    for original, name in _original_names(tools).items():
+        index.setdefault(original, index[name])
     return index
+
+
+def _original_names(tools: Sequence[Tool]) -> Mapping[str, str]:
+    """Return ``Toolkit.name`` by each original name that only one tool has."""
+    owners: dict[str, set[str]] = {}
+    for tool in tools:
+        if tool.original_name:
+            owners.setdefault(tool.original_name, set()).add(f"{tool.toolkit}.{tool.name}")
+    return {original: names.pop() for original, names in owners.items() if len(names) == 1}
 
 
 def _unknown(reference: str, tools: tuple[Tool, ...]) -> Problem:

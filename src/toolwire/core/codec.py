@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
-from .catalog import Catalog
+from .catalog import NAME, Catalog
 from .check import Answer, Question
 from .http import Headers, Request, Response
 from .model import Call, Problem, Progress, Result, Tool
+from .names import add_digest
 from .resources import CAPS, Caps, Resources
 from .selection import Selection
 
@@ -183,7 +184,8 @@ class Peer:
     those besides its own that its calls may go to, because a person allowed each by name; ``resources`` keeps the
     bytes of its results that stay with the host, and ``caps`` says how much does not. ``keeps_calls`` means that the
     same call id again is the same call, which does not run twice. ``findings`` says what of the server's description
-    was left out or taken otherwise, a sentence each, and more once schemas were looked at. [D-07, XL-088, XL-103, A-42]
+    was left out or taken otherwise, a sentence each, and more once schemas were looked at. ``takes_any_name`` means
+    that the server does not say what it offers, so that any name may be called. [D-07, XL-088, XL-103, A-42, C-5]
     """
 
     protocol: str
@@ -195,7 +197,25 @@ class Peer:
     resources: Resources | None = field(default=None, repr=False, compare=False)
     caps: Caps = CAPS
     keeps_calls: bool = False
+    takes_any_name: bool = False
     findings: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
+
+    def find(self, reference: str) -> Tool | Problem:
+        """Return the tool that ``reference`` means; see ``Catalog.find``.
+
+        Of a server that does not say what it offers, nothing is known of a tool but its name, which is ``reference``.
+        """
+        found = self.catalog.find(reference)
+        if not self.takes_any_name or isinstance(found, Tool) or not reference:
+            return found
+        name = reference if NAME.fullmatch(reference) else add_digest("tool", reference)
+        schema = {"type": "object", "additionalProperties": True}
+        return Tool(name=name, original_name="" if name == reference else reference, input_schema=schema)
+
+    def current(self, tool: Tool) -> Tool | Problem:
+        """Return ``tool``, which was found here before, as the server describes it now."""
+        found = self.catalog.find(tool.id)
+        return tool if self.takes_any_name and not isinstance(found, Tool) else found
 
 
 @dataclass(frozen=True, slots=True)

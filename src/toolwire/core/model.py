@@ -102,6 +102,7 @@ class Tool:
     for a tool that returns nothing. ``approval`` is ``None`` where nobody declared one; consent then asks.
     ``safe`` means that a call only reads. ``scopes`` is what the caller's own token must carry to see and call the
     tool, where the server tells its callers apart. ``timeout_s`` ``None`` leaves the limit to whoever runs the tool.
+    ``original_name`` is what the tool's server calls it, where ``name`` had to be another; it is ``""`` otherwise.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Tool:
     timeout_s: float | None = None
     streams: bool = False
     deprecated: bool = False
+    original_name: str = ""
     hints: Mapping[str, Any] = field(default_factory=dict)
 
     @property

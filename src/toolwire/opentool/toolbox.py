@@ -131,7 +131,7 @@ class ObjectBox:
             return _problem(error, name, call)
         if not isinstance(said, dict) and isinstance(said, Mapping):
             said = dict(said)
-        return Value(result.read(said, function.shape))
+        return Value(result.read(said, function.shape, function.tool.output_name))
 
     def _known(self, tool: Tool) -> _Function:
         """Return what is known of ``tool``, worked out once for each that the codecs made of the catalog."""

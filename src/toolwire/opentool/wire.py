@@ -17,7 +17,7 @@ from toolwire.core.codec import Codec, Reading, Route, Routes, Site
 from toolwire.core.http import JSON, Request, Response
 from toolwire.core.model import Json, Problem, Tool
 from toolwire.framing import jsontext
-from toolwire.protocols.opentool import CODEC, document
+from toolwire.protocols.opentool import CODEC, document, schema
 from toolwire.server.keys import Keys
 
 from .toolbox import ANY
@@ -88,15 +88,42 @@ def _of_any(data: dict[str, Json], request: Request) -> bytes:
 
 
 def _own_document(own: Mapping[str, Json], catalog: Catalog) -> Json:
-    """Return the document with its schemas written out in place, and all else as it was, in its order. [A-01, S-2]"""
-    written = {function["name"]: function for function in document.write(catalog).get("functions", ())}
-    functions = [
-        {**function, **written.pop(name)}
+    """Return the document with its references written out in place, and all else as it was, in its order. [A-01, S-2]
+
+    Its schemas stay too, though nothing refers to them any more: whoever loads a document gets all of it. [OTRPC-013]
+    """
+    functions = document.write(catalog).get("functions", ())
+    pairs = zip(catalog.names.values(), functions, strict=True)
+    written = {tool.original_name or tool.name: function for tool, function in pairs}
+    listed = [
+        {**function, **written.pop(name), "name": name, **_streams(function, own)}
         for function in own["functions"]
         if isinstance(function, dict) and isinstance(name := function.get("name"), str) and name in written
     ]
-    rest = {name: value for name, value in own.items() if name != "schemas"}
-    return {**rest, "functions": [*functions, *written.values()]}
+    whole = {**own, "functions": [*listed, *written.values()]}
+    schemas = own.get("schemas")
+    if isinstance(schemas, Mapping):
+        whole["schemas"] = {name: _without_references(one, own) for name, one in schemas.items()}
+    return whole
+
+
+def _streams(function: Mapping[str, Json], own: Mapping[str, Json]) -> dict[str, Json]:
+    """Return what ``function`` says of its streams, each event under the name its author gave it. [A-11]"""
+    events = function.get("stream")
+    if not isinstance(events, Mapping):
+        return {}
+    return {
+        "stream": {
+            event: {**gives, "schema": _without_references(gives["schema"], own)}
+            if isinstance(gives, Mapping) and "schema" in gives
+            else gives
+            for event, gives in events.items()
+        }
+    }
+
+
+def _without_references(one: Json, own: Mapping[str, Json]) -> Json:
+    return schema.write(one, own) if b'"$ref"' in jsontext.write(one) else one
 
 
 def _fixed(data: Json) -> Response:

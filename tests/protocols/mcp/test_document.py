@@ -11,7 +11,7 @@ from toolwire.protocols.mcp import document, result
 
 
 def read(*entries, title="Shop"):
-    return document.read({"name": title, "version": "2"}, "", entries)
+    return document.read({"name": title, "version": "2"}, "", entries).catalog
 
 
 def entry(name="buy", **members):
@@ -39,7 +39,7 @@ def test_annotations_say_what_the_tool_declares(catalog):
 
 @pytest.mark.requirement("XL-076")
 def test_what_was_listed_reads_back_the_same(catalog):
-    back = document.read({"name": "Desk", "version": "3.1.0"}, "Small things.", document.write(catalog))
+    back = document.read({"name": "Desk", "version": "3.1.0"}, "Small things.", document.write(catalog)).catalog
     assert (back.title, back.version, back.description) == ("Desk", "3.1.0", "Small things.")
     stripped = [_without_hints(tool) for tool in back.tools]
     assert stripped == list(catalog.tools)
@@ -63,12 +63,14 @@ def test_an_output_that_is_no_object_is_wrapped_and_unwrapped(schema):
     catalog = Catalog(tools=(Tool(name="x", output_schema=schema),))
     (listed,) = document.write(catalog)
     assert listed["outputSchema"]["type"] == "object"
-    assert document.read({}, "", [listed]).tools[0].output_schema == schema
+    assert document.read({}, "", [listed]).catalog.tools[0].output_schema == schema
 
 
 def test_the_wrapper_of_fastmcp_is_taken_off():
     output = {"type": "object", "properties": {"result": {"type": "integer"}}, "x-fastmcp-wrap-result": True}
-    (tool,) = document.read({}, "", [{"name": "add", "inputSchema": {"type": "object"}, "outputSchema": output}]).tools
+    (tool,) = document.read(
+        {}, "", [{"name": "add", "inputSchema": {"type": "object"}, "outputSchema": output}]
+    ).catalog.tools
     assert tool.output_schema == {"type": "integer"}
     assert result.read(tool, {"content": [], "structuredContent": {"result": 3}}) == Value(3)
 
@@ -90,14 +92,14 @@ def test_a_schema_that_refers_to_its_own_root_is_not_declared():
 def test_a_tool_that_returns_nothing_declares_no_output():
     (listed,) = document.write(Catalog(tools=(Tool(name="x", output_schema=None),)))
     assert "outputSchema" not in listed
-    assert document.read({}, "", [listed]).tools[0].output_schema is None
+    assert document.read({}, "", [listed]).catalog.tools[0].output_schema is None
 
 
 def test_two_tools_of_one_name_are_listed_apart_and_read_back():
     catalog = Catalog(tools=(Tool(name="get", toolkit="A"), Tool(name="get", toolkit="B")))
     listed = document.write(catalog)
     assert [tool["name"] for tool in listed] == ["A_get", "B_get"]
-    assert [tool.id for tool in document.read({}, "", listed).tools] == ["A.get@1.0.0", "B.get@1.0.0"]
+    assert [tool.id for tool in document.read({}, "", listed).catalog.tools] == ["A.get@1.0.0", "B.get@1.0.0"]
 
 
 def test_a_foreign_read_only_hint_makes_no_tool_safe():
@@ -147,7 +149,7 @@ def test_a_property_that_may_be_anything_is_an_empty_schema():
 
 def test_an_illegal_name_becomes_legal_and_is_remembered():
     (tool,) = read(entry("files.read file")).tools
-    assert (tool.name, tool.hints["mcp"]["name"]) == ("files_read_file", "files.read file")
+    assert (tool.name, tool.original_name) == ("files_read_file", "files.read file")
 
 
 def test_names_that_become_alike_stay_apart():
@@ -178,4 +180,4 @@ def test_declared_identities_that_cannot_be_never_lose_the_list(identities):
 
 
 def test_a_server_without_a_name_is_called_tools():
-    assert document.read({"name": 7}, "", []).title == "Tools"
+    assert document.read({"name": 7}, "", []).catalog.title == "Tools"

@@ -78,7 +78,7 @@ def test_any_answers_to_a_search_end_it(drive, data):
 
 @given(entries=st.lists(st.dictionaries(WORDS, ODD, max_size=6) | ODD, max_size=5))
 def test_any_list_of_tools_is_a_catalog(entries):
-    assert isinstance(document.read({"name": "x"}, "", entries), Catalog)
+    assert isinstance(document.read({"name": "x"}, "", entries).catalog, Catalog)
 
 
 @given(response=RESPONSES)

@@ -247,9 +247,17 @@ def test_a_name_that_is_not_legal_gets_a_legal_one_and_is_remembered() -> None:
 
 
 @pytest.mark.requirement("A-07")
-def test_two_names_that_would_become_one_tool_leave_the_first() -> None:
-    found = read(whole(FUNCTION | {"name": "a-b"}, FUNCTION | {"name": "a_b"}))
-    assert [tool.name for tool in found.catalog.tools] == ["a-b"]
+@pytest.mark.parametrize("names", [("a-b", "a_b"), ("a_b", "a-b"), ("a.b", "a-b", "a_b", "a b")])
+def test_two_names_that_would_become_one_tool_stay_two(names: tuple[str, ...]) -> None:
+    found = read(whole(*(FUNCTION | {"name": name} for name in names)))
+    called = {tool.original_name or tool.name for tool in found.catalog.tools}
+    assert called == set(names)
+    for name in names:
+        tool = found.catalog.find(name)
+        assert isinstance(tool, Tool)
+        assert (tool.original_name or tool.name) == name
+    assert len(found.notes) == len(names) - 1
+    assert all("either name" in note for note in found.notes)
 
 
 @pytest.mark.requirement("C-4", "OT-013", "OT-018", "A-07")

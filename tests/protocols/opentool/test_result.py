@@ -18,7 +18,8 @@ NULL = {"type": "null"}
     [
         (None, Shape.NOTHING),
         ({}, Shape.ANY),
-        ({"type": "integer"}, Shape.ANY),
+        ({"type": "integer"}, Shape.SIMPLE),
+        ({"type": ["array", "null"]}, Shape.SIMPLE),
         (OBJECT, Shape.OBJECT),
         ({"$ref": "#/$defs/A", "$defs": {"A": OBJECT}}, Shape.OBJECT),
         ({"anyOf": [OBJECT, OBJECT]}, Shape.OBJECT),
@@ -35,49 +36,69 @@ def test_the_shape_is_what_the_output_schema_allows(output: Any, shape: Shape) -
 
 
 @pytest.mark.requirement("S-6", "A-20", "OTRPC-011")
-def test_a_scalar_stands_under_the_name_of_the_return() -> None:
-    assert result.write(3, Shape.ANY, "sum") == {"sum": 3}
-    assert result.write([1], Shape.ANY, "list") == {"list": [1]}
+@pytest.mark.parametrize("shape", [Shape.ANY, Shape.SIMPLE, Shape.NOTHING])
+def test_a_scalar_stands_under_the_name_of_the_return(shape: Shape) -> None:
+    assert result.write(3, shape, "sum") == {"sum": 3}
+    assert result.write([1], shape, "list") == {"list": [1]}
 
 
 @pytest.mark.requirement("A-20")
-def test_nothing_is_an_empty_object_and_an_object_is_itself() -> None:
-    assert result.write(None, Shape.NOTHING, "result") == {}
-    assert result.write({"id": 1}, Shape.OBJECT, "result") == {"id": 1}
+@pytest.mark.parametrize("shape", list(Shape))
+@pytest.mark.parametrize("value", [{"id": 1}, {"a": 1, "b": 2}])
+def test_nothing_is_an_empty_object_and_an_object_is_itself(shape: Shape, value: dict[str, int]) -> None:
+    assert result.write(None, shape, "result") == {}
+    assert result.write(value, shape, "result") == value
 
 
 @pytest.mark.requirement("A-20", "C-3")
-def test_the_one_member_of_a_result_is_the_value_whatever_it_is_called() -> None:
-    assert result.read({"count": 3}, Shape.ANY) == 3
-    assert result.read({"a": 1, "b": 2}, Shape.ANY) == {"a": 1, "b": 2}
-    assert result.read({"count": 3}, Shape.OBJECT) == {"count": 3}
-    assert result.read({"ok": True}, Shape.NOTHING) == {"ok": True}
-    assert result.read({}, Shape.NOTHING) is None
+def test_the_one_member_of_a_result_is_the_value_where_it_is_declared_to_be_no_object() -> None:
+    assert result.read({"count": 3}, Shape.SIMPLE, "Total") == 3
+    assert result.read({"count": 3}, Shape.ANY, "Count") == 3
+    assert result.read({"count": 3}, Shape.ANY, "Total") == {"count": 3}
+    assert result.read({"a": 1, "b": 2}, Shape.SIMPLE, "a") == {"a": 1, "b": 2}
+    assert result.read({"count": 3}, Shape.OBJECT, "count") == {"count": 3}
+    assert result.read({"ok": True}, Shape.NOTHING, "ok") == {"ok": True}
+    assert result.read({}, Shape.NOTHING, "result") is None
 
 
 def test_a_result_that_is_no_object_is_the_value() -> None:
-    assert result.read("text", Shape.OBJECT) == "text"
-    assert result.read([1], Shape.ANY) == [1]
+    assert result.read("text", Shape.OBJECT, "result") == "text"
+    assert result.read([1], Shape.ANY, "result") == [1]
+
+
+@pytest.mark.parametrize(
+    ("output", "shape"),
+    [
+        ({"type": "array", "items": {"type": "integer"}}, Shape.SIMPLE),
+        ({"type": "array", "items": OBJECT}, Shape.OBJECT),
+        ({"type": "array", "items": {"$ref": "#/$defs/A"}, "$defs": {"A": OBJECT}}, Shape.OBJECT),
+        ({"type": "array"}, Shape.ANY),
+        (None, Shape.ANY),
+    ],
+)
+def test_the_shape_of_a_piece_is_that_of_an_item(output: Any, shape: Shape) -> None:
+    assert result.item_shape(output) is shape
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers())
-objects = st.dictionaries(st.text(max_size=8), scalars, max_size=3)
+names = st.sampled_from(["result", "Result", "id", ""]) | st.text(max_size=8)
+objects = st.dictionaries(names, scalars, max_size=3)
 
 
-@pytest.mark.requirement("S-6", "OTRPC-009")
-@given(scalars | objects, st.text(max_size=8))
+@pytest.mark.requirement("S-6", "OTRPC-009", "A-20")
+@given(scalars | objects, names)
 def test_any_value_of_an_undeclared_shape_comes_back(value: Any, name: str) -> None:
     written = result.write(value, Shape.ANY, name)
     assert isinstance(written, dict)
-    assert result.read(written, Shape.ANY) == value
+    assert result.read(written, Shape.ANY, name) == value
 
 
 @given(objects)
 def test_any_object_of_a_tool_that_declares_nothing_goes_out_as_it_is(value: dict[str, Any]) -> None:
     assert result.write(value, Shape.NOTHING, "result") == value
-    assert result.read(value, Shape.NOTHING) == (value or None)
+    assert result.read(value, Shape.NOTHING, "result") == (value or None)
 
 
 @given(objects)
 def test_any_object_of_a_declared_shape_comes_back(value: dict[str, Any]) -> None:
-    assert result.read(result.write(value, Shape.OBJECT, "result"), Shape.OBJECT) == value
+    assert result.read(result.write(value, Shape.OBJECT, "result"), Shape.OBJECT, "result") == value

@@ -58,8 +58,15 @@ def _opened(endpoint: str, probes: list[Probe]) -> Flow[Finding]:
     entries = yield from list_tools(opened.session, probes)
     if entries is None:
         return Finding(None, tuple(probes))
-    catalog = document.read(opened.server, opened.instructions, entries)
-    peer = Peer(protocol="mcp", url=endpoint, catalog=catalog, site=catalog.title, memo=opened.session)
+    catalog, findings = document.read(opened.server, opened.instructions, entries)
+    peer = Peer(
+        protocol="mcp",
+        url=endpoint,
+        catalog=catalog,
+        site=catalog.title,
+        memo=opened.session,
+        findings=lambda: findings,
+    )
     return Finding(peer, tuple(probes))
 
 

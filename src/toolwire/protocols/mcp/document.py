@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import NAME, VERSION, Catalog, identifier
 from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Schema, Tool
+from toolwire.core.names import assign_names, describe_renamed
 from toolwire.framing import xllm
 from toolwire.framing.jsontext import member
 from toolwire.framing.jsontext import write as to_json
@@ -24,15 +24,20 @@ from toolwire.framing.telling import told, untold
 from .marks import mirror
 from .revision import IDENTITY_META, POLICY_META
 
+FASTMCP_MARK = "x-fastmcp-wrap-result"
+"""Tells FastMCP's clients that the value is under ``result``."""
+
+_SDK_TITLE = re.compile(r"[a-z_][A-Za-z0-9_]*Output")
 _FOREIGN_REFERENCE = re.compile(rb'"\$ref":"(?!#/\$defs/)')
 
 
 class Identity(NamedTuple):
-    """What a tool is called in a catalog."""
+    """What a tool is called in a catalog; ``original_name`` is its name on the wire where that had to be changed."""
 
     toolkit: str
     name: str
     version: str = "1.0.0"
+    original_name: str = ""
 
 
 Naming: TypeAlias = Callable[[dict[str, Json], Identity], Identity]
@@ -47,22 +52,33 @@ def write(catalog: Catalog, describe: Describe | None = None) -> list[Json]:
     return [describe(tool, name) for name, tool in catalog.names.items()]
 
 
-def read(server: Mapping[str, Json], description: str, entries: Iterable[Json]) -> Catalog:
-    """Return the catalog that a server's ``serverInfo`` and listed tools make. [XL-076]
+class Read(NamedTuple):
+    """What a server's list comes to: a catalog, and a sentence for each tool that is left out or renamed."""
 
-    Names that are not legal here are made so; ``Tool.hints["mcp"]["name"]`` stays as the server wrote it.
+    catalog: Catalog
+    findings: tuple[str, ...]
+
+
+def read(server: Mapping[str, Json], description: str, entries: Iterable[Json]) -> Read:
+    """Return the catalog that a server's ``serverInfo`` and listed tools make, and what was changed in it. [XL-076]
+
+    A name that is not legal here becomes ``Tool.original_name``, and ``Tool.name`` is one that is.
     """
     title = server.get("title") or server.get("name")
     title = title if isinstance(title, str) and title else "Tools"
     version = server.get("version")
     version = version if isinstance(version, str) and version else "1.0.0"
-    listed = _legal_names(entries)
+    findings: list[str] = []
+    listed = _by_name(entries, findings)
+    names = assign_names(listed)
+    tools = _read_tools(listed, names, identifier(title), _declared, findings)
     try:
-        tools = _read_tools(listed, identifier(title), _declared)
-        return Catalog(title=title, version=version, description=description, tools=tools)
+        catalog = Catalog(title=title, version=version, description=description, tools=tools)
     except ValueError:  # declared toolkits can make two names meet; the names on the wire cannot
-        tools = _read_tools(listed, identifier(title), _as_listed)
-        return Catalog(title=title, version=version, description=description, tools=tools)
+        tools = _read_tools(listed, names, identifier(title), _as_listed, [])
+        catalog = Catalog(title=title, version=version, description=description, tools=tools)
+    renamed = [describe_renamed(tool.original_name, tool.name) for tool in catalog.tools if tool.original_name]
+    return Read(catalog, (*findings, *renamed))
 
 
 def is_wrapped(tool: Tool) -> bool:
@@ -105,6 +121,7 @@ def _wrap(schema: Schema) -> dict[str, Json]:
     if _FOREIGN_REFERENCE.search(to_json(schema)):
         inner, definitions = {}, None  # a reference to the schema's own root would now mean the wrapper
     wrapper: dict[str, Json] = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+    wrapper[FASTMCP_MARK] = True
     return wrapper if definitions is None else {**wrapper, "$defs": definitions}
 
 
@@ -113,30 +130,37 @@ def _unwrap(schema: Schema) -> Schema:
     return inner if "$defs" not in schema else {**inner, "$defs": schema["$defs"]}
 
 
-def _legal_names(entries: Iterable[Json]) -> dict[str, dict[str, Json]]:
-    """The readable entries by a legal name; where two have the same name on the wire, the first stays."""
-    by_wire_name: dict[str, dict[str, Json]] = {}
-    for entry in entries:
-        if isinstance(entry, dict) and isinstance(name := entry.get("name"), str) and name:
-            by_wire_name.setdefault(name, entry)
-    legal = {name: entry for name, entry in by_wire_name.items() if NAME.fullmatch(name)}
-    for wire_name, entry in by_wire_name.items():
-        if wire_name in legal:
-            continue
-        name = re.sub(r"[^A-Za-z0-9_-]", "_", wire_name)[:64]
-        if name in legal:
-            name = f"{name[:55]}_{sha256(wire_name.encode('utf-8', 'replace')).hexdigest()[:8]}"
-        legal.setdefault(name, entry)
-    return legal
+def _by_name(entries: Iterable[Json], findings: list[str]) -> dict[str, dict[str, Json]]:
+    """Return the entries that have a name, by it; of two that share one, only the first can be called."""
+    named: dict[str, dict[str, Json]] = {}
+    for number, entry in enumerate(entries, 1):
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if not isinstance(name, str) or not name:
+            findings.append(f"tool {number} of the list is left out: it has no name")
+        elif name in named:
+            findings.append(f"tool {number} of the list is left out: {name[:100]!r} is there already")
+        else:
+            named[name] = entry
+    return named
 
 
-def _read_tools(listed: Mapping[str, dict[str, Json]], toolkit: str, naming: Naming) -> tuple[Tool, ...]:
-    tools: dict[str, Tool] = {}
-    for name, entry in listed.items():
-        tool = _read_tool(entry, naming(entry, Identity(toolkit, name)))
-        if tool is not None:
-            tools.setdefault(tool.id, tool)
-    return tuple(tools.values())
+def _read_tools(
+    listed: Mapping[str, dict[str, Json]],
+    names: Mapping[str, str],
+    toolkit: str,
+    naming: Naming,
+    findings: list[str],
+) -> tuple[Tool, ...]:
+    tools: list[Tool] = []
+    for wire_name, entry in listed.items():
+        name = names[wire_name]
+        listed_as = Identity(toolkit, name, original_name="" if name == wire_name else wire_name)
+        tool = _read_tool(entry, naming(entry, listed_as))
+        if isinstance(tool, Tool):
+            tools.append(tool)
+        elif tool:
+            findings.append(f"the tool {wire_name[:100]!r} is left out: {tool}")
+    return tuple(tools)
 
 
 def _declared(entry: dict[str, Json], listed: Identity) -> Identity:
@@ -153,13 +177,16 @@ def _as_listed(_: dict[str, Json], listed: Identity) -> Identity:
     return listed
 
 
-def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | None:
+def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
+    """Return the tool, or why there is none: ``""`` where its server says that it is not for models."""
     input_schema = _input_schema(entry.get("inputSchema"))
     meta = member(entry, "_meta")
     ours = POLICY_META in meta
     policy = xllm.read(meta[POLICY_META]) if ours else xllm.Policy()
-    if input_schema is None or not policy.exposed:
-        return None
+    if not policy.exposed:
+        return ""
+    if input_schema is None:
+        return '"inputSchema" is not the schema of an object'
     annotations = member(entry, "annotations")
     members = policy.members()
     members["destructive"] = policy.destructive or (not ours and annotations.get("destructiveHint") is True)
@@ -210,9 +237,19 @@ def _input_schema(data: Json) -> Schema | None:
 
 
 def _wraps(entry: dict[str, Json]) -> bool:
-    """Say whether the server puts a result that is no object under ``result``: ours says so, and so does FastMCP."""
+    """Say whether the server puts a result that is no object under ``result``: ours, FastMCP and the Python SDK say so.
+
+    The Python SDK says it by the titles of the schema: those of a class begin with a capital letter.
+    """
     identity = member(member(entry, "_meta"), IDENTITY_META)
-    return identity.get("wrapped") is True or member(entry, "outputSchema").get("x-fastmcp-wrap-result") is True
+    schema = member(entry, "outputSchema")
+    if identity.get("wrapped") is True or schema.get(FASTMCP_MARK) is True:
+        return True
+    if "wrapped" in identity or schema.get("required") != ["result"]:
+        return False
+    title, properties = schema.get("title"), member(schema, "properties")
+    named = isinstance(title, str) and _SDK_TITLE.fullmatch(title) is not None
+    return named and list(properties) == ["result"] and member(properties, "result").get("title") == "Result"
 
 
 def _output_schema(entry: dict[str, Json]) -> Schema | None:

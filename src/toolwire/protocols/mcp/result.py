@@ -115,7 +115,7 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
         problem = member(member(result, "_meta"), PROBLEM_META)
         return read_problem(problem, Kind.TOOL_FAILED, text or f"{tool.name} failed and did not say why.")
     if result.get("structuredContent") is not None:
-        return Value(_unwrapped(tool, result["structuredContent"]))
+        return Value(_unwrapped(tool, result, text))
     if text is None:
         return Value(content or None)
     return Value(_parsed(text) if tool.output_schema else text)
@@ -127,9 +127,18 @@ def _text(content: list[dict[str, Any]]) -> str | None:
     return "\n".join(lines) if lines and len(lines) == len(content) else None
 
 
-def _unwrapped(tool: Tool, value: Json) -> Json:
-    wrapped = member(tool.hints, "mcp").get("wrapped") is True
-    return value["result"] if wrapped and isinstance(value, dict) and "result" in value else value
+def _unwrapped(tool: Tool, result: Mapping[str, Json], text: str | None) -> Json:
+    """Return the structured content, or what is under its ``result`` where the server says that it put it there.
+
+    Where the text holds the whole object, the tool returned an object that happens to look so.
+    """
+    value = result["structuredContent"]
+    if not isinstance(value, dict) or list(value) != ["result"]:
+        return value
+    of_fastmcp = member(member(result, "_meta"), "fastmcp").get("wrap_result") is True
+    if not of_fastmcp and member(tool.hints, "mcp").get("wrapped") is not True:
+        return value
+    return value if text is not None and text.startswith("{") and _parsed(text) == value else value["result"]
 
 
 def _parsed(text: str) -> Json:

@@ -173,9 +173,12 @@ def _offered(source: Source, one: Operation, name: str, selection: Selection) ->
     source.notes.extend(Note(one.where, text, one.pointer) for text in found)
     members = policy.members()
     members["idempotent"] = policy.idempotent or one.method in _TWICE_AS_ONCE
-    who = identity.read(one.node) or Identity(name, source.toolkit, source.version)
+    declared = identity.read(one.node)
+    who = declared or Identity(name, source.toolkit, source.version)
+    own_id = one.node.get("operationId")
     tool = Tool(
         name=who.name,
+        original_name=own_id if declared is None and isinstance(own_id, str) and own_id != name else "",
         description=described(one.node, one.method, one.path, policy.hint),
         toolkit=who.toolkit,
         version=who.version,

@@ -66,7 +66,7 @@ def find(url: str) -> Flow[Finding]:
         url=base,
         catalog=loaded.catalog,
         site=site,
-        memo=loaded.methods,
+        takes_any_name=loaded is _NO_DOCUMENT,
         findings=lambda: loaded.notes,
     )
     return Finding(peer, (known, probe))
@@ -77,16 +77,16 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
 
     A server that has no ``/streamCall`` has run nothing, and is asked for the whole result instead.
     """
-    name = call.tool.name
+    tool = call.tool
     body = {
         "jsonrpc": "2.0",
-        "method": (peer.memo or {}).get(name, name),
+        "method": tool.original_name or tool.name,
         "params": dict(call.arguments),
         "id": call.call_id or "1",
     }
     text = jsontext.write(body)
-    if call.tool.streams:
-        heard = Heard(call.tool.output_name)
+    if tool.streams:
+        heard = Heard(tool.output_name, result.item_shape(tool.output_schema))
         response = yield from listen(Request("POST", f"{peer.url}/streamCall", _STREAM, text), heard.hear)
         if isinstance(response, Problem):
             return response if heard.ended is None else heard.ended
@@ -164,7 +164,7 @@ def _answer(response: Response, call: Call) -> Result:
         case {"error": dict(error)}:
             return failure.read({"code": status if status >= 400 else None} | error)
         case {"result": said} if said is not None and 200 <= status < 300:
-            return Value(result.read(said, result.shape(call.tool.output_schema)))
+            return Value(result.read(said, result.shape(call.tool.output_schema), call.tool.output_name))
         case _:
             return _no_answer(response, data)
 

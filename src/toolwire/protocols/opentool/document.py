@@ -9,13 +9,13 @@ Rules:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple, TypeGuard
 
-from toolwire.core.catalog import NAME, VERSION, Catalog, identifier
+from toolwire.core.catalog import VERSION, Catalog, identifier
 from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Kind, Problem, Schema, Tool
+from toolwire.core.names import assign_names, describe_renamed
 from toolwire.framing import jsontext, xllm
 
 from . import schema
@@ -63,19 +63,21 @@ def read(data: Json) -> Document | Problem:
     title = _text(info, "title")[:_MAX_TITLE] or "Tools"
     version = _text(info, "version")[:_MAX_TITLE] or "1.0.0"
     walk = Walk(data, _MAX_NODES)
+    names = assign_names(filter(None, (_text(one, "name") for one in functions if isinstance(one, dict))))
     tools: dict[str, Tool] = {}
     methods: dict[str, str] = {}
     notes: list[str] = []
     for number, function in enumerate(functions):
-        tool = _read_function(function, title, version, walk)
+        tool = _read_function(function, names, title, version, walk)
         if isinstance(tool, str):
             notes.append(f"function {number + 1} is left out: {tool}")
         elif tool.id in tools:
             notes.append(f"function {number + 1} is left out: {tool.name!r} is there already")
         else:
             tools[tool.id] = tool
-            if function["name"] != tool.name:
-                methods[tool.name] = function["name"]
+            if tool.original_name:
+                methods[tool.name] = tool.original_name
+                notes.append(describe_renamed(tool.original_name, tool.name))
     notes += [f"the reference {reference!r} could not be followed" for reference in sorted(walk.cuts)]
     if walk.is_cut:
         notes.append("the schemas are too deep or too large to read whole: some stand for any value")
@@ -128,7 +130,7 @@ def _write_described(member: dict[str, Json], exact: Schema, root: Schema) -> di
     return member
 
 
-def _read_function(function: Json, title: str, version: str, walk: Walk) -> Tool | str:
+def _read_function(function: Json, names: Mapping[str, str], title: str, version: str, walk: Walk) -> Tool | str:
     """Return the tool, or what keeps it from being one."""
     if not isinstance(function, dict):
         return f"it is {jsontext.kind_of(function)}"
@@ -146,7 +148,8 @@ def _read_function(function: Json, title: str, version: str, walk: Walk) -> Tool
     exact = function.get(EXACT)
     description = _text(function, "description")
     return Tool(
-        name=_legal(wire_name),
+        name=names[wire_name],
+        original_name="" if names[wire_name] == wire_name else wire_name,
         description="" if description == wire_name else description,
         toolkit=identifier(title),
         version=version if VERSION.fullmatch(version) else "1.0.0",
@@ -198,10 +201,6 @@ def _is_arguments(data: Json) -> TypeGuard[dict[str, Json]]:
         and isinstance(required, list)
         and all(isinstance(name, str) for name in required)
     )
-
-
-def _legal(name: str) -> str:
-    return name if NAME.fullmatch(name) else re.sub(r"[^A-Za-z0-9_-]", "_", name[:64])
 
 
 def _text(data: Mapping[str, Json], name: str) -> str:

@@ -14,7 +14,8 @@ from toolwire.core.http import Response
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Value
 from toolwire.framing import jsontext, sse
 
-from . import failure, quirks
+from . import failure, quirks, result
+from .result import Shape
 
 MOST_EVENTS = 100_000
 PROGRESS = "progress"
@@ -23,11 +24,12 @@ PROGRESS = "progress"
 class Heard:
     """Hears one call. ``ended`` is how it ended, None as long as the stream has not said.
 
-    An object with ``name`` alone is taken for what stands under it; without a name each is left as it came.
+    ``name`` is that of the return and ``shape`` what each piece can be; without a name each is left as it came.
     """
 
-    def __init__(self, name: str | None) -> None:
+    def __init__(self, name: str | None, shape: Shape = Shape.ANY) -> None:
         self._name = name
+        self._shape = shape
         self._events = sse.Decoder()
         self._values: list[Json] = []
         self.ended: Result | None = None
@@ -69,13 +71,13 @@ class Heard:
             case _, {"error": dict(error)} if isinstance(data, dict) and data.keys() & {"jsonrpc", "result"}:
                 self.ended = failure.read(error)  # an answer that is an error, and no piece that is called so
             case _:
-                value = self._said(mended)
+                value = self._said(mended, Shape.ANY if name == PROGRESS else self._shape)
                 if name != PROGRESS:
                     self._values.append(value)
                 yield Progress(value, name)
 
-    def _said(self, data: Json) -> Json:
+    def _said(self, data: Json, shape: Shape) -> Json:
         if len(self._values) == MOST_EVENTS:
             raise ValueError(f"there are more than {MOST_EVENTS:,} events")
         said = data["result"] if isinstance(data, dict) and "result" in data else data
-        return said[self._name] if isinstance(said, dict) and list(said) == [self._name] else said
+        return said if self._name is None else result.read(said, shape, self._name)

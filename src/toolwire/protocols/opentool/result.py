@@ -1,8 +1,8 @@
 """The ``result`` of a call: always an object on the wire, whatever the tool returned. [S-6]
 
 Rules:
-- A tool that declares an object, or nothing, returns an object as it is; anything else stands under the name of the
-  return. [A-20]
+- An object goes as it is, and anything else under the name of the return. Where any value may come, an object is put
+  under that name too if it would not be told from one: an empty one, and one whose only member has that name. [A-20]
 - Nothing returned is ``{}``, and so ``{}`` of a tool that declares nothing is nothing.
 - What ``write`` makes, ``read`` undoes, given the same shape.
 """
@@ -18,11 +18,12 @@ from .narrow import Walk
 
 
 class Shape(Enum):
-    """What a tool's results can be, as far as writing them asks."""
+    """What a tool's results can be, as far as writing them asks. ``SIMPLE`` is any value but an object."""
 
     NOTHING = auto()
     OBJECT = auto()
     OBJECT_OR_NULL = auto()
+    SIMPLE = auto()
     ANY = auto()
 
 
@@ -34,26 +35,47 @@ def shape(output: Schema | None) -> Shape:
     types = {said} if isinstance(said, str) else _types(output, Walk(output), 0)
     if types == {"object"}:
         return Shape.OBJECT
+    if not types & {"object", "any"}:
+        return Shape.SIMPLE
     return Shape.OBJECT_OR_NULL if types == {"object", "null"} else Shape.ANY
+
+
+def item_shape(output: Schema | None) -> Shape:
+    """Return the shape of each piece of a stream whose whole result is the list that ``output`` describes."""
+    items = (output or {}).get("items")
+    definitions = (output or {}).get("$defs")
+    if not isinstance(items, Mapping):
+        return Shape.ANY
+    return shape({**items, "$defs": definitions} if definitions else items)
 
 
 def write(value: Json, form: Shape, name: str) -> dict[str, Json]:
     """Return ``value`` as the result object of a tool of shape ``form`` whose return is called ``name``."""
-    if isinstance(value, dict) and (len(value) > 1 or form is not Shape.ANY):
+    if value is None:
+        return {}
+    if isinstance(value, dict) and not (form is Shape.ANY and (not value or _is_named(value, name))):
         return value
-    return {} if value is None else {name: value}
+    return {name: value}
 
 
-def read(result: Json, form: Shape) -> Json:
-    """Return the value in a result; the one member of an object is the value, whatever it is called. [A-20]
+def read(result: Json, form: Shape, name: str) -> Json:
+    """Return the value in a result whose return is called ``name``.
 
-    A result that is no object, as the TypeScript SDK passes on, is the value itself.
+    Where the value is no object, it is the one member, whatever that is called; where it may be any value, it is the
+    one member of that name, in any case. A result that is no object, as the TypeScript SDK passes on, is the value
+    itself. [A-20]
     """
     if not isinstance(result, dict) or form is Shape.OBJECT:
         return result
     if not result:
         return None
-    return next(iter(result.values())) if form is Shape.ANY and len(result) == 1 else result
+    is_wrapped = (form is Shape.SIMPLE and len(result) == 1) or (form is Shape.ANY and _is_named(result, name))
+    return next(iter(result.values())) if is_wrapped else result
+
+
+def _is_named(data: dict[str, Json], name: str) -> bool:
+    """Return whether the only member of ``data`` is called ``name``, in any case."""
+    return len(data) == 1 and next(iter(data)).casefold() == name.casefold()
 
 
 def _types(schema: Json, walk: Walk, depth: int) -> set[str]:

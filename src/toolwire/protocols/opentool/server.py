@@ -68,6 +68,10 @@ def routes(catalog: Catalog, site: Site, form: Form = BOTH) -> Routes:
         )
         for name, tool in catalog.names.items()
     }
+    for function in list(functions.values()):  # a caller may know a tool by the name its own server has for it
+        original = function.tool.original_name
+        if original and catalog.find(original) is function.tool:
+            functions.setdefault(original, function._replace(name=original))
     version = _fixed({"version": catalog.version if VERSION.fullmatch(catalog.version) else _NO_VERSION})
     load = _fixed(document.write(catalog, describe=partial(site.cache.get, _serialize_function)))
     return {
@@ -155,11 +159,11 @@ def _stream(function: _Function, call: Call, id_: Id) -> Streaming:
     says of how far it is has frames of its own, ``progress``.
     """
     tool, name, form = function.tool, function.tool.output_name, function.form
+    item_shape = result.item_shape(tool.output_schema)
 
     def frame(progress: Progress) -> bytes:
-        piece = progress.value if isinstance(progress.value, dict) else {name: progress.value}
-        event = PROGRESS if progress.event == PROGRESS else "data"
-        return _frame(event, {"jsonrpc": "2.0", "result": piece, "id": id_})
+        event, shape = (PROGRESS, Shape.ANY) if progress.event == PROGRESS else ("data", item_shape)
+        return _frame(event, {"jsonrpc": "2.0", "result": result.write(progress.value, shape, name), "id": id_})
 
     def closing(outcome: Result, _duration_ms: float) -> bytes:
         if isinstance(outcome, Problem):

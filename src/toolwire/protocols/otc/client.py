@@ -47,7 +47,14 @@ def find(url: str) -> Flow[Finding]:
     meaning = f"{listing.dialect.title}; tools: {len(listing.catalog.tools)}"
     probe = Probe("otc", address, 200, meaning, accepted=True)
     keeps = listing.dialect.keeps_calls
-    peer = Peer(protocol="otc", url=base, catalog=listing.catalog, keeps_calls=keeps, memo=memo)
+    peer = Peer(
+        protocol="otc",
+        url=base,
+        catalog=listing.catalog,
+        keeps_calls=keeps,
+        memo=memo,
+        findings=lambda: listing.findings,
+    )
     return Finding(peer, (probe,))
 
 

@@ -48,8 +48,10 @@ def read(entry: Mapping[str, Json]) -> tuple[Tool, str] | None:
         return None
     said = _Id.read(wire_id)
     toolkit = member(entry, "toolkit")
+    own_name = _name(said.name, name)
     tool = Tool(
-        name=_name(said.name, name),
+        name=own_name,
+        original_name="" if own_name.replace("-", "_") == said.name.replace("-", "_") else said.name,
         toolkit=identifier(said.toolkit or _text(toolkit.get("name"))),
         version=_version(said.version, entry.get("version"), toolkit.get("version")),
         description=_text(entry.get("description")),

@@ -8,11 +8,13 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Kind, Problem, Tool
+from toolwire.core.names import add_digest, describe_renamed
 from toolwire.framing.jsontext import kind_of
 
 from . import definition
@@ -21,11 +23,15 @@ from .standard import RFC as RFC_SCHEMA
 
 
 class Listing(NamedTuple):
-    """What a server listed: in which dialect, its tools, and by our id of each the id the server gave it."""
+    """What a server listed: in which dialect, its tools, and by our id of each the id the server gave it.
+
+    ``findings`` has a sentence for each tool that is renamed or left out.
+    """
 
     dialect: Dialect
     catalog: Catalog
     ids: Mapping[str, str]
+    findings: tuple[str, ...]
 
 
 class Definitions(NamedTuple):
@@ -86,18 +92,28 @@ def read(data: Json, title: str) -> Listing | Problem:
 
 
 def _listing(dialect: Dialect, entries: Sequence[Json], mark: str, title: str) -> Listing | Problem:
-    """Keep each entry that has the member ``mark`` and names a tool; of two with one id the first."""
+    """Keep each entry that has the member ``mark`` and names a tool; two that differ for their server stay two."""
     ids: dict[str, str] = {}
     tools: list[Tool] = []
-    for entry in entries:
+    findings: list[str] = []
+    for number, entry in enumerate(entries, 1):
         found = definition.read(entry) if isinstance(entry, dict) and mark in entry else None
-        if found is not None and found[0].id not in ids:
-            tool, wire_id = found
-            ids[tool.id] = wire_id
-            tools.append(tool)
+        if found is None:
+            continue
+        tool, wire_id = found
+        wire_name = wire_id.partition("@")[0]
+        if tool.id in ids and ids[tool.id].partition("@")[0] != wire_name:
+            tool = replace(tool, name=add_digest(tool.name, wire_name), original_name=wire_name)
+        if tool.id in ids:
+            findings.append(f"tool {number} of the list is left out: {wire_id[:100]!r} is there already")
+            continue
+        if tool.original_name:
+            findings.append(describe_renamed(tool.original_name, tool.name))
+        ids[tool.id] = wire_id
+        tools.append(tool)
     if entries and not ids:
         return _no_list("a list without a tool in it")
-    return Listing(dialect, _catalog(tools, title), ids)
+    return Listing(dialect, _catalog(tools, title), ids, tuple(findings))
 
 
 def _catalog(tools: Sequence[Tool], title: str) -> Catalog:

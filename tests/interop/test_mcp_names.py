@@ -1,0 +1,94 @@
+"""Tools of the official SDK whose names are not legal here, or that only a dash tells apart: all stay callable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from mcp.server.mcpserver import MCPServer
+
+from toolwire import Preferences, Value, asgi, connect, connect_sync
+from toolwire.adapters.dialects import Provider
+from toolwire.adapters.offering import ran_sync
+from toolwire.cli import main
+from toolwire.client.connection import open_connection
+from toolwire.client.discover import discover
+from toolwire.client.drive import arun
+from toolwire.client.remote import Remote
+from toolwire.core.codec import Codec
+from toolwire.core.model import Call, Tool
+from toolwire.protocols import BUILTIN
+from toolwire.testing.wire import HERE, AppDoor
+
+from .conftest import running
+
+NAMES = ("admin.tools.list", "a-b", "a_b", "a.b", "plain")
+
+
+def named_server() -> MCPServer:
+    server = MCPServer("Named")
+    for name in NAMES:
+
+        def tell(said: str = name) -> str:
+            return said
+
+        server.add_tool(tell, name=name, description=f"Say {name}.")
+    return server
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with running(named_server().streamable_http_app()) as base:
+        yield base
+
+
+def test_a_call_finds_a_tool_by_either_name_and_a_finding_says_both(url: str) -> None:
+    with connect_sync(url, approve=lambda question: True) as remote:
+        listed = {tool.original_name or tool.name: tool.name for tool in remote.tools}
+        assert listed.keys() == set(NAMES)
+        assert listed["admin.tools.list"] == "admin_tools_list"
+        for wire_name, name in listed.items():
+            assert remote.call(wire_name) == Value(wire_name)
+            assert remote.call(name) == Value(wire_name)
+            told = [one for one in remote.findings() if repr(wire_name) in one]
+            assert len(told) == (wire_name != name)
+            assert all(repr(name) in one for one in told)
+
+
+def test_the_blocking_and_the_asynchronous_client_agree(url: str) -> None:
+    async def calling() -> object:
+        async with connect(url, approve=lambda question: True) as remote:
+            return await remote.call("admin.tools.list")
+
+    assert asyncio.run(calling()) == Value("admin.tools.list")
+
+
+def test_a_model_may_use_either_name(url: str) -> None:
+    with connect_sync(url, approve=lambda question: True) as remote:
+        for name in ("admin.tools.list", "admin_tools_list"):
+            assert ran_sync(remote, Provider.OPENAI, name, {}) == '"admin.tools.list"'
+
+
+def test_the_command_line_tells_of_the_names(url: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["tools", url, "--findings"]) == 0
+    said = capfd.readouterr()
+    assert "'admin.tools.list' is called 'admin_tools_list' here" in " ".join((said.out + said.err).split())
+
+
+@pytest.mark.parametrize("codec", BUILTIN, ids=lambda codec: codec.name)
+def test_a_gateway_passes_a_call_on_by_either_name(url: str, codec: Codec) -> None:
+    async def calling() -> None:
+        async with connect(url, approve=lambda question: True) as near:
+            door = AppDoor(asgi(near))
+            found = await arun(discover(HERE, protocol=codec.name), door, None)
+            assert found.peer is not None
+            far = Remote(open_connection(found, Preferences()), door, lambda question: True)
+            for tool in near.tools:
+                assert await far.call(tool.id) == Value(tool.original_name or tool.name)
+            if codec.name in ("mcp", "opentool"):  # their calls carry a name, and the gateway knows the original ones
+                for name in NAMES:
+                    called = await arun(codec.send(found.peer, Call(Tool(name=name), {}, "1")), door, None)
+                    assert called in (Value(name), Value({"result": name}))
+
+    asyncio.run(calling())
