@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     tool: Tool | None = None
     result: Result
     try:
-        opening = opened(arguments.target, reach, ask, _show_progress, kept_session(), person_here())
+        opening = opened(arguments.target, reach, ask, kept_session(), person_here())
         with opening as source, _log_of_tools(arguments):
             tool, result = _called(source, arguments, given)
     except ConnectError as error:
@@ -52,7 +52,7 @@ def _called(
     if isinstance(tool, Problem):
         return None, tool
     values = given if isinstance(given, Problem) else read_values(arguments.values, given, tool)
-    return tool, values if isinstance(values, Problem) else source.call(arguments.name, values)
+    return tool, values if isinstance(values, Problem) else source.call(arguments.name, values, notify=_show_progress)
 
 
 def _given(text: str | None) -> dict[str, Json] | Problem:

@@ -39,10 +39,10 @@ def code_of(target: File | Module, document: Path | None = None) -> Toolbox:
 class Here:
     """Calls a Toolbox in this process. ``site`` is what the person is told about where it runs."""
 
-    def __init__(self, toolbox: Toolbox, site: str, ask: Asker, notify: SyncNotify | None) -> None:
+    def __init__(self, toolbox: Toolbox, site: str, ask: Asker) -> None:
         self._toolbox = toolbox
         self._ask = ask
-        self._notify = notify
+        self._notify: SyncNotify | None = None
         consent = consent_check(site=site, target=lambda call: f"{call.tool.name}() in this process")
         self._checks = (arguments_check(), consent)
 
@@ -58,8 +58,9 @@ class Here:
         """Return nothing: code is no description that could be taken otherwise."""
         return ()
 
-    def call(self, name: str, arguments: Mapping[str, Json], /) -> Result:
+    def call(self, name: str, arguments: Mapping[str, Json], /, *, notify: SyncNotify | None = None) -> Result:
         """Return how a call of the tool ``name`` ended; the person is asked where the policy says so."""
+        self._notify = notify
         tool = self.catalog().find(name)
         if isinstance(tool, Problem):
             return tool

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 from toolwire.client import Session, connect_sync
 from toolwire.client.drive import SyncNotify
 from toolwire.client.overlays import read_overlay
-from toolwire.client.remote import SyncRemote
 from toolwire.consent import Lock
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json, Problem, Result, Secret, Tool
@@ -42,23 +41,12 @@ class Opened(Protocol):
         """Return what of its description was left out or taken otherwise."""
         ...
 
-    def call(self, name: str, arguments: Mapping[str, Json], /) -> Result:
-        """Return how a call of the tool ``name`` ended. It starts only if every check, and the person, say yes."""
+    def call(self, name: str, arguments: Mapping[str, Json], /, *, notify: SyncNotify | None = None) -> Result:
+        """Return how a call of the tool ``name`` ended. It starts only if every check, and the person, say yes.
+
+        ``notify`` is given what the tool says of its progress.
+        """
         ...
-
-
-class _Distant:
-    """A connection whose calls show their progress: see ``Opened``."""
-
-    def __init__(self, remote: SyncRemote, notify: SyncNotify | None) -> None:
-        self._remote = remote
-        self._notify = notify
-        self.catalog = remote.catalog
-        self.find = remote.find
-        self.findings = remote.findings
-
-    def call(self, name: str, arguments: Mapping[str, Json], /) -> Result:
-        return self._remote.call(name, arguments, notify=self._notify)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +105,10 @@ def opened(
     text: str,
     reach: Reach,
     ask: Asker,
-    notify: SyncNotify | None = None,
     session: Session | None = None,
     person: Person | None = None,
 ) -> Generator[Opened, None, None]:
     """Give what the target ``text`` leads to, until the block ends. ``ask`` answers, ``person`` signs in.
-
-    ``notify`` is given the progress of each call.
 
     Raises:
         ConnectError: nothing was found at the URL.
@@ -135,7 +120,7 @@ def opened(
             raise UsageError("--key, --key-env, --protocol and --locked are for URLs; this target is code here.")
         from .here import Here, code_of  # noqa: PLC0415 - brings the whole server, which a URL does not need
 
-        yield Here(code_of(target), text, ask, notify)
+        yield Here(code_of(target), text, ask)
         return
     try:
         connecting = connect_sync(
@@ -152,4 +137,4 @@ def opened(
     except ValueError as error:
         raise UsageError(f"{error}.") from error
     with connecting as remote:
-        yield _Distant(remote, notify)
+        yield remote
