@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from toolwire.core.resources import Resource
-from toolwire.protocols.openapi.combining import joined, told_apart
+from toolwire.protocols.openapi.combining import join_branches, mark_branches
 from toolwire.protocols.openapi.files import file_name
-from toolwire.protocols.openapi.references import Unusable, follow
+from toolwire.protocols.openapi.references import References, Unusable, follow
 
 
 @pytest.mark.parametrize(
@@ -44,30 +44,30 @@ def test_a_file_is_sent_under_a_plain_name(name: str, otherwise: str, sent: str)
 
 @pytest.mark.requirement("CV-19")
 def test_a_discriminator_that_names_nothing_changes_nothing() -> None:
-    branches = [{"$ref": "#/components/schemas/Cat"}, {"type": "object", "properties": {"a": {}}}, "odd"]
-    schema = {"oneOf": [{"type": "object"}, {"type": "object", "properties": {"a": {}}}, {}]}
+    schemas = {"Cat": {"type": "object"}, "Dog": {"properties": {"kind": {"enum": ["dog"]}}}, "Eel": {}}
+    references = References({"components": {"schemas": schemas}})
+    branches = [{"$ref": f"#/components/schemas/{name}"} for name in schemas] + [{"type": "object"}, "odd"]
+    schema = {"oneOf": [{"$ref": f"#/$defs/{name}"} for name in schemas] + [{"type": "object"}, {}]}
     for discriminator in (7, {}, {"propertyName": 7}):
-        assert told_apart(schema, {"oneOf": branches, "discriminator": discriminator}) == schema
-    told = told_apart(schema, {"oneOf": branches, "discriminator": {"propertyName": "kind", "mapping": {"cat": 7}}})
-    tagged, *others = told["oneOf"]
-    assert tagged == {"type": "object", "properties": {"kind": {"const": "Cat"}}, "required": ["kind"]}
-    assert others == schema["oneOf"][1:]
-
-
-@pytest.mark.requirement("CV-19")
-def test_the_branch_of_every_other_value_is_not_tied_to_its_own() -> None:
-    branches = [{"$ref": "#/components/schemas/Cat"}, {"$ref": "#/components/schemas/Other"}]
-    schema = {"oneOf": [{"type": "object"}, {"type": "object"}]}
-    told = told_apart(schema, {"oneOf": branches, "discriminator": {"propertyName": "kind", "defaultMapping": "Other"}})
-    assert [one.get("required") for one in told["oneOf"]] == [["kind"], None]
+        assert mark_branches(schema, {"oneOf": branches, "discriminator": discriminator}, references) == schema
+    mapping = {"cat": 7, "eel": "Eel", "long eel": "#/components/schemas/Eel"}
+    discriminator = {"propertyName": "kind", "mapping": mapping}
+    marked = mark_branches(schema, {"oneOf": branches, "discriminator": discriminator}, references)
+    assert marked["oneOf"] == [
+        {"$ref": "#/$defs/Cat", "description": "`kind`: `Cat`."},
+        {"$ref": "#/$defs/Dog"},
+        {"$ref": "#/$defs/Eel", "description": "`kind`: `eel` or `long eel`."},
+        {"type": "object"},
+        {},
+    ]
 
 
 @pytest.mark.requirement("CV-19")
 def test_objects_of_an_all_of_are_one_object_and_what_is_no_object_stays_apart() -> None:
     first, second = {"type": "object", "properties": {"a": {}}}, {"properties": {"c": {}}, "required": ["c"]}
-    assert joined({"properties": {"b": {}}, "allOf": [first, second]}) == {
+    assert join_branches({"properties": {"b": {}}, "allOf": [first, second]}) == {
         "type": "object", "properties": {"b": {}, "a": {}, "c": {}}, "required": ["c"],
     }  # fmt: skip
     text = {"type": "string", "allOf": [first, second]}
-    assert joined(text) == text
-    assert joined({"type": "object", "allOf": 7}) == {"type": "object", "allOf": 7}
+    assert join_branches(text) == text
+    assert join_branches({"type": "object", "allOf": 7}) == {"type": "object", "allOf": 7}

@@ -358,16 +358,38 @@ def test_a_body_without_json_is_written_in_the_next_best_type(
 
 
 @pytest.mark.requirement("CV-19")
-def test_branches_are_told_apart_by_their_discriminator(read: Callable[..., Peer]) -> None:
+def test_a_discriminator_tells_a_reader_which_branch_is_which_and_refuses_nothing(read: Callable[..., Peer]) -> None:
     refs = [{"$ref": f"#/components/schemas/{name}"} for name in ("Cat", "Dog", "Fish")]
     mapping = {"cat": "Cat", "kitty": "#/components/schemas/Cat", "dog": "Dog"}
-    pet = {"oneOf": refs, "discriminator": {"propertyName": "kind", "mapping": mapping}}
-    schemas = {name: {"type": "object"} for name in ("Cat", "Dog", "Fish")}
+    pet = {"anyOf": refs, "discriminator": {"propertyName": "kind", "mapping": mapping}}
+    schemas = {name: {"type": "object", "required": ["n"]} for name in ("Cat", "Dog", "Fish")}
     body = {"required": True, "content": {"application/json": {"schema": pet}}}
-    found = read(one(members={"components": {"schemas": schemas}}, requestBody=body))
-    validate = compile_schema(tool(found).input_schema)
-    for kind, fits in {"cat": True, "kitty": True, "dog": True, "Fish": True, "Cat": False, "bird": False}.items():
-        assert (validate({"body": {"kind": kind}}) is None) is fits, kind
+    found = tool(read(one(members={"components": {"schemas": schemas}}, requestBody=body)))
+    validate = compile_schema(found.input_schema)
+    for kind in ({"kind": "cat"}, {"kind": "Fish"}, {"kind": "bird"}, {}):
+        assert validate({"body": {**kind, "n": 1}}) is None, kind
+        assert validate({"body": kind}) is not None, kind
+    said = [one["description"] for one in found.parameters["body"]["anyOf"]]
+    assert said == ["`kind`: `cat` or `kitty`.", "`kind`: `dog`.", "`kind`: `Fish`."]
+
+
+@pytest.mark.requirement("CV-19")
+def test_a_message_is_of_the_role_that_its_branch_says_whatever_the_schemas_are_called(
+    read: Callable[..., Peer],
+) -> None:
+    def message(role: str) -> dict[str, Any]:
+        role_only = {"type": "string", "enum": [role]}
+        return {"type": "object", "required": ["role"], "properties": {"role": role_only, "content": {}}}
+
+    schemas = {f"Chat{role.title()}Message": message(role) for role in ("user", "system")}
+    refs = [{"$ref": f"#/components/schemas/{name}"} for name in schemas]
+    messages = {"type": "array", "items": {"oneOf": refs, "discriminator": {"propertyName": "role"}}}
+    whole = {"type": "object", "required": ["messages"], "properties": {"messages": messages}}
+    body = {"required": True, "content": {"application/json": {"schema": whole}}}
+    found = tool(read(one(members={"components": {"schemas": schemas}}, requestBody=body)))
+    validate = compile_schema(found.input_schema)
+    assert validate({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user"}]}) is None
+    assert validate({"messages": [{"role": "ChatUserMessage"}]}) is not None
 
 
 @pytest.mark.requirement("CV-19")

@@ -9,7 +9,7 @@ import pytest
 
 from toolwire.core.codec import Peer
 from toolwire.core.model import Json
-from toolwire.protocols.openapi.combining import joined
+from toolwire.protocols.openapi.combining import join_branches
 from toolwire.validation import compile_schema
 
 Read = Callable[..., Peer]
@@ -81,8 +81,8 @@ def test_words_that_hold_what_they_may_are_kept_and_others_said(converted: Calla
 @pytest.mark.requirement("CV-19")
 def test_a_branch_that_only_requires_joins_the_object_it_is_of() -> None:
     schema = {"properties": {"a": {}}, "allOf": [{"required": ["a"]}, {"title": "Pair", "required": ["a", "b"]}]}
-    assert joined(schema) == {"properties": {"a": {}}, "title": "Pair", "required": ["a", "b"]}
-    assert compile_schema(joined(schema))({"a": 1}) is not None
+    assert join_branches(schema) == {"properties": {"a": {}}, "title": "Pair", "required": ["a", "b"]}
+    assert compile_schema(join_branches(schema))({"a": 1}) is not None
 
 
 @pytest.mark.requirement("CV-30")

@@ -61,24 +61,23 @@ def test_what_is_cut_stays_as_closed_as_it_was(peer: Read, one: One) -> None:
     assert validate({"c": {"b": "x"}}) is not None
 
 
-AT_LENGTH = "How many there are to be. It is a number of whole ones, e.g. 100 for a hundred, " + "and so on " * 40 + "."
+TALK = "We like it a lot and think that all of you will like it too" + " and so on" * 80 + "."
+AT_LENGTH = f"How many there are. {TALK} It must be a whole number, and the default is `100`."
+BRIEF = "How many there are. It must be a whole number, and the default is `100`.\u2026"
 
 
 @pytest.mark.requirement("CV-25")
 @pytest.mark.parametrize("required", [False, True])
-def test_of_a_large_tool_a_sentence_is_told_of_each_argument_that_may_be_left_out(
-    peer: Read, one: One, required: bool
-) -> None:
+def test_of_a_large_tool_what_an_argument_must_be_is_told_and_talk_is_not(peer: Read, one: One, required: bool) -> None:
     schema = {"type": "object", "properties": {"in": {"type": "string", "description": AT_LENGTH}}}
     parameters = [
         {"name": "n", "in": "query", "required": required, "description": AT_LENGTH, "schema": {"type": "integer"}},
         *({"name": f"o{number}", "in": "query", "description": AT_LENGTH, "schema": _to("O")} for number in range(9)),
     ]
     found = tool(peer({**one(parameters=parameters), "components": {"schemas": {"O": schema}}})).input_schema
-    brief = "How many there are to be.\u2026"
-    assert found["properties"]["n"]["description"] == (AT_LENGTH if required else brief)
-    assert found["properties"]["o1"]["description"] == brief
-    assert found["$defs"]["O"]["properties"]["in"]["description"] == brief
+    assert found["properties"]["n"]["description"] == (AT_LENGTH if required else BRIEF)
+    assert found["properties"]["o1"]["description"] == BRIEF
+    assert found["$defs"]["O"]["properties"]["in"]["description"] == BRIEF
 
 
 @pytest.mark.requirement("CV-25")
@@ -91,7 +90,7 @@ def test_what_two_large_tools_share_is_told_alike_in_both(peer: Read, one: One) 
     found = peer({**document, **shared, "paths": {path: item, f"{path}/more": again}})
     first, second = (tool.input_schema["$defs"]["O"] for tool in found.catalog.tools)
     assert first == second
-    assert first["properties"]["t3"]["description"] == "How many there are to be.\u2026"
+    assert first["properties"]["t3"]["description"] == BRIEF
 
 
 @pytest.mark.requirement("CV-25")

@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from toolwire.core.model import Json
+from toolwire.framing.cleaning import clean
 
-from .references import tokens
+from .references import References, tokens
 
 _MERGED = frozenset(("description", "properties", "required", "title", "type"))
-_OPEN_ONLY = frozenset(("additionalProperties", "unevaluatedProperties"))
+_MOST_VALUES = 8
+_CHOSEN = frozenset(("allOf", "anyOf", "const", "enum", "oneOf", "pattern"))
+_OPEN_ONLY = frozenset(("additionalProperties", "unevaluatedItems", "unevaluatedProperties"))
+_TOGETHER = (("if", "then", "else"), ("contains", "maxContains", "minContains"), ("items", "prefixItems"))
+"""Words that say one thing together, and another each in a schema of its own."""
 
 
-def joined(schema: dict[str, Json]) -> dict[str, Json]:
+def join_branches(schema: dict[str, Json]) -> dict[str, Json]:
     """Return ``schema`` with those branches of its allOf in it that can stand there and mean the same. [CV-19]
 
     An only branch does where no word says two things; of several, plain objects that agree on every property.
@@ -37,37 +42,45 @@ def joined(schema: dict[str, Json]) -> dict[str, Json]:
     return {**outer, "allOf": left} if left else outer
 
 
-def told_apart(schema: dict[str, Json], node: dict[str, Any]) -> dict[str, Json]:
-    """Return ``schema`` with the property of its discriminator as a constant in each branch that has a name. [CV-19]
+def mark_branches(schema: dict[str, Json], node: dict[str, Any], references: References) -> dict[str, Json]:
+    """Return ``schema`` with each branch that a discriminator has a value for saying so in its description. [CV-19]
 
-    The names are those of the mapping, and for branches it does not mention those of their schemas.
+    A discriminator never changes what is valid (OpenAPI 3.0.4, 3.1.1, 3.2). So it is only told, and only of a branch
+    that accepts the value and does not say it itself.
     """
     discriminator = node.get("discriminator")
-    if not isinstance(discriminator, dict):
+    name = discriminator.get("propertyName") if isinstance(discriminator, dict) else None
+    if not isinstance(discriminator, dict) or not isinstance(name, str):
         return schema
-    name = discriminator.get("propertyName")
-    if not isinstance(name, str):
-        return schema
-    values = _values(discriminator.get("mapping"))
-    default = _pointed(discriminator.get("defaultMapping"))
+    mapping = discriminator.get("mapping")
+    values = _values(mapping)
     for key in ("oneOf", "anyOf"):
         branches, originals = schema.get(key), node.get(key)
-        if isinstance(branches, list) and isinstance(originals, list):
-            pairs = zip(branches, originals, strict=True)
-            schema = {**schema, key: [_named(one, source, name, values, default) for one, source in pairs]}
+        if not isinstance(branches, list) or not isinstance(originals, list) or len(branches) != len(originals):
+            continue
+        pairs = zip(branches, originals, strict=True)
+        schema = {**schema, key: [_marked(one, source, name, values, references) for one, source in pairs]}
     return schema
 
 
-def _named(branch: Json, source: Json, name: str, values: dict[str, list[str]], default: str) -> Json:
+def _marked(branch: Json, source: Json, name: str, values: dict[str, list[str]], references: References) -> Json:
     reference = source.get("$ref") if isinstance(source, dict) else None
-    if not isinstance(reference, str) or "properties" in branch or "required" in branch:
+    if not isinstance(reference, str) or not isinstance(branch, dict):
         return branch
     pointed = _pointed(reference)
-    known = values.get(pointed) or [tokens(reference)[-1] if "/" in reference else reference]
-    tag: dict[str, Json] = {"const": known[0]} if len(known) == 1 else {"enum": known}
-    if pointed == default:
-        return branch  # what has no value, or one that nobody knows, is also of this branch
-    return {**branch, "properties": {name: tag}, "required": [name]}
+    wanted = values.get(pointed) or [tokens(reference)[-1] if "/" in reference else reference]
+    for part in references.parts(source, ("allOf",), beside=True):
+        own = part.get("properties") if part is not None else None
+        if isinstance(own, dict) and name in own and not _is_any_text(references.target(own[name])):
+            return branch
+    said = " or ".join(f"`{clean(one).text}`" for one in wanted[:_MOST_VALUES])
+    text = f"`{clean(name).text}`: {said}."
+    return {**branch, "description": f"{text} {branch['description']}" if "description" in branch else text}
+
+
+def _is_any_text(schema: dict[str, Any]) -> bool:
+    """Return whether a property may be any text: it neither tells its values itself nor refuses those of a mapping."""
+    return schema.get("type", "string") in ("string", ["string"]) and not _CHOSEN & schema.keys()
 
 
 def _values(mapping: Json) -> dict[str, list[str]]:
@@ -79,15 +92,18 @@ def _values(mapping: Json) -> dict[str, list[str]]:
     return found
 
 
-def _pointed(target: Json) -> str:
+def _pointed(target: str) -> str:
     """Return the pointer of a schema that is named, or pointed at."""
-    if not isinstance(target, str):
-        return ""
     return target if set("#/") & set(target) else f"#/components/schemas/{target}"
 
 
 def _closed(outer: dict[str, Json], branch: dict[str, Json]) -> bool:
-    """Return whether one of two schemas says something of all properties but its own: its own must stay its own."""
+    """Return whether a word of one of two schemas depends on its neighbours: it must keep them and get no others."""
+    for words in _TOGETHER:
+        pairs = [(outer.get(word), branch.get(word)) for word in words]
+        both = any(one is not None for one, _ in pairs) and any(one is not None for _, one in pairs)
+        if both and any(one != other for one, other in pairs):
+            return True
     return bool(_OPEN_ONLY & (outer.keys() | branch.keys()) and outer.keys() - {"description", "title"})
 
 

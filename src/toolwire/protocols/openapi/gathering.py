@@ -1,43 +1,100 @@
-"""Which definitions a schema carries: all that it leads to, those nearest to it first, as far as there is room."""
+"""Which definitions a schema carries, and in how many words: those that a call needs first, as far as there is room."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from toolwire.core.model import Json
 
-from .cutting import CUT
+from .cutting import STUB
+from .relaxation import CUT, EXACT, Looseness
+
+_STUB_BYTES = 40
+_FIRST_SHARE = 0.8
+_BYTES_A_STEP = 20_000
+_MOST_REACHED = 5_000
 
 
 class Definition(NamedTuple):
-    """A converted definition, the names of those it refers to, and its size in bytes."""
+    """A converted definition, the names of those it refers to, its size in bytes, and how it compares by itself."""
 
     schema: dict[str, Json]
     names: tuple[str, ...]
     size: int
+    looseness: Looseness = EXACT
 
 
-def gathered(
-    names: Iterable[str], size: int, most: int, define: Callable[[str], Definition]
-) -> tuple[dict[str, dict[str, Json]], set[str], int]:
-    """Return the definitions that ``names`` lead to, which of them are cut, and ``size`` with all of them."""
-    found: dict[str, dict[str, Json]] = {}
-    left_out: set[str] = set()
+class Forms(NamedTuple):
+    """A definition in fewer and fewer words, and how far from it are those that it refers to."""
+
+    brief: Definition
+    bare: Definition
+    outline: Definition
+    near: Mapping[str, float]
+
+
+class Gathered(NamedTuple):
+    """The definitions of a schema by name, how each compares with its document, and the size of it all."""
+
+    found: dict[str, Definition]
+    left_out: set[str]
+    size: int
+
+
+def gather_whole(names: Iterable[str], size: int, most: int, define: Callable[[str], Definition]) -> Gathered | None:
+    """Return all definitions that ``names`` lead to, or None where all of it is larger than ``most``."""
+    found: dict[str, Definition] = {}
     waiting = deque(sorted(names))
     while waiting:
         name = waiting.popleft()
+        if name not in found:
+            one = found[name] = define(name)
+            size += len(name) + 4 + one.size
+            if size > most:
+                return None
+            waiting.extend(one.names)
+    return Gathered(found, set(), size)
+
+
+def gather_ranked(names: Mapping[str, float], size: int, most: int, forms: Callable[[str], Forms]) -> Gathered:
+    """Return the definitions that ``names`` lead to, the nearest first and in most words, in ``most`` bytes together.
+
+    First each gets the room that it needs without words, then the nearest get their words.
+    """
+    found: dict[str, Definition] = {}
+    left_out: set[str] = set()
+    full = size + int((most - size) * _FIRST_SHARE)
+    waiting: list[tuple[float, str]] = sorted((distance, name) for name, distance in names.items())
+    ranked: list[str] = []
+    while waiting:
+        distance, name = heappop(waiting)
         if name in found:
             continue
-        definition = define(name)
+        several = forms(name)
         size += len(name) + 4
-        if size + definition.size > most:
-            found[name] = CUT
-            size += 40
+        chosen = next((one for one in several[1:3] if size + one.size <= full), None) if _room(found) else None
+        if chosen is None:
             left_out.add(name)
+            found[name] = Definition(STUB, (), _STUB_BYTES, CUT)
+            size += _STUB_BYTES
             continue
-        found[name] = definition.schema
-        size += definition.size
-        waiting.extend(definition.names)
-    return found, left_out, size
+        found[name] = chosen
+        size += chosen.size
+        ranked.append(name)
+        farther = distance + several.bare.size / _BYTES_A_STEP
+        for other in chosen.names:
+            if other not in found:
+                heappush(waiting, (farther + several.near.get(other, 1.0), other))
+    for name in ranked:
+        more = forms(name).brief
+        if found[name] is forms(name).bare and size - found[name].size + more.size <= most:
+            size += more.size - found[name].size
+            found[name] = more
+    return Gathered(found, left_out, size)
+
+
+def _room(found: Mapping[str, Definition]) -> bool:
+    return len(found) < _MOST_REACHED

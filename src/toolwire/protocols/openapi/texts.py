@@ -4,10 +4,12 @@ Rules:
 - A description is the summary, then the hint on a line of its own, exactly; an end of life is said before the hint.
   What a call costs is told where a model is told of the tool. [XL-070, XL-072, CV-26]
 - Nothing hidden is in it, and it is never endless: 1,024 characters for a hint, 4,096 for the rest. [XL-071, D-01]
+- Of a long text the first sentence stays, and what states values, formats, units, defaults or duties. [CV-25]
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from toolwire.core.model import Json, Tool
@@ -17,6 +19,24 @@ from toolwire.framing.telling import DESCRIPTION_CHARACTERS
 from .findings import SHOWN
 
 _DEPRECATED = " (deprecated)"
+_DESCRIPTION_BUDGET = 700
+_SENTENCE = re.compile(r"(?<=[.!?:])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+(?=[^a-z\s])|\s*\n\s*(?:[-*]\s+)?(?=\S)")
+_MARKUP = re.compile(r"</?(?:a|b|br|code|div|em|i|li|ol|p|pre|span|strong|ul)(?:\s[^<>]{0,500})?/?>", re.IGNORECASE)
+_LINK = re.compile(r"\[([^\[\]]{1,200})\]\([^()\s]{1,500}\)")
+_STRONG_WORDS = (
+    *("must", "only", "cannot", "can't", "can be", "default", "format", "one of", "either", "valid", "allowed"),
+    *("values?", "maximum", "minimum", "required"),
+)
+_WEAK_WORDS = (
+    *("may", "requires?", "should", "iso", "rfc", "enum", "supported", "accepts?", "at least", "at most", "up to"),
+    *("between", "units?", "in (?:milli)?seconds", "cents", "bytes", "characters", "comma", "pattern", r"e\.g\."),
+    *("example", "never", "always", "instead", "if", "unless", "when"),
+)
+_STATES_VALUES = (
+    re.compile(rf"`|\b(?:{'|'.join(_STRONG_WORDS)})\b", re.IGNORECASE),
+    re.compile(rf"[\d\"]|\b(?:{'|'.join(_WEAK_WORDS)})\b", re.IGNORECASE),
+)
+"""What a sentence has that states values, formats, units, defaults or duties: the surest sign first."""
 
 
 def described(operation: dict[str, Any], method: str, path: str, hint: str) -> str:
@@ -38,3 +58,26 @@ def undescribed(tool: Tool) -> str:
 def plain(text: Json, characters: int) -> str:
     """Return ``text`` for a model or a screen, or ``""`` where it is none."""
     return capped(clean(text).text, characters) if isinstance(text, str) else ""
+
+
+def gist(text: str, limit: int) -> str:
+    """Return what matters most of ``text`` in about ``limit`` characters; an ellipsis stands for the rest.
+
+    The first sentence stays. Of the others those stay that state values, formats, units, defaults or duties, as long
+    as there is room. Links are told by their words.
+    """
+    if len(text) <= limit // 2:
+        return text
+    text = _LINK.sub(r"\1", _MARKUP.sub("", text)) if "](" in text or "<" in text else text
+    if len(text) <= limit // 2:
+        return text.strip()
+    sentences = [one for one in _SENTENCE.split(text.strip()) if one]
+    kept = {0: capped(sentences[0], limit)} if sentences else {}
+    left = limit - len(kept.get(0, ""))
+    for states in _STATES_VALUES:
+        for number, one in enumerate(sentences):
+            if number not in kept and len(one) < left and states.search(one):
+                kept[number] = one
+                left -= len(one) + 1
+    said = " ".join(one for _, one in sorted(kept.items()))
+    return said if len(kept) == len(sentences) or said.endswith("\u2026") else f"{said}\u2026"

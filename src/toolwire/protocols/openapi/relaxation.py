@@ -1,0 +1,148 @@
+"""What must change around a schema that accepts more than its document says, so that nothing accepts less. [CV-25]
+
+A schema that was cut accepts more than before. Where a word forbids or counts what a schema accepts, the opposite is
+true of the whole: ``not`` refuses more, and a value that fits one branch of a ``oneOf`` fits two. Such words are
+replaced by others that accept at least what the document accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import TypeAlias
+
+from toolwire.core.model import Json
+
+from .keywords import NAMED, ONE, SEVERAL
+
+
+class Looseness(IntEnum):
+    """How a converted schema compares with the one in the document."""
+
+    EXACT = 0
+    WIDER = 1
+    """It accepts more values, and knows the same properties and items."""
+    CUT = 2
+    """It accepts more values, and may not know all properties and items that the document names."""
+
+
+EXACT, WIDER, CUT = Looseness
+
+Relax: TypeAlias = Callable[[dict[str, Json], str, str], tuple[dict[str, Json], Looseness]]
+"""Relaxes a schema that stands under a word, there by a name or a number, or alone."""
+
+DEFINED = "#/$defs/"
+
+_IN_PLACE = ("$ref", "allOf", "anyOf", "dependentSchemas", "else", "if", "not", "oneOf", "then")
+_UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
+_GUARDS = frozenset(("if", "maxContains", "not", "oneOf", *_UNEVALUATED))
+_CONDITION = ("if", "then", "else")
+
+
+def relax_words(schema: dict[str, Json], inside: Mapping[str, Looseness]) -> dict[str, Json]:
+    """Return ``schema`` without the words that would refuse too much, by how loose the schemas ``inside`` it are."""
+    if not _GUARDS & schema.keys():
+        return schema
+    gone: set[str] = set()
+    alternatives: list[list[Json]] = []
+    if inside.get("oneOf"):
+        gone.add("oneOf")
+        alternatives.append(schema["oneOf"])
+    if inside.get("not"):
+        gone.add("not")
+    if inside.get("if"):
+        gone.update(_CONDITION)
+        if "then" in schema and "else" in schema:
+            alternatives.append([schema["then"], schema["else"]])
+    if inside.get("contains"):
+        gone.add("maxContains")
+    if any(inside.get(word) == CUT for word in _IN_PLACE):
+        gone.update(_UNEVALUATED)
+    kept = {key: value for key, value in schema.items() if key not in gone}
+    for branches in alternatives:
+        if "anyOf" in kept:
+            kept["allOf"] = [*kept.get("allOf", ()), {"anyOf": branches}]
+        else:
+            kept["anyOf"] = branches
+    return kept
+
+
+def open_words(schema: dict[str, Json]) -> dict[str, Json]:
+    """Return ``schema`` without what it says of all properties that it does not name: some names are gone."""
+    return {key: value for key, value in schema.items() if key not in ("additionalProperties", "unevaluatedProperties")}
+
+
+def rebuild_relaxed(
+    schema: dict[str, Json], relax: Relax, looseness: Looseness = EXACT
+) -> tuple[dict[str, Json], Looseness]:
+    """Return a copy of ``schema`` with each schema directly inside it relaxed, and how loose it all is.
+
+    ``looseness`` is that of the words of ``schema`` itself.
+    """
+    built: dict[str, Json] = {}
+    inside: dict[str, Looseness] = {}
+
+    def change(key: str, one: Json, name: str = "") -> Json:
+        if not isinstance(one, dict):
+            return one
+        changed, level = relax(one, key, name)
+        inside[key] = max(level, inside.get(key, EXACT))
+        return changed
+
+    for key, value in schema.items():
+        if key in ONE:
+            built[key] = change(key, value)
+        elif key in SEVERAL and isinstance(value, list):
+            built[key] = [change(key, one, str(number)) for number, one in enumerate(value)]
+        elif key in NAMED and isinstance(value, dict):
+            built[key] = {name: change(key, one, name) for name, one in value.items()}
+        else:
+            built[key] = value
+    return relax_words(built, {**inside, "$ref": looseness}), max(looseness, *inside.values(), EXACT)
+
+
+def relax_references(schema: dict[str, Json], known: Mapping[str, Looseness]) -> dict[str, Json]:
+    """Return ``schema``, relaxed where a definition that it refers to is as loose as ``known`` says."""
+
+    def relax(one: dict[str, Json], *_: str) -> tuple[dict[str, Json], Looseness]:
+        reference = one.get("$ref")
+        level = known.get(reference.removeprefix(DEFINED), EXACT) if isinstance(reference, str) else EXACT
+        return rebuild_relaxed(one, relax, level)
+
+    return relax(schema)[0]
+
+
+def is_guarded(schema: Json) -> bool:
+    """Return whether anything in ``schema`` forbids or counts what another schema accepts."""
+    waiting = [schema]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, dict):
+            continue
+        if _GUARDS & one.keys():
+            return True
+        for key, value in one.items():
+            if key in ONE:
+                waiting.append(value)
+            elif key in SEVERAL and isinstance(value, list):
+                waiting.extend(value)
+            elif key in NAMED and isinstance(value, dict):
+                waiting.extend(value.values())
+    return False
+
+
+def spread(direct: Mapping[str, Looseness], refers: Mapping[str, tuple[str, ...]]) -> dict[str, Looseness]:
+    """Return how loose each definition is, with all that it ``refers`` to, from how loose each is ``direct``ly."""
+    behind: dict[str, list[str]] = {}
+    for name, targets in refers.items():
+        for target in targets:
+            behind.setdefault(target, []).append(name)
+    found: dict[str, Looseness] = {}
+    for level in (CUT, WIDER):
+        waiting = [name for name, one in direct.items() if one == level]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found[name] = level
+                waiting.extend(behind.get(name, ()))
+    return found
