@@ -17,12 +17,84 @@ def test_names_are_texts_and_words_and_dates_stay_as_written() -> None:
     }  # fmt: skip
 
 
+def doubling(level: str) -> bytes:
+    """Return a text in which each anchor repeats the one before it nine times; ``level`` says how."""
+    levels = (f"a{n}: &a{n} " + level.format(", ".join([f"*a{n - 1}"] * 9)) for n in range(1, 12))
+    return "\n".join(["a0: &a0 {x: 1}", *levels]).encode()
+
+
+BOMB = doubling("[{}]")
+MERGED_BOMB = doubling("{{<<: [{}]}}")
+
+
+@pytest.mark.requirement("XL-013", "CV-29")
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        (b"a: &x [1]\nb: *x\nc: [*x, *x]", {"a": [1], "b": [1], "c": [[1], [1]]}),
+        (b"&k a: 1\nb: *k", {"a": 1, "b": "a"}),
+        (b"a: &x 1\nb: *x\nc: &x 2\nd: *x", {"a": 1, "b": 1, "c": 2, "d": 2}),
+        (b"a: &x {b: 1, c: 2}\nd: {<<: *x, c: 3}", {"a": {"b": 1, "c": 2}, "d": {"c": 3, "b": 1}}),
+        (b"d:\n  <<: [{a: 1, b: 1}, {b: 2, c: 2}]\n  c: 3", {"d": {"c": 3, "a": 1, "b": 1}}),
+        (b"a: &a {x: 1}\nb: &b {<<: *a, y: 2}\nc: {<<: *b}",
+         {"a": {"x": 1}, "b": {"y": 2, "x": 1}, "c": {"y": 2, "x": 1}}),
+        (b"'<<': {a: 1}", {"<<": {"a": 1}}),
+        (b"<<: 1", {"<<": 1}),
+    ],
+)  # fmt: skip
+def test_an_alias_is_a_copy_and_a_merge_key_fills_in_what_is_missing(text: bytes, data: object) -> None:
+    assert yamltext.read(text) == data
+
+
+def test_copies_of_one_anchor_share_nothing() -> None:
+    data = yamltext.read(b"a: &x {b: {}}\nc: *x")
+    assert isinstance(data, dict)
+    data["a"]["b"]["d"] = 1
+    assert data["c"] == {"b": {}}
+
+
+@pytest.mark.requirement("XL-013", "CV-29")
+@pytest.mark.parametrize(
+    ("written", "data"),
+    [
+        ("1_000", "1_000"), ("1_0.5", "1_0.5"), ("0b11", "0b11"), ("0x1_0", "0x1_0"), ("1e1_0", "1e1_0"),
+        ("0x10", 16), ("0o17", 15), ("012", 12), ("+1", 1), ("-0", 0), (".5", 0.5), ("1.", 1.0), ("1e3", 1000.0),
+        ("~", None), ("Null", None), ("TRUE", True), ("yes", "yes"), ("on", "on"), ("1:30", "1:30"),
+        ("2020-01-01", "2020-01-01"), ("'1'", "1"), ("!!str 12", "12"), ("0o8", "0o8"), ("_", "_"), ("1__", "1__"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("beside", ["", "w: [&x 1, *x]\n"], ids=["plain", "beside an alias"])
+def test_a_plain_scalar_is_what_the_core_schema_says(written: str, data: object, beside: str) -> None:
+    read = yamltext.read(f"{beside}a: {written}\nb: [{written}]\nc: [1,{written}]\n".encode())
+    assert isinstance(read, dict)
+    assert (read["a"], read["b"], read["c"]) == (data, [data], [1, data])
+    assert type(read["a"]) is type(data)
+
+
+@pytest.mark.requirement("XL-013")
+@pytest.mark.parametrize("name", ["200", "1.10", "012", "0x10", "1_0", "~", "Null", "TRUE", "-0", "+1", "1e3", "on"])
+def test_a_name_is_spelled_as_it_is_written(name: str) -> None:
+    assert yamltext.read(f"a:\n  {name}: x\n".encode()) == {"a": {name: "x"}}
+    assert yamltext.read(f"{{b: 1, {name}: x}}".encode()) == {"b": 1, name: "x"}
+
+
 @pytest.mark.requirement("XL-013", "D-16")
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"a: &x [1]\nb: *x", "alias"),
-        (b"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]", "alias"),
+        (BOMB, "its aliases stand for more than 1,000,000 values"),
+        (MERGED_BOMB, "its aliases stand for more than 1,000,000 values"),
+        (
+            b"a: &a {" + b", ".join(b"k%d: 1" % number for number in range(2_000)) + b"}\nb:\n" + b"- <<: *a\n" * 2_000,
+            "its aliases stand for more than 1,000,000 values",
+        ),
+        (b"a: &a [*a]", "inside its own anchor"),
+        (b"a: &a {b: {c: *a}}", "inside its own anchor"),
+        (b"a: &a\n  <<: *a\n", "inside its own anchor"),
+        (b"a: *nothing", "anchor"),
+        (b"a: &a [1]\nb: *a\n---\nc: *a", "anchor"),
+        (b"a: &a {b: 1}\nc: *a\nc: 2", "duplicate"),
+        (b'1_0: a\n"1_0": b', "duplicate"),
         (b"a: 1\na: 2", "duplicate"),
         (b'200: 1\n"200": 2', "duplicate"),
         (b"a: .inf", "inf is no number"),
@@ -82,7 +154,7 @@ c/d~e: {f: 4}
         ("/b/1", (6, 5)),
         ("/c~1d~0e/f", (8, 12)),
         ("/200", (9, 6)),
-        ("/1.1", None),
+        ("/1.10", (10, 7)),
         ("/b/2", None),
         ("/a/b", None),
     ],
@@ -91,6 +163,10 @@ def test_what_stands_in_a_yaml_text_has_a_line_and_a_column(pointer: str, place:
     found = yamltext.locate(WRITTEN, [pointer, "/a"])
     assert found.keys() == {"/a", *([pointer] if place else [])}
     assert place is None or found[pointer].value == place
+
+
+def test_what_is_merged_stands_where_it_is_written() -> None:
+    assert yamltext.locate(b"a: &a\n  b: 1\nc:\n  <<: *a\n", ["/c/b"])["/c/b"].value == (2, 6)
 
 
 def test_nothing_is_located_in_what_pyyaml_does_not_read_or_without_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from toolwire.core.model import Json
-from toolwire.framing import jsontext
+from toolwire.core.model import Json, Problem
 from toolwire.framing.faults import Fault
+from toolwire.protocols.openapi import loading
 from toolwire.protocols.openapi import validator as openapi
 from toolwire.protocols.opentool import validator as opentool
 from toolwire.protocols.otc import validator as otc
@@ -36,7 +35,6 @@ _SIGNS: Final = (
 )
 """The members that a document of each kind has at its top; the first kind with one of them is taken."""
 
-_YAML: Final = re.compile(rb"(?:^|\n)(?:openapi|swagger)[ \t]*:")
 _STYLES: Final = {"error": "red", "warning": "yellow"}
 
 
@@ -65,14 +63,14 @@ def run(arguments: argparse.Namespace) -> int:
     return FAILED if is_bad else OK
 
 
-def kind_of(text: bytes) -> str | None:
-    """Return the kind of document that ``text`` is by its members, or None where they do not say.
+def kind_of(text: bytes, name: str = "") -> str | None:
+    """Return the kind of document that ``text``, from the file ``name``, is by its members, or None.
 
-    What is no JSON object is taken for OpenTool, whose checker says what is wrong with it; OpenAPI may be YAML.
+    What is no object is taken for OpenTool, whose checker says what is wrong with it; unreadable YAML for OpenAPI.
     """
-    data = jsontext.read(text)
+    data, written_as = loading.read(text, name=name)
     if not isinstance(data, dict):
-        return "openapi" if _YAML.search(text[:65_536]) else "opentool"
+        return "openapi" if written_as == "YAML" and isinstance(data, Problem) else "opentool"
     return next((kind for kind, names in _SIGNS if any(name in data for name in names)), None)
 
 
@@ -82,10 +80,10 @@ def _check(file: str, wanted: str | None) -> Checked:
             text = opened.read(openapi.MAX_BYTES + 1)  # one more than it reads: it says so itself
     except OSError as error:
         return Checked(file, refusal=f"it cannot be read: {error.strerror}.")
-    kind = wanted or kind_of(text)
+    kind = wanted or kind_of(text, file)
     if kind is None:
         return Checked(file, refusal="it does not say what kind of document it is: give one with --kind.")
-    return Checked(file, _CHECKERS[kind](text))
+    return Checked(file, openapi.check(text, file) if kind == "openapi" else _CHECKERS[kind](text))
 
 
 def _print(checked: Sequence[Checked]) -> None:

@@ -12,7 +12,7 @@ from toolwire.client.limits import Limits
 from toolwire.client.network import SyncNetwork
 from toolwire.core.codec import Flow, fetch
 from toolwire.core.errors import ConnectError
-from toolwire.core.http import Request
+from toolwire.core.http import Request, header
 from toolwire.core.model import Problem
 from toolwire.core.selection import Selection
 from toolwire.protocols.openapi import overlay
@@ -59,11 +59,11 @@ def _looked(url: str) -> Flow[dict[str, Any]]:
     answer = yield from fetch(Request("GET", finding.peer.url, ((b"accept", b"application/json"),)))
     if isinstance(answer, Problem):
         raise ConnectError(answer.message, finding.probes)
-    return _data(answer.body, finding.peer.url)
+    return _data(answer.body, finding.peer.url, header(answer.headers, b"content-type"))
 
 
-def _data(body: bytes, where: str) -> dict[str, Any]:
-    loaded = load(body)
+def _data(body: bytes, where: str, media_type: str = "") -> dict[str, Any]:
+    loaded = load(body, media_type, where)
     if isinstance(loaded, Problem):
         raise UsageError(f"{where} {loaded.message.rstrip('.')}.")
     if not isinstance(loaded.data, dict):

@@ -23,7 +23,7 @@ def read_overlay(given: str | Path | Mapping[str, Json]) -> Json:
     if not isinstance(given, Mapping):
         try:
             with Path(given).open("rb") as opened:
-                loaded = load(opened.read(MAX_BYTES + 1)[:MAX_BYTES])
+                loaded = load(opened.read(MAX_BYTES + 1)[:MAX_BYTES], name=str(given))
         except OSError as error:
             raise ValueError(f"the overlay {given} cannot be read: {error.strerror}") from error
         if isinstance(loaded, Problem):

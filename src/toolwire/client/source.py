@@ -8,7 +8,8 @@ from hashlib import sha256
 
 from toolwire.core.codec import Peer, Probe
 from toolwire.core.model import Json, Problem
-from toolwire.framing import jsontext, yamltext
+from toolwire.framing import jsontext
+from toolwire.protocols.openapi.loading import read
 
 from .cache import Kept
 
@@ -29,10 +30,8 @@ class Source:
 
     @cached_property
     def sha256(self) -> str:
-        """The hash of the document as canonical JSON: members by name, no space; of its bytes where it is no JSON."""
-        data = jsontext.read(self.body.removeprefix(b"\xef\xbb\xbf"))
-        if isinstance(data, Problem):
-            data = yamltext.read(self.body)
+        """The hash of the document as canonical JSON, members by name and no space, else of its bytes."""
+        data = read(self.body, name=self.url).data
         text = self.body if isinstance(data, Problem) else jsontext.write(_ordered(data))
         return sha256(text).hexdigest()
 

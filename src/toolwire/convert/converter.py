@@ -16,6 +16,7 @@ from typing import Final
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext
+from toolwire.protocols.openapi import loading
 
 from . import compare, extension
 from .extension import MAX_SOURCE_BYTES, Original
@@ -167,8 +168,8 @@ def _loaded(data: bytes | str | Json) -> tuple[Json, str] | Problem:
     if not isinstance(data, bytes | str):
         return data, jsontext.write(data).decode()
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    loaded = jsontext.read(raw.removeprefix(b"\xef\xbb\xbf"))
-    return loaded if isinstance(loaded, Problem) else (loaded, raw.decode())
+    loaded = loading.read(raw).data
+    return loaded if isinstance(loaded, Problem) else (loaded, raw.decode("utf-8", "replace"))
 
 
 def _payload(data: Json) -> tuple[Json, str]:

@@ -148,3 +148,24 @@ def test_an_overlay_that_is_none_is_said_where_its_document_is(drive: Drive, sit
     finding = drive(find(OPEN, Selection(overlay={"overlay": "2.0.0"})), site({"/openapi.json": taking()}))
     assert finding.peer is None
     assert "is a document, but the overlay cannot be used" in finding.probes[0].meaning
+
+
+@pytest.mark.requirement("CV-17", "D-26")
+def test_names_of_definitions_tell_neither_folders_nor_hosts(drive: Drive) -> None:
+    beside = {"a": {"$ref": "parts/a.json"}, "b": {"$ref": "parts/b/a.json#/x"}}
+    files = {
+        "file:///home/me/secret/openapi.json": taking(**beside),
+        "file:///home/me/secret/parts/a.json": {"type": "object", "properties": {"b": {"$ref": "b/a.json#/x"}}},
+        "file:///home/me/secret/parts/b/a.json": {"x": {"type": "object", "properties": {"c": {"$ref": "../a.json"}}}},
+    }
+
+    def answer(request: Request) -> Response:
+        found = files.get(request.url)
+        return Response(404) if found is None else Response(200, (), json.dumps(found).encode())
+
+    finding = drive(find("file:///home/me/secret/openapi.json", EVERYWHERE), answer)
+    (tool,) = finding.peer.catalog.tools
+    text = repr(dict(tool.input_schema))
+    assert "parts_a.json" in text or "parts.a.json" in text, text
+    assert "home" not in text
+    assert "secret" not in text

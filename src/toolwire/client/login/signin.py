@@ -16,11 +16,13 @@ from toolwire.auth.resources import canonical
 from toolwire.auth.schemes import Declared, read_schemes
 from toolwire.auth.scopes import union
 from toolwire.auth.seeking import Place, find_place, find_server_at
-from toolwire.client.discover import Discovery
+from toolwire.client.discover import Discovery, origin
 from toolwire.client.drive import SyncDoor, run
-from toolwire.core.http import Request, Response
-from toolwire.core.model import Kind, Problem
-from toolwire.framing import jsontext
+from toolwire.core.http import Request, Response, header
+from toolwire.core.model import Json, Kind, Problem
+from toolwire.protocols.openapi.loading import read
+from toolwire.protocols.openapi.references import References
+from toolwire.protocols.openapi.security import Security
 
 from .browser import open_page
 from .listener import Listener
@@ -74,9 +76,12 @@ def declared(found: Discovery, door: SyncDoor) -> Declared | None:
     addresses = [probe.url for probe in found.probes if probe.protocol == "openapi" and probe.accepted]
     for address in addresses:
         answer = door.send(Request("GET", address, ((b"accept", b"application/json"),)))
-        data = jsontext.read(answer.body) if isinstance(answer, Response) and answer.status == 200 else None
+        if isinstance(answer, Problem) or answer.status != 200:
+            continue
+        data = read(answer.body, header(answer.headers, b"content-type"), address).data
         if isinstance(data, dict) and "openapi" in data:
-            return read_schemes(data, address, "/".join(found.url.split("/")[:3]))
+            schemes: Json = {**Security(References(data)).schemes}
+            return read_schemes({"components": {"securitySchemes": schemes}}, address, origin(found.url))
     return None
 
 

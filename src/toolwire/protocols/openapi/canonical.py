@@ -76,19 +76,39 @@ def write(data: dict[str, Json], url: str, others: Mapping[str, Json]) -> dict[s
     names = _Names({}, {})
     _index(data, _own_url(data, url), "#", names)
     names.documents.setdefault(url, "#")
+    beside = _relative_names(others, url)
     for other, its_data in others.items():
-        start = f"#/{OTHERS}/{_escaped(other)}"
+        start = f"#/{OTHERS}/{_escaped(beside[other])}"
         names.documents[other] = start
         _index(its_data, _own_url(its_data, other), start, names)
-    whole = {**data, OTHERS: dict(others)} if others else data
+    whole = {**data, OTHERS: {beside[other]: one for other, one in others.items()}} if others else data
 
     def change(reference: str, base: str) -> str:
         return _pointer(reference, base, names, whole)
 
     written = _rewritten(data, _own_url(data, url), change)
     if others:
-        written[OTHERS] = {other: _rewritten(one, _own_url(one, other), change) for other, one in others.items()}
+        written[OTHERS] = {
+            beside[other]: _rewritten(one, _own_url(one, other), change) for other, one in others.items()
+        }
     return dict(written)
+
+
+def _relative_names(others: Iterable[str], url: str) -> dict[str, str]:
+    """Return a name for each of the URLs ``others``: its path from the folder of ``url``.
+
+    They become names of definitions, which models read: neither folders of this machine nor hosts are told.
+    """
+    folder = url.rpartition("/")[0] + "/"
+    names: dict[str, str] = {}
+    for other in others:
+        near = other.removeprefix(folder) if other.startswith(folder) else other.rpartition("/")[2]
+        name, number = near, 1
+        while name in names.values():
+            number += 1
+            name = f"{near}_{number}"
+        names[other] = name
+    return names
 
 
 def _own_url(data: Json, url: str) -> str:

@@ -144,16 +144,16 @@ def _limit(look: _Look) -> int:
 
 def _read(look: _Look, answer: Response, home: str, selection: Selection) -> _Sight:
     linked = _same_site(_SERVICE_DESC.findall(header(answer.headers, b"link")[:8192]), look.url, home)
-    loaded = load(answer.body)
+    loaded = load(answer.body, header(answer.headers, b"content-type"), look.url)
     if isinstance(loaded, Problem):
         return _Sight(loaded.message + (", which names a document" if linked else ""), None, linked)
     data = loaded.data
     if not isinstance(data, dict):
-        return _Sight("is JSON, but neither an llm.json nor an OpenAPI document", None, linked)
+        return _Sight(f"is {loaded.written_as}, but neither an llm.json nor an OpenAPI document", None, linked)
     if look.sort is _Sort.CATALOG and "linkset" in data:
         named = _same_site(_catalogued(data["linkset"]), look.url, home)
         return _Sight(f"is an API catalog; it names {len(named)} documents here", None, named)
-    return _document(look, loaded, selection) if _is_document(data) else _llm_json(look, data, home, linked)
+    return _document(look, loaded, selection) if _is_document(data) else _llm_json(look, loaded, home, linked)
 
 
 def _document(look: _Look, loaded: Loaded, selection: Selection) -> _Sight:
@@ -174,11 +174,12 @@ def _is_document(data: dict[str, Any]) -> bool:
     return "swagger" in data or ("openapi" in data and ("paths" in data or "info" in data))
 
 
-def _llm_json(look: _Look, data: dict[str, Json], home: str, linked: tuple[_Look, ...]) -> _Sight:
+def _llm_json(look: _Look, loaded: Loaded, home: str, linked: tuple[_Look, ...]) -> _Sight:
+    data: dict[str, Json] = loaded.data
     found = entry.read(data, look.url)
     if found is None or look.sort in (_Sort.CONVENTION, _Sort.CATALOG):
         ours = "" if data.get("openapi") is not None else " and no llm.json of ours"
-        return _Sight("is JSON, but no OpenAPI document" + ours, None, linked)
+        return _Sight(f"is {loaded.written_as}, but no OpenAPI document{ours}", None, linked)
     if look.entry is not None:
         return _Sight("is another llm.json where the first one named the document")
     url = join(look.url, found.openapi)
@@ -277,7 +278,7 @@ def _elsewhere(document: dict[str, Any], url: str) -> Flow[dict[str, Json]]:
         if isinstance(answer, Problem) or not 200 <= answer.status < 300 or len(answer.body) > room:
             continue
         room -= len(answer.body)
-        loaded = load(answer.body)
+        loaded = load(answer.body, header(answer.headers, b"content-type"), other)
         if isinstance(loaded, Loaded):
             found[other] = loaded.data
             waiting.extend(canonical.elsewhere(loaded.data, other))

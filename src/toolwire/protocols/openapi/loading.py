@@ -1,9 +1,10 @@
 """A document from bytes: JSON or YAML by its content, and what a quick look at its text says of the whole.
 
 Rules:
-- The content decides, not the content type; a byte order mark is tolerated. [XL-013]
-- Two members of one name in an object are refused: two readers could each believe another. [D-16]
+- The content decides. Where it can be either, the media type and the name of the file do. A byte order mark is allowed.
+- Two members of one name in an object are refused: two readers could each believe another.
 """
+# The rules above: XL-013, D-16.
 
 from __future__ import annotations
 
@@ -18,51 +19,104 @@ from .collecting import paused
 from .findings import Note
 
 _BOM = b"\xef\xbb\xbf"
-_YAML = re.compile(rb"(?:^|\n)(?:%YAML|---|[\"']?(?:openapi|swagger)[\"']?[ \t]*:)")
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_YAML_TYPES = frozenset(
+    ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "text/vnd.yaml", "application/vnd.yaml")
+)
+_YAML_ENDINGS = (".yaml", ".yml")
+_BEFORE_CONTENT = re.compile(rb"(?:\s+|\#[^\n]*(?:\n|\Z)|%[^\n]*(?:\n|\Z)|(?:---|\.\.\.)(?=\s))*+")
+_YAML_CONTENT = re.compile(
+    rb"""(?:[-?][ \t\r\n]|[&!][^\s,\[\]{}]*[ \t\r\n]"""  # an item, a long name, an anchor or a tag
+    rb"""|(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s\#\[\]{}&*!|>'"%@`,-][^\n]{0,200}?)[ \t]*:[ \t\r\n])"""  # a name
+)
 _REFERENCE = re.compile(rb"""\$ref["']?\s*:\s*(?:"([^"\n]*)"|'([^'\n]*)'|([^\s"',{}\[\]][^\s,{}\[\]]*))""")
 _NAMES = re.compile(rb"""\$(?:id|anchor|self|dynamicAnchor|dynamicRef)["']?\s*:""")
 _SPACED_NAME = re.compile(rb'"[ \t\r\n]+:')
 _SPACED_COLONS = (b" :", b"\n:", b"\t:", b"\r:")
 _ESCAPED_NAME = re.compile(rb"\\u00(?:09|0[aAdD]|2[02]|3[aA])")
 
+_FLOW_CONTENT = re.compile(rb"\{[ \t\r\n]*[A-Za-z_][A-Za-z0-9_.-]*[ \t]*:[ \t\r\n]")  # braces and names without quotes
+
+
+class Reading(NamedTuple):
+    """The data of a text, or a Problem that says what is wrong with it. ``written_as`` is JSON or YAML."""
+
+    data: Json | Problem
+    written_as: str
+
 
 class Loaded(NamedTuple):
     """The data of a document. ``hidden`` says that some text in it hides something; ``references`` is each ``$ref``.
 
-    ``named`` says that it has names for its parts besides JSON pointers: ``$id``, ``$anchor`` or ``$self``. ``notes``
-    is what was found on the way to what it is now.
+    ``named`` says that it has names for its parts besides JSON pointers: ``$id``, ``$anchor`` or ``$self``.
+    ``written_as`` is JSON or YAML. ``notes`` is what was found on the way to what it is now.
     """
 
     data: Json
     hidden: bool = False
     references: frozenset[str] = frozenset()
     named: bool = False
+    written_as: str = "JSON"
     notes: tuple[Note, ...] = ()
 
 
-def load(text: bytes) -> Loaded | Problem:
-    """Return what the JSON or YAML ``text`` says, or a Problem whose message is the rest of "it ...". [XL-013]"""
+def load(text: bytes, media_type: str = "", name: str = "") -> Loaded | Problem:
+    """Return what the JSON or YAML ``text`` says, or a Problem whose message is the rest of "it ...".
+
+    ``media_type`` is the content type it came with, and ``name`` the URL or path it came from, where they are known.
+    """
     with paused():
-        return _load(text)
+        return _load(text, media_type, name)
 
 
-def _load(text: bytes) -> Loaded | Problem:
-    text = text.removeprefix(_BOM)
+def read(text: bytes, media_type: str = "", name: str = "") -> Reading:
+    """Return the data of the JSON or YAML ``text``, or what is wrong with it, and which of the two it was read as."""
+    text = _utf_8(text)
+    at = _BEFORE_CONTENT.match(text)
+    before = b"" if at is None else at[0].strip()
+    start = text[0 if at is None else at.end() :][:4_096]
+    declared = _declares_yaml(media_type, name)
+    if start[:1] not in (b"{", b"["):
+        is_yaml = declared or _YAML_CONTENT.match(start + b"\n") is not None
+        return Reading(yamltext.read(text), "YAML") if is_yaml else Reading(jsontext.read(text), "JSON")
+    data = jsontext.read(text)
+    if isinstance(data, Problem) and (before or declared or _FLOW_CONTENT.match(start)):
+        return Reading(yamltext.read(text), "YAML")
+    return Reading(data, "JSON")
+
+
+def _declares_yaml(media_type: str, name: str) -> bool:
+    media = media_type.partition(";")[0].strip().lower()
+    path = name.partition("#")[0].partition("?")[0].lower()
+    return media in _YAML_TYPES or media.endswith("+yaml") or path.endswith(_YAML_ENDINGS)
+
+
+def _load(text: bytes, media_type: str, name: str) -> Loaded | Problem:
+    text = _utf_8(text)
     start = text[:512].lstrip()
-    if start[:1] == b"<":
+    if start[:1] == b"<" and not start.startswith(b"<<"):
         return _unfit("is a web page")
-    if start[:1] not in (b"{", b"[") and _YAML.search(text[:65_536]) is not None:
-        data = yamltext.read(text)
-        if isinstance(data, Problem):
-            return _unfit(f"is YAML that is not read: {data.message.partition(': ')[2].rstrip('.')}")
-    else:
-        data = jsontext.read(text)
-        if isinstance(data, Problem):
-            return _unfit("is nested too deep" if "deeper" in data.message else "is not JSON")
-        if _repeats(text, data):
-            return _unfit("says two things of one name: an object in it has a member twice")
+    data, written_as = read(text, media_type, name)
+    if isinstance(data, Problem):
+        return _unreadable(data, written_as)
+    if written_as == "JSON" and _repeats(text, data):
+        return _unfit("says two things of one name: an object in it has a member twice")
     named = b"$" in text and _NAMES.search(text) is not None
-    return Loaded(data, cleaning.may_hide(text), _references(text), named)
+    return Loaded(data, cleaning.may_hide(text), _references(text), named, written_as)
+
+
+def _utf_8(text: bytes) -> bytes:
+    """Return ``text`` as UTF-8 without a byte order mark; YAML may be UTF-16, which has one."""
+    if text.startswith(_UTF_16):
+        return text.decode("utf-16", "replace").encode("utf-8", "replace")
+    return text.removeprefix(_BOM)
+
+
+def _unreadable(problem: Problem, written_as: str) -> Problem:
+    reason = problem.message.partition(": ")[2].rstrip(".")
+    if written_as == "YAML":
+        return _unfit(f"is YAML that is not read: {reason}")
+    return _unfit("is nested too deep" if "deeper" in problem.message else f"is not JSON: {reason}")
 
 
 def _repeats(text: bytes, data: Json) -> bool:

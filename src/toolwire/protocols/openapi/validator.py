@@ -43,19 +43,21 @@ def check_llm(text: str | bytes) -> tuple[Fault, ...]:
     return faults(text, lambda data: _found(of_llm_json(data)), not_json="XL-020")
 
 
-def check(text: str | bytes) -> tuple[Fault, ...]:
-    """Return what is wrong with ``text`` as an OpenAPI document with x-llm, and advice, in its order.
+def check(text: str | bytes, name: str = "") -> tuple[Fault, ...]:
+    """Return what is wrong with ``text``, from the file ``name``, as an OpenAPI document, and advice, in its order.
 
     An error is what is refused or read as its strictest; a warning is what is left out, or what makes the tools hard
     to use for a model. [XL-025..039, XL-044, XL-070, XL-088]
     """
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    if raw.lstrip()[:1] in (b"{", b"[") or len(raw) > MAX_BYTES:
+    reading = None if len(raw) > MAX_BYTES else loading.read(raw, name=name)
+    if reading is None or reading.written_as == "JSON":
         return faults(raw, lambda data: _found(_examine(data)), not_json="XL-013", most=MAX_BYTES)
-    loaded = loading.load(raw)
-    if isinstance(loaded, Problem):
-        return (Fault("", 1, 1, "error", "XL-013", f"This {loaded.message.rstrip('.')}."),)
-    return placed(_found(_examine(loaded.data)), lambda pointers: yamltext.locate(raw, pointers))
+    data = reading.data
+    if isinstance(data, Problem):
+        reason = data.message.partition(": ")[2]
+        return (Fault("", 1, 1, "error", "XL-013", f"This is YAML that is not read: {reason}"),)
+    return placed(_found(_examine(data)), lambda pointers: yamltext.locate(raw, pointers))
 
 
 def _found(slips: Iterable[Slip]) -> Sequence[Found]:

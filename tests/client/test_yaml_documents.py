@@ -1,0 +1,207 @@
+"""A document in YAML is read wherever one in JSON is, however it begins and whatever it is served as."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire import connect_sync
+from toolwire.cli import main
+from toolwire.client.discover import discover
+from toolwire.client.drive import run
+from toolwire.client.login import declared
+from toolwire.client.network import SyncNetwork
+from toolwire.core.errors import ConnectError
+from toolwire.core.selection import Selection
+from toolwire.framing import jsontext
+
+FILLER = "".join(f"    Unused{number}: {{type: string, description: {'x' * 60}}}\n" for number in range(1_000))
+SORTED = f"""\
+components:
+  schemas:
+{FILLER}\
+info: {{title: Pets, version: 1.0.0}}
+openapi: 3.0.3
+paths:
+  /pets:
+    get:
+      operationId: list_pets
+      responses: {{}}
+servers:
+- url: https://pets.example
+"""
+"""The members by their names, as several generators write them: ``openapi`` is after more than 64 KiB."""
+
+ALIASED = """\
+openapi: 3.0.3
+info: {title: Pets, version: 1.0.0}
+servers: [{url: https://pets.example}]
+x-parts:
+  page: &page {name: page, in: query, schema: {type: integer}}
+  answers: &answers
+    "200": {description: fine}
+paths:
+  /pets:
+    get:
+      operationId: list_pets
+      parameters: [*page]
+      responses:
+        <<: *answers
+        404: {description: none}
+"""
+
+BRACES = """\
+{openapi: 3.0.3, info: {title: P, version: 1.0.0}, servers: [{url: 'https://p.example'}],
+ paths: {/pets: {get: {operationId: list_pets, responses: {}}}}}
+"""
+EVERY = Selection(include="all")
+
+
+def tools(remote: Any) -> list[str]:
+    return [tool.name for tool in remote.tools]
+
+
+@pytest.mark.requirement("XL-013")
+@pytest.mark.parametrize(
+    "media",
+    [
+        "application/yaml", "application/x-yaml", "text/yaml; charset=utf-8", "text/x-yaml", "text/vnd.yaml",
+        "application/vnd.oai.openapi", "application/vnd.oai.openapi+yaml;version=3.0", "text/plain",
+        "application/octet-stream", "application/json", "",
+    ],
+)  # fmt: skip
+def test_it_is_read_with_any_content_type(listen: Any, said: Any, media: str) -> None:
+    fields = [f"content-type: {media}"] if media else []
+    site = listen(said(SORTED.encode(), *fields))
+    with connect_sync(f"{site.origin}/spec", selection=EVERY) as remote:
+        assert tools(remote) == ["list_pets"]
+
+
+@pytest.mark.requirement("XL-013")
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"", b"\xef\xbb\xbf", b"\xef\xbb\xbf---\n", b"---\n", b"--- # ours\n", b"# a document\n\n# of ours\n",
+        b"%YAML 1.2\n---\n", b"\n\n  \n", b"# x\r\n---\r\n", b"x-first: 1\n", b"'x-quoted': 1\n", b'"x-quoted": 1\n',
+        b"x-long: |\n  {\n", b"<<: {x-merged: 1}\n",
+    ],
+)  # fmt: skip
+def test_it_is_read_however_it_begins(listen: Any, said: Any, start: bytes) -> None:
+    site = listen(said(start + SORTED.encode(), "content-type: text/plain"))
+    with connect_sync(f"{site.origin}/spec", selection=EVERY) as remote:
+        assert tools(remote) == ["list_pets"]
+
+
+@pytest.mark.requirement("XL-013")
+@pytest.mark.parametrize("text", [SORTED, ALIASED, BRACES], ids=["sorted", "aliased", "braces"])  # fmt: skip
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_file_is_read_by_every_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, encoding: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("api.yaml").write_bytes(text.encode(encoding))
+    for argv in (
+        ["tools", "api.yaml", "--include", "all"],
+        ["size", "api.yaml", "--include", "all"],
+        ["overlay", "api.yaml"],
+        ["convert", "api.yaml", "--to", "opentool"],
+    ):
+        assert main(argv) == 0, argv
+        assert "pets" in capsys.readouterr().out
+    assert main(["check", "api.yaml"]) < 2
+    assert "api.yaml" in capsys.readouterr().out
+
+
+@pytest.mark.requirement("XL-013")
+def test_what_aliases_and_merge_keys_stand_for_is_there(tmp_path: Path) -> None:
+    (tmp_path / "api.yaml").write_text(ALIASED, encoding="utf-8")
+    with connect_sync(str(tmp_path / "api.yaml"), selection=EVERY) as remote:
+        (tool,) = remote.tools
+        assert tool.input_schema["properties"] == {"page": {"type": "integer"}}
+        assert remote.findings() == ()
+
+
+@pytest.mark.requirement("D-16")
+def test_a_document_that_grows_without_end_is_refused_with_one_sentence(tmp_path: Path) -> None:
+    levels = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+    (tmp_path / "api.yaml").write_text(f"openapi: 3.0.3\na0: &a0 [x]\n{levels}paths: {{}}\n", encoding="utf-8")
+    with pytest.raises(ConnectError, match=r"its aliases stand for more than 1,000,000 values.*\.$"):
+        connect_sync(str(tmp_path / "api.yaml"), selection=EVERY).__enter__()
+
+
+@pytest.mark.requirement("XL-013", "CV-17")
+@pytest.mark.parametrize(
+    ("name", "fragment"),
+    [
+        ("part.yaml", "type: integer\nminimum: 1\n"),
+        ("part.yml", "# a part\n---\ntype: integer\nminimum: 1\n"),
+        ("part", "minimum: 1\ntype: integer\n"),
+        ("part.json", '{"type": "integer", "minimum": 1}'),
+        ("part.yaml", "{type: integer, minimum: 1}"),
+    ],
+)
+@pytest.mark.parametrize("by_http", [True, False], ids=["http", "file"])
+def test_a_part_in_another_file_is_followed(
+    listen: Any, said: Any, tmp_path: Path, name: str, fragment: str, by_http: bool
+) -> None:
+    text = ALIASED.replace("schema: {type: integer}", f"schema: {{$ref: '{name}'}}")
+    if by_http:
+        parts = {"/api.yaml": text, f"/{name}": fragment}
+        site = listen(lambda seen: [said(parts.get(seen.line.split()[1], "").encode(), "content-type: text/plain")])
+        given = f"{site.origin}/api.yaml"
+    else:
+        (tmp_path / "api.yaml").write_text(text, encoding="utf-8")
+        (tmp_path / name).write_text(fragment, encoding="utf-8")
+        given = str(tmp_path / "api.yaml")
+    with connect_sync(given, selection=Selection(include="all", elsewhere=True)) as remote:
+        (tool,) = remote.tools
+        assert '"minimum":1' in jsontext.write(dict(tool.input_schema)).decode()
+
+
+OVERLAY = """\
+actions:
+- target: $.paths['/pets'].get
+  update: {summary: List the pets}
+info: {title: Ours, version: 1.0.0}
+overlay: 1.0.0
+"""
+
+
+@pytest.mark.parametrize("name", ["overlay.yaml", "overlay.yml", "overlay"])
+def test_an_overlay_may_be_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    (tmp_path / "api.yaml").write_text(SORTED, encoding="utf-8")
+    (tmp_path / name).write_text(OVERLAY, encoding="utf-8")
+    argv = ["tools", str(tmp_path / "api.yaml"), "--include", "all", "--overlay", str(tmp_path / name)]
+    assert main(argv) == 0
+    assert "List the pets" in capsys.readouterr().out
+
+
+@pytest.mark.requirement("AC-01")
+def test_sign_in_reads_yaml_and_schemes_behind_references(listen: Any, said: Any) -> None:
+    text = SORTED.replace("components:\n", "components:\n  securitySchemes:\n    ours: {$ref: '#/x-key'}\n")
+    text += "x-key: {type: apiKey, in: header, name: X-Key}\n"
+    site = listen(said(text.encode(), "content-type: text/yaml"))
+    door = SyncNetwork()
+    found = run(discover(f"{site.origin}/spec", selection=EVERY), door)
+    said_of_keys = declared(found, door)
+    door.close()
+    assert said_of_keys is not None
+    assert said_of_keys.keys == (("x-key", ""),)
+
+
+@pytest.mark.parametrize("text", ["", "Not found", "Not found.\n", "# only a comment\n", "just words: yes, words\n"])
+def test_what_is_no_document_is_still_none(listen: Any, said: Any, text: str) -> None:
+    site = listen(said(text.encode(), "content-type: text/plain"))
+    with pytest.raises(ConnectError):
+        connect_sync(f"{site.origin}/spec", selection=EVERY).__enter__()
+
+
+def test_a_lock_pins_a_yaml_document(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("api.yaml").write_text(SORTED.replace("operationId", "x-llm: {}\n      operationId"), encoding="utf-8")
+    assert main(["lock", "api.yaml"]) == 0
+    assert main(["diff", "api.yaml"]) == 0, capsys.readouterr()
