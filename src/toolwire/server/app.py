@@ -7,13 +7,14 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
 
-from toolwire.core.codec import Codec, Pending, Reading, Site, ToolCache
+from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming, ToolCache
 from toolwire.core.http import Request, Response, request_of
 from toolwire.core.ledger import Ledger
 from toolwire.core.model import ANONYMOUS, Call, Problem, Result, call_of
@@ -159,16 +160,38 @@ class App:
             await respond(scope, exchange, not_modified(reading, fields))
             return
         call = _unnamed(reading.call, scope) if caller is NOBODY else _owned(reading.call, caller)
+        await self._run_and_answer(scope, exchange, fields, request, reading, call, entry.protocol)
+
+    async def _run_and_answer(  # noqa: PLR0917 - all that is known of one request
+        self,
+        scope: Scope,
+        exchange: Exchange,
+        fields: Fields,
+        request: Request,
+        reading: Pending | Streaming,
+        call: Call,
+        protocol: str,
+    ) -> None:
         if b"traceparent" in fields or CONFIRMATION in fields or HEADER in fields:
             call = _of_head(call, fields)
         came = None if self._observer is None else _arrival(request, scope)
-        if isinstance(reading, Pending):
-            result, duration = await self._running(call, entry.protocol, came)
-            response = said(reading, call, result, duration)
-            if not exchange.answered(response):
-                await send_messages(scope, exchange.send, response)
-        else:
-            await stream(scope, exchange, reading, partial(self._running, call, entry.protocol, came))
+        start = partial(self._running, call, protocol, came)
+        if not isinstance(reading, Pending):
+            await stream(scope, exchange, reading, start, recorded=bool(call.key))
+            return
+        if not call.key:  # a recorded call goes on: the same call sent again is told how it ended
+            exchange.cancel_when_gone()
+        try:
+            result, duration = await start()
+        except asyncio.CancelledError:
+            if not exchange.is_gone():
+                raise
+            return
+        finally:
+            exchange.keep()
+        response = said(reading, call, result, duration)
+        if not exchange.answered(response):
+            await send_messages(scope, exchange.send, response)
 
     def _place(self, scope: Scope) -> tuple[Table, str]:
         """Return the table of where this application is mounted, as its catalog is now, and the path below that."""

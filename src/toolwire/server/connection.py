@@ -83,9 +83,8 @@ class Connection(HttpToolsProtocol):
         """Stop the timer, and let go of exchanges: they hold this connection, which would not go by itself."""
         self._timer.cancel()
         for cycle in (self._current, *(cycle for cycle, _ in self.pipeline)):  # uvicorn knows the last one alone
-            if cycle is not None and not cycle.response_complete:
-                cycle.disconnected = True
-                cycle.message_event.set()
+            if cycle is not None:
+                cycle.disconnect()
         super().connection_lost(exc)
         nothing: Any = None
         self.cycle = self._current = nothing

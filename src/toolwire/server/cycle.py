@@ -56,6 +56,7 @@ class Cycle(RequestResponseCycle, Exchange):
     event: asyncio.Event | None = None
     """Set for whoever waits in ``receive``, None where nobody does."""
     task: asyncio.Task[None]
+    _cancellable = False
     _heard = False
     _continued = False
 
@@ -109,7 +110,8 @@ class Cycle(RequestResponseCycle, Exchange):
             if not self.response_complete:
                 await self.run_asgi(_ended)
         except BaseException as error:  # noqa: BLE001 - uvicorn answers, says and logs it, whatever it is
-            await self.run_asgi(_failing(error))
+            if not (self.disconnected and isinstance(error, asyncio.CancelledError)):
+                await self.run_asgi(_failing(error))
         finally:
             tasks.discard(self.task)
 
@@ -145,6 +147,27 @@ class Cycle(RequestResponseCycle, Exchange):
             self.event.set()
         connection.on_response_complete()
         return True
+
+    def cancel_when_gone(self) -> None:
+        """See ``Exchange``: ``disconnect`` does it, so that it costs nothing until then."""
+        self._cancellable = True
+
+    def keep(self) -> None:
+        """See ``Exchange``."""
+        self._cancellable = False
+
+    def is_gone(self) -> bool:
+        """See ``Exchange``."""
+        return self.disconnected
+
+    def disconnect(self) -> None:
+        """Note that the client has gone, and cancel what is done for it alone."""
+        if self.response_complete:
+            return
+        self.disconnected = True
+        self.message_event.set()
+        if self._cancellable:
+            self.task.cancel()
 
 
 async def _ended(*_: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias, cast
 
@@ -11,6 +12,10 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+
+LISTEN_AFTER_S = 0.05
+"""How long a call runs before its client's disconnection is listened for, where that takes a task, in seconds."""
 
 
 class Exchange:
@@ -31,6 +36,18 @@ class Exchange:
         """Send ``response`` whole; return False, having sent nothing, where that takes the messages of ASGI."""
         raise NotImplementedError
 
+    def cancel_when_gone(self) -> None:
+        """Cancel the current task if the client disconnects before ``keep`` is called."""
+        raise NotImplementedError
+
+    def keep(self) -> None:
+        """Let the current task go on from now on, whatever the client does."""
+        raise NotImplementedError
+
+    def is_gone(self) -> bool:
+        """Return whether the client has disconnected, as far as that is known."""
+        raise NotImplementedError
+
 
 class Messages(Exchange):
     """An exchange with somebody else's server, or with something between: all of it takes messages."""
@@ -38,6 +55,9 @@ class Messages(Exchange):
     def __init__(self, receive: Receive, send: Send) -> None:
         self.receive = receive
         self.send = send
+        self._timer: asyncio.TimerHandle | None = None
+        self._listener: asyncio.Task[None] | None = None
+        self._gone = False
 
     def arrived(self) -> bytes | None:
         """Return None: a body is received."""
@@ -46,6 +66,35 @@ class Messages(Exchange):
     def answered(self, response: Response) -> bool:  # noqa: ARG002 - nothing of it is looked at
         """Return False: an answer is sent."""
         return False
+
+    def cancel_when_gone(self) -> None:
+        """See ``Exchange``. Most calls end before anybody listens, and so need no task for that."""
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        if task is not None:
+            self._timer = loop.call_later(LISTEN_AFTER_S, self._listen, task)
+
+    def keep(self) -> None:
+        """See ``Exchange``."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._listener is not None:
+            self._listener.cancel()
+            self._listener = None
+
+    def is_gone(self) -> bool:
+        """See ``Exchange``."""
+        return self._gone
+
+    def _listen(self, task: asyncio.Task[Any]) -> None:
+        self._listener = asyncio.get_running_loop().create_task(self._cancel_when_disconnected(task))
+
+    async def _cancel_when_disconnected(self, task: asyncio.Task[Any]) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        if self._listener is not None:
+            self._gone = True
+            task.cancel()
 
 
 def exchange_of(receive: Any, send: Any) -> Exchange:

@@ -11,7 +11,7 @@ from toolwire.core.codec import Streaming
 from toolwire.core.model import AFTER_START, Problem, Progress, Result
 from toolwire.core.toolbox import Notify
 
-from .exchange import Exchange, Receive, Scope
+from .exchange import Exchange, Scope
 from .replies import closing
 from .wire import respond
 
@@ -19,16 +19,18 @@ Start: TypeAlias = Callable[[Notify], Awaitable[tuple[Result, float]]]
 """Runs the call, and tells its progress."""
 
 
-async def stream(scope: Scope, exchange: Exchange, streaming: Streaming, start: Start) -> None:
-    """Send what the call of ``streaming`` gives; nobody there to hear it any more cancels the call.
+async def stream(scope: Scope, exchange: Exchange, streaming: Streaming, start: Start, *, recorded: bool) -> None:
+    """Send what the call of ``streaming`` gives. A client that leaves cancels the call, unless it is ``recorded``.
 
     A problem that came before the tool ran is a whole response, with a status of its own.
     """
     send = exchange.send
-    opened = False
+    opened = gone = False
 
     async def write(data: bytes) -> None:
         nonlocal opened
+        if gone:
+            return
         if not opened:
             opened = True
             await send({"type": "http.response.start", "status": 200, "headers": list(streaming.headers)})
@@ -38,18 +40,22 @@ async def stream(scope: Scope, exchange: Exchange, streaming: Streaming, start: 
     async def notify(progress: Progress) -> None:
         await write(streaming.frame(progress))
 
+    async def hear_disconnect() -> None:
+        nonlocal gone
+        while (await exchange.receive())["type"] != "http.disconnect":
+            pass
+        gone = True
+        if not recorded:
+            group.cancel_scope.cancel()
+
     async with anyio.create_task_group() as group:
-        group.start_soon(_cancel_when_gone, exchange.receive, group.cancel_scope)
+        group.start_soon(hear_disconnect)
         result, duration = await start(notify)
+        if gone:
+            return
         if isinstance(result, Problem) and result.kind not in AFTER_START and not opened:
             await respond(scope, exchange, streaming.refuse(result))
         else:
             await write(closing(streaming, result, duration))
             await send({"type": "http.response.body", "body": b""})
         group.cancel_scope.cancel()
-
-
-async def _cancel_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()
