@@ -112,6 +112,7 @@ def test_everything_a_call_would_do_is_shown_in_full() -> None:
         '    tags = ["a", null]',
         "  destroys something: yes",
         "  costs: paid",
+        "  calls left: not limited",
         "  why: Why.",
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolwire import Answer, Question, Secret, Value, connect, connect_sync
+from toolwire import Answer, Approval, Preferences, Question, Secret, Session, Value, connect, connect_sync
 
 SCHEMES = {
     "head": {"type": "apiKey", "in": "header", "name": "X-Key"},
@@ -88,22 +88,95 @@ def test_every_key_is_sent_where_its_scheme_says(
     assert {name: seen.headers[name] for name in places if name in seen.headers} == fields
 
 
-@pytest.mark.requirement("XL-112")
-def test_one_key_without_a_name_is_a_bearer_token_and_what_the_one_scheme_says(
-    listen: Any, said: Callable[..., bytes]
+ALL = Preferences(everything=Approval.PER_CALL)
+
+
+@pytest.mark.requirement("XL-112", "XL-049")
+@pytest.mark.parametrize("given", ["api_key", "token"])
+@pytest.mark.parametrize(
+    ("security", "line", "fields", "shown"),
+    [
+        ([{"head": []}], "/ping?a=1", {"x-key": "pasted/secret"}, "the key of `head` in the header X-Key"),
+        ([{"ask": []}], "/ping?a=1&k%20y=pasted%2Fsecret", {}, "the key of `ask` in the query k y"),
+        ([{"jar": []}], "/ping?a=1", {"cookie": "sid=pasted/secret"}, "the key of `jar` in the cookie sid"),
+        (
+            [{"basic": []}],
+            "/ping?a=1",
+            {"authorization": "Basic " + b64encode(b"pasted/secret").decode()},
+            "the key of `basic` as Basic in the header Authorization",
+        ),
+        (
+            [{"bearer": []}],
+            "/ping?a=1",
+            {"authorization": "Bearer pasted/secret"},
+            "the key of `bearer` as a Bearer token in the header Authorization",
+        ),
+        (
+            [{"bearer": []}, {"head": []}],
+            "/ping?a=1",
+            {"x-key": "pasted/secret"},
+            "the key of `head` in the header X-Key",
+        ),
+        ([{"head": [], "jar": []}], "/ping?a=1", {"authorization": "Bearer pasted/secret"}, "bearer key"),
+        ([{"gone": []}], "/ping?a=1", {"authorization": "Bearer pasted/secret"}, "bearer key"),
+        ([], "/ping?a=1", {"authorization": "Bearer pasted/secret"}, "bearer key"),
+    ],
+)
+def test_one_key_without_a_name_goes_once_where_the_document_says_and_that_is_shown(
+    listen: Any, said: Callable[..., bytes], given: str, security: Any, line: str, fields: dict[str, str], shown: str
 ) -> None:
-    seen, _ = sent(listen, said, [{"head": []}], api_key="pasted/secret")
-    assert (seen.headers["authorization"], seen.headers["x-key"]) == ("Bearer pasted/secret", "pasted/secret")
+    seen, (question,) = sent(listen, said, security, preferences=ALL, **{given: "pasted/secret"})
+    assert seen.line == f"GET {line} HTTP/1.1"
+    places = ("x-key", "cookie", "authorization")
+    assert {name: seen.headers[name] for name in places if name in seen.headers} == fields
+    assert question.credential == shown
+
+
+@pytest.mark.requirement("XL-112", "XL-049")
+def test_a_pasted_key_does_not_go_where_the_named_keys_do(listen: Any, said: Callable[..., bytes]) -> None:
+    security = [{"head": [], "jar": []}]
+    seen, (question,) = sent(listen, said, security, preferences=ALL, keys=SECRETS, api_key="pasted/secret")
+    assert "authorization" not in seen.headers
+    assert "pasted" not in repr(seen)
+    assert question.credential == "the key of `head` in the header X-Key, the key of `jar` in the cookie sid"
+
+
+@pytest.mark.requirement("XL-047", "XL-049")
+def test_a_key_that_is_added_later_is_no_change_of_the_site(listen: Any, said: Callable[..., bytes]) -> None:
+    session = Session()
+    asked: list[Question] = []
+    site = listen(
+        lambda seen: [
+            said(
+                document([{"head": []}]) if seen.line.split()[1] == "/openapi.json" else b'"pong"',
+                "content-type: application/json",
+            )
+            if seen.line.split()[1].startswith(("/openapi.json", "/ping"))
+            else said(b"", status="404 Not Found")
+        ]
+    )
+    for options in ({}, {"api_key": "pasted/secret"}):
+
+        def approve(question: Question) -> Answer:
+            asked.append(question)
+            return Answer(allowed=True)
+
+        with connect_sync(
+            site.origin, approve=approve, preferences=ALL, session=session, name="site", **options
+        ) as remote:
+            assert remote.call("ping", {"a": "1"}) == Value("pong")
+    before, after = asked
+    assert before.credential == "none"
+    assert "You approved this tool with another credential, or with none." in after.reasons
+    assert not [reason for reason in after.reasons if "site has changed" in reason]
+    assert after.changes == ('credential (wider): "none" -> "the key of `head` in the header X-Key"',)
 
 
 @pytest.mark.requirement("XL-112", "D-26", "XL-049")
 def test_the_person_is_shown_the_scheme_and_never_the_key(listen: Any, said: Callable[..., bytes]) -> None:
-    from toolwire import Preferences
-    from toolwire.core.model import Approval
-
     options = {"keys": {"ask": Secret("ask/secret")}, "preferences": Preferences(everything=Approval.PER_CALL)}
     _, (question,) = sent(listen, said, [{"ask": []}], **options)
-    assert question.credential == "ask"
+    assert question.credential == "the key of `ask` in the query k y"
     assert "ask/secret" not in repr(question)
     assert b"secret" not in repr(question.request).encode()
     assert "ask/secret" not in repr(connect("http://127.0.0.1:1", keys={"ask": "ask/secret"})._options)

@@ -74,7 +74,7 @@ class Site:
             BUILTIN[0], name="made", send=self.send, target=lambda _, call: f"POST {self.base}/{call.tool.name}"
         )
         return connection_to(
-            self.peer, codec, preferences, session=session, credential=lambda: self.credential, **terms
+            self.peer, codec, preferences, session=session, credential=lambda _: self.credential, **terms
         ).gate
 
     def send(self, peer: Peer, call: Call) -> Flow[Result]:

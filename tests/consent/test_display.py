@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +15,7 @@ from toolwire.consent.origins import origin, warning
 from toolwire.consent.page import ending_page, question_page
 from toolwire.core.check import Question
 from toolwire.core.http import Request
-from toolwire.core.model import Approval, Authorization, Call, Cost, Requirements, Tool
+from toolwire.core.model import Approval, Authorization, Call, Context, Cost, Requirements, Secret, Tool
 from toolwire.framing.visible import visible
 
 LONG = "x" * 99_990 + "\u202eEND\x1b[31m!"
@@ -46,6 +45,14 @@ QUESTION = Question(
     credential="bearer key (mail:send)",
     changes=('hint (same): "a" -> "b"',),
     remaining=29,
+    places={
+        "to": "in the body",
+        "page": "in the query",
+        "X-Trace": "in the header X-Trace",
+        "body": "in the body",
+        "pin": "in the form, as PIN",
+        "tags": "not sent: it is empty",
+    },
 )
 GOLDEN = [
     ("site", "https://xn--bnk-6cd.example:8443", "calls itself 'Your <U+202E>Bank'"),
@@ -55,10 +62,10 @@ GOLDEN = [
     ("body", "40 bytes", ""),
     ("to", '"moc.elpmaxe@\\u202e"', "in the body; 1 hidden"),
     ("page", "3", "in the query"),
-    ("X-Trace", '"abc"', "in a header"),
+    ("X-Trace", '"abc"', "in the header X-Trace"),
     ("body", f'"{"x" * 99_990}\\u202eEND\\u001b[31m!"', "in the body; 100,000 characters, 2 hidden"),
-    ("pin", "********", "in the body; secret, 5 characters"),
-    ("tags", "[null]", "in the body"),
+    ("pin", "********", "in the form, as PIN; secret, 5 characters"),
+    ("tags", "[null]", "not sent: it is empty"),
     ("destroys something", "yes", ""),
     ("costs", "paid", ""),
     ("signed with", "bearer key (mail:send)", ""),
@@ -158,29 +165,28 @@ def test_a_visible_text_is_left_as_it_is() -> None:
     assert visible("Grüße, 日本") == "Grüße, 日本"
 
 
-def asked(arguments: dict[str, Any], request: Request | None = None) -> dict[str, tuple[str, str]]:
-    question = Question(Call(TOOL, arguments), "https://a.example", "POST /", Approval.PER_CALL, request=request)
-    return {row.label: (row.text, row.note) for row in shown(question) if row.kind == "argument"}
+@pytest.mark.requirement("XL-049")
+def test_an_argument_says_where_it_goes_as_far_as_that_is_known() -> None:
+    call = Call(TOOL, {"to": "a", "cc": "b"})
+    places = {"to": "in the header X-\u202eTo"}
+    question = Question(call, "https://a.example", "POST /", Approval.PER_CALL, places=places)
+    notes = {row.label: row.note for row in shown(question) if row.kind == "argument"}
+    assert notes == {"to": "in the header X-<U+202E>To", "cc": ""}
 
 
 @pytest.mark.requirement("XL-049")
-@pytest.mark.parametrize(
-    ("request_", "place"),
-    [
-        (Request("GET", "https://a.example/pets/b%2Fc"), "in the path"),
-        (
-            Request("POST", "https://a.example/", (), b'{"params": {"name": "to", "arguments": {"to": 1}}}'),
-            "in the body",
-        ),
-        (Request("POST", "https://a.example/", (), b'{"input": {"to": 1}}'), "in the body"),
-        (Request("GET", "https://a.example/?to%5Bx%5D=1"), "in the query"),
-        (Request("GET", "https://a.example/", ((b"To", b"b/c"),)), "in a header"),
-        (Request("GET", "https://a.example/"), "in the address"),
-        (Request("POST", "https://a.example/", (), b"{no json"), "in the body"),
-    ],
-)
-def test_an_argument_says_where_in_the_request_it_stands(request_: Request, place: str) -> None:
-    assert asked({"to": "b/c"}, request_) == {"to": ('"b/c"', place)}
+def test_each_credential_that_a_call_brings_along_is_named_and_none_is_told() -> None:
+    needs = Requirements(authorization=(Authorization(id="mail"),), secrets=("PIN", "OTHER"), user_id=True)
+    brought = Context(
+        tokens={"mail": Secret("t0ken"), "x": Secret("t1")}, secrets={"PIN": Secret("1234")}, user_id="u1"
+    )
+    call = Call(Tool(name="x", requirements=needs), {}, "", brought)
+    rows = shown(Question(call, "https://a.example", "POST /", Approval.PER_CALL, credential="bearer key"))
+    said = {row.label: row.text for row in rows}
+    assert said["sends along"] == "your token for mail, your secret PIN, your user id"
+    assert said["signed with"] == "bearer key"
+    assert said["calls left"] == "not limited"
+    assert not [one for one in ("t0ken", "1234") if one in repr(rows)]
 
 
 def test_without_arguments_that_is_said() -> None:

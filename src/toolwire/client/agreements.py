@@ -27,7 +27,8 @@ from .session import Session
 class Parties:
     """Who calls whom: a session's principal, under the connection's ``name``, a ``site`` that calls itself ``title``.
 
-    ``credential`` says how requests are signed at that moment; ``preferences`` are the session's and the connection's.
+    ``credential`` says how requests of a tool are signed at that moment; ``preferences`` are the session's and the
+    connection's.
     """
 
     session: Session
@@ -35,7 +36,7 @@ class Parties:
     site: str
     title: str
     preferences: Preferences
-    credential: Callable[[], Credential]
+    credential: Callable[[Tool], Credential]
 
 
 class _Known(NamedTuple):
@@ -102,8 +103,9 @@ class Agreements:
         """Return the reasons to ask about this very call, whatever was allowed before."""
         tool, found = call.tool, []
         if self._settled.get(id(tool)) is not tool:
-            if self.changes(tool):
-                found.append("The site has changed this tool since it was approved.")
+            changed = self.changes(tool)
+            if changed:
+                found.append(_SIGNED_OTHERWISE if {one.part for one in changed} == {"credential"} else _CHANGED)
             else:
                 self._settled[id(tool)] = tool
         if not tool.safe and self._session.traces is not None:
@@ -142,7 +144,7 @@ class Agreements:
             if len(self._known) >= _KEPT:
                 self._known.clear()
             parties = self._parties
-            parts = definition(tool, target=self._target(tool), credential=parties.credential().scheme)
+            parts = definition(tool, target=self._target(tool), credential=parties.credential(tool).scheme)
             key = GrantKey(self._session.principal, parties.name, parties.site, tool.id, definition_hash(parts))
             known = self._known[id(tool)] = _Known(tool, parts, key)
         return known
@@ -169,3 +171,5 @@ def lock_check(locked: Lock, url: str, definitions: list[dict[str, Json]]) -> Ch
 
 
 _KEPT = 20_000
+_CHANGED = "The site has changed this tool since it was approved."
+_SIGNED_OTHERWISE = "You approved this tool with another credential, or with none."

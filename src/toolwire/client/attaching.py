@@ -3,6 +3,7 @@
 Rules:
 - Only requests to the connection's own origin carry them, and only after everything a person is shown was made. [D-08]
 - Of the alternatives of an operation the first is taken for which every key is there; a part is never sent. [XL-118]
+- Each key goes once. A request that carries what its document asks for gets no other credential.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ Keys: TypeAlias = Mapping[str, Secret]
 """Keys by the name of the security scheme that each is for; under ``""`` one for whatever single scheme is asked."""
 
 
+_KINDS = ("apiKey", "http", "oauth2", "openIdConnect")
+
+
 def attached(flow: Flow[Result], tool: Tool, keys: Keys, home: str) -> Flow[Result]:
     """Return the value of ``flow``, whose requests to the origin ``home`` carry what ``tool`` asks for of ``keys``."""
-    wanted = _wanted(tool, keys)
+    wanted = choose_keys(tool, keys)
     said: Any = None
     try:
         while True:
@@ -41,18 +45,36 @@ def attached(flow: Flow[Result], tool: Tool, keys: Keys, home: str) -> Flow[Resu
         flow.close()
 
 
-def _wanted(tool: Tool, keys: Keys) -> Sequence[tuple[Mapping[str, Json], Secret]]:
-    """Return the schemes of the first alternative that ``keys`` satisfies, each with its key."""
+def choose_keys(tool: Tool, keys: Keys) -> Sequence[tuple[Mapping[str, Json], Secret]]:
+    """Return the schemes of the first alternative of ``tool`` that ``keys`` satisfies, each with its key.
+
+    A key without a name is for the one scheme of an alternative: that of an API key rather than of any token.
+    """
     facts = tool.hints.get("openapi")
     alternatives = facts.get("security", ()) if isinstance(facts, Mapping) else ()
     for schemes in alternatives:
+        if any(scheme.get("kind") not in _KINDS for scheme in schemes):
+            continue  # no key says this: a certificate, or what the document does not define
         found = [(scheme, keys.get(scheme["id"])) for scheme in schemes]
         if found and all(key is not None for _, key in found):
             return [(scheme, key) for scheme, key in found if key is not None]
-    for schemes in alternatives:
-        if "" in keys and len(schemes) == 1 and schemes[0]["kind"] == "apiKey":
-            return [(schemes[0], keys[""])]
-    return ()
+    alone = [schemes[0] for schemes in alternatives if len(schemes) == 1 and schemes[0].get("kind") in _KINDS]
+    if "" not in keys or not alone:
+        return ()
+    return [(min(alone, key=lambda scheme: _KINDS.index(scheme["kind"])), keys[""])]
+
+
+def describe_key(scheme: Mapping[str, Json]) -> str:
+    """Return where the key of ``scheme`` goes, for a person to read."""
+    name, id_ = str(scheme.get("name", "")), str(scheme.get("id", ""))
+    match scheme:
+        case {"kind": "apiKey", "place": place}:
+            where = f"in the {place} {name}"
+        case {"kind": "http", "scheme": "basic"}:
+            where = "as Basic in the header Authorization"
+        case _:
+            where = "as a Bearer token in the header Authorization"
+    return f"the key of `{id_}` {where}"
 
 
 def _with(request: Request, wanted: Sequence[tuple[Mapping[str, Json], Secret]], home: str) -> Request:
@@ -60,7 +82,7 @@ def _with(request: Request, wanted: Sequence[tuple[Mapping[str, Json], Secret]],
         return request
     for scheme, key in wanted:
         request = _put(request, scheme, key.reveal())
-    return request
+    return request._replace(signed=True)
 
 
 def _put(request: Request, scheme: Mapping[str, Json], key: str) -> Request:

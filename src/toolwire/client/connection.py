@@ -12,7 +12,7 @@ from toolwire.consent.binding import NO_CREDENTIAL, Credential
 from toolwire.consent.policy import joined, refuse_lowering
 from toolwire.core.codec import Codec, Flow, Peer, Probe
 from toolwire.core.errors import ConnectError
-from toolwire.core.model import Call, Kind, Problem, Result
+from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.resources import Resource
 from toolwire.telemetry.sending import Sender
 from toolwire.validation import schema_fault
@@ -114,13 +114,13 @@ class Terms(TypedDict, total=False):
     """On what terms a connection is made.
 
     ``session`` is what it shares with others; ``name`` what it is called there. ``locked`` refuses tools that are not
-    as pinned. ``credential`` says how its requests are signed at the moment.
+    as pinned. ``credential`` says how the requests of a tool are signed at the moment.
     """
 
     session: Session
     name: str
     locked: Lock | None
-    credential: Callable[[], Credential]
+    credential: Callable[[Tool], Credential]
     retries: Retries
 
 
@@ -169,7 +169,7 @@ def _lost(connection: Connection, found: Discovery) -> Problem:
     return withdrawn(connection.peer.url, f"{shown(url)} {meaning}")
 
 
-def _unsigned() -> Credential:
+def _unsigned(_: Tool) -> Credential:
     return NO_CREDENTIAL
 
 

@@ -125,7 +125,7 @@ class Exchange:
         return blocked(f"{target.origin} is not connected to: allow it by name if you trust it.")
 
     def _hop(self, target: Target, request: Request, fields: Fields, deadline: float) -> Steps[Response | Problem]:
-        secrets = self._credentials.get(target.origin, ())
+        secrets = () if request.signed else self._credentials.get(target.origin, ())
         if secrets:
             taken = {name.lower() for name, _ in secrets}
             fields = [field for field in fields if field[0].lower() not in taken]

@@ -46,7 +46,7 @@ class Gate:
         codec: Codec,
         name: str,
         preferences: Preferences,
-        credential: Callable[[], Credential],
+        credential: Callable[[Tool], Credential],
         retries: Retries,
         locked: Lock | None = None,
         counted: Budget | None = None,
@@ -79,6 +79,7 @@ class Gate:
             budget=self._budget,
             arguments=arguments,
             begin=self._begin,
+            places=lambda call: codec.places(self.peer, call),
             defined=self._defined,
         )
         consent = consent_check(

@@ -16,6 +16,7 @@ from toolwire.core.resources import CAPS, Caps, Resources
 from toolwire.core.selection import DECLARED, Selection
 from toolwire.stores.places import credentials_folder
 
+from .attaching import choose_keys, describe_key
 from .basis import Readings
 from .cache import Cache
 from .connection import Connection, open_connection
@@ -65,8 +66,8 @@ class Options:
     allow more where a call needs it. [XL-102, XL-111]
 
     ``keys`` are the keys of an OpenAPI document's security schemes by their names, each sent where its scheme says:
-    a header, a cookie, the query, or ``user:password`` as Basic. An ``api_key`` alone goes where a call's one key
-    scheme says too. [XL-112]
+    a header, a cookie, the query, or ``user:password`` as Basic. An ``api_key`` or ``token``
+    alone goes where the scheme of a call says, and as a Bearer token where the document names none; once. [XL-112]
 
     ``selection`` says which tools to take: ``Selection(include="all")`` takes those of a document without ``x-llm``.
     ``overlay`` is an OpenAPI Overlay, a file or its data, that is applied to the document before it is read.
@@ -190,7 +191,7 @@ class Options:
             session=session,
             name=self.name,
             locked=self.locked,
-            credential=lambda: self.credential(hand),
+            credential=lambda tool: self.credential_of(tool, hand),
         )
         unasked = connection.gate.unasked()
         if unasked and self.agree is not None and self.agree(unasked) is True:
@@ -200,7 +201,14 @@ class Options:
     @property
     def _keys(self) -> dict[str, Secret]:
         keys = {name: key if isinstance(key, Secret) else Secret(key) for name, key in self.keys.items()}
-        return keys if self.api_key is None or self._key is None else {"": Secret(self._key), **keys}
+        return keys if self._key is None else {"": Secret(self._key), **keys}
+
+    def credential_of(self, tool: Tool, hand: Hand | None = None) -> Credential:
+        """Return how requests of ``tool`` are signed: each credential that goes out, and where, without the key."""
+        found = choose_keys(tool, self._keys)
+        if found:
+            return Credential(", ".join(describe_key(scheme) for scheme, _ in found), self.credential(hand).identity)
+        return self._signed_in(hand) if self._key is None else self.credential(hand)
 
     def credential(self, hand: Hand | None = None) -> Credential:
         """Return how requests are signed, without the key itself."""
@@ -209,6 +217,9 @@ class Options:
         if self.keys:
             said = [[name, key.reveal()] for name, key in sorted(self._keys.items())]
             return Credential(", ".join(sorted(self.keys)), identity(repr(said)))
+        return self._signed_in(hand)
+
+    def _signed_in(self, hand: Hand | None) -> Credential:
         name, scopes = ("", ()) if hand is None else hand.identity
         return Credential("signed in", identity(name), scopes) if name else NO_CREDENTIAL
 

@@ -8,7 +8,7 @@ Rules:
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
@@ -34,7 +34,8 @@ class Questions:
     """Asks the person of one connection.
 
     ``begin`` makes a call anew and sends nothing; ``arguments`` checks what the person put in place of the model's;
-    ``defined`` returns the digest of a tool as its server defines it now, or ``""``.
+    ``places`` says where each argument of a call goes. ``defined`` returns the digest of a tool as its server defines
+    it now, or ``""``.
     """
 
     parties: Parties
@@ -42,6 +43,7 @@ class Questions:
     budget: Budget
     arguments: Check
     begin: Callable[[Call], Begun | Result]
+    places: Callable[[Call], Mapping[str, str]]
     defined: Callable[[Tool], str]
 
     def permission(self, begun: Begun, question: Question) -> Flow[Begun | Problem]:
@@ -114,10 +116,11 @@ class Questions:
             always_allowed=always,
             reasons=(*question.reasons, *costs),
             request=request,
+            places=self.places(begun.call),
             connection=parties.name,
             principal=session.principal,
             title=parties.title,
-            credential=str(parties.credential()),
+            credential=str(parties.credential(tool)),
             changes=tuple(change.sentence for change in self.agreements.changes(tool)),
             remaining=self.budget.throttle.left(tool),
             binding=bound,
@@ -147,7 +150,7 @@ class Questions:
             connection=parties.name,
             principal=parties.session.principal,
             definition=self.defined(begun.call.tool),
-            credential=parties.credential(),
+            credential=parties.credential(begun.call.tool),
         )
 
 

@@ -9,15 +9,14 @@ Rules:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
-from urllib.parse import quote, unquote, urlsplit
 
 from toolwire.core.check import Question
-from toolwire.core.http import Request
 from toolwire.core.model import Json, Schema
 from toolwire.framing.visible import hidden, visible, visible_json
 
+from .facts import scopes_of
 from .origins import origin, warning
 
 _LONG = 2_000
@@ -73,7 +72,7 @@ def _arguments(question: Question) -> Iterator[Row]:
         text, note = visible_json(value), _size(value)
         if _is_secret(schema):
             text, note = "*" * 8, f"secret, {len(value) if isinstance(value, str) else len(text):,} characters"
-        place = _place(question.request, name, value) if question.request is not None else ""
+        place = visible(question.places.get(name, ""))
         yield Row("argument", visible(name), text, "; ".join(part for part in (place, note) if part))
     if not question.call.arguments:
         yield Row("part", "arguments", "none")
@@ -85,15 +84,25 @@ def _terms(question: Question) -> Iterator[Row]:
     yield Row("part", "costs", str(tool.cost or "not declared"))
     if question.credential:
         yield Row("part", "signed with", visible(question.credential))
-    scopes = [*tool.scopes, *(scope for one in tool.requirements.authorization for scope in one.scopes)]
+    brought = _brought(question)
+    if brought:
+        yield Row("part", "sends along", visible(", ".join(brought)))
+    scopes = scopes_of(tool)
     if scopes:
         yield Row("part", "scopes", visible(", ".join(scopes)))
-    if question.remaining is not None:
-        yield Row("part", "calls left", f"{question.remaining:,}")
+    yield Row("part", "calls left", "not limited" if question.remaining is None else f"{question.remaining:,}")
     for change in question.changes:
         yield Row("warning", "changed since it was approved", visible(change))
     for reason in question.reasons:
         yield Row("warning", "why", visible(reason))
+
+
+def _brought(question: Question) -> list[str]:
+    """Return the credentials in the context of a call that its tool requires, and is therefore sent."""
+    needs, has = question.call.tool.requirements, question.call.context
+    found = [f"your token for {one.id}" for one in needs.authorization if one.id in has.tokens]
+    found += [f"your secret {id_}" for id_ in needs.secrets if id_ in has.secrets]
+    return [*found, "your user id"] if needs.user_id and has.user_id is not None else found
 
 
 def _size(value: Json) -> str:
@@ -107,33 +116,3 @@ def _size(value: Json) -> str:
 
 def _is_secret(schema: Schema) -> bool:
     return schema.get("writeOnly") is True or schema.get("format") == "password"
-
-
-def _place(request: Request, name: str, value: Json) -> str:
-    """Return where in the request an argument stands, as far as the request shows it."""
-    parts = urlsplit(request.url)
-    text = value if isinstance(value, str) else json.dumps(value)
-    if name in _names(request.body):
-        return "in the body"
-    if any(unquote(one.partition("=")[0]).partition("[")[0] == name for one in parts.query.split("&")):
-        return "in the query"
-    if text and quote(text, safe="") in parts.path.split("/"):
-        return "in the path"
-    if any(field.lower() == name.lower().encode() for field, _ in request.headers):
-        return "in a header"
-    return "in the body" if request.body else "in the address"
-
-
-def _names(body: bytes) -> frozenset[str]:
-    """Return the names at the top of a JSON body, and below the members that hold arguments."""
-    try:
-        data = json.loads(body) if body[:1] == b"{" else {}
-    except (ValueError, RecursionError):
-        return frozenset()
-    found = set(data)
-    for member in ("params", "arguments", "input", "inputs"):
-        inner = data.get(member)
-        if isinstance(inner, Mapping):
-            found |= set(inner)
-            found |= set(inner["arguments"]) if isinstance(inner.get("arguments"), Mapping) else set()
-    return frozenset(found)

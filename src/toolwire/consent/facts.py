@@ -24,10 +24,18 @@ def facts(tool: Tool, preferences: Preferences = NO_PREFERENCES, *, origin: str 
         "destructive": tool.destructive,
         "cost": None if tool.cost is None else tool.cost.value,
         "rate": _limit(tool.rate_limit),
-        "scopes": list(tool.scopes) or list(where.get("scopes", ())),
+        "scopes": list(scopes_of(tool)),
         "origin": where.get("origin") or origin,
         "hash": definition_hash(definition(tool)),
     }
+
+
+def scopes_of(tool: Tool) -> tuple[str, ...]:
+    """Return the scopes that the site asks for ``tool``, and that its own requirements name."""
+    said = tool.hints.get("openapi")
+    declared = said.get("scopes", ()) if isinstance(said, Mapping) else ()
+    needed = [scope for one in tool.requirements.authorization for scope in one.scopes]
+    return tuple(dict.fromkeys([*(tool.scopes or declared), *needed]))
 
 
 def _limit(limit: RateLimit | None) -> Json:

@@ -18,7 +18,8 @@ class Question:
     ``request`` is exactly what will be sent, but for the credentials, which ``credential`` names by their scheme.
     ``title`` is the site's own name for itself (untrusted). ``changes`` says how the tool differs from what was last
     approved, ``remaining`` how many calls the rate limit leaves. ``binding`` is the digest of all that was shown: an
-    answer is good for that alone. ``id`` is new for each time of asking. [XL-050]
+    answer is good for that alone. ``id`` is new for each time of asking. ``places`` says of each argument where in the
+    request it goes. [XL-050]
     """
 
     call: Call
@@ -36,6 +37,7 @@ class Question:
     remaining: int | None = None
     binding: str = ""
     id: str = ""
+    places: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,15 +226,21 @@ class Finding:
     probes: tuple[Probe, ...] = ()
 
 
+def in_body(_: Peer, call: Call) -> Mapping[str, str]:
+    """Return that every argument of ``call`` goes into the body of its request."""
+    return dict.fromkeys(call.arguments, "in the body")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codec:
     """One protocol, both halves.
 
     ``name`` is the word in code and on the command line, ``title`` what people call it. Server half: ``routes``
     and ``refuse`` (a problem that arose before any reader saw the request). Client half: ``find``, ``send`` and
-    ``target`` (method and URL of a call, to show before it is sent). ``choose`` is ``find`` for a protocol that can
-    be told beforehand what to take; of the others' tools the unwanted are left out afterwards. ``insist`` is ``find``
-    for somebody who says that it is this protocol: it need not be cautious where a look shows nothing.
+    ``target`` (method and URL of a call, to show before it is sent). ``places`` says of each argument of a call where
+    in the request it goes, as the end of a sentence. ``choose`` is ``find`` for a protocol that can be told beforehand
+    what to take; of the others' tools the unwanted are left out afterwards. ``insist`` is ``find`` for somebody who
+    says that it is this protocol: it need not be cautious where a look shows nothing.
     ``default_limits`` means that a client keeps to limits of its own where a tool declares none. [XL-067]
     """
 
@@ -245,6 +251,7 @@ class Codec:
     find: Callable[[str], Flow[Finding]]
     send: Callable[[Peer, Call], Flow[Result]]
     target: Callable[[Peer, Call], str]
+    places: Callable[[Peer, Call], Mapping[str, str]] = in_body
     choose: Callable[[str, Selection], Flow[Finding]] | None = None
     insist: Callable[[str], Flow[Finding]] | None = None
     default_limits: bool = False

@@ -18,7 +18,8 @@ class Request(NamedTuple):
     """One HTTP request.
 
     ``url`` is absolute on a client and ``/path?query`` on a server. ``id`` is what the server calls this
-    request; it serves as the call id where the caller gave none. (A named tuple: one is made for each call.)
+    request; it serves as the call id where the caller gave none. ``signed`` says that a client's request carries its
+    credentials already, so that the network adds none. (A named tuple: one is made for each call.)
     """
 
     method: str
@@ -26,6 +27,7 @@ class Request(NamedTuple):
     headers: Headers = ()
     body: bytes = b""
     id: str = ""
+    signed: bool = False
 
 
 class Response(NamedTuple):
@@ -36,7 +38,7 @@ class Response(NamedTuple):
     body: bytes = b""
 
 
-request_of = cast("Callable[[tuple[str, str, Headers, bytes, str]], Request]", MethodType(tuple.__new__, Request))
+request_of = cast("Callable[[tuple[str, str, Headers, bytes, str, bool]], Request]", MethodType(tuple.__new__, Request))
 """Make a Request of all its parts, at half the cost of its name: for what is made for each call."""
 response_of = cast("Callable[[tuple[int, Headers, bytes]], Response]", MethodType(tuple.__new__, Response))
 """Make a Response of all its parts, likewise."""

@@ -152,7 +152,9 @@ class App:
             return
         query: bytes = scope["query_string"]
         url = f"{path}?{query.decode('latin-1')}" if query else path
-        request = request_of((scope["method"], url, scope["headers"], body, f"{self._id_prefix}{self._number()}"))
+        request = request_of(
+            (scope["method"], url, scope["headers"], body, f"{self._id_prefix}{self._number()}", False)
+        )
         reading = read(entry, request)
         if table.scopes and self._admission.wanted:
             reading = self._as_seen(table, caller, path, request, reading)

@@ -53,6 +53,8 @@ class Hand:
 
     def ready(self, request: Request) -> Request | None:
         """Return ``request`` as it is sent, None where that has to be waited for."""
+        if request.signed:
+            return request
         held = self._keeper.held()
         if not covers(self._site, request.url) or self._keeper.empty:
             return request
@@ -67,7 +69,7 @@ class Hand:
 
     def again(self, request: Request, answer: Response) -> Request | None:
         """Return ``request`` to be sent once more after ``answer`` refused it, None where that would not help."""
-        if not covers(self._site, request.url):
+        if request.signed or not covers(self._site, request.url):
             return None
         values = [value.decode("latin-1") for name, value in answer.headers if name == b"www-authenticate"]
         challenge = bearer(values)

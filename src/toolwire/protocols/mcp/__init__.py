@@ -10,9 +10,10 @@ from toolwire.core.later import later
 from .server import refuse, routes
 
 if TYPE_CHECKING:
-    from .client import find, insist, send, target
+    from .client import find, insist, places, send, target
 else:
-    find, insist, send, target = later(f"{__name__}.client", "find", "insist", "send", "target")
+    names = ("find", "insist", "places", "send", "target")
+    find, insist, places, send, target = later(f"{__name__}.client", *names)
 
 CODEC = Codec(
     name="mcp",
@@ -23,4 +24,5 @@ CODEC = Codec(
     insist=insist,
     send=send,
     target=target,
+    places=places,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import urlsplit, urlunsplit
 
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
@@ -100,6 +101,16 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
 def target(peer: Peer, _: Call) -> str:
     """Return where a call goes: every call of an MCP server is a POST to its one endpoint."""
     return f"POST {shown(peer.url)}"
+
+
+def places(peer: Peer, call: Call) -> Mapping[str, str]:
+    """Return where each argument goes: into the body, and some into a header too. [XL-049]"""
+    found = dict.fromkeys(call.arguments, "in the body")
+    session: Session = peer.memo
+    for path, name in _mirror(call.tool) if session.version == STATELESS else ():
+        if path and path[0] in found:
+            found[path[0]] += f" and in the header {name.decode('latin-1')}"
+    return found
 
 
 def _looks_right(endpoint: str, probes: list[Probe]) -> Flow[bool]:

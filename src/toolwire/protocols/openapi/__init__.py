@@ -9,10 +9,10 @@ from .places import NAME
 from .server import refuse, routes
 
 if TYPE_CHECKING:
-    from .client import send, target
+    from .client import places, send, target
     from .discovery import find
 else:
-    send, target = later(f"{__name__}.client", "send", "target")
+    send, target, places = later(f"{__name__}.client", "send", "target", "places")
     (find,) = later(f"{__name__}.discovery", "find")
 
 CODEC = Codec(
@@ -23,6 +23,7 @@ CODEC = Codec(
     find=find,
     send=send,
     target=target,
+    places=places,
     choose=find,
     default_limits=True,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from toolwire.core.codec import Flow, Peer, fetch, listen
@@ -48,6 +49,12 @@ def target(peer: Peer, call: Call) -> str:
         return peer.url
     request = requests.write(plan, call.arguments, resources=peer.resources)
     return f"{request.method} {request.url}" if isinstance(request, Request) else requests.shown(plan)
+
+
+def places(peer: Peer, call: Call) -> Mapping[str, str]:
+    """Return where in its request each argument of ``call`` goes. [XL-049]"""
+    plan = _plan(peer, call)
+    return {} if isinstance(plan, Problem) else requests.places(plan, call.arguments)
 
 
 def _plan(peer: Peer, call: Call) -> Plan | Problem:

@@ -63,6 +63,14 @@ def multipart(
     return b"".join(written) + b"--%b--\r\n" % boundary.encode(), boundary
 
 
+def holds(name: str, value: Json, encodings: Mapping[str, Encoding]) -> bool:
+    """Return whether a form has anything of the property ``name``: what is null or has no items is left out."""
+    encoding = encodings.get(name, PLAIN)
+    if encoding.style and not encoding.binary:
+        return bool(_pairs(name, value, encoding))
+    return any(item is not None for item in (value if isinstance(value, list) else [value]))
+
+
 class Unsendable(ValueError):  # noqa: N818 - it is a reason, which becomes a Problem
     """Why a property of a body cannot be sent: ``name`` is the property, ``reason`` the end of a sentence."""
 

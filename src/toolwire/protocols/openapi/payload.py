@@ -11,6 +11,7 @@ from toolwire.framing import jsontext
 
 from . import files, forms, parameters
 from .forms import Unsendable
+from .mediatypes import essence, is_json, is_text, is_xml
 from .plan import Plan
 
 
@@ -44,13 +45,23 @@ def write(plan: Plan, arguments: Mapping[str, Json], resources: Resources | None
         return NOTHING
 
 
+def place_of(plan: Plan, name: str, argument: str, value: Json) -> str:
+    """Return where an argument that is the property ``name`` of the body goes, as the end of a sentence."""
+    kind = essence(plan.media_type or "")
+    is_form = kind == parameters.FORM or kind.startswith("multipart/")
+    if is_form and not forms.holds(name, value, plan.encodings):
+        return "not sent: it is empty"
+    place = "in the form" if is_form else "in the body"
+    return place if name == argument else f"{place}, as {name}"
+
+
 NOTHING = Payload(b"", "")
 
 
 def _written(plan: Plan, data: Json, resources: Resources | None) -> Payload:
     media_type = plan.media_type or ""
-    kind = media_type.partition(";")[0].strip().lower()
-    if kind.endswith(("/json", "+json")):
+    kind = essence(media_type)
+    if is_json(kind):
         return Payload(jsontext.write(data), media_type)
     if plan.binary:
         return _file(plan, data, resources)
@@ -61,7 +72,7 @@ def _written(plan: Plan, data: Json, resources: Resources | None) -> Payload:
             return Payload(forms.urlencoded(data, plan.encodings), media_type)
         body, boundary = forms.multipart(data, plan.encodings, resources)
         return Payload(body, f"{kind}; boundary={boundary}")
-    if kind.startswith("text/") or kind.endswith(("/xml", "+xml")) or isinstance(data, str):
+    if is_text(kind) or is_xml(kind) or isinstance(data, str):
         return Payload(parameters.text_of(data).encode(), media_type)
     return Payload(jsontext.write(data), media_type)
 

@@ -52,6 +52,36 @@ def write(
     return Request(plan.method, url, _headers(plan, parts, body, call_id), body.data)
 
 
+def places(plan: Plan, arguments: Mapping[str, Json]) -> dict[str, str]:
+    """Return where each of ``arguments`` goes, as the end of a sentence: its place, and its name there if another."""
+    parameters_ = dict(plan.parameters)
+    properties = dict(plan.properties)
+    found: dict[str, str] = {}
+    for argument, value in arguments.items():
+        parameter = parameters_.get(argument)
+        if parameter is not None:
+            found[argument] = _place_of(parameter, argument, value)
+        elif argument == plan.whole_body:
+            found[argument] = "as the whole body"
+        else:
+            found[argument] = payload.place_of(plan, properties.get(argument, argument), argument, value)
+    return found
+
+
+def _place_of(parameter: Parameter, argument: str, value: Json) -> str:
+    if parameter.place is Place.QUERYSTRING:
+        return "as the whole query"
+    try:
+        if not parameters.write(parameter, value):
+            return "not sent: it is empty"
+    except (TypeError, ValueError, RecursionError):
+        return ""
+    place = f"in the {parameter.place.value}"
+    if parameter.place is Place.HEADER or parameter.name != argument:
+        return f"{place} {parameter.name}" if parameter.place is Place.HEADER else f"{place}, as {parameter.name}"
+    return place
+
+
 class _Parts(NamedTuple):
     path: dict[str, tuple[str, str]]
     query: list[str]

@@ -1,0 +1,73 @@
+"""Media types as documents write them: in any case, with parameters, in lists."""
+
+from __future__ import annotations
+
+import re
+
+_TYPE = r"[!#$&^_.+A-Za-z0-9-]+/[!#$&^_.+A-Za-z0-9-]+"
+_PARAMETER = re.compile(r'\s*;\s*([!#$&^_.+A-Za-z0-9-]+)=("(?:[^"\\\r\n]|\\[ -~])*"|[!#$&\'*+.^_`|~0-9A-Za-z/:-]+)')
+_WHOLE = re.compile(rf"({_TYPE})((?:{_PARAMETER.pattern})*)\s*;?\s*")
+_OWN = frozenset(("boundary", "charset", "q"))
+_UTF_8 = frozenset(("utf-8", "utf8", "us-ascii"))
+_TEXT = frozenset(
+    (
+        *("application/graphql", "application/javascript", "application/sdp", "application/sql", "application/toml"),
+        *("application/x-sh", "application/x-yaml", "application/yaml", "application/rtf", "image/svg+xml"),
+    )
+)
+_BINARY = ("audio/", "font/", "image/", "video/")
+_BINARY_TYPES = frozenset(
+    (
+        *("application/gzip", "application/octet-stream", "application/pdf", "application/x-tar", "application/zip"),
+        *("application/x-zip-compressed", "application/x-gzip", "application/msword", "application/wasm"),
+    )
+)
+
+
+def essence(media_type: str) -> str:
+    """Return ``media_type`` in lower case and without parameters."""
+    return media_type.partition(";")[0].strip().lower()
+
+
+def first(media_types: str) -> str:
+    """Return the first of a list that commas separate."""
+    return media_types.partition(",")[0].strip() if '"' not in media_types else media_types.strip()
+
+
+def is_json(media_type: str) -> bool:
+    """Return whether data of ``media_type`` is JSON."""
+    kind = essence(media_type)
+    return kind.endswith(("/json", "+json"))
+
+
+def is_xml(media_type: str) -> bool:
+    """Return whether data of ``media_type`` is XML."""
+    return essence(media_type).endswith(("/xml", "+xml"))
+
+
+def is_text(media_type: str) -> bool:
+    """Return whether data of ``media_type`` is text that people read, and neither JSON nor XML."""
+    kind = essence(media_type)
+    return kind.startswith("text/") or kind.endswith(("/yaml", "+yaml")) or kind in _TEXT
+
+
+def is_binary(media_type: str) -> bool:
+    """Return whether data of ``media_type`` is never text."""
+    kind = essence(media_type)
+    return kind in _BINARY_TYPES or (kind.startswith(_BINARY) and not is_xml(kind) and not is_text(kind))
+
+
+def sent_as(media_type: str) -> str:
+    """Return ``media_type`` as a Content-Type of what is written here: UTF-8, and with a boundary of its own.
+
+    Its other parameters stay as they are declared; what is no media type is returned without any.
+    """
+    whole = _WHOLE.fullmatch(media_type.strip())
+    if whole is None:
+        return essence(media_type)
+    kept = [
+        f"{name.lower()}={value}"
+        for name, value in _PARAMETER.findall(whole[2])
+        if name.lower() not in _OWN or (name.lower() == "charset" and value.strip('"').lower() in _UTF_8)
+    ]
+    return "; ".join([whole[1].lower(), *kept])

@@ -1,0 +1,155 @@
+"""What a person is asked says where each argument really goes, by the plan of the request, on every wire."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolwire
+from toolwire import Answer, Approval, Preferences, Question, Toolkit, connect_sync
+from toolwire.cli.asking import asking_lines
+from toolwire.consent.display import shown
+from toolwire.consent.page import question_page
+from toolwire.protocols import BUILTIN
+from toolwire.stores.approvals import Approvals
+from toolwire.testing.loopback import background
+
+pytestmark = pytest.mark.requirement("XL-049")
+
+ALL = Preferences(everything=Approval.PER_CALL)
+TEXT = {"type": "string"}
+TEXTS = {"type": "array", "items": TEXT}
+PARAMETERS = [
+    {"name": "id", "in": "path", "required": True, "schema": TEXT},
+    {"name": "$top", "in": "query", "schema": {"type": "integer"}},
+    {"name": "filter", "in": "query", "style": "deepObject", "schema": {"type": "object"}},
+    {"name": "none", "in": "query", "schema": TEXTS},
+    {"name": "X-Request", "in": "header", "schema": TEXT},
+    {"name": "session", "in": "cookie", "schema": TEXT},
+    {"name": "name", "in": "query", "schema": TEXT},
+]
+PROPERTIES = {"name": TEXT, "note": TEXT, "empty": TEXTS}
+ARGUMENTS = {
+    "id": "same",
+    "top": 1,
+    "filter": {"a": "same"},
+    "none": [],
+    "X-Request": "same",
+    "session": "same",
+    "name_query": "same",
+    "name": "same",
+    "note": "same",
+}
+PLACES = {
+    "id": "in the path",
+    "top": "in the query, as $top",
+    "filter": "in the query",
+    "none": "not sent: it is empty",
+    "X-Request": "in the header X-Request",
+    "session": "in the cookie",
+    "name_query": "in the query, as name",
+    "name": "in the {}",
+    "note": "in the {}",
+}
+
+
+def document(media_type: str) -> bytes:
+    body = {"content": {media_type: {"schema": {"type": "object", "properties": PROPERTIES}}}}
+    operation = {"operationId": "save", "parameters": PARAMETERS, "requestBody": body, "x-llm": {}}
+    info = {"openapi": "3.1.0", "info": {"title": "T", "version": "1"}, "x-llm": {"version": "0.1"}}
+    return json.dumps({**info, "paths": {"/things/{id}": {"post": operation}}}).encode()
+
+
+def asked_at(listen: Any, said: Callable[..., bytes], document: bytes, arguments: dict[str, Any]) -> Question:
+    asked: list[Question] = []
+
+    def answer(seen: Any) -> list[bytes]:
+        found = seen.line.split()[1] == "/openapi.json"
+        return (
+            [said(document if found else b"1", "content-type: application/json")]
+            if found
+            else [said(b"", status="404 Not Found")]
+        )
+
+    def deny(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(allowed=False)
+
+    with connect_sync(listen(answer).origin, approve=deny) as remote:
+        remote.call("save", arguments)
+    (question,) = asked
+    return question
+
+
+@pytest.mark.parametrize(
+    ("media_type", "word"),
+    [
+        ("application/json", "body"),
+        ("application/merge-patch+json; charset=utf-8", "body"),
+        ("application/x-www-form-urlencoded", "form"),
+        ("multipart/form-data", "form"),
+    ],
+)
+def test_the_question_says_where_each_argument_really_goes(
+    listen: Any, said: Callable[..., bytes], tmp_path: Path, media_type: str, word: str
+) -> None:
+    question = asked_at(listen, said, document(media_type), ARGUMENTS)
+    expected = {name: place.format(word) for name, place in PLACES.items()}
+    assert dict(question.places) == expected
+    rows = shown(question)
+    assert {row.label: row.note for row in rows if row.kind == "argument"} == expected
+    terminal, page = "\n".join(asking_lines(rows)), unescape(question_page(question, "t"))
+    approvals = Approvals(tmp_path)
+    approvals.ask(question)
+    (waiting,) = approvals.waiting()
+    for place in expected.values():
+        assert place in terminal
+        assert place in page
+        assert place in [row.note for row in waiting.rows]
+
+
+def test_a_form_says_what_of_it_is_not_sent(listen: Any, said: Callable[..., bytes]) -> None:
+    media_type = "application/x-www-form-urlencoded"
+    question = asked_at(listen, said, document(media_type), {"id": "1", "empty": [], "name": "x"})
+    assert question.places["empty"] == "not sent: it is empty"
+    assert question.request is not None
+    assert question.request.body == b"name=x"
+    question = asked_at(listen, said, document("application/json"), {"id": "1", "empty": [], "name": "x"})
+    assert question.places["empty"] == "in the body"
+
+
+@pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
+def test_every_wire_says_where_its_arguments_go(protocol: str) -> None:
+    toolkit = Toolkit("Kit")
+
+    @toolkit.tool(safe=True)
+    def look(name: str, deep: bool = False) -> str:
+        """Look."""
+        return name
+
+    @toolkit.tool
+    def save(name: str) -> str:
+        """Save."""
+        return name
+
+    asked: list[Question] = []
+
+    def approve(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(allowed=True)
+
+    with (
+        background(toolwire.asgi(toolkit)) as url,
+        connect_sync(url, protocol=protocol, approve=approve, preferences=ALL) as remote,
+    ):
+        assert remote.call("look", {"name": "a", "deep": True}).ok
+        assert remote.call("save", {"name": "a"}).ok
+    read, written = asked
+    reads = "in the query" if protocol == "openapi" else "in the body"
+    assert dict(read.places) == {"name": reads, "deep": reads}
+    assert dict(written.places) == {"name": "in the body"}
