@@ -15,7 +15,7 @@ from toolwire.core.codec import Site
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing.jsontext import member
 from toolwire.protocols.openapi import document, hidden, identity, operations
-from toolwire.protocols.openapi.listing import METHODS
+from toolwire.protocols.openapi.listing import METHODS, inlined
 from toolwire.protocols.openapi.operations import Offer
 from toolwire.protocols.openapi.plan import Plan
 from toolwire.protocols.openapi.policy import extension
@@ -60,6 +60,7 @@ def _write(catalog: Catalog) -> Json:
 
 
 def _read(data: Json) -> Sheet | Problem:
+    data = inlined(data)
     offers_all = not isinstance(extension(data), dict) and all(extension(dict(one.node)) is None for one in _all(data))
     prepared = _prepared(data, {"x-llm": True} if offers_all else {})
     if reason := operations.unfit(prepared):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from toolwire.core.model import Json
 
 from .plan import Encoding
-from .references import References
+from .references import References, Unusable
 
 BODY = "body"
 
@@ -104,7 +104,11 @@ def read(references: References, node: Json) -> Body | None:
         return None
     declared = references.follow(node, "request body")
     content = declared.get("content")
+    if isinstance(content, dict) and isinstance(content.get("$ref"), str):
+        content = references.follow(content, "content of its request body")
     if not isinstance(content, dict) or not content:
+        if declared.get("required") is True:
+            raise Unusable("its request body is required, and no content is declared for it")
         return None
     keys = [key for key in content if isinstance(key, str)]
     ranked = sorted((_sort(key.partition(";")[0].strip().lower()), "*" in key, key) for key in keys)

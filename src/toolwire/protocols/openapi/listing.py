@@ -6,12 +6,18 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from toolwire.core.model import Json
+
 from .findings import SHOWN, Note, pointer
 from .references import References, Unusable
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 _EXTRA_METHOD = re.compile(r"[A-Z]{1,20}")  # as calls may use [D-11]
 _NEVER = frozenset(("CONNECT",))
+_LISTS = ("parameters", "servers", "security", "tags")
+_MAPS = ("responses", "callbacks", "additionalOperations")
+_LOOKS_LIKE_ONE = frozenset(("responses", "operationId", "parameters", "requestBody", "summary", "description"))
+_MOST_HOPS = 32
 
 
 class Operation(NamedTuple):
@@ -36,14 +42,15 @@ class Operation(NamedTuple):
 
 
 def listed(references: References, notes: list[Note]) -> Iterator[Operation]:
-    """Yield every operation of the document; what is none where one should be is a note that counts as one."""
-    paths = references.document.get("paths")
-    for path, item in paths.items() if isinstance(paths, dict) else ():
+    """Yield every operation of the document; what is none where one should be is a note that counts as one.
+
+    References in the place of an operation, or of a list or map in it, are followed; what stands beside one counts.
+    """
+    for path, item in _paths(references, notes):
         if path.startswith("x-"):
             continue
         try:
-            layers = references.layers(item, "path item")
-            whole = {name: one for layer in layers for name, one in layer.items()}  # what stands nearer counts
+            whole = _merged(references, item, "path item")
         except Unusable as error:
             notes.append(Note(path[:SHOWN], str(error), pointer("paths", path), 1))
             continue
@@ -51,19 +58,73 @@ def listed(references: References, notes: list[Note]) -> Iterator[Operation]:
             notes.append(Note(path[:SHOWN], "an x-llm of a path is not read, only one of an operation"))
         for method in METHODS:
             if method in whole:
-                yield from _operation(Operation(method.upper(), path, whole, whole[method], method), notes)
+                yield from _operation(Operation(method.upper(), path, whole, whole[method], method), references, notes)
         extra = whole.get("additionalOperations")
         for method, node in sorted(extra.items()) if isinstance(extra, dict) else ():
-            yield from _operation(Operation(method, path, whole, node, method), notes)
+            yield from _operation(Operation(method, path, whole, node, method), references, notes)
 
 
-def _operation(one: Operation, notes: list[Note]) -> Iterator[Operation]:
+def inlined(document: dict[str, Any]) -> dict[str, Any]:
+    """Return ``document`` with no reference in the place of a path item or an operation that can be followed."""
+    paths: dict[str, Any] = {}
+    for one in listed(References(document), []):
+        item = paths.setdefault(one.path, dict(one.item))
+        if one.key in METHODS:
+            item[one.key] = one.node
+    declared = document.get("paths")
+    kept = {} if not isinstance(declared, dict) or _is_reference(declared) else declared
+    return {**document, "paths": {**kept, **paths}} if paths else document
+
+
+def _paths(references: References, notes: list[Note]) -> Iterator[tuple[str, Json]]:
+    paths = references.document.get("paths")
+    if _is_reference(paths):
+        try:
+            paths = _merged(references, paths, "list of paths")
+        except Unusable as error:
+            notes.append(Note("", f"The paths are not read: {error}", "/paths"))
+            return
+    yield from paths.items() if isinstance(paths, dict) else ()
+
+
+def _merged(references: References, node: Json, what: str) -> dict[str, Any]:
+    """Return the object that ``node`` is or stands for, with what stands beside its references, nearest last.
+
+    Raises:
+        Unusable: it refers to nothing, or something in it that decides on calls does.
+    """
+    layers = references.layers(node, what)
+    whole = layers[0] if len(layers) == 1 else {name: one for layer in layers for name, one in layer.items()}
+    lists = {name: _list(references, whole[name], name) for name in _LISTS if _is_reference(whole.get(name))}
+    maps = {name: references.target(whole[name]) for name in _MAPS if _is_reference(whole.get(name))}
+    return {**whole, **lists, **maps} if lists or maps else whole
+
+
+def _list(references: References, node: Json, name: str) -> Json:
+    for _ in range(_MOST_HOPS):
+        if not _is_reference(node):
+            return node
+        node = references.resolve(node["$ref"])
+    raise Unusable(f"the references of its {name} go round in a circle")
+
+
+def _is_reference(node: Json) -> bool:
+    return type(node) is dict and type(node.get("$ref")) is str
+
+
+def _operation(one: Operation, references: References, notes: list[Note]) -> Iterator[Operation]:
     fixed = one.key in METHODS
-    if not isinstance(one.node, dict):
-        notes.append(Note(one.where, "it is not an object", one.pointer, 1))
-    elif not fixed and (not _EXTRA_METHOD.fullmatch(one.method) or one.method.upper() in _NEVER):
+    try:
+        node = _merged(references, one.node, "operation")
+    except Unusable as error:
+        text = str(error) if type(one.node) is dict else "it is not an object"
+        notes.append(Note(one.where, text, one.pointer, 1))
+        return
+    if not fixed and (not _EXTRA_METHOD.fullmatch(one.method) or one.method.upper() in _NEVER):
         notes.append(Note(f"{one.method[:40]!r} {one.path[:SHOWN]}", "its method cannot be sent", one.pointer, 1))
     elif not fixed and one.method.lower() in METHODS:
         notes.append(Note(one.where, "its method has a place of its own, and is not additional", one.pointer, 1))
+    elif _is_reference(one.node) and not _LOOKS_LIKE_ONE & node.keys():
+        notes.append(Note(one.where, "what it refers to is no operation", one.pointer, 1))
     else:
-        yield one
+        yield one if node is one.node else one._replace(node=node)

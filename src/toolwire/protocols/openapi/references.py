@@ -116,8 +116,18 @@ def resolve(document: Json, reference: str) -> Json:
         raise Unusable(f"it refers to {reference[:100]!r}, outside the document")
     if reference != "#" and not reference.startswith("#/"):
         raise Unusable(f"it refers to {reference[:100]!r} by an anchor that is not there")
+    return _resolved(document, reference, _MOST_HOPS)
+
+
+def _resolved(document: Json, reference: str, hops: int) -> Json:
     node = document
     for step in tokens(reference):
+        # A pointer may lead through a reference: components that are another file, say.
+        while isinstance(node, dict) and step not in node and isinstance(node.get("$ref"), str):
+            if not hops or not node["$ref"].startswith("#/"):
+                raise Unusable(f"it refers to {reference[:100]!r}, which is not there")
+            hops -= 1
+            node = _resolved(document, node["$ref"], hops)
         if isinstance(node, dict) and step in node:
             node = node[step]
         elif isinstance(node, list) and step.isascii() and step.isdigit() and int(step[:9]) < len(node):

@@ -15,8 +15,9 @@ from toolwire.framing.report import MAX_FOUND, Found, Path
 from toolwire.framing.xllm_faults import Slip, of_llm_json, of_operation, of_root
 
 from . import loading, operations
-from .listing import METHODS
+from .listing import listed
 from .policy import SAFE_METHODS, SitePolicy, extension, read_operation, read_site
+from .references import References
 
 MOST_TOOLS: Final = 128
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -100,17 +101,8 @@ def _examine(data: Json) -> Iterator[Slip]:
 
 
 def _operations(data: dict[str, Any]) -> Iterator[_Operation]:
-    paths = data.get("paths")
-    for path, item in paths.items() if isinstance(paths, dict) else ():
-        if not isinstance(item, dict):
-            continue
-        for method in METHODS:
-            if isinstance(item.get(method), dict):
-                yield _Operation(method.upper(), path, ("paths", path, method), item[method])
-        others = item.get("additionalOperations")
-        for method, node in others.items() if isinstance(others, dict) else ():
-            if isinstance(node, dict):
-                yield _Operation(method, path, ("paths", path, "additionalOperations", method), node)
+    for one in listed(References(data), []):
+        yield _Operation(one.method, one.path, _steps(one.pointer), one.node)
 
 
 def _operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> Iterator[Slip]:
