@@ -127,3 +127,43 @@ def test_every_command_reads_such_a_document(
     command, *options = argv
     assert main([command, str(tmp_path / "openapi.json"), *options]) < 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_property_that_is_called_ref_is_no_reference(tmp_path: Path) -> None:
+    text = """\
+openapi: 3.0.3
+info: {title: T, version: '1'}
+servers: [{url: 'https://t.example'}]
+paths:
+  /d:
+    post:
+      operationId: d
+      requestBody:
+        content:
+          application/json:
+            schema:
+              type: object
+              properties:
+                $ref:
+                  type: string
+                other: {$ref: '#/components/schemas/Gone'}
+"""
+    (tmp_path / "api.yaml").write_text(text, encoding="utf-8")
+    with connect_sync(str(tmp_path / "api.yaml"), selection=Selection(include="all")) as remote:
+        assert [one for one in remote.findings() if "refers to" in one] == [
+            "The document refers to '#/components/schemas/Gone', which is not there: anything fits it."
+        ]
+
+
+@pytest.mark.requirement("CV-34", "XL-088")
+def test_what_is_left_out_by_its_method_is_said_so(tmp_path: Path) -> None:
+    item = {method: {"operationId": method} for method in ("get", "head", "options", "trace")}
+    item["post"] = {"operationId": "post", "x-mcp": False}
+    tools, findings = tools_of(tmp_path, {}, paths={"/d": item})
+    assert set(tools) == {"get"}
+    assert findings == (
+        "POST /d: its x-mcp does not offer it.",
+        "3 operations by HEAD, OPTIONS or TRACE are not offered: only an x-llm of its own offers one.",
+    )
+    offered = {"head": item["head"] | {"x-llm": {}}}
+    assert set(tools_of(tmp_path, {}, paths={"/d": offered})[0]) == {"head"}

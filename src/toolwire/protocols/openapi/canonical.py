@@ -54,6 +54,18 @@ def is_plain(references: Iterable[str], *, named: bool) -> bool:
     return not named and all(one == "#" or one.startswith("#/") for one in references)
 
 
+def references_in(data: Json) -> frozenset[str]:
+    """Return each reference in ``data`` as it is written; a property that is called ``$ref`` is none."""
+    found: set[str] = set()
+
+    def note(reference: str, _: str) -> str:
+        found.add(reference)
+        return reference
+
+    _rewritten(data, "", note)
+    return frozenset(found)
+
+
 def elsewhere(data: Json, url: str) -> list[str]:
     """Return the URLs of the other documents that ``data``, which came from ``url``, refers to, each once."""
     names = _Names({}, {})

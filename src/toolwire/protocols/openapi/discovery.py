@@ -244,14 +244,24 @@ def _peer(look: _Look, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer 
 def _astray(document: dict[str, Any], url: str, loaded: Loaded, others: dict[str, Json]) -> Iterator[str]:
     """Yield a finding for each reference of the document that leads nowhere, before any tool needs it. [CV-17]"""
     known = References(document)
-    for reference in sorted(loaded.references):
-        if reference.startswith("#/"):
-            try:
-                known.resolve(reference)
-            except Unusable:
-                yield f"The document refers to {reference[:SHOWN]!r}, which is not there: anything fits it"
-        elif not reference.startswith("#") and (target := join(url, reference)) not in others and target != url:
-            yield f"The document refers to {reference[:SHOWN]!r}, outside of it, which was not read: anything fits it"
+    astray = [one for one in sorted(loaded.references) if not _leads_somewhere(one, known, url, others)]
+    # The text of a document shows references quickly, but also what only looks like one.
+    real = canonical.references_in(loaded.data) if astray else frozenset()
+    for reference in astray:
+        if reference not in real:
+            continue
+        where = ", which is not there" if reference.startswith("#") else ", outside of it, which was not read"
+        yield f"The document refers to {reference[:SHOWN]!r}{where}: anything fits it"
+
+
+def _leads_somewhere(reference: str, known: References, url: str, others: dict[str, Json]) -> bool:
+    if reference.startswith("#/"):
+        try:
+            known.resolve(reference)
+        except Unusable:
+            return False
+        return True
+    return reference.startswith("#") or (target := join(url, reference)) in others or target == url
 
 
 def _called_at(document: dict[str, Any], url: str, selection: Selection) -> str:

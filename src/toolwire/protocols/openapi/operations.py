@@ -137,6 +137,10 @@ class _Left(Enum):
     """Why operations are left out that need no finding each."""
 
     SILENT = ("1 operation without x-llm is not offered", "{} operations without x-llm are not offered")
+    ABOUT_RESOURCES = (
+        "1 operation by HEAD, OPTIONS or TRACE is not offered: only an x-llm of its own offers it",
+        "{} operations by HEAD, OPTIONS or TRACE are not offered: only an x-llm of its own offers one",
+    )
     UNWANTED = ("1 operation was not selected", "{} operations were not selected")
 
     def note(self, number: int) -> Note:
@@ -153,9 +157,7 @@ class _Offered(NamedTuple):
 def _offered(source: Source, one: Operation, name: str, selection: Selection) -> _Offered | Note | _Left:
     policy = read_operation(one.node, source.site, one.method, include_all=selection.include == "all")
     if not policy.exposed:
-        if extension(one.node) is not None:
-            return Note(one.where, "its x-llm does not offer it", one.pointer, 1)
-        return _Left.SILENT
+        return _hidden(one, selection)
     safe = one.method in SAFE_METHODS
     deprecated = one.node.get("deprecated") is True
     if selection.narrows:
@@ -190,6 +192,17 @@ def _offered(source: Source, one: Operation, name: str, selection: Selection) ->
         **members,
     )
     return _Offered(tool, work)
+
+
+def _hidden(one: Operation, selection: Selection) -> Note | _Left:
+    """Return why an operation that the policy hides is left out."""
+    if extension(one.node) is not None:
+        return Note(one.where, "its x-llm does not offer it", one.pointer, 1)
+    if selection.include != "all":
+        return _Left.SILENT
+    if one.node.get("x-mcp") is False:
+        return Note(one.where, "its x-mcp does not offer it", one.pointer, 1)
+    return _Left.ABOUT_RESOURCES
 
 
 def _tags(operation: dict[str, Any]) -> frozenset[str]:
