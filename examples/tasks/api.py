@@ -2,12 +2,16 @@
 
 # No ``from __future__ import annotations``: FastAPI reads the annotations of the operations below.
 
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Request, Response, Security
+from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader, OAuth2AuthorizationCodeBearer, SecurityScopes
 from pydantic import BaseModel, ConfigDict, Field
 
+from toolwire.core.model import Problem
+from toolwire.framing import jsontext
 from toolwire.integrations.fastapi import x_llm
 from toolwire.server.callers import Callers
 
@@ -42,9 +46,37 @@ class TaskChange(BaseModel):
     status: Annotated[Status | None, Field(description="How far it is.")] = None
 
 
+class StrictRequest(Request):
+    """A request whose JSON is JSON: no NaN, no Infinity, no half of a character, which Python's reader lets through."""
+
+    async def json(self) -> Any:
+        """Return the data of the body.
+
+        Raises:
+            HTTPException: it is no JSON.
+        """
+        data = jsontext.read(await self.body())
+        if isinstance(data, Problem):
+            raise HTTPException(400, data.message)
+        return data
+
+
+class StrictRoute(APIRoute):
+    """A route whose requests are strict about JSON."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        answer = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            return await answer(StrictRequest(request.scope, request.receive))
+
+        return handle
+
+
 def api(store: Store, callers: Callers, *, keys: bool) -> APIRouter:
     """Return the operations on ``store`` for whoever ``callers`` know; ``keys`` says that API keys are taken too."""
-    router = APIRouter(prefix="/api", tags=["tasks"])
+    router = APIRouter(prefix="/api", tags=["tasks"], route_class=StrictRoute)
     user = _user(callers, keys=keys)
     reads, writes, deletes = (Security(user, scopes=[scope]) for scope in SCOPES)
 

@@ -49,7 +49,13 @@ def create_app(settings: Settings) -> Callable[..., Any]:
     store, accounts = Store(settings.database), OAuthStore(settings.database)
     people = People(accounts, hasher=settings.hasher)
     oauth = authorization_server(
-        issuer=settings.url, name="Tasks", store=accounts, users=people, scopes=SCOPES, registration=True
+        issuer=settings.url,
+        name="Tasks",
+        store=accounts,
+        users=people,
+        scopes=SCOPES,
+        registration=True,
+        connected_url="/connected",
     )
     callers: Callers = Several(StoredKeys(store), oauth.callers) if settings.api_keys else oauth.callers
     app = FastAPI(

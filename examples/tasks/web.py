@@ -27,7 +27,7 @@ from .callers import PREFIX
 from .pages import board, board_tag, page
 from .store import Store, TooManyError
 
-_PASSWORDS_AT_ONCE = 2
+_PASSWORDS_AT_ONCE, _PASSWORDS_WAITING = 2, 32
 _TRIED = {"name": "Say what there is to do, in at most 200 characters.", "dueDate": "The day is not a date."}
 
 
@@ -161,6 +161,9 @@ def _add_account(router: APIRouter, site: Site) -> None:
     async def signed_up(request: Request) -> Response:
         fields = await _fields(site, request)
         name, problem = fields.get("name", ""), "Somebody has this name already."
+        if at_once.statistics().tasks_waiting >= _PASSWORDS_WAITING:
+            text = "Too many people make an account at this moment: try again in a few seconds."
+            return await site.shown(request, "sign-up.html", 503, problem=text, typed=name)
         try:
             person = await to_thread.run_sync(site.people.add, name, fields.get("password", ""), limiter=at_once)
         except ValueError as error:

@@ -18,7 +18,7 @@ from toolwire.core.model import Problem
 
 if TYPE_CHECKING:
     from toolwire.server.oauth import AuthorizationServer, Users
-    from toolwire.server.oauth.desk import Audit, Fetch
+    from toolwire.server.oauth.desk import Audit, Fetch, SignedIn
     from toolwire.stores.oauth import OAuthStore
     from toolwire.stores.people import People
 
@@ -37,14 +37,16 @@ def authorization_server(
     audit: Audit | None = None,
     fetch: Fetch | None = None,
     now: Callable[[], float] = time,
+    signed_in: SignedIn | None = None,
     **more: Any,
 ) -> AuthorizationServer:
     """Return an authorization server: an ASGI application, with ``callers`` for whatever its tokens are for.
 
     ``scopes`` maps each scope to the words a person reads. ``store`` is the path of an SQLite file, an SQLAlchemy URL,
     or a store. ``resource`` is what tokens are for, the issuer's own site if it is not named. ``audit`` is given each
-    Event. ``fetch`` takes the place of the guarded network, ``now`` that of the clock. ``more`` is any other setting of
-    ``toolwire.server.oauth.Settings``.
+    Event. ``fetch`` takes the place of the guarded network, ``now`` that of the clock. Where people sign in at your
+    application, ``login_url`` is its page, and ``signed_in`` is given the ASGI scope of a request and returns the id of
+    the person it is from, or None. ``more`` is any other setting of ``toolwire.server.oauth.Settings``.
 
     Raises:
         DefinitionError: a setting cannot be, or ``toolwire[oauth]`` is not installed.
@@ -55,6 +57,11 @@ def authorization_server(
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     settings = Settings(issuer=issuer, resource=resource or issuer, name=name or issuer, scopes=scopes, **more)
+    if bool(settings.login_url) is not (signed_in is not None):
+        raise DefinitionError(
+            "login_url and signed_in go together: one is the page of your application on which people sign in, the"
+            " other a function that returns who is signed in there, from the ASGI scope of a request."
+        )
     kept = store if isinstance(store, OAuthStore) else OAuthStore(store)
     desk = Desk(
         settings=settings,
@@ -63,6 +70,7 @@ def authorization_server(
         fetch=fetch or guarded_fetch(Network(limits=_DOCUMENTS)),
         audit=audit,
         now=now,
+        signed_in=signed_in,
     )
     return AuthorizationServer(desk)
 

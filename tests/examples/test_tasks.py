@@ -223,3 +223,24 @@ def test_the_page_says_what_is_wrong_with_a_form(ada: Visitor) -> None:
     assert (again.status_code, "Somebody has this name already" in again.text) == (422, True)
     short = ada.http.post("/sign-up", data={"name": "Eve", "password": "short"})
     assert (short.status_code, "a password has 8 to 1,024 characters" in short.text) == (422, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"name": NaN}', 400),
+        (b'{"name": "x", "status": Infinity}', 400),
+        (b'{"name": "\\ud800"}', 400),
+        (b'{"name": "x", "description": "\\ud800"}', 400),
+        (b'{"name": "x", "\\ud800": 1}', 400),
+        (b"\xff", 400),
+        (b'{"name": "a\\u0000b"}', 422),
+        (b"[1]", 422),
+    ],
+)
+def test_what_is_no_json_or_no_text_is_refused_in_words(ada: Visitor, body: bytes, status: int) -> None:
+    headers = {**ada.key(), "content-type": "application/json"}
+    for method, path in (("POST", "/api/tasks"), ("PATCH", "/api/tasks/0123456789")):
+        answer = ada.http.request(method, path, content=body, headers=headers)
+        assert answer.status_code == status
+        assert answer.json()["detail"]

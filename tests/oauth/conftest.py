@@ -74,25 +74,26 @@ class Internet:
 class Browser:
     """A browser with cookies that follows nothing by itself."""
 
-    def __init__(self, app: Any, origin: str, runner: asyncio.Runner) -> None:
+    def __init__(self, app: Any, origin: str, runner: asyncio.Runner, address: str = "127.0.0.1") -> None:
         self._runner = runner
+        self.app = app
         self.origin = origin
-        self._client = httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(app), base_url=origin, headers={"origin": origin}
+        self.client = httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app, client=(address, 40_000)), base_url=origin, headers={"origin": origin}
         )
 
     def get(self, url: str, **options: Any) -> httpx2.Response:
-        return self._runner.run(self._client.get(url, **options))
+        return self._runner.run(self.client.get(url, **options))
 
     def post(self, url: str, data: Any = None, **options: Any) -> httpx2.Response:
-        return self._runner.run(self._client.post(url, data=data, **options))
+        return self._runner.run(self.client.post(url, data=data, **options))
 
     def request(self, method: str, url: str, **options: Any) -> httpx2.Response:
-        return self._runner.run(self._client.request(method, url, **options))
+        return self._runner.run(self.client.request(method, url, **options))
 
     @property
     def cookies(self) -> httpx2.Cookies:
-        return self._client.cookies
+        return self.client.cookies
 
     def fields(self, page: httpx2.Response) -> dict[str, str]:
         """The hidden fields of a page's form."""
@@ -121,7 +122,7 @@ class Site:
     internet: Internet
     events: list[Event]
     browser: Browser
-    new_browser: Callable[[], Browser]
+    new_browser: Callable[..., Browser]
     path: Path
     runner: asyncio.Runner
 
@@ -188,8 +189,9 @@ def open_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
             path = tmp_path / where
             store = OAuthStore(where if "://" in where else path)
             ending.callback(store.close)
-            people = People(store, hasher=QUICK)
-            people.add("Ada", "correct horse")
+            people = settings.pop("users", None) or People(store, hasher=QUICK)
+            if isinstance(people, People):
+                people.add("Ada", "correct horse")
             clock, internet, events = Clock(), Internet(), list[Event]()
             settings = {"name": "Tasks", "clients": CLIENTS, "first": ("tasks:read",), **settings}
             server = authorization_server(
@@ -204,8 +206,8 @@ def open_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
             )
             runner = ending.enter_context(asyncio.Runner())
 
-            def browser() -> Browser:
-                return Browser(server, f"{urlsplit(issuer).scheme}://{urlsplit(issuer).netloc}", runner)
+            def browser(address: str = "127.0.0.1", app: Any = server) -> Browser:
+                return Browser(app, f"{urlsplit(issuer).scheme}://{urlsplit(issuer).netloc}", runner, address)
 
             return Site(server, store, people, clock, internet, events, browser(), browser, path, runner)
 

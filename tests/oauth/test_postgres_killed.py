@@ -64,6 +64,19 @@ class Postgres:
                 os.kill(each, signal.SIGKILL)
         self._process.wait(PATIENCE_S)
 
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let it hang, with all that it started: it takes connections and says nothing."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        everything = (self._process.pid, *map(int, children))
+        for each in everything:
+            os.kill(each, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for each in everything:
+                os.kill(each, signal.SIGCONT)
+
     def answers(self) -> bool:
         with contextlib.suppress(psycopg.Error), self.connection():
             return True
@@ -153,3 +166,35 @@ def test_a_database_that_is_killed_loses_no_token_and_gives_none_two_successors(
     assert [count for _, count in alive] == [1] * APPS
     assert not any("reused" in event.kind for event in site.events)
     print(f"\nR11: {KILLS} kills of PostgreSQL, {calls.refreshed} refreshes, {calls.refused} refused and sent again")
+
+
+@pytest.mark.requirement("R11", "R13")
+def test_a_database_that_hangs_is_waited_for_a_while_and_stops_nothing_else(
+    postgres: Postgres, open_site: Callable[..., Site]
+) -> None:
+    async def until_it_answers() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not postgres.answers():  # noqa: ASYNC110 - it asks another process
+                await asyncio.sleep(0.01)
+
+    asyncio.run(until_it_answers())
+    site = open_site(where=postgres.url, store_s=0.3)
+    token = site.tokens()["access_token"]
+
+    async def story() -> None:
+        with postgres.stopped():
+            asked = [site.browser.client.get(site.ask()) for _ in range(40)]
+            answers = await asyncio.wait_for(asyncio.gather(*asked), PATIENCE_S)
+            assert {(answer.status_code, answer.headers["retry-after"]) for answer in answers} == {(503, "1")}
+            said = await site.server.callers.verify({b"authorization": b"Bearer somebody's"})
+            assert isinstance(said, Problem)
+            assert (said.kind, said.can_retry) == (Kind.OVERLOADED, True)
+            document = await site.browser.client.get("/.well-known/oauth-authorization-server")
+            assert document.status_code == 200
+        await until_it_answers()
+        shown = {b"authorization": f"Bearer {token}".encode()}
+        async with asyncio.timeout(PATIENCE_S):
+            while isinstance(await site.server.callers.verify(shown), Problem):  # noqa: ASYNC110 - it asks a process
+                await asyncio.sleep(0.01)
+
+    site.runner.run(story())

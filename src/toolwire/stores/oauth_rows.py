@@ -111,6 +111,11 @@ class OAuthRows:
         """Keep a registered client; without ``until`` for ever."""
         self._connection.execute(insert(CLIENTS).values(id=client_id, record=record, until=until))
 
+    def drop_unused_clients(self, most: int) -> None:
+        """Forget the oldest of the clients that nobody granted anything, beyond ``most``."""
+        unused = select(CLIENTS.c.id).where(CLIENTS.c.until.is_not(None)).order_by(CLIENTS.c.until.desc())
+        self._connection.execute(delete(CLIENTS).where(CLIENTS.c.id.in_(unused.offset(most).limit(_PRUNED))))
+
     def keep_client(self, client_id: str) -> None:
         """Keep a client for good, now that somebody granted it something."""
         self._connection.execute(update(CLIENTS).where(CLIENTS.c.id == client_id).values(until=None))

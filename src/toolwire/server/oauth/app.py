@@ -21,7 +21,7 @@ from toolwire.stores.oauth import StoreGoneError
 
 from .authorize import authorize, consent
 from .callers import TokenCallers
-from .desk import CORS, Account, Desk, Visit, aside, refused
+from .desk import CORS, Account, Desk, Visit, refused
 from .login import login, logout
 from .pages import error_page
 from .register import register
@@ -74,20 +74,19 @@ class AuthorizationServer:
 
     async def person(self, headers: Iterable[tuple[bytes, bytes]]) -> Account | None:
         """Return who is signed in at the browser that sent ``headers``."""
-        visit = Visit("GET", "/", "", dict(headers), b"")
-        return (await session_of(self._desk, visit)).user
+        return (await session_of(self._desk, _visit(headers))).user
 
     async def form_token(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
         """Return what a form on a page of yours must send as ``token``, to sign out with ``/oauth/logout``."""
-        return (await session_of(self._desk, Visit("GET", "/", "", dict(headers), b""))).token
+        return (await session_of(self._desk, _visit(headers))).token
 
     async def connected(self, user_id: str) -> list[Grant]:
         """Return what a person allows apps to do, newest first: for a page of connected apps."""
-        return await aside(self._connected, user_id)
+        return await self._desk.run_in_thread(self._connected, user_id)
 
     async def disconnect(self, user_id: str, grant_id: str) -> bool:
         """End what a person allowed an app, with all its tokens; return False where it is none of theirs. [XL-116]"""
-        return await aside(self._disconnect, user_id, grant_id)
+        return await self._desk.run_in_thread(self._disconnect, user_id, grant_id)
 
     def _paths(self) -> frozenset[str]:
         return frozenset(self._endpoints) | frozenset(self._documents)
@@ -127,7 +126,7 @@ class AuthorizationServer:
             said = refused(invalid_request(sentence)) if cors else error_page(sentence, 421 if problem else 400)
             is_slow = isinstance(body, Problem) and body.kind is Kind.TOO_SLOW
             return said._replace(status=408) if is_slow else said
-        visit = Visit(method, path, scope["query_string"].decode("latin-1"), fields, body)
+        visit = Visit(method, path, scope["query_string"].decode("latin-1"), fields, body, scope)
         return await self._safely(answer, visit, path)
 
     async def _safely(self, answer: Endpoint, visit: Visit, path: str) -> Response:
@@ -156,11 +155,16 @@ class AuthorizationServer:
         now = self._desk.now()
         if now - self._pruned >= _PRUNE_S:
             self._pruned = now
-            await aside(self._forget, now)
+            await self._desk.run_in_thread(self._forget, now)
 
     def _forget(self, now: float) -> None:
         with self._desk.store.changing() as rows:
             rows.prune(now)
+
+
+def _visit(headers: Iterable[tuple[bytes, bytes]]) -> Visit:
+    fields = list(headers)
+    return Visit("GET", "/", "", dict(fields), b"", {"type": "http", "headers": fields})
 
 
 def _endpoints(desk: Desk) -> Mapping[str, tuple[tuple[str, ...], Endpoint, bool]]:

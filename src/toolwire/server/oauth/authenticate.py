@@ -14,7 +14,7 @@ from toolwire.auth.parameters import Parameters
 from toolwire.auth.refusal import Refusal, invalid_client, invalid_request
 
 from .clients import find_client, keys_of
-from .desk import Desk, Visit, aside
+from .desk import Desk, Visit
 
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 BASIC = (b"www-authenticate", b'Basic realm="oauth"')
@@ -33,13 +33,13 @@ async def authenticate(desk: Desk, visit: Visit, form: Parameters) -> Client | R
     shown = _shown(visit, form)
     if isinstance(shown, Refusal):
         return shown
-    client = await find_client(desk, shown.client_id)
+    client = await find_client(desk, shown.client_id, visit.network)
     if isinstance(client, Refusal):
         return invalid_client("The client is not known, or did not authenticate.")
     if shown.method != client.method:
         return invalid_client("The client did not authenticate in the way that it registered.")
     if shown.method == "private_key_jwt":
-        return await _by_assertion(desk, client, shown.proof)
+        return await _by_assertion(desk, client, shown.proof, visit.network)
     if shown.method != "none" and not compare_digest(digest(shown.proof), client.secret_digest):
         return invalid_client("The client is not known, or did not authenticate.")
     return client
@@ -84,8 +84,8 @@ def _assertion(form: Parameters) -> Shown | Refusal:
     return Shown("private_key_jwt", form.get("client_id"), form.get("client_assertion"))
 
 
-async def _by_assertion(desk: Desk, client: Client, text: str) -> Client | Refusal:
-    keys = await keys_of(desk, client)
+async def _by_assertion(desk: Desk, client: Client, text: str, network: str) -> Client | Refusal:
+    keys = await keys_of(desk, client, network)
     if isinstance(keys, Refusal):
         return keys
     issuer = desk.settings.issuer
@@ -93,7 +93,7 @@ async def _by_assertion(desk: Desk, client: Client, text: str) -> Client | Refus
     assertion = read_assertion(text, keys, client.id, audiences, desk.now())
     if isinstance(assertion, Refusal):
         return assertion
-    if not await aside(_first_time, desk, assertion):
+    if not await desk.run_in_thread(_first_time, desk, assertion):
         return invalid_client("This client_assertion was used before.")
     return client
 

@@ -21,7 +21,7 @@ from toolwire.core.model import Kind, Problem
 from toolwire.server.callers import Caller, Fields
 from toolwire.stores.oauth import StoreGoneError
 
-from .desk import Desk, aside
+from .desk import Desk
 from .issuing import look_up
 
 _log = logging.getLogger("toolwire.oauth")
@@ -63,7 +63,7 @@ class TokenCallers:
             return _NO_TOKEN
         generation, desk = self._generation, self._desk
         try:
-            found = await aside(look_up, desk, token)
+            found = await desk.run_in_thread(look_up, desk, token)
         except StoreGoneError as error:
             _log.error("a token cannot be looked up: %s", error)
             return _NOT_NOW

@@ -6,22 +6,29 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from ipaddress import ip_address, ip_network
 from time import time
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from anyio import to_thread
+from anyio import CapacityLimiter, fail_after, sleep, to_thread
 
 from toolwire.auth.clients import digest
 from toolwire.auth.refusal import Refusal
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
-from toolwire.stores.oauth import Event, OAuthRows, OAuthStore
+from toolwire.stores.oauth import Event, OAuthRows, OAuthStore, StoreGoneError
 from toolwire.telemetry.tokens import TokenCount
 
 from .settings import Settings
 
 T = TypeVar("T")
+
+_THREADS = 16
+_PASSWORDS_AT_ONCE = 2
+_PASSWORDS_WAITING = 32
+_WAITING = 16
 
 Fetch: TypeAlias = Callable[[str], Awaitable[Response | Problem]]
 """GETs a URL that somebody else chose, guarded: no redirects, no private addresses, bounded in size and time."""
@@ -44,7 +51,10 @@ class Account(Protocol):
 
 
 class Users(Protocol):
-    """The accounts. Both are called in a worker thread, and may take as long as a password takes."""
+    """The accounts. Both are called in a worker thread, and may take as long as a password takes.
+
+    ``check`` is never called where people sign in at your application.
+    """
 
     def check(self, name: str, password: str, /) -> Account | None:
         """Return whose name and password these are; an unknown name must cost as much as a wrong password."""
@@ -55,14 +65,29 @@ class Users(Protocol):
         ...
 
 
+SignedIn: TypeAlias = Callable[[Mapping[str, Any]], "str | Awaitable[str | None] | None"]
+"""Takes the ASGI scope of a request; returns the id of the person whom your application knows by it, or None."""
+
+
 class Visit(NamedTuple):
-    """One request to an endpoint. ``fields`` have names in lower case."""
+    """One request to an endpoint. ``fields`` have names in lower case; ``scope`` is that of ASGI."""
 
     method: str
     path: str
     query: str
     fields: Mapping[bytes, bytes]
     body: bytes
+    scope: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def network(self) -> str:
+        """The address the request came from; of IPv6 the network of a site, since one caller has a whole one."""
+        host = str((self.scope.get("client") or ("",))[0])
+        try:
+            address = ip_address(host)
+        except ValueError:
+            return host
+        return host if address.version == 4 else str(ip_network((address, 64), strict=False))
 
     def field(self, name: bytes) -> str:
         """Return a header field, empty where there is none."""
@@ -71,6 +96,10 @@ class Visit(NamedTuple):
     def media(self) -> str:
         """Return the type of the body, without parameters."""
         return self.field(b"content-type").partition(";")[0].strip().lower()
+
+
+class BusyError(Exception):
+    """More people sign in at once than this server checks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +115,33 @@ class Desk:
     secret: Callable[[], str] = field(default=partial(secrets.token_urlsafe, 32))
     revoked: list[Callable[[], None]] = field(default_factory=list)
     count: TokenCount = field(default_factory=TokenCount)
+    signed_in: SignedIn | None = None
+    threads: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _THREADS))
+    waiting: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _WAITING))
+    pause: Callable[[float], Awaitable[None]] = sleep
+    passwords: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _PASSWORDS_AT_ONCE))
+
+    async def run_in_thread(self, work: Callable[..., T], *args: object) -> T:
+        """Return what ``work`` returns, which asks the database, in one of the few threads for that.
+
+        Raises:
+            StoreGoneError: the database did not answer in time. What was begun may still be done, whole or not at all.
+        """
+        try:
+            with fail_after(self.settings.store_s):
+                return await to_thread.run_sync(partial(work, *args), limiter=self.threads, abandon_on_cancel=True)
+        except TimeoutError as error:
+            raise StoreGoneError(f"the database did not answer in {self.settings.store_s:g} s") from error
+
+    async def check_password(self, name: str, password: str) -> Account | None:
+        """Return whose name and password these are: a few at once, since each takes 64 MiB and a core.
+
+        Raises:
+            BusyError: too many wait for that.
+        """
+        if self.passwords.statistics().tasks_waiting >= _PASSWORDS_WAITING:
+            raise BusyError
+        return await to_thread.run_sync(self.users.check, name, password, limiter=self.passwords)
 
     def note(self, rows: OAuthRows, kind: str, *, token: str = "", **about: str) -> None:
         """Write down that something happened; a token only by the beginning of its digest's digest. [AS-22]"""
@@ -99,11 +155,6 @@ class Desk:
         rows.revoke(grant_id, self.now())
         for forget in self.revoked:
             forget()
-
-
-async def aside(work: Callable[..., T], *args: object) -> T:
-    """Return what ``work`` returns, done in a worker thread: databases and passwords take their time."""
-    return await to_thread.run_sync(partial(work, *args))
 
 
 CORS = ((b"access-control-allow-origin", b"*"),)

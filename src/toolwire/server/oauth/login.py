@@ -3,64 +3,103 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qs
 
 from toolwire.auth.clients import digest
+from toolwire.auth.refusal import Refusal
 from toolwire.core.http import Response
 
-from .desk import Account, Desk, Visit, aside, see_other
+from .desk import Account, BusyError, Desk, Visit, see_other
 from .pages import error_page, login_page
-from .sessions import Session, begin, cookie, forged, session_of
+from .sessions import Session, begin, cookie, read_form, read_own_form, session_of
 
 _HERE = re.compile(r"/(?![/\\])[!-\[\]-~]*")
-_TRIES, _TRIES_S = 5, 60.0
+_TRIES, _TRIES_OF_ADDRESS, _TRIES_OF_NAME, _TRIES_S = 5, 30, 20, 60.0
+"""How many wrong tries a minute count: of one name from one address, from one address, and of one name."""
+_WAIT_S = 3.0
 
 
 async def login(desk: Desk, visit: Visit) -> Response:
     """Return the page to sign in on, or take what came from it."""
     session = await session_of(desk, visit)
-    text = visit.body.decode("latin-1") if visit.method == "POST" else visit.query
-    fields = {name: values[0] for name, values in parse_qs(text, max_num_fields=50).items()}
-    onward = _inside(desk, fields.get("next", ""))
     if visit.method != "POST":
-        return _page(desk, session, onward)
-    problem = forged(desk, visit, session, fields.get("token", ""))
-    if problem is not None:
-        return error_page(problem.description, problem.status)
-    name, password = fields.get("name", ""), fields.get("password", "")
-    user = await aside(_checked, desk, name, password)
-    if user is None:
-        return _page(desk, session, onward, "This name and password do not go together.")
+        asked = read_form(visit.query)
+        return _unreadable(asked) if isinstance(asked, Refusal) else _page(desk, session, asked.get("next", [""])[0])
+    fields = read_own_form(desk, visit, session)
+    if isinstance(fields, Refusal):
+        return _unreadable(fields)
+    try:
+        user = await _check(desk, fields.get("name", ""), fields.get("password", ""), visit.network)
+    except BusyError:
+        text = "Too many people sign in at this moment: try again in a few seconds."
+        return _page(desk, session, fields.get("next", ""), text, 503)
     if isinstance(user, str):
-        return _page(desk, session, onward, user)
-    begun = await aside(begin, desk, user, session)
-    return see_other(onward, cookie(desk, begun.secret))
+        return _page(desk, session, fields.get("next", ""), user)
+    begun = await desk.run_in_thread(begin, desk, user, session)
+    return see_other(_inside(desk, fields.get("next", "")), cookie(desk, begun.secret))
 
 
 async def logout(desk: Desk, visit: Visit) -> Response:
     """End the session of a person who pressed the button for it, and nobody else's."""
     session = await session_of(desk, visit)
-    fields = parse_qs(visit.body.decode("latin-1"), max_num_fields=50)
-    problem = forged(desk, visit, session, fields.get("token", [""])[0])
-    if problem is not None:
-        return error_page(problem.description, problem.status)
-    await aside(_end, desk, session)
-    return see_other(_inside(desk, fields.get("next", [""])[0]), cookie(desk, ""))
+    fields = read_own_form(desk, visit, session)
+    if isinstance(fields, Refusal):
+        return _unreadable(fields)
+    await desk.run_in_thread(_end, desk, session)
+    return see_other(_inside(desk, fields.get("next", "")), cookie(desk, ""))
 
 
-def _checked(desk: Desk, name: str, password: str) -> Account | str | None:
-    """Return who signs in, or why nobody does. More than five wrong tries in a minute are not even looked at."""
-    key = digest(f"login {name.strip().casefold()}")
+async def _check(desk: Desk, name: str, password: str, network: str) -> Account | str:
+    """Return who signs in, or a sentence that says why nobody does.
+
+    Raises:
+        BusyError: too many wait for that.
+    """
+    tries = Tries(name, network)
+    wait_s = await desk.run_in_thread(_count_try, desk, tries)
+    if wait_s is None:
+        return "Too many tries from your address: wait a minute."
+    if wait_s:
+        if not desk.waiting.available_tokens:
+            raise BusyError
+        async with desk.waiting:
+            await desk.pause(wait_s)
+    user = await desk.check_password(name, password)
+    await desk.run_in_thread(_note_try, desk, tries, user)
+    return "This name and password do not go together." if user is None else user
+
+
+class Tries:
+    """Under which keys a try to sign in counts: for the name, for the address, and for both together."""
+
+    def __init__(self, name: str, network: str) -> None:
+        folded = name.strip().casefold()
+        self.name = digest(f"login {folded}")
+        self.address = digest(f"login from {network}")
+        self.both = digest(f"login {folded} from {network}")
+
+
+def _count_try(desk: Desk, tries: Tries) -> float | None:
+    """Return how many seconds a try waits before it is looked at, or None where it is not even looked at.
+
+    A name is never locked, or anybody could lock it for whoever it belongs to: tries from other addresses only make
+    each one wait.
+    """
+    now = desk.now()
     with desk.store.changing() as rows:
-        if rows.attempts(key, desk.now()) >= _TRIES:
-            return "Too many tries for this name: wait a minute."
-        rows.attempt(key, desk.now() + _TRIES_S)  # counted before it is known, so that many at once all count
-    user = desk.users.check(name, password)
+        if rows.attempts(tries.both, now) >= _TRIES or rows.attempts(tries.address, now) >= _TRIES_OF_ADDRESS:
+            return None
+        wait_s = _WAIT_S if rows.attempts(tries.name, now) >= _TRIES_OF_NAME else 0.0
+        for key in (tries.both, tries.address, tries.name):
+            rows.attempt(key, now + _TRIES_S)  # counted before it is known, so that many at once all count
+    return wait_s
+
+
+def _note_try(desk: Desk, tries: Tries, user: Account | None) -> None:
     with desk.store.changing() as rows:
         if user is not None:
-            rows.forgive(key)
+            rows.forgive(tries.both)
+            rows.forgive(tries.name)
         desk.note(rows, "signed in" if user is not None else "sign-in refused", user=user.id if user else "")
-    return user
 
 
 def _end(desk: Desk, session: Session) -> None:
@@ -68,10 +107,17 @@ def _end(desk: Desk, session: Session) -> None:
         rows.end_session(digest(session.secret))
 
 
-def _page(desk: Desk, session: Session, onward: str, problem: str = "") -> Response:
-    hidden = [("next", onward), ("token", session.token)]
-    page = login_page(desk.settings.name, f"{desk.settings.base}/login", hidden, problem)
-    return page._replace(headers=(*page.headers, cookie(desk, session.secret))) if session.fresh else page
+def _page(desk: Desk, session: Session, onward: str, problem: str = "", status: int = 403) -> Response:
+    hidden = [("next", _inside(desk, onward)), ("token", session.token)]
+    page = login_page(desk.settings.name, f"{desk.settings.base}/login", hidden, problem, status)
+    headers = list(page.headers)
+    headers += [(b"retry-after", b"5")] if status == 503 else []
+    headers += [cookie(desk, session.secret)] if session.fresh else []
+    return page._replace(headers=tuple(headers))
+
+
+def _unreadable(refusal: Refusal) -> Response:
+    return error_page(refusal.description, refusal.status)
 
 
 def _inside(desk: Desk, onward: str) -> str:

@@ -41,7 +41,10 @@ _NAME_CHARS = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the consent page shows. ``hidden`` are the fields that come back as they are; ``source`` is for its CSP."""
+    """What the consent page shows. ``hidden`` are the fields that come back as they are; ``source`` is for its CSP.
+
+    ``scopes`` are each scope, its words, and whether it is ticked beforehand. ``lasts`` says for how long.
+    """
 
     site: str
     app: str
@@ -49,7 +52,9 @@ class Asked:
     redirect_host: str
     local: bool
     person: str
-    scopes: Sequence[tuple[str, str]]
+    scopes: Sequence[tuple[str, str, bool]]
+    lasts: str
+    connected_url: str
     notes: Sequence[str]
     action: str
     hidden: Sequence[tuple[str, str]]
@@ -62,7 +67,10 @@ def consent_page(asked: Asked) -> Response:
     rows = [("App", app), ("Its address", asked.app_host or "not known: it did not prove one")]
     rows += [("The answer goes to", asked.redirect_host), ("You are signed in as", plain(asked.person))]
     facts = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in rows)
-    boxes = "".join(_box(scope, words) for scope, words in asked.scopes)
+    boxes = "".join(_box(*scope) for scope in asked.scopes)
+    lasts = escape(asked.lasts)
+    if asked.connected_url:
+        lasts += f' See <a href="{escape(asked.connected_url)}">what you allowed</a>.'
     notes = list(asked.notes)
     if asked.local:
         notes.insert(0, "The answer goes to a program on this device. Go on only if you have just started it yourself.")
@@ -70,14 +78,16 @@ def consent_page(asked: Asked) -> Response:
     body = (
         f"<h1>May “{escape(app)}” use {escape(asked.site)} for you?</h1><dl>{facts}</dl>{said}"
         f'<form method="post" action="{escape(asked.action)}">{_hidden(asked.hidden)}'
-        f"<fieldset><legend>It asks to</legend>{boxes}</fieldset>"
+        f"<fieldset><legend>It asks to</legend>{boxes}</fieldset><p><small>{lasts}</small></p>"
         '<button name="decision" value="deny">Do not allow</button>'
         '<button name="decision" value="allow">Allow</button></form>'
     )
     return page(f"Allow {app}?", body, form=f"'self' {asked.source}")
 
 
-def login_page(site: str, action: str, hidden: Sequence[tuple[str, str]], problem: str = "") -> Response:
+def login_page(
+    site: str, action: str, hidden: Sequence[tuple[str, str]], problem: str = "", status: int = 403
+) -> Response:
     """Return the page to sign in on; ``problem`` says why the last try did not work."""
     alert = f'<p role="alert">{escape(problem)}</p>' if problem else ""
     body = (
@@ -87,7 +97,7 @@ def login_page(site: str, action: str, hidden: Sequence[tuple[str, str]], proble
         '<label>Password <input name="password" type="password" autocomplete="current-password" required></label>'
         "<button>Sign in</button></form>"
     )
-    return page("Sign in", body, status=403 if problem else 200)
+    return page("Sign in", body, status=status if problem else 200)
 
 
 def error_page(sentence: str, status: int = 400) -> Response:
@@ -125,9 +135,10 @@ def plain(text: str) -> str:
     return kept if len(kept) <= _NAME_CHARS else kept[: _NAME_CHARS - 1] + "…"
 
 
-def _box(scope: str, words: str) -> str:
+def _box(scope: str, words: str, ticked: bool) -> str:  # noqa: FBT001 - a row of a table
     return (
-        f'<label><input type="checkbox" name="scope" value="{escape(scope)}" checked> {escape(words)} '
+        f'<label><input type="checkbox" name="scope" value="{escape(scope)}"{" checked" if ticked else ""}> '
+        f"{escape(words)} "
         f"<small>({escape(scope)})</small></label>"
     )
 

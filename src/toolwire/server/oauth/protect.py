@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from inspect import isawaitable
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 from toolwire.core.http import JSON, STATUS, Response
 from toolwire.core.model import Kind, Problem
@@ -12,15 +14,19 @@ from toolwire.server.callers import Caller, Callers
 from toolwire.server.exchange import Receive, Scope, Send, exchange_of
 from toolwire.server.wire import respond
 
+from .desk import SignedIn
+
 Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Needs: TypeAlias = Callable[[str, str], Iterable[str] | None]
 """Takes method and path; returns the scopes a request needs, or None where it needs no token."""
 
 
-def protected(app: Asgi, callers: Callers, needs: Needs) -> Asgi:
+def protected(app: Asgi, callers: Callers, needs: Needs, signed_in: SignedIn | None = None) -> Asgi:
     """Return ``app`` behind ``callers``: who calls is in ``scope["state"]["caller"]``. [AS-15, XL-115]
 
-    Without a good token a request is answered 401, with too few scopes 403 naming all it needs.
+    Without a good token a request is answered 401, with too few scopes 403 naming all it needs. ``signed_in`` lets the
+    people in, too, who are signed in at the application itself: their requests have no Authorization field, carry no
+    scopes, and must come from a page of the application's own, since a browser sends its cookies along with any.
     """
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -28,7 +34,9 @@ def protected(app: Asgi, callers: Callers, needs: Needs) -> Asgi:
         if wanted is None:
             await app(scope, receive, send)
             return
-        said = await identified(callers, scope["headers"], wanted)
+        said = await _find_person(scope, signed_in) if signed_in is not None else None
+        if said is None:
+            said = await identified(callers, scope["headers"], wanted)
         if isinstance(said, Problem):
             await respond(scope, exchange_of(receive, send), refusal(callers, said, scope["path"]))
             return
@@ -36,6 +44,29 @@ def protected(app: Asgi, callers: Callers, needs: Needs) -> Asgi:
         await app({**scope, "state": state}, receive, send)
 
     return guarded
+
+
+async def _find_person(scope: Scope, signed_in: SignedIn) -> Caller | Problem | None:
+    """Return who is signed in at the browser that sent a request, None where it is no request of a browser."""
+    fields = dict(scope["headers"])
+    if b"authorization" in fields:
+        return None
+    said = signed_in(scope)
+    user_id = await said if isawaitable(said) else said
+    if user_id is None:
+        return None
+    return _FOREIGN if _is_foreign(scope, fields) else Caller(user_id)
+
+
+def _is_foreign(scope: Scope, fields: Mapping[bytes, bytes]) -> bool:
+    """Return whether a page of another site may have sent a request that could change something. [D-22]"""
+    if scope["method"] in ("GET", "HEAD", "OPTIONS"):
+        return False
+    site = fields.get(b"sec-fetch-site")
+    if site is not None:
+        return site not in (b"same-origin", b"none")
+    origin = urlsplit(fields.get(b"origin", b"").decode("latin-1"))
+    return origin.netloc.encode("latin-1") != fields.get(b"host", b"")
 
 
 async def identified(
@@ -58,3 +89,8 @@ def refusal(callers: Callers, problem: Problem, path: str) -> Response:
     body = {"error": problem.kind.value, "message": problem.message}
     headers = (*JSON, (b"cache-control", b"no-store"), *callers.challenge(problem, path))
     return Response(STATUS[problem.kind], headers, jsontext.write(body))
+
+
+_FOREIGN = Problem(
+    kind=Kind.FORBIDDEN, message="This request came from a page of another site; send it from one of this site's own."
+)

@@ -11,10 +11,11 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 
-from .desk import Desk, Visit, aside, refused, said
+from .desk import Desk, Visit, refused, said
 
 _A_MINUTE, _MINUTE_S = 20, 60.0
-_UNUSED_S = 86_400.0
+_UNUSED, _UNUSED_S = 10_000, 86_400.0
+"""How many apps that nobody has allowed anything are kept, and for how long; the oldest go first."""
 
 
 async def register(desk: Desk, visit: Visit) -> Response:
@@ -29,19 +30,20 @@ async def register(desk: Desk, visit: Visit) -> Response:
     if data.get("application_type", "native") not in ("native", "web"):
         text = "application_type is native or web."
         return refused(Refusal(error="invalid_client_metadata", description=text))
-    return await aside(_registered, desk, client)
+    return await desk.run_in_thread(_registered, desk, client, visit.network)
 
 
-def _registered(desk: Desk, client: Client) -> Response:
-    now, key = desk.now(), digest("registrations")
+def _registered(desk: Desk, client: Client, network: str) -> Response:
+    now, key = desk.now(), digest(f"registrations from {network}")
     secret = desk.secret() if client.method.startswith("client_secret") else ""
     with desk.store.changing() as rows:
         if rows.attempts(key, now) >= _A_MINUTE:
-            text = "Too many apps register at once: wait a minute."
+            text = "Too many apps register from your address: wait a minute."
             return refused(Refusal(error="temporarily_unavailable", description=text, status=429))
         rows.attempt(key, now + _MINUTE_S)
         kept = replace(client, secret_digest=digest(secret) if secret else "")
         rows.add_client(client.id, write_client(kept), now + _UNUSED_S)
+        rows.drop_unused_clients(_UNUSED)
         desk.note(rows, "app registered", client_id=client.id)
     body: dict[str, Json] = {
         "client_id": client.id,

@@ -8,15 +8,18 @@ Rules:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from hmac import compare_digest
+from inspect import isawaitable
+from urllib.parse import parse_qs
 
 from toolwire.auth.clients import digest
 from toolwire.auth.refusal import Refusal
 
-from .desk import Account, Desk, Visit, aside
+from .desk import Account, Desk, Visit
 
+_FIELDS = 100
 _ID = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
@@ -35,8 +38,17 @@ class Session:
 
 
 async def session_of(desk: Desk, visit: Visit) -> Session:
-    """Return the session of ``visit``, a new one where its cookie is none of ours."""
-    return await aside(_session, desk, visit.field(b"cookie"))
+    """Return the session of ``visit``, a new one where its cookie is none of ours.
+
+    Who sits there is what our cookie says, or what your application says where people sign in there.
+    """
+    session = await desk.run_in_thread(_session, desk, visit.field(b"cookie"))
+    if desk.signed_in is None:
+        return session
+    said = desk.signed_in(visit.scope)
+    user_id = await said if isawaitable(said) else said
+    user = None if user_id is None else await desk.run_in_thread(desk.users.find, user_id)
+    return replace(session, user=user)
 
 
 def cookie(desk: Desk, secret: str) -> tuple[bytes, bytes]:
@@ -64,6 +76,23 @@ def forged(desk: Desk, visit: Visit, session: Session, token: str) -> Refusal | 
             error="access_denied", description="This form is too old. Go back, reload, and try again.", status=403
         )
     return None
+
+
+def read_own_form(desk: Desk, visit: Visit, session: Session) -> dict[str, str] | Refusal:
+    """Return the first value of each field of a form that one of our own pages sent in ``session``. [D-22]"""
+    fields = read_form(visit.body.decode("latin-1"))
+    if isinstance(fields, Refusal):
+        return fields
+    found = {name: values[0] for name, values in fields.items()}
+    return forged(desk, visit, session, found.get("token", "")) or found
+
+
+def read_form(text: str) -> dict[str, list[str]] | Refusal:
+    """Return the fields of a form or a query."""
+    try:
+        return parse_qs(text, max_num_fields=_FIELDS)
+    except ValueError:
+        return Refusal(error="invalid_request", description="This form cannot be read: it has too many fields.")
 
 
 def _session(desk: Desk, cookies: str) -> Session:

@@ -22,13 +22,15 @@ _DAY_S = 86_400.0
 class Settings:
     """One issuer, and the one resource its tokens are for. Seconds end in ``_s``.
 
-    ``scopes`` maps each scope to the words a person reads; an app that names none is offered ``first``.
+    ``scopes`` maps each scope to the words a person reads; an app that names none is offered ``first``, which are also
+    the only ones that are ticked beforehand.
     ``drop_unknown_scopes`` ignores scopes there are not, where otherwise the request is refused. ``grace_s`` gives a
     refresh that is repeated within it the same successor again; 0 takes every repetition for theft. ``registration``
     lets apps register themselves. ``local_documents`` lets apps on this machine name themselves by http documents.
     ``cache_s`` is how long a token that was good is taken without a look, in processes other than the one that
-    revoked it. ``body_s`` is how long a form may take to arrive. ``key`` makes access tokens JWTs. ``login_url`` is
-    where people sign in, if not here.
+    revoked it. ``body_s`` is how long a form may take to arrive, ``store_s`` how long the database may take to answer.
+    ``key`` makes access tokens JWTs. ``login_url`` is where people sign in, if not here; ``connected_url`` where they
+    see and take back what they allowed.
 
     Raises:
         DefinitionError: a URL is not https (http only on this machine), or a scope is no scope. [AS-21]
@@ -51,8 +53,10 @@ class Settings:
     local_documents: bool = False
     cache_s: float = 5.0
     body_s: float = 10.0
+    store_s: float = 10.0
     key: SigningKey | None = None
     login_url: str = ""
+    connected_url: str = ""
     offer: Offer = field(init=False)
 
     def __post_init__(self) -> None:

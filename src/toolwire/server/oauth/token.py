@@ -11,7 +11,7 @@ from toolwire.core.http import Response
 from toolwire.core.model import Json
 
 from .authenticate import BASIC, authenticate
-from .desk import Desk, Visit, aside, refused, said
+from .desk import Desk, Visit, refused, said
 from .issuing import redeem, refresh, revoke
 
 
@@ -42,7 +42,7 @@ async def revocation(desk: Desk, visit: Visit) -> Response:
         return _refused(client, visit)
     if not form.get("token"):
         return refused(invalid_request("token is missing."))
-    await aside(revoke, desk, client, form.get("token"))
+    await desk.run_in_thread(revoke, desk, client, form.get("token"))
     return said({})
 
 
@@ -66,7 +66,7 @@ async def _redeemed(desk: Desk, client: Client, form: Parameters) -> dict[str, J
         redirect_uri=form.get("redirect_uri"),
         resources=form.resources,
     )
-    return await aside(redeem, desk, client, form.get("code"), wish)
+    return await desk.run_in_thread(redeem, desk, client, form.get("code"), wish)
 
 
 async def _refreshed(desk: Desk, client: Client, form: Parameters) -> dict[str, Json] | Refusal:
@@ -76,7 +76,7 @@ async def _refreshed(desk: Desk, client: Client, form: Parameters) -> dict[str, 
     if isinstance(scopes, Refusal):
         return scopes
     wish = Refreshing(client_id=client.id, scopes=scopes, resources=form.resources)
-    return await aside(refresh, desk, client, form.get("refresh_token"), wish)
+    return await desk.run_in_thread(refresh, desk, client, form.get("refresh_token"), wish)
 
 
 def _refused(refusal: Refusal, visit: Visit) -> Response:

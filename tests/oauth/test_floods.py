@@ -1,0 +1,221 @@
+"""Floods of sign-ins, registrations and fetches: bounded, and no way to keep others out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+
+from toolwire.core.http import Response
+from toolwire.stores.people import People
+
+from .conftest import CALLBACK, Site
+from .test_apps import URL, registering, served
+
+
+class SlowPeople:
+    """Accounts whose passwords take until ``go`` is set; counts how many are looked at, and at once."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.started = threading.Semaphore(0)
+        self.checked = self.now = self.most = 0
+        self._lock = threading.Lock()
+
+    def check(self, name: str, password: str) -> None:
+        with self._lock:
+            self.checked += 1
+            self.now += 1
+            self.most = max(self.most, self.now)
+        self.started.release()
+        self.go.wait(20)
+        with self._lock:
+            self.now -= 1
+
+    def find(self, user_id: str) -> None:
+        return None
+
+
+@pytest.mark.requirement("D-34", "AS-19")
+def test_a_flood_of_sign_ins_takes_few_threads_and_stops_nobody_else(open_site: Callable[..., Site]) -> None:
+    people = SlowPeople()
+    site = open_site(users=people)
+
+    async def flood() -> None:
+        browsers = [site.new_browser(f"203.0.113.{number}") for number in range(80)]
+        pages = [await browser.client.get("/oauth/login") for browser in browsers]
+        tasks = [
+            asyncio.create_task(
+                browser.client.post(
+                    "/oauth/login", data={**browser.fields(page), "name": f"n{number}", "password": "wrong horse"}
+                )
+            )
+            for number, (browser, page) in enumerate(zip(browsers, pages, strict=True))
+        ]
+        await asyncio.to_thread(people.started.acquire)
+        while sum(task.done() for task in tasks) < 80 - 2 - 32:  # noqa: ASYNC110 - it is what is looked at
+            await asyncio.sleep(0)
+        other = await browsers[0].client.get("/.well-known/oauth-authorization-server")
+        token = await site.server.callers.verify({b"authorization": b"Bearer unknown"})
+        people.go.set()
+        answers = [await task for task in tasks]
+        assert (other.status_code, token.kind) == (200, "unauthorized")
+        refused = [answer for answer in answers if answer.status_code == 503]
+        assert len(refused) == 80 - 2 - 32
+        assert {answer.headers["retry-after"] for answer in refused} == {"5"}
+        assert "try again in a few seconds" in refused[0].text
+        assert (people.most, people.checked) == (2, 34)
+
+    site.runner.run(flood())
+
+
+def wrong(site: Site, address: str, name: str = "Ada", password: str = "wrong horse") -> httpx2.Response:
+    return site.new_browser(address).sign_in(name=name, password=password)
+
+
+@pytest.mark.requirement("AS-19")
+def test_nobody_locks_the_name_of_somebody_else(site: Site) -> None:
+    for number in range(30):
+        assert wrong(site, f"198.51.100.{number % 6}").status_code == 403
+    assert "Too many tries from your address" in wrong(site, "198.51.100.1").text
+    waits: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        waits.append(seconds)
+
+    object.__setattr__(site.server._desk, "pause", pause)
+    assert wrong(site, "192.0.2.1", password="correct horse").status_code == 303, "from another address Ada gets in"
+    assert waits == [3.0], "after a moment"
+
+
+@pytest.mark.requirement("AS-19")
+@pytest.mark.parametrize(
+    ("addresses", "others"),
+    [
+        (["198.51.100.7"] * 31, "198.51.100.8"),
+        ([f"2001:db8:0:1::{number}" for number in range(1, 32)], "2001:db8:0:2::1"),
+    ],
+)
+def test_one_address_tries_few_names_a_minute(site: Site, addresses: list[str], others: str) -> None:
+    answers = [wrong(site, address, name=f"name-{number}").text for number, address in enumerate(addresses)]
+    assert ["Too many tries from your address" in text for text in answers] == [False] * 30 + [True]
+    assert "Too many tries" not in wrong(site, others, name="name-31").text
+
+
+@pytest.mark.requirement("AS-18")
+def test_one_address_cannot_keep_the_apps_of_others_out(open_site: Callable[..., Site]) -> None:
+    site = open_site(registration=True)
+    assert [registering(site).status_code for _ in range(21)][-1] == 429
+    site.browser = site.new_browser("192.0.2.9")
+    assert registering(site).status_code == 201
+
+
+@pytest.mark.requirement("AS-18")
+def test_apps_that_nobody_uses_make_room_for_new_ones(open_site: Callable[..., Site], monkeypatch: Any) -> None:
+    from toolwire.server.oauth import register
+
+    monkeypatch.setattr(register, "_UNUSED", 3)
+    site = open_site(registration=True)
+    used = registering(site).json()["client_id"]
+    site.code(client_id=used)
+    site.redeem(site.code(client_id=used), client_id=used)
+    ids = []
+    for _ in range(5):
+        site.clock.seconds += 1
+        ids.append(registering(site).json()["client_id"])
+    known = [site.browser.get(site.ask(client_id)).status_code == 200 for client_id in (used, *ids)]
+    assert known == [True, False, False, True, True, True]
+
+
+@pytest.mark.requirement("AS-16", "D-34")
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "https://app.example/{}.json",
+        "https://App.Example/{}.json",
+        "https://app.example:0443/{}.json",
+        "https://app.example.:443/{}.json",
+        "https://a{}.app.example/c.json",
+        "https://a{0}.b{0}.app.example/c.json",
+    ],
+)
+def test_no_spelling_of_a_site_is_fetched_without_end(site: Site, spelled: str) -> None:
+    for number in range(30):
+        browser = site.new_browser(f"203.0.113.{number}")
+        assert browser.get(site.ask(spelled.format(number))).status_code == 400
+    assert len(site.internet.asked) <= 20
+
+
+@pytest.mark.requirement("AS-16", "D-34")
+def test_nobody_makes_us_fetch_from_many_sites_without_end(site: Site) -> None:
+    for number in range(60):
+        site.browser.get(site.ask(f"https://app-{number}.example/c.json"))
+    assert len(site.internet.asked) == 40
+    site.internet.pages[URL] = served()
+    assert site.new_browser("192.0.2.9").get(site.ask(URL)).status_code == 303
+
+
+EVIL = "https://evil.example/landing"
+
+
+def document_of(url: str) -> Response:
+    body = {"client_id": url, "client_name": "Evil", "redirect_uris": [EVIL]}
+    return Response(200, ((b"content-type", b"application/json"),), json.dumps(body).encode())
+
+
+@pytest.mark.requirement("AS-01", "AS-03")
+@pytest.mark.parametrize(
+    "mistake", [{"code_challenge_method": "plain"}, {"scope": "nonsense"}, {"response_type": "token"}]
+)
+@pytest.mark.parametrize("how", ["registered", "document"])
+def test_an_app_that_anybody_could_make_sends_nobody_elsewhere(
+    open_site: Callable[..., Site], mistake: dict[str, str], how: str
+) -> None:
+    site = open_site(registration=True)
+    if how == "document":
+        client = "https://evil.example/c.json"
+        site.internet.pages[client] = document_of(client)
+    else:
+        client = registering(site, redirect_uris=[EVIL]).json()["client_id"]
+    asked = site.ask(client, redirect_uri=EVIL, **mistake)
+    stranger = site.browser.get(asked)
+    assert (stranger.status_code, "location" in stranger.headers) == (400, False)
+    site.browser.sign_in()
+    assert site.browser.get(asked).status_code == 400
+    site.redeem(site.code(client_id=client, redirect_uri=EVIL), client_id=client, redirect_uri=EVIL)
+    assert "error" in site.answer(site.browser.get(asked)), "the person has allowed it before"
+
+
+@pytest.mark.parametrize("path", ["/oauth/login", "/oauth/consent", "/oauth/logout"])
+def test_a_form_of_very_many_fields_is_refused_in_a_sentence(site: Site, path: str) -> None:
+    fields = {f"f{number}": "x" for number in range(150)}
+    answer = site.browser.post(path, fields)
+    assert answer.status_code == 400
+    assert "too many fields" in answer.text
+    if path == "/oauth/login":
+        assert site.browser.get(path, params=fields).status_code == 400
+
+
+def test_only_what_an_app_is_offered_first_is_ticked_beforehand(site: Site) -> None:
+    site.browser.sign_in()
+    page = site.browser.get(site.ask(scope="tasks:read tasks:delete")).text
+    assert 'value="tasks:read" checked>' in page
+    assert 'value="tasks:delete">' in page
+    assert "It lasts 90 days at the most, ends after 30 days without use" in page
+
+
+def test_the_consent_page_says_where_it_is_taken_back(open_site: Callable[..., Site]) -> None:
+    site = open_site(connected_url="/connected")
+    site.browser.sign_in()
+    assert '<a href="/connected">what you allowed</a>' in site.browser.get(site.ask()).text
+
+
+def test_accounts_still_take_a_right_password_after_all_this(site: Site) -> None:
+    assert isinstance(site.people, People)
+    assert site.browser.sign_in().status_code == 303
+    assert CALLBACK in site.browser.allow(site.browser.get(site.ask())).headers["location"]

@@ -1,0 +1,137 @@
+"""An application whose people sign in at the application: nobody signs in twice, and its own pages keep working."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from toolwire.core.errors import DefinitionError
+from toolwire.oauth import authorization_server
+from toolwire.server.oauth import protected
+from toolwire.stores.people import People, Person
+
+from .conftest import ISSUER, SCOPES, Browser, Site
+
+
+class OwnPeople:
+    """The accounts of an application: no passwords that anybody here could check."""
+
+    def find(self, user_id: str) -> Person | None:
+        return Person(user_id, user_id.title()) if user_id in ("ada", "bob") else None
+
+
+def signed_in(scope: Mapping[str, Any]) -> str | None:
+    cookies = SimpleCookie(dict(scope["headers"]).get(b"cookie", b"").decode())
+    return cookies["session"].value.removeprefix("signed-") if "session" in cookies else None
+
+
+async def signed_in_later(scope: Mapping[str, Any]) -> str | None:
+    return signed_in(scope)
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    """The application: a page to sign in on, and its own data for whoever is signed in."""
+    if scope["path"] == "/sign-in":
+        name, onward = (parse_qs(scope["query_string"].decode()).get(each, [""])[0] for each in ("name", "next"))
+        headers = [(b"location", onward.encode()), (b"set-cookie", f"session=signed-{name}; Path=/".encode())]
+        await send({"type": "http.response.start", "status": 303 if name else 200, "headers": headers if name else []})
+        await send({"type": "http.response.body", "body": b""})
+        return
+    caller = scope["state"]["caller"]
+    said = f"{caller.name} {sorted(caller.scopes) if caller.scopes is not None else 'everything'}"
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": said.encode()})
+
+
+@pytest.fixture(params=[signed_in, signed_in_later])
+def own(open_site: Callable[..., Site], request: pytest.FixtureRequest) -> Site:
+    site = open_site(users=OwnPeople(), login_url="/sign-in?from=apps", signed_in=request.param)
+
+    def needs(_method: str, path: str) -> list[str] | None:
+        return ["tasks:read"] if path == "/mine" else None
+
+    app = site.server.before(protected(application, site.server.callers, needs, request.param))
+    site.browser = site.new_browser(app=app)
+    return site
+
+
+def enter(browser: Browser, name: str, path: str) -> Any:
+    """Follow a browser through the application's own sign-in, and back to where it came from."""
+    sent = browser.get(path)
+    assert sent.status_code == 303, sent.text
+    where = urlsplit(sent.headers["location"])
+    assert where.path == "/sign-in"
+    back = browser.get(f"/sign-in?{where.query}&name={name}")
+    return browser.get(back.headers["location"])
+
+
+@pytest.mark.requirement("AS-19", "AS-17")
+def test_who_is_signed_in_at_the_application_is_asked_at_once(own: Site) -> None:
+    page = enter(own.browser, "ada", own.ask())
+    assert (page.status_code, "<dd>Ada</dd>" in page.text) == (200, True)
+    tokens = own.redeem(own.answer(own.browser.allow(page))["code"]).json()
+    assert own.caller(tokens["access_token"]).name == "ada"
+    headers = {"authorization": f"Bearer {tokens['access_token']}"}
+    assert (
+        own.new_browser(app=own.browser.app).get("/mine", headers=headers).text == "ada ['tasks:read', 'tasks:write']"
+    )
+
+
+@pytest.mark.requirement("AS-16")
+def test_what_one_person_was_asked_another_at_the_same_browser_does_not_answer(own: Site) -> None:
+    page = enter(own.browser, "ada", own.ask())
+    own.browser.get("/sign-in?name=bob&next=/")
+    assert own.browser.allow(page).status_code == 404
+
+
+@pytest.mark.requirement("D-22")
+def test_a_form_of_the_consent_page_still_needs_its_own_session(own: Site) -> None:
+    page = enter(own.browser, "ada", own.ask())
+    other = own.new_browser(app=own.browser.app)
+    other.get("/sign-in?name=ada&next=/")
+    assert other.post("/oauth/consent", {**own.browser.fields(page), "decision": "allow"}).status_code == 403
+
+
+@pytest.mark.requirement("AS-15", "XL-115")
+def test_people_of_the_application_use_its_protected_routes_with_their_session(own: Site) -> None:
+    assert own.browser.get("/mine").status_code == 401
+    own.browser.get("/sign-in?name=ada&next=/")
+    assert own.browser.get("/mine").text == "ada everything"
+    wrong = own.browser.get("/mine", headers={"authorization": "Bearer wrong"})
+    assert wrong.status_code == 401, "a token that is shown counts, and no session makes up for it"
+
+
+@pytest.mark.requirement("D-22")
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"sec-fetch-site": "same-origin"}, 200),
+        ({"sec-fetch-site": "cross-site", "origin": "https://evil.example"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": ISSUER}, 200),
+        ({"origin": ""}, 403),
+    ],
+)
+def test_no_page_of_another_site_changes_anything_with_the_session(
+    own: Site, headers: dict[str, str], status: int
+) -> None:
+    own.browser.get("/sign-in?name=ada&next=/")
+    assert own.browser.post("/mine", headers=headers).status_code == status
+
+
+@pytest.mark.parametrize("setting", [{"login_url": "/sign-in"}, {"signed_in": signed_in}])
+def test_a_page_to_sign_in_on_without_a_word_of_who_is_signed_in_is_refused(
+    site: Site, setting: dict[str, Any]
+) -> None:
+    with pytest.raises(DefinitionError, match="login_url and signed_in go together"):
+        authorization_server(issuer=ISSUER, scopes=SCOPES, store=site.store, users=site.people, **setting)
+
+
+def test_without_such_a_page_ours_is_there(site: Site) -> None:
+    assert isinstance(site.people, People)
+    assert site.browser.get("/oauth/login").status_code == 200
