@@ -9,12 +9,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sized
 from itertools import chain
 from typing import Any, cast
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
@@ -27,8 +28,38 @@ from .refusing import Refusing, closing, refusal
 from .trailer import FIELD_SIGNS, Trailer
 from .upgrades import stay
 
+_PIECE = 2_048
+"""How much of what arrived is parsed at once while it may hold many requests, in bytes."""
+
 LINGER_S = 1.0
 """How long a refused peer may go on sending, unheard, so that it can read the refusal, in seconds."""
+
+
+class Reading(FlowControl):
+    """uvicorn's flow control, under which nothing is read while ``most`` requests that were read before wait.
+
+    ``pipeline`` is the connection's queue of such requests; ``unread`` is what arrived and was not parsed yet.
+    As long as it reads, a connection notices that its client has gone.
+    """
+
+    def __init__(self, transport: asyncio.Transport, pipeline: Sized, most: int) -> None:
+        super().__init__(transport)
+        self._pipeline = pipeline
+        self._most = most
+        self.unread = b""
+
+    def is_full(self) -> bool:
+        """Return whether as many requests wait as may."""
+        return bool(self.unread) or len(self._pipeline) >= self._most
+
+    def has_waiting(self) -> bool:
+        """Return whether a request, or what may be one, waits for the answers of those before it."""
+        return bool(self._pipeline or self.unread)
+
+    def resume_reading(self) -> None:
+        """Read on, unless there is enough to do: whoever waits for a body calls this, and so does every answer."""
+        if self.read_paused and not self.is_full():
+            super().resume_reading()
 
 
 class Connection(HttpToolsProtocol):
@@ -67,6 +98,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Start the one timer that this connection has."""
         super().connection_made(transport)
+        self.flow: Reading = Reading(transport, self.pipeline, self._limits.pipelined)
         self._since = self.loop.time()
         self._timer = self.loop.call_later(self._every, self._look)
         self._usual_scope: Any = {
@@ -89,18 +121,52 @@ class Connection(HttpToolsProtocol):
         nothing: Any = None
         self.cycle = self._current = nothing
         self._trailer = self.headers = nothing
+        self.flow.unread = b""
         self.pipeline.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser, and count what belongs to a head that is not whole yet."""
+        """Feed the parser; what may hold many requests only piece by piece, and no more than may wait."""
         if self.deaf:
             return
+        if len(data) > _PIECE or self.flow.has_waiting():
+            self.flow.unread += data
+            self._feed_unread()
+        else:
+            self._feed(data)
+
+    def _feed_unread(self) -> None:
+        """Feed the parser as far as the limit of waiting requests lets it; read on where nothing is left."""
+        if self.transport.is_closing():
+            return
+        data, at = memoryview(self.flow.unread), 0
+        while at < len(data) and len(self.pipeline) < self._limits.pipelined and not self.deaf:
+            end = at + max(_PIECE, self._body_left())  # in the rest of a body there is no request
+            self._feed(data[at:end])
+            at = end
+        self.flow.unread = b"" if self.deaf else bytes(data[at:])
+        if self.flow.unread:
+            self.flow.pause_reading()
+            return
+        cycle: Any = self.cycle  # None before the first request
+        if cycle is None or len(cycle.body) <= HIGH_WATER_LIMIT:
+            self.flow.resume_reading()
+
+    def _body_left(self) -> int:
+        """Return how many bytes of the current body are still to come, as far as its length was said beforehand."""
+        cycle: Any = self.cycle  # None before the first request
+        if cycle is None or self._in_head() or not cycle.more_body:
+            return 0
+        said = [value for name, value in cycle.scope["headers"] if name == b"content-length"]
+        return int(said[0]) - cycle.received if said else 0  # the parser took it, so it is a number
+
+    def _feed(self, data: bytes | memoryview) -> None:
+        """Feed the parser, and count what belongs to a head that is not whole yet."""
         self._chunk = len(data)
         try:
             parser: Any = self.parser  # None once the connection is lost, and then nothing comes
             parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            stay(self, data[upgrade.args[0] :])
+            stay(self, bytes(data[upgrade.args[0] :]))
         except httptools.HttpParserError:
             self.refuse(400, Kind.MALFORMED, "This is not a request of HTTP/1.1.")
         cycle: Any = self.cycle  # None before the first request
@@ -146,16 +212,23 @@ class Connection(HttpToolsProtocol):
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, app)
         else:
-            self.flow.pause_reading()
             self.pipeline.appendleft((cycle, app))
+            if self.flow.is_full():
+                self.flow.pause_reading()
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of a body, and let no more come than whoever reads it takes."""
         self._rest = -self._chunk  # there was some of a body in what came last
         cycle: Any = self.cycle
+        cycle.received += len(body)
         if cycle.response_complete:
             return
-        cycle.body += body
+        if not cycle.body:  # one piece is taken as it is, and copied only where another follows
+            cycle.body = body
+        elif type(cycle.body) is bytes:
+            cycle.body = bytearray(cycle.body) + body
+        else:
+            cycle.body += body
         if len(cycle.body) > HIGH_WATER_LIMIT:
             self.flow.pause_reading()
         if cycle.event is not None:
@@ -174,12 +247,14 @@ class Connection(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        if self.flow.read_paused:
-            self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         else:
             self._idle_since = self.loop.time()
+        if self.flow.unread:
+            self.loop.call_soon(self._feed_unread)
+        elif self.flow.read_paused:
+            self.flow.resume_reading()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._current = cycle

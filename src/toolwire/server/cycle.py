@@ -46,7 +46,8 @@ class Cycle(RequestResponseCycle, Exchange):
 
     # With what is below, everything that uvicorn's own __init__ sets; a test holds the two against each other.
     disconnected = False
-    body: Any = b""  # the first piece is taken as it is, and copied only where another follows
+    body: Any = b""
+    received = 0
     more_body = True
     response_started = False
     response_complete = False

@@ -13,7 +13,8 @@ class Deadlines:
 
     A connection is closed that has not sent a whole request head ``head_s`` after its first byte (or after it was
     made), that says nothing for ``idle_s`` between two requests, or that takes nothing of its answer for
-    ``stall_s``. A head of more than ``head_bytes`` or ``head_fields`` is refused with 431. Once asked to stop, the
+    ``stall_s``. A head of more than ``head_bytes`` or ``head_fields`` is refused with 431. Where ``pipelined`` requests
+    of one connection wait for their turn, no more is read from it. Once asked to stop, the
     server still answers for at least ``drain_s``, so that whoever asks after its health hears of it, and gives
     running calls ``grace_s``. [D-13, D-34]
 
@@ -28,6 +29,7 @@ class Deadlines:
     grace_s: float = 30.0
     head_bytes: int = 32 * 1024
     head_fields: int = 100
+    pipelined: int = 16
 
     def __post_init__(self) -> None:
         for limit in fields(self):
