@@ -8,20 +8,20 @@ Rules:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 from toolwire.core.model import Json
 
+from . import mediatypes
+from .mediatypes import essence
+from .parameters import FORM
 from .plan import Encoding
 from .references import References, Unusable
 
 BODY = "body"
 
-_JSON_TYPE = re.compile(r"[a-z]+/(?:[a-z0-9!#$&^_.+-]+\+)?json", re.IGNORECASE)
-_TEXT_TYPES = ("application/yaml", "application/x-yaml", "application/graphql", "application/javascript")
 _TEXT_WORDS = ("description", "enum", "maxLength", "minLength", "pattern")
 _MOST_ARGUMENTS = 256
 _MOST_WRAPPERS = 4
@@ -45,6 +45,8 @@ _WHOLE = frozenset(
         "unevaluatedProperties",
     )
 )
+_STYLE_FIELDS = frozenset(("allowReserved", "explode", "style"))
+_SHAPES = frozenset(("allOf", "anyOf", "const", "enum", "items", "oneOf", "properties"))
 _FORM_STYLES = ("form", "spaceDelimited", "pipeDelimited", "deepObject")
 
 
@@ -111,7 +113,7 @@ def read(references: References, node: Json) -> Body | None:
             raise Unusable("its request body is required, and no content is declared for it")
         return None
     keys = [key for key in content if isinstance(key, str)]
-    ranked = sorted((_sort(key.partition(";")[0].strip().lower()), "*" in key, key) for key in keys)
+    ranked = sorted((_sort(key), "*" in key, key) for key in keys)
     sort, _, key = ranked[0]
     media = references.follow(content[key], "media type")
     return Body(_sent(key, sort), sort, declared.get("required") is True, media, tuple(sorted(keys)))
@@ -166,42 +168,59 @@ def encodings(references: References, body: Body, known: Mapping[str, Json]) -> 
     declared = body.media.get("encoding")
     said = declared if isinstance(declared, dict) else {}
     found: dict[str, Encoding] = {}
+    styled = _takes_styles(references, body)
     for name, schema in {**{name: {} for name in said}, **known}.items():
         one = said.get(name)
-        encoding = _encoding(references, one if isinstance(one, dict) else {}, schema, body.sort)
+        fields = one if isinstance(one, dict) else {}
+        if not styled:
+            fields = {key: value for key, value in fields.items() if key not in _STYLE_FIELDS}
+        encoding = _encoding(references, fields, schema, body.sort)
         if encoding != Encoding():
             found[name] = encoding
     return found
 
 
-def file_argument(references: References, schema: Json) -> Json:
-    """Return ``schema``, or what an argument that is a file looks like."""
+def query_encodings(references: References, media: dict[str, Any]) -> dict[str, Encoding] | None:
+    """Return how the properties of a query that is a form as a whole are written; None where the plain way."""
+    whole = Body(FORM, Sort.FORM, False, media)
+    return encodings(references, whole, named(references, whole.schema)) or None
+
+
+def _takes_styles(references: References, body: Body) -> bool:
+    """Return whether style, explode and allowReserved count in ``body``: in a form, and since 3.1 in form-data too."""
+    if body.sort is Sort.FORM:
+        return True
+    since_31 = not str(references.document.get("openapi", "")).startswith("3.0")
+    return since_31 and essence(body.media_type) == "multipart/form-data"
+
+
+def file_argument(references: References, schema: Json, encoding: Encoding) -> Json:
+    """Return ``schema``, or what an argument looks like that ``encoding`` says is a file, or a list of files."""
+    if not encoding.binary:
+        return schema
     node = _single(references, schema)
-    if _is_file(node, ""):
-        said = node.get("description")
-        description = f"{said} {_FILE}" if isinstance(said, str) else _FILE
-        return {"type": "string", "contentEncoding": "base64", "description": description}
-    items = _single(references, node.get("items")) if node.get("type") == "array" else {}
-    if _is_file(items, ""):
+    if node.get("type") == "array":
         return {**node, "items": {"type": "string", "contentEncoding": "base64", "description": _FILE}}
-    return schema
+    said = node.get("description")
+    description = f"{said} {_FILE}" if isinstance(said, str) else _FILE
+    return {"type": "string", "contentEncoding": "base64", "description": description}
 
 
 def _encoding(references: References, said: dict[str, Any], schema: Json, sort: Sort) -> Encoding:
     media_type = said.get("contentType")
-    first = media_type.partition(",")[0].strip() if isinstance(media_type, str) else ""
+    first = mediatypes.first(media_type) if isinstance(media_type, str) else ""
     style = said.get("style")
-    styled = bool({"style", "explode", "allowReserved"} & said.keys())
+    styled = bool(_STYLE_FIELDS & said.keys())
     style = style if style in _FORM_STYLES else "form"
     explode = said.get("explode", style == "form")
     node = _single(references, schema)
-    items = _single(references, node.get("items")) if node.get("type") == "array" else {}
+    item = _single(references, node.get("items")) if node.get("type") == "array" else node
     return Encoding(
-        media_type=first,
+        media_type="" if styled and sort is Sort.MULTIPART else first,  # a style takes the place of a content type
         style=style if styled else "",
         explode=explode is True if styled else True,
         reserved=said.get("allowReserved") is True,
-        binary=sort is Sort.MULTIPART and (_is_file(node, first) or _is_file(items, first)),
+        binary=sort is Sort.MULTIPART and not styled and _is_file(item, first),
         headers=tuple(_headers(references, said.get("headers"))),
     )
 
@@ -238,34 +257,43 @@ def _headers(references: References, declared: Json) -> list[tuple[str, str]]:
 
 
 def _is_file(schema: dict[str, Any], media_type: str) -> bool:
-    """Return whether a property is bytes: by its format, by its content, or because nothing else is said of it."""
+    """Return whether a property is bytes: by its format, by its content, or because nothing else is said of it.
+
+    A string that no schema calls binary or base64 is its own text, unless its content type is never text.
+    """
     if schema.get("format") == "binary" or schema.get("type") == "file":
         return True
-    content = schema.get("contentMediaType", media_type)
-    textual = not isinstance(content, str) or not content or _sort(content.lower()) is not Sort.BYTES
-    return not textual and schema.get("type") in (None, "string")
+    content = schema.get("contentMediaType")
+    if isinstance(content, str):
+        return _sort(content) is Sort.BYTES and schema.get("type") in (None, "string")
+    if not media_type or _sort(media_type) is not Sort.BYTES:
+        return False
+    if schema.get("type") == "string":
+        return "contentEncoding" in schema or schema.get("format") == "base64" or mediatypes.is_binary(media_type)
+    return schema.get("type") is None and not schema.keys() & _SHAPES
 
 
 def _sort(media_type: str) -> Sort:
-    known = _SORTS.get(media_type)
+    kind = essence(media_type)
+    known = _SORTS.get(kind)
     if known is not None:
         return known
-    if _JSON_TYPE.fullmatch(media_type):
+    if mediatypes.is_json(kind):
         return Sort.JSON_LIKE
-    if media_type.startswith("multipart/"):
+    if kind.startswith("multipart/"):
         return Sort.MULTIPART
-    if media_type.endswith(("/xml", "+xml")):
+    if mediatypes.is_xml(kind):
         return Sort.XML
-    return Sort.TEXT if media_type.startswith("text/") or media_type in _TEXT_TYPES else Sort.BYTES
+    return Sort.TEXT if mediatypes.is_text(kind) else Sort.BYTES
 
 
 def _sent(key: str, sort: Sort) -> str:
-    media_type = key.partition(";")[0].strip().lower()
+    kind = essence(key)
     if sort is Sort.ANY:
         return "application/json"
-    if "*" in media_type:
-        return {Sort.TEXT: "text/plain", Sort.MULTIPART: "multipart/form-data"}.get(sort, media_type)
-    return media_type
+    if "*" in kind:
+        return {Sort.TEXT: "text/plain", Sort.MULTIPART: "multipart/form-data"}.get(sort, kind)
+    return mediatypes.sent_as(key)
 
 
 def _can_be_taken_apart(schema: dict[str, Any]) -> bool:

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 
-from .parameters import STYLES
+from . import body
+from .mediatypes import essence, is_json
+from .parameters import FORM, STYLES
 from .paths import variables
 from .plan import Parameter, Place
 from .references import References, Unusable
@@ -49,7 +51,6 @@ _RESERVED = frozenset(
     )
 )
 _RESERVED_STARTS = ("proxy-", "sec-", "x-forwarded-", "mcp-")
-_JSON_TYPES = re.compile(r"[a-z]+/(?:[^;+\s]+\+)?json", re.IGNORECASE)
 _PLACES = {place.value: place for place in Place}
 
 
@@ -80,6 +81,8 @@ class Declaring:
         self._references = references
         self._security = security
         self._known: dict[str | bytes, _Known] = {}
+        version = str(references.document.get("openapi", ""))
+        self._reserves_anywhere = not version.startswith(("3.0", "3.1"))  # before 3.2 it was for queries alone
 
     def read(self, item: dict[str, Any], operation: dict[str, Any], path: str) -> tuple[list[Declared], list[str]]:
         """Return the parameters of ``operation`` that are arguments, and findings that cost no tool.
@@ -153,14 +156,17 @@ class Declaring:
             text = f"its {place.value} parameter {name[:100]} has a style that is not known there"
             notes.append(f"{text}, and is written as {style}")
         explode = declared.get("explode", style in ("form", "cookie"))
-        parameter = Parameter(name, place, style, explode is True, declared.get("allowReserved") is True)
+        reserved = declared.get("allowReserved") is True and (place is Place.QUERY or self._reserves_anywhere)
+        parameter = Parameter(name, place, style, explode is True, reserved)
         return Declared(parameter, declared.get("schema", {}), required, declared.get("description"))
 
     def _with_content(self, bare: Parameter, content: Json, required: bool, declared: dict[str, Any]) -> Declared:  # noqa: FBT001 - private
         media_type = min((key for key in content if isinstance(key, str)), default="")
         media = self._references.follow(content[media_type], "media type")
-        style = "content" if _JSON_TYPES.match(media_type) else "text"
-        parameter = bare._replace(style=style, media_type=media_type.partition(";")[0].strip().lower())
+        style = "content" if is_json(media_type) else "text"
+        parameter = bare._replace(style=style, media_type=essence(media_type))
+        if bare.place is Place.QUERYSTRING and essence(media_type) == FORM:
+            parameter = parameter._replace(encodings=body.query_encodings(self._references, media))
         return Declared(parameter, media.get("schema", {}), required, declared.get("description"))
 
 

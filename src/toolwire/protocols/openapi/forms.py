@@ -18,9 +18,9 @@ from toolwire.core.resources import Resources
 from toolwire.framing import jsontext
 
 from . import files, parameters
+from .mediatypes import is_json
 from .plan import PLAIN, Encoding, Parameter, Place
 
-_JSON_TYPE = re.compile(r"[^/;\s]+/(?:[^;\s]+\+)?json(?:\s*;.*)?", re.IGNORECASE)
 _MEDIA_TYPE = re.compile(r"[!#$&^_.+A-Za-z0-9-]+/[!#$&^_.+A-Za-z0-9-]+(?:;[ !-~]*)?")
 _FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: ?[\t -~]*")
 _PARTS_OWN = frozenset({"content-type", "content-disposition", "content-length", "content-transfer-encoding"})
@@ -83,7 +83,7 @@ def _pairs(name: str, value: Json, encoding: Encoding) -> list[tuple[str, str]]:
     if encoding.style:
         declared = Parameter(name, Place.QUERY, encoding.style, encoding.explode, encoding.reserved)
         return parameters.pairs(declared, value)
-    if _JSON_TYPE.fullmatch(encoding.media_type) and value is not None:
+    if is_json(encoding.media_type) and value is not None:
         items = value if isinstance(value, list) else [value]
         return [(parameters.percent(name), parameters.percent(jsontext.write(item).decode())) for item in items]
     return parameters.plain_pairs(name, value)
@@ -102,18 +102,17 @@ def _parts(name: str, value: Json, encoding: Encoding, resources: Resources | No
 
 
 def _part(name: str, item: Json, encoding: Encoding, resources: Resources | None) -> Part:
+    declared = encoding.media_type if "*" not in encoding.media_type else ""
     if encoding.binary or _is_handle(item, resources):
         try:
             file = files.read(item, resources)
         except ValueError as error:
             raise Unsendable(name, str(error)) from None
-        declared = encoding.media_type if "*" not in encoding.media_type else ""
         return Part(name, file.data, declared or file.media_type, files.file_name(file, name), encoding.headers)
-    is_json = bool(_JSON_TYPE.fullmatch(encoding.media_type))
-    if isinstance(item, dict | list) or is_json:
-        media_type = encoding.media_type if is_json else "application/json"
+    if isinstance(item, dict | list) or is_json(declared):
+        media_type = declared if is_json(declared) else "application/json"
         return Part(name, jsontext.write(item), media_type, headers=encoding.headers)
-    return Part(name, parameters.text_of(item).encode(), encoding.media_type, headers=encoding.headers)
+    return Part(name, parameters.text_of(item).encode(), declared, headers=encoding.headers)
 
 
 def _is_handle(item: Json, resources: Resources | None) -> bool:

@@ -5,7 +5,7 @@ A default is told, never sent by itself. [CV-32]
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from toolwire.core.model import Json
@@ -14,7 +14,7 @@ from . import body
 from .body import BODY, Body, Sort
 from .declaring import Declared
 from .naming import argument_names
-from .plan import Encoding, Parameter
+from .plan import PLAIN, Encoding, Parameter
 from .references import References
 from .schemas import Schemas
 
@@ -53,15 +53,15 @@ def take(
         body.properties(references, payload.schema) if payload is not None and payload.sort <= Sort.MULTIPART else None
     )
     arguments = [_Argument(p.place, p.name, schema, required, said) for p, schema, required, said in declared]
-    arguments += _body_arguments(references, schemas, payload, apart)
-    names = argument_names((one.place, one.name) for one in arguments)
-    in_body = [one for one in arguments if one.place == BODY]
-    whole = names[BODY, BODY] if payload is not None and apart is None else None
-    more = payload is not None and apart is not None and body.asks_for_more(references, payload.schema)
     encodings: dict[str, Encoding] = {}
     if payload is not None and payload.sort in (Sort.FORM, Sort.MULTIPART):
         known = apart[0] if apart is not None else body.named(references, payload.schema)
         encodings = body.encodings(references, payload, known)
+    arguments += _body_arguments(references, schemas, payload, apart, encodings)
+    names = argument_names((one.place, one.name) for one in arguments)
+    in_body = [one for one in arguments if one.place == BODY]
+    whole = names[BODY, BODY] if payload is not None and apart is None else None
+    more = payload is not None and apart is not None and body.asks_for_more(references, payload.schema)
     return Taken(
         schema=_schema(schemas, arguments, names, where, _together(payload, apart, in_body, names), takes_more=more),
         parameters=tuple((names[one.parameter.place, one.parameter.name], one.parameter) for one in declared),
@@ -77,6 +77,7 @@ def _body_arguments(
     schemas: Schemas,
     payload: Body | None,
     apart: tuple[dict[str, Json], tuple[str, ...]] | None,
+    encodings: Mapping[str, Encoding],
 ) -> list[_Argument]:
     if payload is None:
         return []
@@ -84,9 +85,8 @@ def _body_arguments(
         return [_Argument(BODY, BODY, payload.schema, payload.required)]
     properties, required = apart
     needed = required if payload.required else ()
-    files = payload.sort is Sort.MULTIPART
     return [
-        _Argument(BODY, name, body.file_argument(references, schema) if files else schema, name in needed)
+        _Argument(BODY, name, body.file_argument(references, schema, encodings.get(name, PLAIN)), name in needed)
         for name, schema in properties.items()
         if not schemas.hidden(schema)
     ]

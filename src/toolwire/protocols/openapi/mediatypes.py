@@ -60,7 +60,7 @@ def is_binary(media_type: str) -> bool:
 def sent_as(media_type: str) -> str:
     """Return ``media_type`` as a Content-Type of what is written here: UTF-8, and with a boundary of its own.
 
-    Its other parameters stay as they are declared; what is no media type is returned without any.
+    Its other parameters stay as they are declared. JSON has no charset, and what is no media type no parameters.
     """
     whole = _WHOLE.fullmatch(media_type.strip())
     if whole is None:
@@ -68,6 +68,10 @@ def sent_as(media_type: str) -> str:
     kept = [
         f"{name.lower()}={value}"
         for name, value in _PARAMETER.findall(whole[2])
-        if name.lower() not in _OWN or (name.lower() == "charset" and value.strip('"').lower() in _UTF_8)
+        if name.lower() not in _OWN or (name.lower() == "charset" and _is_said(whole[1], value))
     ]
     return "; ".join([whole[1].lower(), *kept])
+
+
+def _is_said(kind: str, charset: str) -> bool:
+    return not is_json(kind) and charset.strip('"').lower() in _UTF_8

@@ -17,6 +17,7 @@ from urllib.parse import quote
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 
+from .mediatypes import essence, is_json
 from .plan import Parameter, Place
 
 Encode: TypeAlias = Callable[[str], str]
@@ -73,7 +74,7 @@ def pairs(parameter: Parameter, value: Json) -> list[tuple[str, str]]:
 
 def querystring(parameter: Parameter, value: Json) -> str:
     """Return the whole query that ``value`` is, by its media type. [CV-28]"""
-    if parameter.media_type.lower() != FORM:
+    if essence(parameter.media_type) != FORM:
         return percent(_content(parameter, value))
     data = value.items() if isinstance(value, dict) else ()
     return "&".join(f"{key}={text}" for name, item in data for key, text in plain_pairs(name, item))
@@ -161,10 +162,10 @@ def _name(parameter: Parameter) -> str:
 
 def _content(parameter: Parameter, value: Json) -> str:
     """Return ``value`` in the media type of a parameter with ``content``. [CV-03]"""
-    media_type = parameter.media_type.lower()
+    media_type = essence(parameter.media_type)
     if media_type == FORM:
         return querystring(parameter, value)
-    is_text = parameter.style == "text" or (media_type != "" and not media_type.endswith(("/json", "+json")))
+    is_text = parameter.style == "text" or (media_type != "" and not is_json(media_type))
     return text_of(value) if is_text else _compact(value)
 
 

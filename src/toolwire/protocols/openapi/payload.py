@@ -71,7 +71,7 @@ def _written(plan: Plan, data: Json, resources: Resources | None) -> Payload:
         if kind == parameters.FORM:
             return Payload(forms.urlencoded(data, plan.encodings), media_type)
         body, boundary = forms.multipart(data, plan.encodings, resources)
-        return Payload(body, f"{kind}; boundary={boundary}")
+        return Payload(body, f"{media_type}; boundary={boundary}")
     if is_text(kind) or is_xml(kind) or isinstance(data, str):
         return Payload(parameters.text_of(data).encode(), media_type)
     return Payload(jsontext.write(data), media_type)

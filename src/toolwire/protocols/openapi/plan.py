@@ -30,7 +30,8 @@ class Place(StrEnum):
 class Parameter(NamedTuple):
     """How one parameter is written. ``style`` is one of OpenAPI's, or ``content`` for JSON and ``text`` for text.
 
-    ``media_type`` is that of a parameter with ``content``; it decides where it is not empty.
+    ``media_type`` is that of a parameter with ``content``; it decides where it is not empty. ``encodings`` say how the
+    properties of one that is the whole query are written.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Parameter(NamedTuple):
     explode: bool = False
     reserved: bool = False
     media_type: str = ""
+    encodings: Mapping[str, Encoding] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

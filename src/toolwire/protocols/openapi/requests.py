@@ -17,7 +17,7 @@ from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.resources import Resources
 from toolwire.framing import jsontext
 
-from . import parameters, paths, payload
+from . import forms, parameters, paths, payload
 from .plan import Parameter, Place, Plan
 
 _HEADER_VALUE = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|")
@@ -96,10 +96,7 @@ def _place(parts: _Parts, argument: str, parameter: Parameter, arguments: Mappin
             parts.path[parameter.name] = argument, ""
         return
     value = arguments[argument]
-    if parameter.place is Place.QUERYSTRING:
-        text = parameters.querystring(parameter, value)
-    else:
-        text = parameters.write(parameter, value)
+    text = _query(parameter, value) if parameter.place is Place.QUERYSTRING else parameters.write(parameter, value)
     if parameter.place is Place.PATH:
         parts.path[parameter.name] = argument, text
     elif not text:
@@ -112,6 +109,12 @@ def _place(parts: _Parts, argument: str, parameter: Parameter, arguments: Mappin
         parts.errors[argument] = "cannot be sent in a header: it may only hold visible ASCII characters"
     else:
         parts.headers.append((parameter.name.lower().encode(), text.encode()))
+
+
+def _query(parameter: Parameter, value: Json) -> str:
+    if parameter.encodings and isinstance(value, dict):
+        return forms.urlencoded(value, parameter.encodings).decode()
+    return parameters.querystring(parameter, value)
 
 
 def _cookie(parts: _Parts, argument: str, text: str, *, whole: bool) -> None:

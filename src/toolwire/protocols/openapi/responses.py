@@ -13,6 +13,7 @@ from typing import Any
 
 from toolwire.core.model import Json
 
+from .mediatypes import essence, is_json
 from .plan import ACCEPT
 from .references import References
 
@@ -46,10 +47,10 @@ class Answers:
     def schema(self, operation: dict[str, Any]) -> Json:
         """Return the schema of the JSON that success brings, or None where nobody says."""
         content = self._success(operation)
-        for kind, key in sorted((key.partition(";")[0].strip().lower(), key) for key in content):
-            if kind in ("application/json", "text/json") or kind.endswith("+json"):
+        for kind, key in sorted((essence(key), key) for key in content):
+            if is_json(kind):
                 return self._references.target(content[key]).get("schema")
-        for kind, key in sorted((key.partition(";")[0].strip().lower(), key) for key in content):
+        for kind, key in sorted((essence(key), key) for key in content):
             item = self._references.target(content[key]).get("itemSchema") if kind in _STREAMS else None
             if item is not None:  # what a stream brings is the list of its items
                 return {"type": "array", "items": item}
@@ -57,11 +58,11 @@ class Answers:
 
     def streams(self, operation: dict[str, Any]) -> bool:
         """Return whether a success may be a stream of items."""
-        return any(key.partition(";")[0].strip().lower() in _STREAMS for key in self._success(operation))
+        return any(essence(key) in _STREAMS for key in self._success(operation))
 
     def accept(self, operation: dict[str, Any]) -> str:
         """Return the Accept field: JSON first, then what success is declared as, then whatever there is."""
-        kinds = dict.fromkeys(key.partition(";")[0].strip().lower() for key in sorted(self._success(operation)))
+        kinds = dict.fromkeys(essence(key) for key in sorted(self._success(operation)))
         others = [kind for kind in kinds if _MEDIA_TYPE.fullmatch(kind) and kind not in ("application/json", "*/*")]
         if not others:
             return ACCEPT
@@ -82,7 +83,7 @@ class Answers:
                 content = self._references.target(node).get("content")
                 entries = content.items() if isinstance(content, dict) else ()
                 found[code] = {
-                    key.partition(";")[0].strip().lower(): self._references.target(one).get("schema", {})
+                    essence(key): self._references.target(one).get("schema", {})
                     for key, one in entries
                     if isinstance(key, str)
                 }

@@ -17,6 +17,7 @@ from toolwire.core.resources import CAPS, Caps, Resource, Resources
 from toolwire.framing import cleaning, jsontext, rates, streams
 
 from . import fitting, problems, streaming
+from .mediatypes import essence, is_json, is_text, is_xml
 from .streaming import Heard
 
 _NO_JSON = "The server's answer is not the JSON it says it is: "
@@ -55,7 +56,7 @@ def read(response: Response, expected: Expected = ANYTHING) -> Result:
     notes = _notes(response, media_type, expected)
     if status in (204, 205) or not response.body:
         return Value({"ok": True, "status": status}, notes)
-    if media_type in ("application/json", "text/json", "") or media_type.endswith(("/json", "+json")):
+    if not media_type or is_json(media_type):
         return _json(response.body, media_type, expected, notes)
     return _other(response.body, media_type, parameters, expected, notes)
 
@@ -63,7 +64,7 @@ def read(response: Response, expected: Expected = ANYTHING) -> Result:
 def _other(body: bytes, media_type: str, parameters: str, expected: Expected, notes: dict[str, Json]) -> Result:
     if streams.is_stream(media_type):
         return _items(body, expected, notes)
-    if media_type.startswith("text/") or media_type.endswith(("/xml", "+xml", "/yaml", "+yaml")):
+    if is_text(media_type) or is_xml(media_type):
         encoding = "latin-1" if "8859-1" in parameters else "utf-8"
         return _text(body, encoding, Resource(data=body, media_type=media_type), expected, notes)
     return _binary(body, media_type, expected, notes)
@@ -83,7 +84,7 @@ def ended(heard: Heard, response: Response | Problem, expected: Expected) -> Res
         heard.end()
     except ValueError:
         heard.truncated = True
-    media_type = header(response.headers, b"content-type").lower().partition(";")[0].strip()
+    media_type = essence(header(response.headers, b"content-type"))
     notes = _notes(response, media_type, expected)
     if heard.truncated:
         notes["truncated"] = True
@@ -115,7 +116,7 @@ def _undeclared(responses: Mapping[str, Mapping[str, Json]], response: Response,
         if code in responses:
             types = responses[code]
             kinds = (media_type, f"{media_type.partition('/')[0]}/*", "*/*")
-            declared = {one.partition(";")[0].strip().lower() for one in types}
+            declared = {essence(one) for one in types}
             return "" if not types or not response.body or declared.intersection(kinds) else "content type"
     return "status"
 
