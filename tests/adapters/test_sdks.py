@@ -12,7 +12,7 @@ from toolwire.adapters.offering import content, read
 from toolwire.adapters.schema import Provider
 from toolwire.core.model import Kind, Problem, Value
 
-NAME = "_1st-search"
+NAME = "_1st-search_e4d0d4dde20e"
 SAID = {"page_size": 5, "query": "soup"}
 MEANT = ("1st-search", {"page[size]": 5, "query": "soup"})
 FOUND = {

@@ -25,6 +25,11 @@ class Box:
         return Value(f"{self.name} ran {call.tool.name}")
 
 
+def hello() -> str:
+    """Say hello."""
+    return "hello"
+
+
 def run(toolbox: Toolbox, tool: Tool | Problem) -> Result:
     assert isinstance(tool, Tool)
     return asyncio.run(toolbox.run(Call(tool, {})))
@@ -74,8 +79,16 @@ def test_a_tool_that_left_is_not_run() -> None:
 
 @pytest.mark.requirement("OTC-002")
 def test_two_tools_of_one_id_cannot_be_served_together() -> None:
-    with pytest.raises(DefinitionError, match=r"cannot be served together: two tools have the id 'One\.a@1\.0\.0'"):
-        merged([Box("One", "a"), Box("One", "a")])
+    kit = Toolkit("One")
+    kit.tool(hello)
+    with pytest.raises(DefinitionError, match=r"cannot be served together: two tools have the id 'One\.hello@1\.0\.0'"):
+        merged([FunctionBox(kit), FunctionBox(kit)])
+
+
+@pytest.mark.requirement("D-32")
+def test_two_toolboxes_with_a_toolkit_of_one_name_cannot_be_served_together() -> None:
+    with pytest.raises(DefinitionError, match="cannot be served together: two of them have a toolkit called 'One'"):
+        merged([Box("One", "a"), Box("One", "b")])
 
 
 class Living(Box):

@@ -9,10 +9,10 @@ Rules:
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from re import sub
 from typing import Final, Literal, Protocol
 from uuid import uuid4
 
@@ -26,6 +26,9 @@ from toolwire.framing.telling import told
 
 from .dialects import NAME, Provider
 from .schema import Shape, shape
+
+_CHANGED: Final = re.compile(r"_.*_[0-9a-f]{12}")
+"""What a changed name looks like: no tool is offered by such a name of its own."""
 
 _STRICT_TOOLS: Final = 20
 _STRICT_OPTIONAL: Final = 24
@@ -67,18 +70,18 @@ def offered(catalog: Catalog, provider: Provider) -> tuple[Offered, ...]:
 
 
 def named(catalog: Catalog) -> dict[str, tuple[str, Tool]]:
-    """Return each tool of ``catalog`` by a name that every provider takes, with its own unique name."""
-    legal = {name for name in catalog.names if NAME.fullmatch(name)}
-    found: dict[str, tuple[str, Tool]] = {}
-    for name, tool in catalog.names.items():
-        wire = name
-        if name not in legal:
-            digest = sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
-            wire = f"_{sub(r'[^A-Za-z0-9_-]', '_', name)}"[:64]
-            if wire in legal or wire in found:
-                wire = f"{wire[:55]}_{digest}"
-        found[wire] = name, tool
-    return found
+    """Return each tool of ``catalog`` by a name that every provider takes, with its own unique name.
+
+    A name that is changed ends in its digest: whatever other tools come and go, it stands for the same tool.
+    """
+    return {_wire_name(name): (name, tool) for name, tool in catalog.names.items()}
+
+
+def _wire_name(name: str) -> str:
+    if NAME.fullmatch(name) and not _CHANGED.fullmatch(name):
+        return name
+    digest = sha256(name.encode("utf-8", "replace")).hexdigest()[:12]
+    return f"_{re.sub(r'[^A-Za-z0-9_-]', '_', name)}"[:51] + f"_{digest}"
 
 
 async def ran(box: Toolbox, provider: Provider, name: str, said: Json) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from toolwire.consent import CLIENT_RULES, NO_PREFERENCES, Audit, ClientRules, Grants, Preferences
 from toolwire.consent.patience import Patience
 from toolwire.consent.traces import Traces
-from toolwire.core.catalog import Catalog, identifier
+from toolwire.core.catalog import Catalog, identifier, likeness
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
 from toolwire.limits import Defaults
@@ -117,7 +117,7 @@ class Session:
         homes: dict[str, list[str]] = {}
         for name, catalog in self._catalogs.items():
             for unique in catalog.names:
-                homes.setdefault(unique.casefold(), []).append(name)
+                homes.setdefault(likeness(unique), []).append(name)
         return tuple(
             f"{', '.join(names)} each have a tool called {tool}: look at the beginning of the name before you approve."
             for tool, names in homes.items()
@@ -125,9 +125,9 @@ class Session:
         )
 
     def _clash(self, name: str) -> str:
-        new = f"{name}_".casefold()
+        new = likeness(f"{name}_")
         for known in self._catalogs:
-            old = f"{known}_".casefold()
+            old = likeness(f"{known}_")
             if new.startswith(old) or old.startswith(new):
                 return known
         return ""

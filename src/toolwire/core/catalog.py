@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from unicodedata import combining, normalize
@@ -15,6 +15,8 @@ from .search import Index
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,18}")
+_ODD = re.compile(r"[^a-z0-9_.@]")
+_ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l", "-": "_"})
 _REFERENCE = re.compile(r"(?P<name>[^@]+)(?:@(?P<version>\d+|\d+\.\d+\.\d+))?", re.ASCII)
 
 
@@ -40,7 +42,8 @@ class Catalog:
     """The tools of a toolbox with its title; tools stand by toolkit and name, versions ascending. [A-51, XL-087]
 
     ``names`` holds the newest version of each tool under a name that is unique in the catalog: the tool's own
-    where no other toolkit has it, else ``Toolkit_name``.
+    where no other toolkit has it, else ``Toolkit_name``. ``allows`` says whether a reference may mean a tool: one that
+    it denies means nothing, and is no unique name.
 
     Raises:
         ValueError: two tools share an id. [OTC-002]
@@ -50,6 +53,7 @@ class Catalog:
     version: str = "1.0.0"
     description: str = ""
     tools: tuple[Tool, ...] = ()
+    allows: Callable[[str, Tool], bool] | None = field(default=None, repr=False, compare=False)
     names: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
     _index: Mapping[str, Tool] | None = field(default=None, init=False, repr=False, compare=False)
     _searched: tuple[Index, ...] = field(default=(), init=False, repr=False, compare=False)
@@ -57,7 +61,7 @@ class Catalog:
     def __post_init__(self) -> None:
         ordered = tuple(sorted(self.tools, key=lambda tool: (tool.toolkit, tool.name, version_key(tool.version))))
         object.__setattr__(self, "tools", ordered)
-        object.__setattr__(self, "names", _unique_names(ordered))
+        object.__setattr__(self, "names", _unique_names(ordered, self.allows or _any))
         _check_ids(ordered)
 
     def find(self, reference: str) -> Tool | Problem:
@@ -70,7 +74,7 @@ class Catalog:
         """
         index = self._index
         if index is None:  # made when it is first wanted: most catalogs of a caller's own tools are only listed
-            index = _references(self.tools, self.names)
+            index = _references(self.tools, self.names, self.allows or _any)
             object.__setattr__(self, "_index", index)
         found = index.get(reference)
         return found if found is not None else _unknown(reference, self.tools)
@@ -82,12 +86,33 @@ class Catalog:
         return self._searched[0].find(words, limit)
 
 
-def _unique_names(tools: Iterable[Tool]) -> Mapping[str, Tool]:
+def spellings(tool: Tool) -> tuple[str, ...]:
+    """Return each way to refer to ``tool`` without a version: by toolkit and name first, then those others may have."""
+    full = f"{tool.toolkit}.{tool.name}"
+    others = (tool.original_name,) if tool.original_name else ()
+    return full, full.replace("-", "_"), tool.name, f"{tool.toolkit}_{tool.name}", *others
+
+
+def likeness(reference: str) -> str:
+    """Return what ``reference`` looks like: two that a reader or a wire could take for each other look the same."""
+    if not reference.isascii():
+        reference = "".join(part for part in normalize("NFKD", reference) if not combining(part))
+    return _ODD.sub("_", reference.casefold().translate(_ALIKE))
+
+
+def _any(reference: str, tool: Tool) -> bool:  # noqa: ARG001 - any reference may mean any tool
+    return True
+
+
+def _unique_names(tools: Iterable[Tool], allows: Callable[[str, Tool], bool]) -> Mapping[str, Tool]:
     newest = {(tool.toolkit, tool.name): tool for tool in tools}
-    count = Counter(name for _, name in newest)
+    count = Counter(name for (_, name), tool in newest.items() if allows(name, tool))
     names: dict[str, Tool] = {}
     for (toolkit, name), tool in newest.items():
-        unique = name if count[name] == 1 else f"{toolkit}_{name}"[:64]
+        qualified = f"{toolkit}_{name}"[:64]
+        unique = name if count[name] == 1 and allows(name, tool) else qualified
+        if not allows(unique, tool) or (unique in names and allows is not _any):  # its id tells it from all others
+            unique = f"{qualified[:51]}_{sha256(tool.id.encode('utf-8', 'replace')).hexdigest()[:12]}"
         if unique in names:
             raise ValueError(f"two tools would be called {unique!r}: rename one of {names[unique].id} and {tool.id}")
         names[unique] = tool
@@ -102,19 +127,24 @@ def _check_ids(tools: Iterable[Tool]) -> None:
         ids.add(tool.id)
 
 
-def _references(tools: Sequence[Tool], names: Mapping[str, Tool]) -> Mapping[str, Tool]:
+def _references(
+    tools: Sequence[Tool], names: Mapping[str, Tool], allows: Callable[[str, Tool], bool]
+) -> Mapping[str, Tool]:
     unique = {(tool.toolkit, tool.name): name for name, tool in names.items()}
     index: dict[str, Tool] = {}
     for tool in sorted(tools, key=lambda tool: version_key(tool.version)):  # of two of a spelling, the newer one
-        full = f"{tool.toolkit}.{tool.name}"
-        for spelling in (full, full.replace("-", "_"), unique[tool.toolkit, tool.name]):
+        full, written, *_ = spellings(tool)
+        for spelling in (full, written, unique[tool.toolkit, tool.name]):
             index[spelling] = index[f"{spelling}@{tool.version}"] = tool
             if tool.version.endswith(".0.0"):
                 index[f"{spelling}@{tool.version.partition('.')[0]}"] = tool
     for tool in tools:  # "Calculator_Add", as the specification's own examples are named, unless a tool is called so
-        index.setdefault(f"{tool.toolkit}_{tool.name}", index[f"{tool.toolkit}.{tool.name}"])
+        alias = f"{tool.toolkit}_{tool.name}"
+        if allows(alias, tool):
+            index.setdefault(alias, index[f"{tool.toolkit}.{tool.name}"])
     for original, name in _original_names(tools).items():
-        index.setdefault(original, index[name])
+        if allows(original, index[name]):
+            index.setdefault(original, index[name])
     return index
 
 

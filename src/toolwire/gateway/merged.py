@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
-from toolwire.core.model import Call, Kind, Problem, Result
+from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.toolbox import Notify, Toolbox, unheard
 from toolwire.server.lifespan import begin, end
+
+from .ownership import Owned, Ownership
 
 _log = logging.getLogger("toolwire")
 
@@ -17,8 +19,11 @@ _log = logging.getLogger("toolwire")
 def merged(toolboxes: Sequence[Toolbox], *, title: str = "Tools") -> Toolbox:
     """Return a Toolbox that offers the tools of all ``toolboxes`` and runs each call where its tool came from.
 
+    No connection answers to a name that another toolbox had first. A toolkit of a connection has the connection's name
+    before its own where another toolbox has a toolkit of that name, or of one that looks like it. [D-32]
+
     Raises:
-        DefinitionError: two of them have a tool of the same id.
+        DefinitionError: two of them, none a connection, have a toolkit of the same name or a tool of the same id.
     """
     return toolboxes[0] if len(toolboxes) == 1 else _Merged(tuple(toolboxes), title)
 
@@ -29,25 +34,34 @@ class _Merged:
         self._title = title
         self._seen: tuple[Catalog, ...] = ()
         self._catalog = Catalog(title=title)
-        self._owners: dict[str, Toolbox] = {}
+        self._ownership = Ownership(toolboxes)
+        self._homes: dict[str, tuple[Toolbox, Owned]] = {}
         self.catalog()
 
     def catalog(self) -> Catalog:
         catalogs = tuple(toolbox.catalog() for toolbox in self._toolboxes)
         if not _same(catalogs, self._seen):
-            tools = tuple(tool for catalog in catalogs for tool in catalog.tools)
             try:
-                self._catalog = Catalog(title=self._title, tools=tools)
-            except ValueError as error:
-                if self._seen:  # tools added later clash: what was offered goes on being offered
-                    _log.error("the merged catalog is not renewed: %s", error)
-                    self._seen = catalogs
-                    return self._catalog
-                raise DefinitionError(f"These cannot be served together: {error}.") from error
-            pairs = zip(self._toolboxes, catalogs, strict=True)
-            self._owners = {tool.id: toolbox for toolbox, catalog in pairs for tool in catalog.tools}
+                self._take(catalogs)
+            except (DefinitionError, ValueError) as error:
+                if not self._seen:
+                    raise DefinitionError(f"These cannot be served together: {error}.") from error
+                # tools added later clash: what was offered goes on being offered
+                _log.error("the merged catalog is not renewed: %s", error)
             self._seen = catalogs
         return self._catalog
+
+    def _take(self, catalogs: tuple[Catalog, ...]) -> None:
+        ownership = self._ownership
+        found = ownership.take(catalogs)
+        owners = {owned.offered.id: owned.owner for _, owned in found}
+
+        def allows(reference: str, tool: Tool) -> bool:
+            return ownership.allows(reference, owners[tool.id], tool.toolkit)
+
+        tools = tuple(owned.offered for _, owned in found)
+        self._catalog = Catalog(title=self._title, tools=tools, allows=allows)
+        self._homes = {owned.offered.id: (self._toolboxes[number], owned) for number, owned in found}
 
     async def begin(self) -> None:
         for number, toolbox in enumerate(self._toolboxes):
@@ -63,10 +77,11 @@ class _Merged:
             await end(toolbox)
 
     async def run(self, call: Call, notify: Notify = unheard) -> Result:
-        owner = self._owners.get(call.tool.id)
-        if owner is None:
+        home = self._homes.get(call.tool.id)
+        if home is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {call.tool.id!r} here.")
-        return await owner.run(call, notify)
+        toolbox, owned = home
+        return await toolbox.run(call if owned.tool is owned.offered else call._replace(tool=owned.tool), notify)
 
 
 def _same(catalogs: tuple[Catalog, ...], seen: tuple[Catalog, ...]) -> bool:

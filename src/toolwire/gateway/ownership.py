@@ -1,0 +1,149 @@
+"""Which of several toolboxes a toolkit and a name belong to, from the moment they were first seen.
+
+Rules:
+- A toolkit belongs to one owner. The code of this process is one owner, and each connection is one.
+- Where two connections have toolkits of one name, each has its connection's name put before it. [D-32]
+- A reference goes to the owner that had it first, for as long as the process lives; one that two had at once means
+  nothing, but with its toolkit.
+- Names that only look alike count as one: by case, by ``-`` and ``_``, by 0 and O, by letters of other scripts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from toolwire.client.remote import Remote
+from toolwire.core.catalog import Catalog, likeness, spellings
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Tool
+from toolwire.core.toolbox import Toolbox
+from toolwire.server.functions import FunctionBox
+
+HERE: Final = -1
+"""The owner of all functions of this process."""
+
+_NOBODY: Final = -2
+
+
+class Owned(NamedTuple):
+    """A tool as it is offered, its toolbox, and as the toolbox has it."""
+
+    offered: Tool
+    owner: int
+    tool: Tool
+
+
+class Ownership:
+    """Who has which toolkits and references, of ``toolboxes``."""
+
+    def __init__(self, toolboxes: Sequence[Toolbox]) -> None:
+        self._owners = [HERE if isinstance(box, FunctionBox) else number for number, box in enumerate(toolboxes)]
+        self._connections = _connections(toolboxes)
+        self._prefixes = {likeness(name): number for number, name in self._connections.items()}
+        self._toolkits: dict[str, int] = {}
+        self._offered: dict[tuple[int, str], str] = {}
+        self._homes: dict[str, int] = {}
+
+    def take(self, catalogs: Sequence[Catalog]) -> list[tuple[int, Owned]]:
+        """Return each tool of ``catalogs`` as it is offered, with the number of its toolbox.
+
+        Raises:
+            DefinitionError: two toolboxes that are no connections have toolkits of one name.
+        """
+        self._claim(catalogs)
+        found: list[tuple[int, Owned]] = []
+        for number, catalog in enumerate(catalogs):
+            owner = self._owners[number]
+            for tool in catalog.tools:
+                toolkit = self._offered[owner, tool.toolkit]
+                offered = tool if toolkit == tool.toolkit else replace(tool, toolkit=toolkit)
+                found.append((number, Owned(offered, owner, tool)))
+        self._settle([owned for _, owned in found])
+        return found
+
+    def allows(self, reference: str, owner: int, toolkit: str) -> bool:
+        """Return whether ``reference`` may mean a tool of ``owner`` in ``toolkit``."""
+        like, own = likeness(reference), likeness(toolkit)
+        if not like.startswith((f"{own}.", f"{own}_")):
+            if owner in self._connections and not reference.isascii():
+                return False
+            ends = (place for place, character in enumerate(like) if character in "._")
+            if any(self._holder(like[:end]) not in (None, owner) for end in ends):
+                return False
+        return self._homes.get(like) == owner
+
+    def _holder(self, like: str) -> int | None:
+        """Return whose toolkit or connection looks like this."""
+        return self._toolkits.get(like, self._prefixes.get(like))
+
+    def _claim(self, catalogs: Sequence[Catalog]) -> None:
+        """Settle whose each toolkit is, and what those that are another's are called."""
+        both = sorted(zip(self._owners, catalogs, strict=True), key=lambda one: (one[0] in self._connections, one[0]))
+        new = [
+            (owner, toolkit)
+            for owner, catalog in both
+            for toolkit in dict.fromkeys(tool.toolkit for tool in catalog.tools)
+            if (owner, toolkit) not in self._offered
+        ]
+        wanted = Counter(like for _, like in {(owner, likeness(toolkit)) for owner, toolkit in new})
+        for owner, toolkit in new:
+            like = likeness(toolkit)
+            is_free = self._toolkits.get(like, owner) == owner
+            if owner not in self._connections:
+                if not is_free:
+                    raise DefinitionError(f"two of them have a toolkit called {toolkit!r}: rename one")
+            elif not is_free or wanted[like] > 1 or self._imitates(toolkit, owner):
+                self._offered[owner, toolkit] = self._prefixed(owner, toolkit)
+                continue
+            self._toolkits[like] = owner
+            self._offered[owner, toolkit] = toolkit
+
+    def _imitates(self, toolkit: str, owner: int) -> bool:
+        """Return whether ``toolkit`` could be read as that of another connection, or in letters of another script."""
+        like = likeness(toolkit)
+        names = (name for name, other in self._prefixes.items() if other != owner)
+        return not toolkit.isascii() or any(like == name or like.startswith(f"{name}_") for name in names)
+
+    def _prefixed(self, owner: int, toolkit: str) -> str:
+        name = first = f"{self._connections[owner]}_{toolkit}"
+        number = 1
+        while likeness(name) in self._toolkits:
+            number += 1
+            name = f"{first}_{number}"
+        self._toolkits[likeness(name)] = owner
+        return name
+
+    def _settle(self, tools: Iterable[Owned]) -> None:
+        """Settle where each new reference leads; a name that several bring at once leads nowhere."""
+        weak: dict[str, set[int]] = {}
+        for offered, owner, _ in tools:
+            full, written, *others = spellings(offered)
+            for reference in (full, written):
+                self._homes.setdefault(likeness(reference), owner)
+            version = offered.version.replace(".", "_")
+            for reference in (*others, f"{offered.name}_{version}"):
+                weak.setdefault(likeness(reference), set()).add(owner)
+                weak.setdefault(likeness(reference[:64]), set()).add(owner)
+        for like, owners in weak.items():
+            self._homes.setdefault(like, next(iter(owners)) if len(owners) == 1 else _NOBODY)
+
+
+def _connections(toolboxes: Sequence[Toolbox]) -> Mapping[int, str]:
+    """Return the name of each toolbox that is a connection, by its number; no two look alike or begin alike."""
+    names: dict[int, str] = {}
+    for number, box in enumerate(toolboxes):
+        if isinstance(box, Remote):
+            name, count = box.name, 1
+            while any(_begins_alike(name, other) for other in names.values()):
+                count += 1
+                name = f"{box.name}{count}"
+            names[number] = name
+    return names
+
+
+def _begins_alike(one: str, other: str) -> bool:
+    first, second = f"{likeness(one)}_", f"{likeness(other)}_"
+    return first.startswith(second) or second.startswith(first)
