@@ -61,6 +61,27 @@ def test_killing_one_of_two_workers_fails_no_request_on_the_other(start: Start) 
     asyncio.run(story())
 
 
+@pytest.mark.requirement("R15")
+def test_busy_workers_end_with_their_parent_even_if_it_is_killed(start: Start) -> None:
+    async def story() -> None:
+        server = start(workers=2)
+        peers: dict[int, Peer] = {}
+        async with AsyncExitStack() as stack, asyncio.timeout(HANG):
+            while len(peers) < 2:
+                peer = await stack.enter_async_context(dial(server))
+                peers.setdefault(await whose(peer), peer)
+            for peer in peers.values():
+                peer.writer.write(oxp("seize", {"seconds": 60.0}))
+            assert server.process.stdout is not None
+            for _ in peers:
+                assert await asyncio.to_thread(server.process.stdout.readline) == b"seized\n"
+            server.process.kill()
+            for peer in peers.values():
+                assert await peer.closed()
+
+    asyncio.run(story())
+
+
 async def again(server: Running, known: set[int]) -> bool:
     """Return True once a worker answers that was not there before."""
     while True:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -405,3 +406,28 @@ def test_the_application_starts_and_stops_with_its_server() -> None:
 def test_a_websocket_is_closed_and_anything_else_ignored() -> None:
     assert exchanged("websocket", "websocket.connect") == ["websocket.close"]
     assert exchanged("something else") == []
+
+
+@pytest.mark.parametrize("number", [1, 12])
+@pytest.mark.parametrize("root", ["", "/mounted"])
+def test_no_link_of_the_page_runs_a_tool_and_every_document_is_linked(
+    ask: Callable[..., Response], number: int, root: str
+) -> None:
+    ran, tools = list[int](), Toolkit("Many")
+    for each in range(number):
+        tools.add(lambda: ran.append(1), name=f"t{each}", safe=True, approval="auto")
+    app = asgi(tools)
+
+    async def mounted(scope: Any, receive: Any, send: Any) -> None:
+        await app({**scope, "root_path": root}, receive, send)
+
+    text = ask(mounted, "GET", f"{root}/").body.decode()
+    links = re.findall(r'(?:href|src|action|formaction)="([^"]*)"', text)
+    assert {f"{root}/openapi.json", f"{root}/.well-known/llm.json", f"{root}/tools"} <= set(links)
+    for link in links:
+        assert ask(mounted, "GET", link).status == 200
+    assert ran == []
+    assert f"<code>GET {root}/api/t0</code>" in text
+    assert f"<code>POST {root}/mcp</code>" in text
+    assert ask(mounted, "GET", f"{root}/api/t0").status == 200
+    assert ran == [1]

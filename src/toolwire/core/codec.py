@@ -57,10 +57,11 @@ Reader: TypeAlias = Callable[[Request], Reading]
 
 
 class Route(NamedTuple):
-    """Who reads one method and path. ``open`` paths need no credentials."""
+    """Who reads one method and path. ``open`` paths need no credentials; a request to one that ``runs`` runs a tool."""
 
     read: Reader
     open: bool = False
+    runs: bool = False
 
 
 Routes: TypeAlias = Mapping[tuple[str, str], Route]

@@ -53,7 +53,8 @@ def _document(catalog: Catalog, wires: Wires, style: str, root: str) -> str:
         f"<h1>{escape(catalog.title)} <small>{escape(catalog.version)}</small></h1>"
         f"<p>{escape(catalog.description)}</p>"
         f"<h2>Tools</h2><table>{tools}</table>"
-        f"<h2>Wires</h2><p>Paste this page's address into a client of any of these.</p><table>{rows}</table></html>"
+        f"<h2>Wires</h2><p>Paste this page's address into a client of any of these. To run a tool, use "
+        f"such a client, or send the request yourself: no link here runs one.</p><table>{rows}</table></html>"
     )
 
 
@@ -68,11 +69,21 @@ def _row(name: str, tool: Tool) -> str:
 
 
 def _links(routes: Routes, root: str) -> str:
-    """Return the shortest paths of a protocol: links to what can be looked at, or, where nothing can, where to post."""
-    looked_at = sorted((path for method, path in routes if method == "GET"), key=lambda path: (len(path), path))
-    links = [f'<a href="{escape(root + path)}"><code>{escape(root + path)}</code></a>' for path in looked_at[:_SHOWN]]
-    posted = sorted({path for _, path in routes}) if not links else []
-    return " ".join(links or [f"<code>{escape(root + path)}</code>" for path in posted[:_SHOWN]])
+    """Return a link to each document of a protocol, and as text the requests that run its tools."""
+    documents = sorted(
+        (path for (method, path), route in routes.items() if method == "GET" and not route.runs), key=_key
+    )
+    links = [f'<a href="{escape(root + path)}"><code>{escape(root + path)}</code></a>' for path in documents]
+    requests = sorted(
+        {(_key(path), method) for (method, path), route in routes.items() if route.runs or method != "GET"}
+    )
+    shown = [f"<code>{method} {escape(root + path)}</code>" for (_, path), method in requests[:_SHOWN]]
+    more = [f"and {len(requests) - _SHOWN:,} more"] if len(requests) > _SHOWN else []
+    return " ".join([*links, *(["<br>"] if links and shown else []), *shown, *more])
+
+
+def _key(path: str) -> tuple[int, str]:
+    return len(path), path
 
 
 def _digest(text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import multiprocessing
 import os
 import signal
 import threading
@@ -59,7 +60,8 @@ class Stopping:
     around one, for what only passes attributes on must not be passed by itself. It is None from the first signal on:
     then every answer is the last of its connection.
     In the main thread the server's signal handlers are taken over when it starts; elsewhere nothing is touched.
-    With ``supervised`` a parent forwards signals, so that only a second SIGINT ends the process at once.
+    With ``supervised`` a parent forwards signals, so that only a second SIGINT ends the process at once; and when the
+    parent ends, by whatever signal, so does this process.
     """
 
     def __init__(self, app: Served, deadlines: Deadlines, *, supervised: bool = False) -> None:
@@ -78,6 +80,9 @@ class Stopping:
         return self._app(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
+        parent = multiprocessing.parent_process()
+        if self._supervised and parent is not None:
+            threading.Thread(target=_end_with, args=(parent,), name="toolwire-parent", daemon=True).start()
         if threading.current_thread() is threading.main_thread():
             self._catch()
         await live(self._app, receive, send)
@@ -125,6 +130,12 @@ def _retiring(send: Send) -> Send:
         await send(message)
 
     return last
+
+
+def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
+    """End the process when ``parent`` has ended, however that happened: nobody else would stop this one."""
+    parent.join()  # on a pipe whose other end only the parent holds, so that no signal and no polling is needed
+    os._exit(1)
 
 
 def _end_when_late(asked: threading.Lock, seconds: float) -> None:

@@ -90,7 +90,7 @@ def _always(response: Response) -> Reader:
 
 
 def _route(tool: Tool, _name: str) -> Route:
-    return Route(_query_reader(tool) if tool.safe else _body_reader(tool))
+    return Route(_query_reader(tool) if tool.safe else _body_reader(tool), runs=True)
 
 
 def _query_reader(tool: Tool) -> Reader:
