@@ -266,7 +266,7 @@ def test_what_opentool_says_and_a_catalog_does_not_is_lost_by_pointer() -> None:
 def test_every_operation_is_a_tool_where_no_operation_speaks_of_models() -> None:
     found = read(PETS)
     (tool,) = found.catalog.tools
-    assert (tool.name, tool.description, tool.approval) == ("get_pet", "One pet.", None)
+    assert (tool.name, tool.description, tool.approval) == ("get_pet", "One pet.\nAt length.", None)
     assert found.catalog.description == "All of them."
     assert pointers(found.losses) == {
         "/servers",

@@ -593,9 +593,12 @@ def test_a_query_in_a_path_key_is_fixed_and_a_fragment_is_dropped(peer: Read, on
 @pytest.mark.parametrize(
     ("members", "description"),
     [
-        ({"summary": "S", "description": "D"}, "S"),
+        ({"summary": "S", "description": "D"}, "S\nD"),
+        ({"summary": "S.", "description": "s"}, "S."),
+        ({"summary": "List", "description": "List all.", "x-llm": {"hint": "H"}}, "List all.\nH"),
+        ({"summary": "S", "description": "<p>Of <code>a</code> [b](https://c.test/d).</p>"}, "S\nOf a b."),
         ({"summary": "S", "x-llm": {"hint": "H"}}, "S\nH"),
-        ({"description": "First.\n\nSecond."}, "First."),
+        ({"description": "First.\n\nSecond."}, "First.\n\nSecond."),
         ({"description": "First.", "x-llm": {"hint": "H"}}, "First.\nH"),
         ({}, "GET /x"),
         ({"summary": 7, "description": []}, "GET /x"),
@@ -605,6 +608,18 @@ def test_the_description_is_the_summary_and_the_hint(
     peer: Read, one: One, members: dict[str, Any], description: str
 ) -> None:
     assert tool(peer(one(**members))).description == description
+
+
+@pytest.mark.requirement("XL-070", "CV-25")
+def test_of_a_long_description_what_a_caller_must_know_is_told(peer: Read, one: One) -> None:
+    talk = "We made it with love and hope that all of you will like it as much as we do. "
+    rules = ["The amount must be in cents.", "`currency` can be EUR or USD."]
+    long = f"Pays. {talk * 9}{rules[0]} {talk * 9}{rules[1]} {talk * 9}"
+    said = tool(peer(one(summary="Pay", description=long))).description
+    assert said.startswith("Pays. ")
+    assert all(rule in said for rule in rules)
+    assert len(said) < 800
+    assert said.endswith("\u2026")
 
 
 @pytest.mark.requirement("XL-044")

@@ -13,7 +13,7 @@ from .cutting import STUB
 from .relaxation import CUT, EXACT, Looseness
 
 _STUB_BYTES = 40
-_FIRST_SHARE = 0.8
+_STRUCTURE_SHARE = 0.85
 _BYTES_A_STEP = 20_000
 _MOST_REACHED = 5_000
 
@@ -62,11 +62,18 @@ def gather_whole(names: Iterable[str], size: int, most: int, define: Callable[[s
 def gather_ranked(names: Mapping[str, float], size: int, most: int, forms: Callable[[str], Forms]) -> Gathered:
     """Return the definitions that ``names`` lead to, the nearest first and in most words, in ``most`` bytes together.
 
-    First each gets the room that it needs without words, then the nearest get their words.
+    First each gets the room that it needs without words, then the nearest get their words. Where there is no room for
+    all, some is left for words.
     """
+    gathered = _gather(names, size, most, most, forms)
+    if gathered.left_out:
+        gathered = _gather(names, size, most, size + int((most - size) * _STRUCTURE_SHARE), forms)
+    return gathered
+
+
+def _gather(names: Mapping[str, float], size: int, most: int, full: int, forms: Callable[[str], Forms]) -> Gathered:
     found: dict[str, Definition] = {}
     left_out: set[str] = set()
-    full = size + int((most - size) * _FIRST_SHARE)
     waiting: list[tuple[float, str]] = sorted((distance, name) for name, distance in names.items())
     ranked: list[str] = []
     while waiting:

@@ -3,6 +3,8 @@
 Rules:
 - A name depends on its own operation alone, except that two of one name both get a hash. Order never matters. [XL-082]
 - Every argument stands for exactly one parameter or property. [CV-16, CV-23]
+- A definition is called what its document calls it, without the namespaces before it and the place of the document.
+  [CV-17, CV-25]
 """
 
 from __future__ import annotations
@@ -15,8 +17,13 @@ from typing import NamedTuple
 
 from toolwire.core.model import Json
 
+from .canonical import OTHERS
+from .references import tokens
+
 _LEGAL_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _LEGAL_ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_HOLDERS = (("components", "schemas"), ("definitions",), ("$defs",))
+"""What holds the schemas of a document by name."""
 
 
 class Named(NamedTuple):
@@ -69,6 +76,57 @@ def argument_names(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], s
     return names
 
 
+class DefinitionNames:
+    """The names that the schemas of one document, and of those that it refers to, get as definitions."""
+
+    __slots__ = ("_last", "_several")
+
+    def __init__(self, document: Json) -> None:
+        others = document.get(OTHERS) if isinstance(document, dict) else None
+        others = others if isinstance(others, dict) else {}
+        own = [name for name, _ in _held(document)]
+        foreign = [name for one in others.values() for name, _ in _held(one)]
+        foreign += [_stem(url) for url in others]
+        self._last = Counter(name.rpartition(".")[2] for name in (*own, *foreign))
+        self._several = {name for name, number in Counter(map(_legal, (*set(own), *foreign))).items() if number > 1}
+
+    def name(self, reference: str) -> str:
+        """Return the name of the definition that ``reference`` leads to, where no other has it."""
+        steps = tokens(reference)
+        foreign = steps[:1] == [OTHERS]
+        if foreign:
+            steps = steps[2:] or [_stem(steps[1])]
+        for holder in _HOLDERS:
+            if tuple(steps[: len(holder)]) == holder:
+                steps = steps[len(holder) :]
+                break
+        if len(steps) == 1:
+            last = steps[0].rpartition(".")[2]
+            steps = [last] if last and self._last[last] == 1 else steps
+        name = _legal(".".join(steps))
+        return f"{name[-55:]}_{_digest(reference)}" if foreign and name in self._several else name
+
+
+def _held(document: Json) -> list[tuple[str, Json]]:
+    """Return the schemas that ``document`` holds by name."""
+    found: list[tuple[str, Json]] = []
+    for holder in _HOLDERS:
+        held = document
+        for step in holder:
+            held = held.get(step) if isinstance(held, dict) else None
+        found += [(name, one) for name, one in held.items() if isinstance(name, str)] if isinstance(held, dict) else []
+    return found
+
+
+def _stem(url: str) -> str:
+    """Return what a document is called, without where it is."""
+    return url.rpartition("/")[2].partition(".")[0]
+
+
+def _legal(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-64:].lstrip("_.-") or "document"
+
+
 def _plain(operation: Named) -> str:
     if isinstance(operation.id, str) and operation.id:
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", operation.id)
@@ -87,5 +145,8 @@ def _clean(name: str) -> str:
 
 
 def _hashed(name: str, *parts: str) -> str:
-    digest = hashlib.sha256("|".join(parts).encode("utf-8", "replace")).hexdigest()
-    return f"{name[:55]}_{digest[:8]}"
+    return f"{name[:55]}_{_digest('|'.join(parts))}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]

@@ -12,20 +12,20 @@ Rules:
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Set
 from typing import Literal
 
 from toolwire.core.model import Json
 from toolwire.framing import cleaning, jsontext
 
+from . import naming
 from .combining import join_branches, mark_branches
 from .cutting import Sizes, brief, cut, near, opened, without_words
 from .findings import SHOWN, Note
 from .gathering import Definition, Forms, gather_ranked, gather_whole
 from .keywords import NAMED, ONE, SEVERAL, WORDS, fits, is_type
 from .modern import exemplify, modern
-from .references import References, Unusable, tokens
+from .references import References, Unusable
 from .relaxation import (
     CUT,
     DEFINED,
@@ -79,6 +79,7 @@ class Schemas:
         self._where = ""
         self._names: dict[str, str] = {}
         self._pointers: dict[str, str] = {}
+        self._naming = naming.DefinitionNames(references.document)
         self._known: dict[str, Definition] = {}
         self._forms: dict[str, Forms] = {}
         self._is_hidden: dict[str, bool] = {}
@@ -361,7 +362,7 @@ class Schemas:
             self._approximate(f"{error}, and anything fits it")
             self._names[reference] = ""
             return None
-        name = plain = _sanitised(reference)
+        name = plain = self._naming.name(reference)
         while name in self._pointers:
             name = f"{plain}_{hashlib.sha256((name + reference).encode('utf-8', 'replace')).hexdigest()[:8]}"
         self._names[reference] = name
@@ -372,12 +373,6 @@ class Schemas:
         note = Note(where[:SHOWN], text)
         if len(self._notes) < _MOST_NOTES and note not in self._notes:
             self._notes.append(note)
-
-
-def _sanitised(reference: str) -> str:
-    steps = tokens(reference)
-    short = steps[2:] if steps[:2] == ["components", "schemas"] else steps
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", ".".join(short))[-64:].lstrip("_.-") or "document"
 
 
 def _different(values: list[Json]) -> list[Json]:

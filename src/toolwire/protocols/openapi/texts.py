@@ -1,8 +1,8 @@
 """What a model is told of an operation: cleaned, cut, and put together in one order.
 
 Rules:
-- A description is the summary, then the hint on a line of its own, exactly; an end of life is said before the hint.
-  What a call costs is told where a model is told of the tool. [XL-070, XL-072, CV-26]
+- A description is the summary, what the operation says beyond it, and the hint on a line of its own; an end of life is
+  said before the hint. What a call costs is told where a model is told of the tool. [XL-070, XL-072, CV-26]
 - Nothing hidden is in it, and it is never endless: 1,024 characters for a hint, 4,096 for the rest. [XL-071, D-01]
 - Of a long text the first sentence stays, and what states values, formats, units, defaults or duties. [CV-25]
 """
@@ -40,17 +40,29 @@ _STATES_VALUES = (
 
 
 def described(operation: dict[str, Any], method: str, path: str, hint: str) -> str:
-    """Return the description of an operation; without a summary the first paragraph of what it says, or its place."""
-    summary, description = operation.get("summary"), operation.get("description")
-    text = plain(summary, DESCRIPTION_CHARACTERS)
-    if not text and isinstance(description, str):
-        text = plain(description.strip().partition("\n\n")[0], DESCRIPTION_CHARACTERS)
+    """Return the description of an operation: its summary, then what its description adds; without both, its place.
+
+    Of a long description that part is told that matters most.
+    """
+    summary = plain(operation.get("summary"), DESCRIPTION_CHARACTERS).strip()
+    more = gist(plain(operation.get("description"), 4 * DESCRIPTION_CHARACTERS).strip(), _DESCRIPTION_BUDGET)
+    text = _beyond(summary, more) or f"{method} {plain(path, SHOWN)}"
     after = _DEPRECATED if operation.get("deprecated") is True else ""
-    return (text or f"{method} {plain(path, SHOWN)}") + after + (f"\n{hint}" if hint else "")
+    return text + after + (f"\n{hint}" if hint else "")
+
+
+def _beyond(summary: str, more: str) -> str:
+    """Return both texts as one, in which nothing is said twice."""
+    short, long = (" ".join(re.findall(r"\w+", text.lower())) for text in (summary, more))
+    if not long or short == long or long in short:
+        return summary or more
+    if short and long.startswith(short):
+        return more
+    return f"{summary}\n{more}" if summary else more
 
 
 def undescribed(tool: Tool) -> str:
-    """Return the summary that ``described`` was given, as far as the tool's other members say what was added."""
+    """Return what ``described`` says of an operation itself, as far as the tool's other members say what was added."""
     text = tool.description.removesuffix(f"\n{tool.hint}") if tool.hint else tool.description
     return text.removesuffix(_DEPRECATED) if tool.deprecated else text
 
@@ -66,11 +78,10 @@ def gist(text: str, limit: int) -> str:
     The first sentence stays. Of the others those stay that state values, formats, units, defaults or duties, as long
     as there is room. Links are told by their words.
     """
+    if "](" in text or "</" in text:
+        text = _LINK.sub(r"\1", _MARKUP.sub("", text)).strip()
     if len(text) <= limit // 2:
         return text
-    text = _LINK.sub(r"\1", _MARKUP.sub("", text)) if "](" in text or "<" in text else text
-    if len(text) <= limit // 2:
-        return text.strip()
     sentences = [one for one in _SENTENCE.split(text.strip()) if one]
     kept = {0: capped(sentences[0], limit)} if sentences else {}
     left = limit - len(kept.get(0, ""))
