@@ -1,13 +1,15 @@
-"""What people wrote about a function reaches whoever reads the tool; where nobody wrote, the name says it."""
+"""What people wrote about a function reaches whoever reads the tool; nothing is made up where nobody wrote."""
 
 from typing import Annotated, Any
 
 import pytest
 from pydantic import Field
 
+from toolwire.core.catalog import Catalog
 from toolwire.core.model import Tool
 from toolwire.define import Toolkit
-from toolwire.define.docstring import sentence
+from toolwire.protocols.opentool import document as opentool
+from toolwire.protocols.otc import definition
 
 
 def tool(function: Any, **options: Any) -> Tool:
@@ -97,12 +99,17 @@ def test_numpy_may_describe_two_parameters_at_once() -> None:
 
 
 @pytest.mark.requirement("OTC-004", "OTC-011", "OT-012")
-def test_without_a_docstring_the_names_say_it() -> None:
+def test_without_a_docstring_nothing_is_made_up_but_where_a_wire_demands_it() -> None:
     def search_web_pages(max_results: int, _: str) -> Any: ...
 
     made = tool(search_web_pages)
-    assert made.description == "Search web pages."
-    assert [schema["description"] for schema in made.parameters.values()] == ["Max results.", "_."]
+    assert made.description == ""
+    assert not any("description" in schema for schema in made.parameters.values())
+    (function,) = opentool.write(Catalog(tools=(made,)))["functions"]
+    assert function["description"]
+    defined = definition.write(made, made.name)
+    assert defined["description"]
+    assert all(schema["description"] for schema in defined["input_schema"]["properties"].values())
 
 
 def test_an_option_wins_over_the_docstring() -> None:
@@ -141,11 +148,3 @@ def test_a_result_of_any_type_stays_any_whatever_the_docstring_says() -> None:
         """
 
     assert tool(page).output_schema == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("add", "Add."), ("get_user_by_id", "Get user by id."), ("parseHTML", "Parse HTML."), ("_", "_.")],
-)
-def test_a_name_reads_as_a_sentence(name: str, text: str) -> None:
-    assert sentence(name) == text

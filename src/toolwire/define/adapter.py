@@ -14,7 +14,8 @@ from typing import Annotated, Any, NewType, get_args, get_origin
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import to_json
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema, to_json
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json
@@ -23,6 +24,47 @@ from .form import Mode
 from .signature import Parameter
 
 _NO_FORM = "which has no JSON form: use one that has, such as str, a list, a dataclass or a pydantic model."
+
+
+class JsonSchema(GenerateJsonSchema):
+    """Pydantic's JSON Schema, but for what the JSON form of a value need not meet.
+
+    ``format`` is what RFC 3339 says, and real clients check it: a time without an offset does not meet it, nor do the
+    durations that pydantic writes of a negative timedelta, of a fraction of a second, or of hours without minutes.
+    """
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
+        """Return the schema of a date and time; as an argument it has an offset unless it must not."""
+        return self._checked(super().datetime_schema(schema), naive=schema.get("tz_constraint") == "naive")
+
+    def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
+        """Return the schema of a time of day, whose offset is hardly ever given."""
+        return self._checked(super().time_schema(schema), naive=True)
+
+    def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
+        """Return the schema of a duration."""
+        return self._checked(super().timedelta_schema(schema))
+
+    def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
+        """Return the schema of bytes: their limits count bytes, and those of JSON Schema the letters of base64.
+
+        A model may have settings of its own, by which its bytes are another text.
+        """
+        text: JsonSchemaValue = {"type": "string"}
+        config = self._config
+        if (config.ser_json_bytes if self.mode == "serialization" else config.val_json_bytes) != "base64":
+            return text
+        text["contentEncoding"] = "base64url"
+        for theirs, ours in (("min_length", "minLength"), ("max_length", "maxLength")):
+            limit = schema.get(theirs)
+            if isinstance(limit, int):
+                text[ours] = -(-limit // 3) * 4
+        return text
+
+    def _checked(self, schema: JsonSchemaValue, *, naive: bool = False) -> JsonSchemaValue:
+        if self.mode == "serialization" or naive:
+            schema.pop("format", None)
+        return schema
 
 
 def type_adapter(annotation: Any, where: str, mode: Mode) -> TypeAdapter[Any]:
@@ -38,7 +80,7 @@ def type_adapter(annotation: Any, where: str, mode: Mode) -> TypeAdapter[Any]:
     named = NewType("named", annotation)  # type: ignore[valid-newtype]  # a type known only at run time
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(named, config=settings)
-        adapter.json_schema(mode=mode)
+        adapter.json_schema(mode=mode, schema_generator=JsonSchema)
     except Exception as error:  # noqa: BLE001 - besides its own, pydantic raises whatever a constraint or a type raises
         raise DefinitionError(f"{where} is of the type {_shown(annotation)}, {_advice(error)}") from None
     if _has_what_json_cannot_be(adapter.core_schema):

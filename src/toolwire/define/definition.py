@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from toolwire.core.catalog import NAME
@@ -10,11 +10,11 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
 
 from .conversion import reader, writer
-from .docstring import Docstring, read_docstring, sentence
+from .docstring import read_docstring
 from .function import Function
 from .options import Options, read_options, read_version
 from .schema import argument, input_schema, output_schema, result_form
-from .signature import FunctionKind, Names, Parameter, by_keyword, own_name, own_text, read_signature
+from .signature import FunctionKind, Names, by_keyword, own_name, own_text, read_signature
 
 
 def define(function: Callable[..., Any], options: Options, *, toolkit: str, version: str, names: Names) -> Function:
@@ -35,8 +35,8 @@ def define(function: Callable[..., Any], options: Options, *, toolkit: str, vers
         name=name,
         toolkit=toolkit,
         version=read_version(options.get("version", version), where),
-        description=options.get("description", "").strip() or docstring.description or sentence(name),
-        input_schema=input_schema(arguments, _texts(signature.parameters, docstring)),
+        description=options.get("description", "").strip() or docstring.description,
+        input_schema=input_schema(arguments, docstring.parameters),
         output_schema=output_schema(result, docstring.returns, streams=signature.kind.streams),
         streams=signature.kind.streams,
         **facts,
@@ -64,7 +64,3 @@ def _inline(options: Options, kind: FunctionKind, where: str) -> bool:
     if inline and kind in (FunctionKind.ASYNC, FunctionKind.ASYNC_GENERATOR):
         raise DefinitionError(f"{where} is async and runs on the event loop anyway: leave out inline.")
     return inline
-
-
-def _texts(parameters: tuple[Parameter, ...], docstring: Docstring) -> Mapping[str, str]:
-    return {each.name: docstring.parameters.get(each.name) or sentence(each.name) for each in parameters}

@@ -1,4 +1,4 @@
-"""What a docstring says of a function, its parameters and its result; and what a name says where there is none."""
+"""What a docstring says of a function, its parameters and its result."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 
 _MARKED = re.compile(r"^(?:[:@]|\.\.|--|\w+:\s*$)", re.MULTILINE)
 """A line that may open a section in one of the styles; each of them has such a line, and much else has one too."""
-
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +39,6 @@ def read_docstring(text: str) -> Docstring:
     }
     returns = _one_line(parsed.returns.description) if parsed.returns else ""
     return Docstring(description=(parsed.description or "").strip(), parameters=parameters, returns=returns)
-
-
-def sentence(name: str) -> str:
-    """Return a name as a short sentence, for a tool or a parameter that nobody described. [OTC-004, OTC-011]"""
-    words = " ".join(_HUMP.sub(" ", name).replace("_", " ").replace("-", " ").split()) or name
-    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _without_sections(text: str) -> str:

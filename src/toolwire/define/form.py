@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from toolwire.core.model import Json
@@ -53,7 +53,8 @@ def adapted_form(annotation: Any, where: str, mode: Mode) -> Form:
     Raises:
         DefinitionError: the type cannot be described, or not as JSON.
     """
-    from .adapter import dump, load, type_adapter  # noqa: PLC0415 - brings pydantic, half a server's start
+    from .adapter import JsonSchema, dump, load, type_adapter  # noqa: PLC0415 - brings pydantic, half a server's start
 
     adapter = type_adapter(annotation, where, mode)
-    return Form(adapter.core_schema, adapter.json_schema, load(adapter), dump(adapter))
+    described = partial(adapter.json_schema, schema_generator=JsonSchema)
+    return Form(adapter.core_schema, described, load(adapter), dump(adapter))

@@ -2,8 +2,9 @@
 
 **Rules**
 
-- Every parameter has a description. [OTC-011]
+- No description is made up: a wire that demands one makes its own. [OTC-011]
 - Titles are dropped: pydantic makes them from names, and the name is there already.
+- A ``format`` is one that validators know, and in a result one that every value of the type meets.
 """
 
 from __future__ import annotations
@@ -23,6 +24,21 @@ _MAPS = ("properties", "patternProperties", "$defs", "dependentSchemas")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SINGLE = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
 _DROPPED = ("title", "discriminator")  # the second is OpenAPI's word; ``oneOf`` says the same
+
+_ENCODINGS = {"base64": "base64", "base64url": "base64url"}
+_SPELLINGS = {f"uuid{version}": "uuid" for version in range(1, 9)}
+_UNKNOWN_FORMATS = frozenset(
+    {
+        *("path", "file-path", "directory-path", "socket-path", "binary", "multi-host-uri", "name-email", "fraction"),
+        *("ipv4network", "ipv6network", "ipv4interface", "ipv6interface"),
+        *("ipvanyaddress", "ipvanynetwork", "ipvanyinterface"),
+    }
+)
+"""Formats that pydantic makes up. Validators print a warning for each of them, or refuse the schema."""
+
+_UNMET_FORMATS = frozenset({"email", "uri", "ipv6", "regex"})
+"""Formats that some values of their types do not meet: an internationalized address, a URL as browsers allow it, an
+address with its zone, a pattern as Python writes it."""
 
 
 class Argument(NamedTuple):
@@ -62,7 +78,8 @@ def input_schema(arguments: Sequence[Argument], texts: Mapping[str, str]) -> dic
     definitions: dict[str, Any] = {}
     for parameter, form, default in arguments:
         schema = _hoisted(form, parameter.name, definitions)
-        schema["description"] = schema.get("description") or texts[parameter.name]
+        if text := schema.get("description") or texts.get(parameter.name):
+            schema["description"] = text
         properties[parameter.name] = {**schema, **default}
     whole: dict[str, Any] = {"type": "object", "properties": properties}
     required = [parameter.name for parameter, *_ in arguments if parameter.required]
@@ -72,6 +89,9 @@ def input_schema(arguments: Sequence[Argument], texts: Mapping[str, str]) -> dic
 def output_schema(form: Form, text: str, *, streams: bool) -> dict[str, Any] | None:
     """Return the schema of a result: ``{}`` for any value, None for none, an array if it is streamed. [OTC-012]"""
     schema = _bare(form.json_schema(mode="serialization"))
+    for inner in _inner(schema):
+        if inner.get("format") in _UNMET_FORMATS:
+            del inner["format"]
     if streams:
         definitions = schema.pop("$defs", None)
         schema = {"type": "array", "items": schema} | ({"$defs": definitions} if definitions else {})
@@ -95,7 +115,23 @@ def _bare(schema: dict[str, Any]) -> dict[str, Any]:
     for inner in _inner(schema):
         for key in _DROPPED:
             inner.pop(key, None)
+        _mend_format(inner)
     return schema
+
+
+def _mend_format(schema: dict[str, Any]) -> None:
+    """Say the ``format`` of ``schema`` in words that validators know, or leave it out."""
+    name = schema.get("format")
+    if not isinstance(name, str):
+        return
+    if name == "password":  # what a SecretBytes shows of itself is no base64
+        schema.pop("contentEncoding", None)
+    if name in _ENCODINGS:
+        schema["contentEncoding"] = _ENCODINGS[name]
+    if name in _ENCODINGS or name in _UNKNOWN_FORMATS:
+        del schema["format"]
+    else:
+        schema["format"] = _SPELLINGS.get(name, name)
 
 
 def _inner(schema: Any) -> Iterator[dict[str, Any]]:
