@@ -577,10 +577,33 @@ def test_no_operation_is_lost_without_a_word(peer: Read) -> None:
         assert any(f"{path}:" in finding for finding in found.memo.findings)
 
 
-def test_an_optional_body_of_a_reading_operation_is_left_out_and_said(peer: Read, one: One) -> None:
-    found = peer(one(requestBody={"content": {"application/json": {"schema": {"properties": {"a": {}}}}}}))
-    assert list(tool(found).parameters) == []
-    assert "takes no body" in findings(found)
+@pytest.mark.requirement("CV-15")
+@pytest.mark.parametrize(
+    ("version", "method", "required", "kept"),
+    [
+        ("3.0.3", "get", False, False),
+        ("3.0.3", "get", True, True),
+        ("3.0.3", "delete", False, True),
+        ("3.0.3", "delete", True, True),
+        ("3.1.0", "get", False, True),
+        ("3.1.0", "delete", False, True),
+        ("3.2.0", "delete", False, True),
+    ],
+)
+def test_a_body_without_a_meaning_in_http_is_kept_where_the_version_or_the_operation_needs_it(
+    peer: Read, one: One, drive: Any, version: str, method: str, required: bool, kept: bool
+) -> None:
+    content = {"application/json": {"schema": {"properties": {"a": {}}}}}
+    found = peer({**one("/x", method, requestBody={"required": required, "content": content}), "openapi": version})
+    assert list(tool(found).parameters) == (["a"] if kept else [])
+    said = f"HTTP gives the body of a {method.upper()} no meaning" if kept else "takes no body in OpenAPI 3.0"
+    assert said in findings(found)
+    requests: list[Request] = []
+    for arguments in ({}, {"a": 1} if kept else {}):
+        drive(CODEC.send(found, Call(tool(found), arguments)), lambda one: requests.append(one) or Response(204))
+    without, given = requests
+    assert without.body == (b"{}" if required else b"")
+    assert given.body == (b'{"a":1}' if kept else b"")
 
 
 @pytest.mark.requirement("CV-06")

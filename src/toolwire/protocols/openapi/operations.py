@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 
 from toolwire.core.catalog import Catalog
@@ -29,6 +30,7 @@ from .identity import Identity
 from .lazy import Lazy
 from .listing import Operation, listed
 from .naming import Named, tool_names
+from .overrides import find_override
 from .places import NAME
 from .plan import Plan
 from .policy import SAFE_METHODS, SitePolicy, extension, read_operation, read_site
@@ -158,12 +160,13 @@ def _offered(source: Source, one: Operation, name: str, selection: Selection) ->
     policy = read_operation(one.node, source.site, one.method, include_all=selection.include == "all")
     if not policy.exposed:
         return _hidden(one, selection)
-    safe = one.method in SAFE_METHODS
     deprecated = one.node.get("deprecated") is True
-    if selection.narrows:
-        path, tags = one.path, _tags(one.node)
-        if not selection.takes(name=name, method=one.method, path=path, tags=tags, safe=safe, deprecated=deprecated):
-            return _Left.UNWANTED
+    wanted = partial(
+        selection.takes, name=name, method=one.method, path=one.path, tags=_tags(one.node), deprecated=deprecated
+    )
+    safe = one.method in SAFE_METHODS
+    if selection.narrows and not wanted(safe=safe):
+        return _Left.UNWANTED
     found: list[str] = []
     try:
         work = Work(source, one, found)
@@ -172,9 +175,16 @@ def _offered(source: Source, one: Operation, name: str, selection: Selection) ->
     if source.hides.owners and source.hides.touches(one.path, one.key, one.item.get("$ref")):
         found.append("something in it, or in what it refers to, was hidden from people: each call asks")
         policy = policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)
+    overriding = find_override(source.references, work.declared, one.path.partition("#")[0].partition("?")[2])
+    if overriding:
+        text = f"{plain(overriding, 100)} can make it another request than a {one.method}: each call asks"
+        found.append(text)
+        safe, policy = False, policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)
+        if selection.narrows and not wanted(safe=safe):
+            return _Left.UNWANTED
     source.notes.extend(Note(one.where, text, one.pointer) for text in found)
     members = policy.members()
-    members["idempotent"] = policy.idempotent or one.method in _TWICE_AS_ONCE
+    members["idempotent"] = policy.idempotent or (one.method in _TWICE_AS_ONCE and not overriding)
     declared = identity.read(one.node)
     who = declared or Identity(name, source.toolkit, source.version)
     own_id = one.node.get("operationId")

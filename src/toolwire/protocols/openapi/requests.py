@@ -18,6 +18,7 @@ from toolwire.core.resources import Resources
 from toolwire.framing import jsontext
 
 from . import forms, parameters, paths, payload
+from .overrides import overriding_key
 from .plan import Parameter, Place, Plan
 
 _HEADER_VALUE = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|")
@@ -96,6 +97,9 @@ def _place(parts: _Parts, argument: str, parameter: Parameter, arguments: Mappin
             parts.path[parameter.name] = argument, ""
         return
     value = arguments[argument]
+    if key := overriding_key(parameter, value):
+        parts.errors[argument] = f"cannot have {key[:100]!r}: some servers would take it for another method or path"
+        return
     text = _query(parameter, value) if parameter.place is Place.QUERYSTRING else parameters.write(parameter, value)
     if parameter.place is Place.PATH:
         parts.path[parameter.name] = argument, text

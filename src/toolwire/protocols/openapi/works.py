@@ -26,7 +26,8 @@ from .schemas import Schemas
 from .security import Alternatives, Security
 from .servers import Server, origin, server
 
-_BODILESS = ("GET", "HEAD", "DELETE")
+_VAGUE = ("GET", "HEAD", "DELETE")
+"""The methods to whose bodies HTTP gives no meaning."""
 
 
 class Source:
@@ -158,15 +159,26 @@ def _body(source: Source, one: Operation, notes: list[str]) -> Body | None:
     found = body.read(source.references, one.node.get("requestBody"))
     if found is None:
         return None
-    if not found.required and one.method in _BODILESS:
-        notes.append(f"a {one.method} takes no body, and this one is optional")
-        return None
+    if one.method in _VAGUE:
+        if _is_ignored(source, one.method, found):
+            notes.append(f"a {one.method} takes no body in OpenAPI 3.0, and this one is optional")
+            return None
+        notes.append(f"HTTP gives the body of a {one.method} no meaning: it is sent where an argument gives one")
     if one.method == "TRACE":
         notes.append("a TRACE takes no body")
         return None
     if found.sort is body.Sort.XML:
         notes.append("its body is XML, which is one text here")
     return found
+
+
+def _is_ignored(source: Source, method: str, found: Body) -> bool:
+    """Return whether a body of a vague method is left out: in 3.0, which says so, unless the operation needs it.
+
+    What deletes is kept in any version: many services take the only arguments of a DELETE in its body.
+    """
+    old = str(source.document.get("openapi", "")).startswith("3.0")
+    return old and not found.required and method != "DELETE"
 
 
 def _path(one: Operation) -> str:
