@@ -28,11 +28,13 @@ class Ada:
 
 
 def allow(page: Any, address: str, picture: Callable[..., None]) -> None:
-    """Open the consent page, take one scope away, and allow the rest."""
+    """Open the consent page, add one scope to what is ticked beforehand, and allow that."""
     page.goto(address)
     page.get_by_role("heading", name="May “toolwire” use Tasks for you?").wait_for()
     assert "Ada" in page.inner_text("dl")
-    page.get_by_label("Delete tasks").uncheck()
+    assert [box.is_checked() for box in page.get_by_role("checkbox").all()] == [True, False, False]
+    page.get_by_label("Add and change your tasks").check()
+    assert "It lasts 90 days at the most" in page.inner_text("main")
     picture(page, "consent")
     page.get_by_role("button", name="Allow", exact=True).click()
     page.wait_for_url("http://127.0.0.1:*/callback**")
