@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import html
 import io
 import json
 import logging
+import urllib.parse
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -200,3 +203,74 @@ def test_a_secret_shows_itself_in_no_text_of_a_value_that_holds_it() -> None:
     assert CANARY not in "".join(texts)
     assert CANARY not in repr(ApiKey(key=Secret(CANARY)))
     assert CANARY not in repr(read_secret(SIGNING))
+
+
+ODD = "odd-zebra\"'\nö\\<&>%+ 日本=end"
+WAYS: dict[str, Any] = {
+    "as it is": str,
+    "repr": repr,
+    "ascii": ascii,
+    "bytes": lambda text: repr(text.encode()),
+    "json": json.dumps,
+    "json, not ascii": lambda text: json.dumps({"k": [text]}, ensure_ascii=False),
+    "url": urllib.parse.quote,
+    "url, all of it": lambda text: urllib.parse.quote(text, safe=""),
+    "form": lambda text: urllib.parse.urlencode({"k": text}),
+    "html": html.escape,
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+}
+
+
+@pytest.fixture
+def own_log() -> Generator[io.StringIO]:
+    """The log of an application, which knows nothing of toolwire."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    yield stream
+    root.removeHandler(handler)
+
+
+@pytest.mark.requirement("R20", "D-26")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("secret", [ODD, "plain-zebra-81f2"])
+def test_a_secret_is_taken_out_of_every_log_however_it_is_written(own_log: io.StringIO, way: str, secret: str) -> None:
+    write = WAYS[way]
+    tools = Toolkit("Own")
+
+    def tell(context: Context) -> None:
+        text = write(context.secret("KEY").reveal())
+        log = logging.getLogger("my.application.part")
+        log.warning("plain %s", text)
+        log.warning(f"formatted {text}")
+        log.warning("mapped %(key)s", {"key": text})
+        log.warning(*("fits not %s %s", text))
+        logging.getLogger().error("the root logger: %s", text)
+        try:
+            raise ValueError(text)
+        except ValueError:
+            log.exception("raised")
+        raise ToolError(f"It said: {text}")
+
+    @tools.tool(safe=False, requirements=NEEDS)
+    def in_a_thread(context: Context) -> None:
+        tell(context)
+
+    @tools.tool(safe=False, requirements=NEEDS)
+    async def on_the_loop(context: Context) -> None:
+        await asyncio.gather(asyncio.to_thread(tell, context))
+
+    door = AppDoor(asgi(tools))
+    context = {"authorization": [{"id": "google", "token": TOKEN}], "secrets": [{"id": "KEY", "value": secret}]}
+    answers = []
+    for name in ("in_a_thread", "on_the_loop"):
+        body = {"request": {"tool_id": f"Own.{name}", "call_id": name, "input": {}, "context": context}}
+        fields = ((b"content-type", b"application/json"),)
+        answers.append(asyncio.run(door.send(Request("POST", HERE + "/call", fields, json.dumps(body).encode()))))
+    written = own_log.getvalue() + "".join(answer.body.decode() for answer in answers)
+    assert "zebra" not in written
+    assert write(secret) not in written
+    assert written.count("***") >= 2 * 5
+    logging.getLogger("my.application.part").warning("later %s", secret)
+    assert "zebra" in own_log.getvalue(), "only while the call runs: nothing is kept of it"

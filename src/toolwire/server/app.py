@@ -26,7 +26,6 @@ from toolwire.stores.rates import windows_at
 from toolwire.telemetry.arrival import Arrival
 from toolwire.telemetry.calls import Observer, Telemetry, observer
 from toolwire.telemetry.joining import joined
-from toolwire.telemetry.logs import keep_secrets
 from toolwire.telemetry.redaction import secrets_of
 from toolwire.validation import Authorizer, arguments_check, authorized_by, requirements_check, scopes_check
 
@@ -104,7 +103,6 @@ class App:
         self._number = count(1).__next__
         self._telemetry = telemetry
         self._observer: Observer | None = None
-        keep_secrets()
 
     @property
     def running(self) -> int:

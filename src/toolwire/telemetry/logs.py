@@ -12,7 +12,7 @@ from toolwire.core.model import Json
 from toolwire.framing import jsontext
 
 from .outbound import current_traceparent
-from .redaction import redacted, redacted_data, scrub_record
+from .redaction import redacted, redacted_data
 
 _NAMES = ("toolwire", "uvicorn.error", "uvicorn.access")
 _LONGEST = 20_000
@@ -50,12 +50,6 @@ def log_json(stream: TextIO | None = None) -> None:
 def logs_json() -> bool:
     """Return whether the log of this process is JSON."""
     return any(isinstance(handler.formatter, JsonLines) for handler in logging.getLogger("toolwire").handlers)
-
-
-def keep_secrets() -> None:
-    """Take the secrets of calls out of what toolwire logs, whoever formats it."""
-    for name in ("toolwire", "toolwire.server", "toolwire.calls"):
-        logging.getLogger(name).addFilter(scrub_record)
 
 
 def _raised(record: logging.LogRecord) -> str:

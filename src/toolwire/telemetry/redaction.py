@@ -6,14 +6,18 @@ like ``token`` is taken out by that name; and the exact secrets of the call that
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import traceback
+from base64 import b64encode
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from html import escape
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 from toolwire.core.model import Context, Json, Problem, Secret
 
@@ -28,18 +32,60 @@ _IN_TEXT = re.compile(
 )
 _BEARER = re.compile(r"\b(bearer\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 
+_PLAIN = re.compile(r"[A-Za-z0-9_.~-]+")  # what is written alike everywhere
 _secrets: ContextVar[tuple[str, ...]] = ContextVar("toolwire_secrets", default=())
 
 
 @contextmanager
 def secrets_of(context: Context) -> Generator[None, None, None]:
-    """Take the secrets of ``context`` out of all that is logged meanwhile, in its threads and tasks too."""
+    """Take the secrets of ``context`` out of all that is logged meanwhile, by any logger, in its threads and tasks too.
+
+    What a tool logs as ``extra`` is not looked at, nor what a thread logs that the tool started by itself.
+    """
+    _watch_records()
     texts = {secret.reveal() for secrets in (context.tokens, context.secrets) for secret in secrets.values()}
-    before = _secrets.set(tuple(sorted((text for text in texts if len(text) >= _SHORTEST), key=len, reverse=True)))
+    forms = {form for text in texts for form in find_forms(text)}
+    before = _secrets.set(tuple(sorted((form for form in forms if len(form) >= _SHORTEST), key=len, reverse=True)))
     try:
         yield
     finally:
         _secrets.reset(before)
+
+
+def find_forms(secret: str) -> set[str]:
+    """Return ``secret`` as it may stand in a text: as it is, and as Python, JSON, a URL, HTML and base64 write it."""
+    if _PLAIN.fullmatch(secret):
+        return {secret, b64encode(secret.encode()).decode()}
+    data = secret.encode("utf-8", "surrogatepass")
+    return {
+        secret,
+        repr(secret)[1:-1],
+        ascii(secret)[1:-1],
+        repr(data)[2:-1],
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        quote(data),
+        quote(data, safe=""),
+        quote_plus(data),
+        escape(secret),
+        escape(secret, quote=False),
+        b64encode(data).decode(),
+    }
+
+
+def _watch_records() -> None:
+    """Look at each record that any logger makes: a filter of a logger would not see those of the loggers below it."""
+    make = logging.getLogRecordFactory()
+    if getattr(make, "is_toolwire", False):
+        return
+
+    def make_clean(*args: Any, **more: Any) -> logging.LogRecord:
+        record = make(*args, **more)
+        scrub_record(record)
+        return record
+
+    make_clean.is_toolwire = True  # type: ignore[attr-defined]  # so that it is known again
+    logging.setLogRecordFactory(make_clean)
 
 
 def scrubbed(text: str) -> str:
@@ -72,11 +118,16 @@ def redacted_data(name: str, value: Any, depth: int = 0) -> Json:
     return redacted(str(value))
 
 
-def scrub_record(record: logging.LogRecord) -> bool:
-    """Take the secrets of the call that runs out of ``record``: a filter of logging that lets everything pass."""
+def scrub_record(record: logging.LogRecord) -> None:
+    """Take the secrets of the call that runs out of ``record``."""
     if not _secrets.get():
-        return True
-    text = record.getMessage()
+        return
+    try:
+        text = record.getMessage()
+    except Exception:  # noqa: BLE001 - its arguments do not fit, which would be shown with all of them
+        given = record.args.values() if isinstance(record.args, Mapping) else record.args or ()
+        text = " ".join(map(str, (record.msg, *given)))
+        record.msg, record.args = text, ()
     clean = scrubbed(text)
     if clean != text:
         record.msg, record.args = clean, ()
@@ -85,7 +136,6 @@ def scrub_record(record: logging.LogRecord) -> bool:
         clean = scrubbed(text)
         if clean != text:  # the exception itself holds the secret: it goes no further
             record.exc_info, record.exc_text = None, clean
-    return True
 
 
 def without_secrets(problem: Problem) -> Problem:
