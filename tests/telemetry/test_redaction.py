@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.core.model import Context, Kind, Problem, Secret
-from toolwire.telemetry.logs import JsonLines, keep_secrets, log_json
+from toolwire.telemetry.logs import JsonLines, log_json
 from toolwire.telemetry.redaction import redacted, redacted_data, scrub_record, scrubbed, secrets_of, without_secrets
 
 CANARY = "canary-5f3a91"
@@ -90,9 +90,9 @@ def test_a_record_of_any_formatter_loses_the_secrets_of_the_call() -> None:
     raised = ValueError(f"the provider says {CANARY} is wrong")
     with secrets_of(CONTEXT):
         made = record("failed with %s", CANARY, error=raised)
-        assert scrub_record(made)
+        scrub_record(made)
         harmless = record("failed with %s", "nothing", error=ValueError("plain"))
-        assert scrub_record(harmless)
+        scrub_record(harmless)
     text = logging.Formatter().format(made)
     assert text.startswith("failed with ***")
     assert "ValueError: the provider says *** is wrong" in text
@@ -154,7 +154,22 @@ def test_half_a_character_does_not_break_the_log() -> None:
     assert line["event"] == "? and ?"
 
 
-def test_the_filter_is_put_on_once() -> None:
-    keep_secrets()
-    keep_secrets()
-    assert logging.getLogger("toolwire").filters.count(scrub_record) == 1
+def test_records_are_looked_at_once_whoever_else_makes_them() -> None:
+    made: list[logging.LogRecord] = []
+    before = logging.getLogRecordFactory()
+
+    def make(*args: Any, **more: Any) -> logging.LogRecord:
+        made.append(before(*args, **more))
+        return made[-1]
+
+    logging.setLogRecordFactory(make)
+    try:
+        for _ in range(3):
+            with secrets_of(CONTEXT):
+                logging.getLogger("of.an.application").warning("sent %s", CANARY)
+        assert [record.getMessage() for record in made] == ["sent ***"] * 3
+        factory = logging.getLogRecordFactory()
+        with secrets_of(CONTEXT):
+            assert logging.getLogRecordFactory() is factory
+    finally:
+        logging.setLogRecordFactory(before)
