@@ -108,9 +108,9 @@ def test_what_cannot_be_is_usage(
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     file = tmp_path / "large.json"
     with file.open("wb") as large:
-        large.truncate(17 * 1024 * 1024)
+        large.truncate(65 * 1024 * 1024)
     outcome = toolwire("convert", file, "--to", "otc")
-    assert (outcome.code, "is larger than 16,777,216 bytes" in outcome.err) == (2, True)
+    assert (outcome.code, "is larger than 67,108,864 bytes" in outcome.err) == (2, True)
 
 
 def test_a_device_is_written_to_as_it_is(toolwire: Callable[..., Any]) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 from toolwire.convert import Converted, Loss, convert
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Problem
+from toolwire.core.selection import DOCUMENT_BYTES
 
 from .asking import asker
 from .exits import FAILED, OK, UsageError
@@ -21,7 +22,7 @@ from .opening import Reach, opened, read_key
 from .screen import complain, escaped, json_text
 from .targets import Url, read_target
 
-_MAX_BYTES: Final = 16 * 1024 * 1024
+_MAX_BYTES: Final = DOCUMENT_BYTES
 _DOCUMENTS: Final = (".json", ".yaml", ".yml")
 
 

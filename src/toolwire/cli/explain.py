@@ -10,6 +10,7 @@ from toolwire.client.connection import nothing_found
 from toolwire.client.discover import Discovery, discover, shown
 from toolwire.client.discreet import SyncDiscreet
 from toolwire.client.drive import run as drive
+from toolwire.client.limits import LOOKING
 from toolwire.client.network import SyncNetwork
 from toolwire.client.options import Options
 from toolwire.core.codec import Peer
@@ -40,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def survey(url: str, key: Secret | None) -> Discovery:
     """Return what ``url`` speaks, with all that would do. The key is sent only where one is asked for."""
-    signed = SyncNetwork(credentials=Options(url=url, api_key=key).credentials())
-    door = SyncDiscreet(SyncNetwork(), signed)
+    signed = SyncNetwork(limits=LOOKING, credentials=Options(url=url, api_key=key).credentials())
+    door = SyncDiscreet(SyncNetwork(limits=LOOKING), signed)
     try:
         return drive(discover(url, survey=True), door, None)
     finally:

@@ -14,6 +14,7 @@ from toolwire.auth.schemes import Declared
 from toolwire.auth.seeking import Place
 from toolwire.client.discover import Discovery, absolute, discover
 from toolwire.client.drive import run as drive
+from toolwire.client.limits import LOOKING
 from toolwire.client.login import Person, Wish, declared, place_of, seek, sign_in, with_secret
 from toolwire.client.login.attached import own_credentials
 from toolwire.client.network import SyncNetwork
@@ -32,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not isinstance(target, Url):
         raise UsageError("One signs in to a URL; this is code on this machine.")
     url = absolute(target.text)
-    door = SyncNetwork()
+    door = SyncNetwork(limits=LOOKING)
     try:
         found = _with_key(url, door) if arguments.key else _signed_in(url, arguments, door)
     finally:

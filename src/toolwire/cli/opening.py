@@ -80,6 +80,7 @@ def read_selection(arguments: Namespace) -> Selection:
         server=arguments.server or "",
         elsewhere=arguments.follow,
         overlay=laid,
+        document_bytes=arguments.document_bytes,
     )
 
 

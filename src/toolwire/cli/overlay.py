@@ -8,7 +8,7 @@ from typing import Any
 
 from toolwire.client.discover import absolute
 from toolwire.client.drive import run as drive
-from toolwire.client.limits import Limits
+from toolwire.client.limits import LOOKING
 from toolwire.client.network import SyncNetwork
 from toolwire.core.codec import Flow, fetch
 from toolwire.core.errors import ConnectError
@@ -45,7 +45,7 @@ def _at(text: str) -> dict[str, Any]:
     target = read_target(text)
     if not isinstance(target, Url):
         raise UsageError("overlay takes a URL, or a file that is an OpenAPI document.")
-    door = SyncNetwork(limits=Limits())
+    door = SyncNetwork(limits=LOOKING)
     try:
         return drive(_looked(absolute(target.text)), door, None)
     finally:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
+from toolwire.core.selection import DOCUMENT_BYTES
+
 from .exits import USAGE
 
 HOST: Final = "127.0.0.1"
@@ -296,12 +298,22 @@ def _add_selection(parser: Parser) -> None:
     which.add_argument("--server", metavar="URL", help="call this one, not what the document names")
     which.add_argument("--overlay", metavar="FILE", help="apply this OpenAPI Overlay to the document first")
     which.add_argument("--follow", action="store_true", help="read documents and files beside it that it refers to")
+    which.add_argument(
+        "--document-bytes", type=_bytes, default=DOCUMENT_BYTES, metavar="N",
+        help="the largest document that is read (%(default)s)",
+    )  # fmt: skip
 
 
 def _add_keys(parser: Parser) -> None:
     keys = parser.add_mutually_exclusive_group()
     keys.add_argument("--key", metavar="KEY", help="the API key of the URL's server; it goes nowhere else")
     keys.add_argument("--key-env", metavar="NAME", help="take the key from this environment variable")
+
+
+def _bytes(text: str) -> int:
+    if text.isascii() and text.isdigit() and int(text[:19]) >= 1 and len(text) < 19:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes above 0")
 
 
 def _port(text: str) -> int:

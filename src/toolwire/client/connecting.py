@@ -99,25 +99,31 @@ class Connecting:
         """Return what ``flow`` makes of the server, and what it read: without credentials until they are asked for."""
         options = self._options
         credential = options.credential(self._hand)
-        unsigned = Network(limits=Limits(total_s=TOTAL_S), allow_private=options.allow_private)
+        most = options.selection.document_bytes
+        limits = Limits(total_s=TOTAL_S, response_bytes=most)
+        unsigned = Network(limits=limits, allow_private=options.allow_private)
         known = self._hand is not None or credential is not NO_CREDENTIAL
-        door = Discreet(unsigned, self._signing()) if known else unsigned
-        looking = Looking(door, options.document, cache=self._cache, identity=credential.identity)
+        signed = self._signed(response_bytes=most) if known else None
+        door = unsigned if signed is None else Discreet(unsigned, self._signing(signed))
+        looking = Looking(door, options.document, cache=self._cache, identity=credential.identity, most_bytes=most)
         try:
-            return await arun(flow, looking, None), looking.readings
+            return await arun(flow, looking, None, in_thread=True), looking.readings
         finally:
             await unsigned.aclose()
+            if signed is not None:
+                await signed.aclose()
 
-    def _signing(self) -> Door:
-        assert self._door is not None  # noqa: S101 - open as long as anybody looks or calls
-        return self._door if self._hand is None else self._hand.signing(self._door)
+    def _signing(self, door: Network | None = None) -> Door:
+        door = self._door if door is None else door
+        assert door is not None  # noqa: S101 - open as long as anybody looks or calls
+        return door if self._hand is None else self._hand.signing(door)
 
-    def _signed(self, home: str = "") -> Network:
+    def _signed(self, home: str = "", response_bytes: int = Limits().response_bytes) -> Network:
         options = self._options
         if home:
             options.origins.settle(origin(home))
         return Network(
-            limits=Limits(total_s=options.timeout_s),
+            limits=Limits(total_s=options.timeout_s, response_bytes=response_bytes),
             credentials=options.credentials(home),
             allow_private=options.allow_private,
             origins=options.origins,
@@ -196,25 +202,31 @@ class SyncConnecting:
         """Return what ``flow`` makes of the server, and what it read: without credentials until they are asked for."""
         options = self._options
         credential = options.credential(self._hand)
-        unsigned = SyncNetwork(limits=Limits(total_s=TOTAL_S), allow_private=options.allow_private)
+        most = options.selection.document_bytes
+        limits = Limits(total_s=TOTAL_S, response_bytes=most)
+        unsigned = SyncNetwork(limits=limits, allow_private=options.allow_private)
         known = self._hand is not None or credential is not NO_CREDENTIAL
-        door = SyncDiscreet(unsigned, self._signing()) if known else unsigned
-        looking = SyncLooking(door, options.document, cache=self._cache, identity=credential.identity)
+        signed = self._signed(response_bytes=most) if known else None
+        door = unsigned if signed is None else SyncDiscreet(unsigned, self._signing(signed))
+        looking = SyncLooking(door, options.document, cache=self._cache, identity=credential.identity, most_bytes=most)
         try:
             return run(flow, looking, None), looking.readings
         finally:
             unsigned.close()
+            if signed is not None:
+                signed.close()
 
-    def _signing(self) -> SyncDoor:
-        assert self._door is not None  # noqa: S101 - open as long as anybody looks or calls
-        return self._door if self._hand is None else self._hand.signing_sync(self._door)
+    def _signing(self, door: SyncNetwork | None = None) -> SyncDoor:
+        door = self._door if door is None else door
+        assert door is not None  # noqa: S101 - open as long as anybody looks or calls
+        return door if self._hand is None else self._hand.signing_sync(door)
 
-    def _signed(self, home: str = "") -> SyncNetwork:
+    def _signed(self, home: str = "", response_bytes: int = Limits().response_bytes) -> SyncNetwork:
         options = self._options
         if home:
             options.origins.settle(origin(home))
         return SyncNetwork(
-            limits=Limits(total_s=options.timeout_s),
+            limits=Limits(total_s=options.timeout_s, response_bytes=response_bytes),
             credentials=options.credentials(home),
             allow_private=options.allow_private,
             origins=options.origins,

@@ -180,6 +180,10 @@ def nothing_found(found: Discovery, *, keyed: bool = False) -> str:
         meaning = found.probes[0].meaning
         name = url.rpartition("/")[2]
         return f"{name} cannot be used: {meaning if meaning.startswith(name) else f'it {meaning}'}."
+    large = next((probe for probe in found.probes if probe.reason == "too_large"), None)
+    if large is not None:
+        how = "Selection(document_bytes=...) or --document-bytes takes more"
+        return f"{shown(large.url)} is too large to be read: {large.meaning.rstrip('.')}; {how}."
     reached = [probe for probe in found.probes if probe.status is not None]
     if not reached and found.probes:
         probe = found.probes[0]

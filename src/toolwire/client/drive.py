@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Generator
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import anyio
+import anyio.to_thread
 
 from toolwire.core.check import Answer, Question
 from toolwire.core.codec import Flow, Listen, Pause
@@ -93,12 +94,19 @@ async def arun(
     notify: Notify = unheard,
     *,
     sleep: Sleep = anyio.sleep,
+    in_thread: bool = False,
 ) -> T:
-    """Return the value of ``flow``: requests go through ``door``, questions to ``approve``, progress to ``notify``."""
+    """Return the value of ``flow``: requests go through ``door``, questions to ``approve``, progress to ``notify``.
+
+    With ``in_thread`` each step of the flow runs in a worker thread, for a flow that reads large documents.
+    """
     said: Response | Problem | Answer | None = None
     try:
         while True:
-            asked = flow.send(said)
+            asked = await _step_in_thread(flow, said) if in_thread else flow.send(said)
+            if isinstance(asked, _Returned):
+                returned: T = asked.value
+                return returned
             if isinstance(asked, Request):
                 said = await door.send(asked)
             elif isinstance(asked, Listen):
@@ -113,6 +121,27 @@ async def arun(
         return value
     finally:
         flow.close()
+
+
+class _Returned(Generic[T]):
+    """What a flow returned, from a thread: no StopIteration may leave one."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+
+async def _step_in_thread(flow: Flow[T], said: Response | Problem | Answer | None) -> Any:
+    """Return what ``flow`` asks for next, or a ``_Returned`` with its value."""
+
+    def step() -> Any:
+        try:
+            return flow.send(said)
+        except StopIteration as stop:
+            return _Returned(stop.value)
+
+    return await anyio.to_thread.run_sync(step)
 
 
 def run(

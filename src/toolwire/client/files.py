@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 from toolwire.core.http import Response
 from toolwire.core.model import Problem
+from toolwire.core.selection import DOCUMENT_BYTES
 
 from .failures import unreachable
 
 SUFFIXES = (".json", ".yaml", ".yml")
-_MOST_BYTES = 64 * 1024 * 1024
 
 
 def file_url(text: str) -> str:
@@ -27,15 +27,16 @@ def folder_of(url: str) -> Path | None:
     return _path(url).parent if url.startswith("file:///") else None
 
 
-def read_file(url: str, folder: Path | None) -> Response | Problem:
+def read_file(url: str, folder: Path | None, most: int = DOCUMENT_BYTES) -> Response | Problem:
     """Return the file at ``url`` as a response, or the Problem that it is not below ``folder`` or cannot be read."""
     path = _path(url)
     try:
         resolved = path.resolve(strict=True)
         if folder is None or not resolved.is_relative_to(folder.resolve()):
             return unreachable(f"{path.name} is not in the folder of the document, and is not read", "file", sent=False)
-        if resolved.stat().st_size > _MOST_BYTES:
-            return unreachable(f"{path.name} is larger than {_MOST_BYTES:,} bytes", "file", sent=False)
+        if resolved.stat().st_size > most:
+            how = "Selection(document_bytes=...) or --document-bytes takes more"
+            return unreachable(f"{path.name} is larger than {most:,} bytes; {how}", "file", sent=False)
         return Response(200, (), resolved.read_bytes())
     except (OSError, ValueError):
         return unreachable(f"{path.name} cannot be read", "file", sent=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolwire.core.selection import DOCUMENT_BYTES
+
 MIB = 1024 * 1024
 
 
@@ -28,3 +30,7 @@ class Limits:
     ratio_after_bytes: int = MIB
     redirects: int = 3
     pin_s: float = 60.0
+
+
+LOOKING = Limits(response_bytes=DOCUMENT_BYTES)
+"""The bounds of a look at a server: a document that describes tools may be larger than an answer to a call."""

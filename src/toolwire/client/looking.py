@@ -15,6 +15,7 @@ from anyio import to_thread
 
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
+from toolwire.core.selection import DOCUMENT_BYTES
 
 from .basis import Readings
 from .cache import Cache
@@ -40,6 +41,7 @@ class _Rest:
 
 class Looking:
     """A door for discovery. ``identity`` names the credential that ``door`` may use; ``url`` is what is looked at.
+    A file may have ``most_bytes``.
 
     ``readings`` is what it was given.
     """
@@ -51,9 +53,11 @@ class Looking:
         *,
         cache: Cache,
         identity: str = "",
+        most_bytes: int = DOCUMENT_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._door = door
+        self._most_bytes = most_bytes
         self._folder: Path | None = folder_of(url)
         self._cache = cache
         self._identity = identity
@@ -68,7 +72,7 @@ class Looking:
 
     async def _sent(self, request: Request) -> Response | Problem:
         if request.url.startswith("file:"):
-            answer = await to_thread.run_sync(read_file, request.url, self._folder)
+            answer = await to_thread.run_sync(read_file, request.url, self._folder, self._most_bytes)
             if isinstance(answer, Response):
                 self._cache.note(request.url, answer, self._identity)
             return answer
@@ -101,9 +105,11 @@ class SyncLooking:
         *,
         cache: Cache,
         identity: str = "",
+        most_bytes: int = DOCUMENT_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._door = door
+        self._most_bytes = most_bytes
         self._folder: Path | None = folder_of(url)
         self._cache = cache
         self._identity = identity
@@ -118,7 +124,7 @@ class SyncLooking:
 
     def _sent(self, request: Request) -> Response | Problem:
         if request.url.startswith("file:"):
-            answer = read_file(request.url, self._folder)
+            answer = read_file(request.url, self._folder, self._most_bytes)
             if isinstance(answer, Response):
                 self._cache.note(request.url, answer, self._identity)
             return answer

@@ -168,13 +168,17 @@ def pause(seconds: float) -> Flow[None]:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One look at a URL while finding out what a server speaks. ``status`` is None when no response came. [XL-005]"""
+    """One look at a URL while finding out what a server speaks. ``status`` is None when no response came. [XL-005]
+
+    ``reason`` is then the word for programs of the Problem, where the codec passes it on.
+    """
 
     protocol: str
     url: str
     status: int | None
     meaning: str
     accepted: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

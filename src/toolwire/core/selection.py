@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Final
 
 from .model import Json
+
+DOCUMENT_BYTES: Final = 64 * 1024 * 1024
+"""How large a document may be that describes tools, unless a selection says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +21,8 @@ class Selection:
     takes what only reads; ``deprecated`` False leaves out what the site is about to end. ``elsewhere`` lets a document
     refer to other documents of its own site, and to files beside it. ``server`` is the URL to call instead of what
     the document names at its root, for a document that does not say. ``overlay`` is an OpenAPI Overlay, as data, that
-    is applied to the document before it is read. [XL-009, XL-034, CV-25, CV-26]
+    is applied to the document before it is read. A document of more than ``document_bytes`` bytes is refused; those
+    that it refers to share that size. [XL-009, XL-034, CV-25, CV-26]
     """
 
     include: str = "declared"
@@ -30,10 +35,13 @@ class Selection:
     elsewhere: bool = False
     server: str = ""
     overlay: Json = None
+    document_bytes: int = DOCUMENT_BYTES
 
     def __post_init__(self) -> None:
         if self.include not in ("declared", "all"):
             raise ValueError(f'include is "declared" or "all", not {self.include!r}')
+        if self.document_bytes < 1:
+            raise ValueError(f"document_bytes is a number of bytes above 0, not {self.document_bytes!r}")
         object.__setattr__(self, "methods", tuple(method.upper() for method in self.methods))
 
     @property

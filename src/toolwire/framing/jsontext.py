@@ -22,9 +22,12 @@ from toolwire.core.model import Json, Kind, Problem
 
 MAX_DEPTH = 200
 MAX_DIGITS = 4_300
+REPEATS = "an object in it has a member twice"
 
 _DIGITS_ALIKE = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
 _LONG_NUMBER = b"0" * 19
+_PIECE = 1_048_576
+_HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 _BEFORE_A_NUMBER = frozenset(b":,[ \t\r\n")
 _STRING = re.compile(rb'"[^"]*+(?:"|\Z)')  # once nothing in it is escaped; possessive: linear on any bytes
 _NOT_SHAPE = bytes(set(range(256)) - set(b'[]{}"'))
@@ -43,6 +46,31 @@ def read(text: bytes) -> Json | Problem:
         return orjson.loads(text)
     except (ValueError, RecursionError) as error:
         return Problem(kind=Kind.MALFORMED, message=f"The body is not valid JSON: {_reason(error)}.")
+
+
+def read_without_repeats(text: bytes) -> Json | Problem:
+    """Return what ``read`` does, or a Problem where two members of an object have one name.
+
+    It is as quick as reading a large text and looking for such names afterwards, and other threads can run meanwhile.
+    """
+    if len(text) > 2 * MAX_DEPTH and _too_deep(text):
+        return Problem(kind=Kind.MALFORMED, message=f"The JSON is nested deeper than {MAX_DEPTH} levels.")
+    if _HALF_A_CHARACTER.search(text) is not None and isinstance(found := read(text), Problem):
+        return found  # the decoder of the standard library lets half a character through
+    try:
+        return json.loads(
+            text.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse_constant, parse_float=_finite,
+            parse_int=_whole,
+        )  # fmt: skip
+    except (ValueError, RecursionError) as error:
+        return Problem(kind=Kind.MALFORMED, message=f"The body is not valid JSON: {_reason(error)}.")
+
+
+def _distinct(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError(REPEATS)
+    return members
 
 
 def read_object(request: Request) -> dict[str, Json] | Problem:
@@ -137,7 +165,9 @@ def _too_deep(text: bytes) -> bool:
     """
     if b"\\" in text:
         text = (text.replace(b"\\\\", b"") if b'\\\\"' in text else text).replace(b'\\"', b"")
-    shape = _STRING.sub(b"", text.translate(_ALIKE, _NOT_SHAPE).replace(b'""', b""))
+    # By pieces, so that other threads are not kept waiting for the whole of a large text.
+    pieces = (text[at : at + _PIECE].translate(_ALIKE, _NOT_SHAPE) for at in range(0, len(text), _PIECE))
+    shape = _STRING.sub(b"", b"".join(piece.replace(b'""', b"") for piece in pieces))
     for _ in range(MAX_DEPTH + 1):
         inner = shape.replace(b"[]", b"")
         if len(inner) == len(shape):  # what is left was never closed, or never opened

@@ -171,7 +171,7 @@ def test_every_look_says_what_it_meant_and_does_not_stop_the_next(
 @pytest.mark.requirement("XL-012")
 def test_an_llm_json_or_document_over_its_limit_is_not_read(find: Find, recipes: dict[str, Any]) -> None:
     padded = json.dumps({"openapi": "/spec"}).encode() + b" " * 64 * 1024
-    huge = json.dumps(recipes).encode() + b" " * 16 * 1024 * 1024
+    huge = json.dumps(recipes).encode() + b" " * 64 * 1024 * 1024
     finding = find({LLM: padded, "/spec": recipes, OPEN: huge})
     assert finding.peer is None
     assert "65,536 bytes" in meaning(finding, LLM)

@@ -35,8 +35,6 @@ from .servers import join, origin, server
 _HEADERS = ((b"accept", b"application/json"),)  # what the others ask with, so that one answer serves them all
 _DOCUMENT_ENDINGS = (".json", ".yaml", ".yml")
 _LLM_JSON_BYTES = 64 * 1024
-_DOCUMENT_BYTES = 16 * 1024 * 1024
-_FILE_BYTES = 64 * 1024 * 1024
 _MOST_LOOKS = 20
 _MOST_DOCUMENTS = 500
 _SERVICE_DESC = re.compile(
@@ -98,7 +96,8 @@ def find(url: str, selection: Selection = DECLARED) -> Flow[Finding]:
             peer, meaning = yield from _peer(look, sight.document, selection)
             sight = sight._replace(meaning=meaning)
         status = None if isinstance(answer, Problem) else answer.status
-        probes.append(Probe(NAME, look.url, status, sight.meaning, peer is not None))
+        reason = str(answer.details.get("reason", "")) if isinstance(answer, Problem) else ""
+        probes.append(Probe(NAME, look.url, status, sight.meaning, peer is not None, reason))
         if peer is not None:
             return Finding(peer, tuple(probes))
         looks.extendleft(reversed(sight.next))
@@ -129,17 +128,10 @@ def _sight(look: _Look, answer: Response | Problem, home: str, selection: Select
         return _Sight(answer.message)
     if not 200 <= answer.status < 300:
         return _Sight(_STATUS_MEANS.get(answer.status, f"answers with status {answer.status}"))
-    limit = _limit(look)
+    limit = _LLM_JSON_BYTES if look.sort in (_Sort.LLM_JSON, _Sort.CATALOG) else selection.document_bytes  # XL-012
     if len(answer.body) > limit:
         return _Sight(f"is larger than {limit:,} bytes")
     return _read(look, answer, home, selection)
-
-
-def _limit(look: _Look) -> int:
-    """Return how many bytes an answer may have. [XL-012]"""
-    if look.url.startswith("file:"):
-        return _FILE_BYTES
-    return _LLM_JSON_BYTES if look.sort in (_Sort.LLM_JSON, _Sort.CATALOG) else _DOCUMENT_BYTES
 
 
 def _read(look: _Look, answer: Response, home: str, selection: Selection) -> _Sight:
@@ -216,7 +208,7 @@ def _peer(look: _Look, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer 
     others: dict[str, Json] = {}
     if not canonical.is_plain(loaded.references, named=loaded.named):
         if selection.elsewhere:
-            others = yield from _elsewhere(document, look.url)
+            others = yield from _elsewhere(document, look.url, selection.document_bytes)
         document = canonical.write(document, look.url, others)
     url = look.url if origin(look.url) else _called_at(document, look.url, selection)
     if not url:
@@ -273,12 +265,11 @@ def _called_at(document: dict[str, Any], url: str, selection: Selection) -> str:
         return ""
 
 
-def _elsewhere(document: dict[str, Any], url: str) -> Flow[dict[str, Json]]:
+def _elsewhere(document: dict[str, Any], url: str, room: int) -> Flow[dict[str, Json]]:
     """Return the other documents that this one refers to, by URL; one that is elsewhere, or is none, is left out."""
     found: dict[str, Json] = {}
     waiting = deque(canonical.elsewhere(document, url))
     asked: set[str] = set()
-    room = _DOCUMENT_BYTES
     while waiting and len(asked) < _MOST_DOCUMENTS:
         other = waiting.popleft()
         if other in asked or not _is_beside(other, url):

@@ -19,6 +19,8 @@ from .collecting import paused
 from .findings import Note
 
 _BOM = b"\xef\xbb\xbf"
+_LARGE = 1_048_576  # a text above this size is read so that other threads can run meanwhile
+_REPEATS = "says two things of one name: an object in it has a member twice"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _YAML_TYPES = frozenset(
     ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "text/vnd.yaml", "application/vnd.yaml")
@@ -79,7 +81,7 @@ def read(text: bytes, media_type: str = "", name: str = "") -> Reading:
     if start[:1] not in (b"{", b"["):
         is_yaml = declared or _YAML_CONTENT.match(start + b"\n") is not None
         return Reading(yamltext.read(text), "YAML") if is_yaml else Reading(jsontext.read(text), "JSON")
-    data = jsontext.read(text)
+    data = jsontext.read_without_repeats(text) if len(text) > _LARGE else jsontext.read(text)
     if isinstance(data, Problem) and (before or declared or _FLOW_CONTENT.match(start)):
         return Reading(yamltext.read(text), "YAML")
     return Reading(data, "JSON")
@@ -99,8 +101,8 @@ def _load(text: bytes, media_type: str, name: str) -> Loaded | Problem:
     data, written_as = read(text, media_type, name)
     if isinstance(data, Problem):
         return _unreadable(data, written_as)
-    if written_as == "JSON" and _repeats(text, data):
-        return _unfit("says two things of one name: an object in it has a member twice")
+    if written_as == "JSON" and len(text) <= _LARGE and _repeats(text, data):
+        return _unfit(_REPEATS)
     named = b"$" in text and _NAMES.search(text) is not None
     return Loaded(data, cleaning.may_hide(text), _references(text), named, written_as)
 
@@ -116,6 +118,8 @@ def _unreadable(problem: Problem, written_as: str) -> Problem:
     reason = problem.message.partition(": ")[2].rstrip(".")
     if written_as == "YAML":
         return _unfit(f"is YAML that is not read: {reason}")
+    if jsontext.REPEATS in reason:
+        return _unfit(_REPEATS)
     return _unfit("is nested too deep" if "deeper" in problem.message else f"is not JSON: {reason}")
 
 
