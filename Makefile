@@ -10,7 +10,7 @@ READER := .cache/reader
 ALONE := tests/process $(wildcard tests/browser)
 TOGETHER := --numprocesses 2 --dist worksteal $(ALONE:%=--ignore=%)
 
-.PHONY: lock long demo test browser hunt corpus test-corpus kills fuzz mutants mcp check format lint types rings coverage requirements bench overload clean
+.PHONY: lock long demo test browser hunt corpus test-corpus kills fuzz mutants mcp check format lint types rings coverage requirements bench short overload clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml requirements.lock
@@ -108,6 +108,9 @@ $(BENCH)/.ready: pyproject.toml bench/requirements.txt
 
 bench: $(BENCH)/.ready   ## the speed table, peers and limit in one run (needs wrk and two cores)
 	@$(BENCH)/bin/python bench/run.py $(ARGS)
+
+short: $(READY)          ## two thousand short programs, half of them with a cancelled call: does each end well? (ten minutes)
+	@$(BIN)/python bench/short_programs.py $(ARGS)
 
 overload: $(BENCH)/.ready ## four times as many calls and more than can be done: what becomes of them (four minutes, two cores)
 	@$(BENCH)/bin/python bench/overload.py $(ARGS)

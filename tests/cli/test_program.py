@@ -16,7 +16,7 @@ import pytest
 from toolwire import __version__
 from toolwire.protocols import BUILTIN
 
-HEAVY = ["anyio", "asyncio", "jsonschema_rs", "orjson", "pydantic", "pyreqwest", "rich", "uvicorn"]
+HEAVY = ["anyio", "asyncio", "jsonschema_rs", "orjson", "pydantic", "httptools", "rich", "uvicorn"]
 
 
 def start(*argv: object, stdout: int = subprocess.PIPE) -> subprocess.Popen[bytes]:

@@ -16,9 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from pyreqwest.exceptions import BuilderError
 
-from toolwire.client.failures import failure
 from toolwire.client.limits import Limits
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
@@ -80,12 +78,6 @@ def test_a_server_that_takes_no_more_connections(open_door: Any) -> None:
         origin = f"http://127.0.0.1:{server.getsockname()[1]}"
         answer = open_door(limits=Limits(connect_s=0.2)).send(Request("GET", f"{origin}/?key=hidden"))
     check(answer, origin, Kind.UNREACHABLE, "timeout", sent=False)
-
-
-def test_what_the_http_library_cannot_build_is_the_requests_fault() -> None:
-    problem = failure(BuilderError("http://a.example/?key=hidden", {"causes": None}), "http://a.example")
-    assert (problem.kind, problem.details) == (Kind.MALFORMED, {"reason": "request", "sent": False})
-    assert "hidden" not in repr(problem)
 
 
 def test_the_systems_own_resolver_is_the_usual_one(listen: Any, open_door: Any) -> None:

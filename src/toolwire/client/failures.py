@@ -1,20 +1,14 @@
 """The Problems of talking to a server: one sentence each, naming the origin and never the query or a credential.
 
 ``details`` has ``reason``, a word for programs: ``request``, ``url``, ``blocked``, ``dns``, ``refused``, ``tls``,
-``timeout``, ``closed``, ``redirect``, ``too_large``, ``encoding`` or ``not_http``; ``sent``, which is False where
-nothing can have reached the server; and ``answered``, which is False where the connection ended before any answer.
+``timeout``, ``closed`` (by either side), ``redirect``, ``too_large``, ``encoding`` or ``not_http``; ``sent``, which is
+False where nothing can have reached the server; and ``answered``, which is False where the connection ended before
+any answer.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-
-from pyreqwest.exceptions import (
-    BuilderError,
-    DecodeError,
-    DetailedPyreqwestError,
-    RequestTimeoutError,
-)
 
 from toolwire.core.model import Kind, Problem
 
@@ -44,33 +38,23 @@ def too_slow(origin: str, *, sent: bool) -> Problem:
     return unreachable(f"{origin} did not answer in time.", "timeout", sent=sent)
 
 
-def failure(error: DetailedPyreqwestError, origin: str) -> Problem:
-    """Return ``error`` as a Problem. Its own text is not passed on: that holds the whole URL."""
-    causes = [cause["message"] for cause in error.details["causes"] or ()]
-    if isinstance(error, BuilderError):
-        return malformed("The request cannot be put into HTTP: check its URL and headers.")
-    if "client error (Connect)" in causes:
-        return _no_connection(error, origin, causes)
-    if isinstance(error, RequestTimeoutError):
-        return too_slow(origin, sent=True)
-    if "message head is too large" in causes:
-        return bad_answer(f"{origin} sent more headers than are taken.", "too_large")
-    if isinstance(error, DecodeError) and "end of file before message length reached" not in causes:
-        return bad_answer(f"{origin} did not answer in HTTP.", "not_http")
-    return _closed(origin, causes)
-
-
-def _closed(origin: str, causes: list[str]) -> Problem:
+def closed_early(origin: str, *, answered: bool) -> Problem:
+    """Return the Problem of a connection that ended before the answer was complete; ``answered``: after some of it."""
     problem = unreachable(f"{origin} closed the connection before its answer was complete.", "closed", sent=True)
-    if "client error (SendRequest)" in causes:
-        return replace(problem, details={**problem.details, "answered": False})
-    return problem
+    return problem if answered else replace(problem, details={**problem.details, "answered": False})
 
 
-def _no_connection(error: DetailedPyreqwestError, origin: str, causes: list[str]) -> Problem:
-    if isinstance(error, RequestTimeoutError):
-        return too_slow(origin, sent=False)
-    if "tcp connect error" in causes:
-        return unreachable(f"{origin} does not take connections: is the server running there?", "refused", sent=False)
+def left(origin: str) -> Problem:
+    """Return the Problem of a call that was under way when its own side closed the connections."""
+    return unreachable(f"The connection to {origin} was closed here while the call was under way.", "closed", sent=True)
+
+
+def refused(origin: str) -> Problem:
+    """Return the Problem of a server that takes no connection."""
+    return unreachable(f"{origin} does not take connections: is the server running there?", "refused", sent=False)
+
+
+def no_tls(origin: str) -> Problem:
+    """Return the Problem of a server with which no TLS connection can be made."""
     text = f"{origin} could not be reached safely: its TLS certificate or handshake is not valid."
     return unreachable(text, "tls", sent=False)

@@ -7,8 +7,6 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from toolwire.core.http import Headers, Response
 from toolwire.core.model import Problem
 from toolwire.framing.streams import is_stream
@@ -36,6 +34,7 @@ class Incoming:
         "_status",
         "_wire",
         "streams",
+        "unread_bytes",
     )
 
     def __init__(self, origin: str, limits: Limits, *, heard: bool = False) -> None:
@@ -45,29 +44,29 @@ class Incoming:
         self._status = 0
         self._headers: Headers = ()
         self._pieces: list[bytes] = []
-        self._size = self._wire = 0
+        self._size = self._wire = self.unread_bytes = 0
         self._gunzip: Gunzip | None = None
 
-    def begin(self, status: int, fields: Sequence[tuple[str, str]]) -> Problem | None:
-        """Take the status and the header fields (names in lower case)."""
-        size, media, codings = 0, "", list[str]()
+    def begin(self, status: int, fields: Headers) -> Problem | None:
+        """Take the status and the header fields (names in lower case, values in ASCII)."""
+        size, media, codings = 0, b"", list[str]()
         for name, value in fields:
             size += len(name) + len(value) + 4
-            if name == "content-encoding":
-                codings += _codings(value)
-            elif name == "content-type" and not media:
+            if name == b"content-encoding":
+                codings += _codings(value.decode("ascii"))
+            elif name == b"content-type" and not media:
                 media = value
         if size > self._limits.header_bytes:
             return bad_answer(f"{self._origin} sent more headers than are taken.", "too_large")
         if codings == ["gzip"]:
             self._gunzip = Gunzip()
-            fields = [field for field in fields if field[0] not in ("content-encoding", "content-length")]
+            fields = [field for field in fields if field[0] not in (b"content-encoding", b"content-length")]
         elif codings:
             return bad_answer(f"{self._origin} sent its answer in an encoding that was not asked for.", "encoding")
         self._status = status
-        self.streams = self.streams and 200 <= status < 300 and is_stream(media)
+        self.streams = self.streams and 200 <= status < 300 and is_stream(media.decode("ascii"))
         self._most = self._limits.stream_bytes if self.streams else self._limits.response_bytes
-        self._headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in fields)
+        self._headers = tuple(fields)
         return None
 
     def take(self, piece: bytes) -> Problem | None:
@@ -78,13 +77,14 @@ class Incoming:
         if self._gunzip is not None:
             return self._inflate(self._gunzip, piece)
         self._size += len(piece)
-        self._pieces.append(piece)
+        self._keep(piece)
         return None
 
     def taken(self) -> bytes:
         """Return what has come since the last time, and forget it."""
         piece = b"".join(self._pieces)
         self._pieces.clear()
+        self.unread_bytes = 0
         return piece
 
     def whole(self) -> Response | Problem:
@@ -104,10 +104,14 @@ class Incoming:
                     return bad_answer(text, "too_large")
                 if self._size > self._most:
                     return self._too_large()
-                self._pieces.append(step)
+                self._keep(step)
         except ValueError:
             return self._not_gzip()
         return None
+
+    def _keep(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self.unread_bytes += len(piece)
 
     def _is_bomb(self, gunzip: Gunzip) -> bool:
         return self._size > self._limits.ratio_after_bytes and self._size > self._limits.ratio * gunzip.read_bytes

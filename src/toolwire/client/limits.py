@@ -15,9 +15,9 @@ class Limits:
 
     ``connect_s`` is for each address tried, ``total_s`` for everything from the lookup of the name to the last byte.
     ``response_bytes`` counts the body after decompression. A stream that is heard while it arrives has ``stream_s``
-    and ``stream_bytes`` in their place. A body may not grow to more than ``ratio`` times what
-    came over the wire once it is larger than ``ratio_after_bytes``. ``redirects`` is the number of hops followed.
-    Checked addresses are used for ``pin_s``, then the name is looked up and checked again.
+    and ``stream_bytes`` in their place. A body may not grow to more than ``ratio`` times what came over the wire once
+    it is larger than ``ratio_after_bytes``. ``header_count`` is the number of header fields. ``redirects`` is the
+    number of hops followed. Checked addresses are used for ``pin_s``, then the name is looked up and checked again.
     """
 
     connect_s: float = 5.0
@@ -26,6 +26,7 @@ class Limits:
     stream_s: float = 600.0
     stream_bytes: int = 256 * MIB
     header_bytes: int = 64 * 1024
+    header_count: int = 256
     ratio: int = 100
     ratio_after_bytes: int = MIB
     redirects: int = 3

@@ -1,44 +1,38 @@
-"""The only door to the network: a request goes out, a response or a Problem comes back.
+"""Send requests over the network: a request goes out, a response or a Problem comes back.
 
-All rules are in ``exchange``; here is what touches a socket, once for async and once for sync. pyreqwest (Rust's
-reqwest) does TLS, HTTP and the pool of connections, with everything off that would decide for itself: redirects,
-proxies, cookies, referers, decompression and its own look-up of names.
+All rules are in ``exchange``; here is what touches a socket, once for async and once for sync. ``http1`` has the
+protocol, ``connections`` and ``blocking_connections`` have the sockets. Nothing decides for itself: no redirects, no
+proxies, no cookies, no referers, no decompression and no look-up of names but the checked one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+import weakref
 from collections.abc import Callable, Container, Iterable, Sequence
-from datetime import timedelta
-from typing import TypeAlias, TypeVar
-
-from pyreqwest.client import Client, ClientBuilder, SyncClient, SyncClientBuilder
-from pyreqwest.exceptions import DetailedPyreqwestError
-from pyreqwest.http import HeaderMap
-from pyreqwest.request import RequestBuilder, SyncRequestBuilder
 
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
+from .blocking_connections import SyncPool, open_sync_connection
+from .connections import Pool, find_key, open_connection
 from .drive import Hear, Pieces, SyncHear, heard
 from .exchange import Credentials, Exchange, Hop, Lookup, Steps
-from .failures import failure, too_slow, unreachable
+from .failures import left, too_slow, unreachable
+from .http1 import ResponseReader, write_request
 from .incoming import Incoming
 from .limits import Limits
 from .lookup import Resolve, looking_up, system_resolve
-from .outgoing import Fields
 
 __all__ = ["Credentials", "Limits", "Network", "SyncNetwork"]
 
-C = TypeVar("C", Client, SyncClient)
-B = TypeVar("B", ClientBuilder, SyncClientBuilder)
-R = TypeVar("R", RequestBuilder, SyncRequestBuilder)
-_Pin: TypeAlias = tuple[str, str] | None
+_SERVER_ERROR = 500
+"""From here on a server has failed. Many hang up then after a moment, without a word.
 
-_CLIENTS_KEPT = 64
-_USER_AGENT = "toolwire/0.1"
-_ACCEPT_ENCODING = ("accept-encoding", "gzip")
+All connections to it are closed: the next call, which may be one that must not be sent twice, opens a new one instead
+of finding that out.
+"""
 
 
 class Network:
@@ -63,7 +57,7 @@ class Network:
             limits=limits, credentials=credentials, allow_private=allow_private, origins=origins, clock=clock
         )
         self._resolve = resolve
-        self._clients: dict[_Pin, Client] = {}
+        self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
 
     async def send(self, request: Request, *, total_s: float | None = None) -> Response | Problem:
         """Return the response to ``request``, or the Problem that there is none. Cancelling closes the exchange.
@@ -87,9 +81,16 @@ class Network:
             came = await (self._hop(step, hear) if isinstance(step, Hop) else self._look_up(step))
 
     async def aclose(self) -> None:
-        """Close all connections. A later ``send`` opens new ones."""
-        while self._clients:
-            await self._clients.popitem()[1].close()
+        """Close all connections, and end the calls that are under way. A later ``send`` opens new ones."""
+        here = asyncio.get_running_loop()
+        while self._pools:
+            loop, pool = self._pools.popitem()
+            if loop is here:
+                await pool.aclose()
+            elif loop.is_closed():
+                pool.close()
+            else:
+                loop.call_soon_threadsafe(pool.close)
 
     async def _look_up(self, step: Lookup) -> Sequence[str] | Problem:
         answer = asyncio.wrap_future(looking_up(self._resolve, step.host, step.port))
@@ -99,31 +100,45 @@ class Network:
             return _not_found(step.origin, error)
 
     async def _hop(self, hop: Hop, hear: Hear | None) -> Response | Problem:
-        incoming = Incoming(hop.target.origin, self._exchange.limits, heard=hear is not None)
+        limits, loop, key = self._exchange.limits, asyncio.get_running_loop(), find_key(hop)
+        pool = self._pools.get(loop)
+        if pool is None:
+            pool = await self._open_pool(loop)
+        until = loop.time() + hop.within_s
+        connection = pool.take(key, loop.time())
+        if connection is None:
+            opened = await open_connection(hop, key, min(limits.connect_s, hop.within_s))
+            if isinstance(opened, Problem):
+                return opened
+            connection = opened
+            if pool.closed:
+                connection.abort()
+                return left(hop.target.origin)
+            pool.add(connection)
+        incoming = Incoming(hop.target.origin, limits, heard=hear is not None)
+        reader = ResponseReader(hop.target.origin, hop.method, incoming, limits)
         try:
-            request = _filled(self._client(hop).request(hop.method, hop.target.url), hop)
-            if hear is not None:
-                request = request.streamed_read_buffer_limit(0)  # or pieces are held back to fill a buffer
-            async with request.build_streamed() as answer:
-                _leave(self._clients, hop, answer.status)
-                problem = incoming.begin(answer.status, _fields(answer.headers))
-                while problem is None:
-                    piece = await answer.body_reader.read_chunk()
-                    if piece is None:
-                        return incoming.whole()
-                    problem = incoming.take(bytes(piece))
-                    if problem is None and hear is not None and incoming.streams:
-                        problem = await hear(incoming.taken())
-                return problem
-        except DetailedPyreqwestError as error:
-            return failure(error, hop.target.origin)
+            connection.start(write_request(hop), reader, until - loop.time())
+            while True:
+                await connection.wait()
+                if hear is not None and reader.has_pieces:
+                    problem = await hear(incoming.taken())
+                    if problem is not None:
+                        return problem
+                elif reader.done:
+                    break
+        finally:
+            pool.release(connection, now=loop.time(), keep=reader.status < _SERVER_ERROR)
+            if reader.status >= _SERVER_ERROR:
+                pool.drop(key)
+        return reader.outcome()
 
-    def _client(self, hop: Hop) -> Client:
-        client = self._clients.get(_pin(hop))
-        if client is None:
-            _make_room(self._clients)
-            client = self._clients[_pin(hop)] = _configured(ClientBuilder(), hop, self._exchange.limits).build()
-        return client
+    async def _open_pool(self, loop: asyncio.AbstractEventLoop) -> Pool:
+        for other in [other for other in self._pools if other.is_closed()]:
+            self._pools.pop(other).close()
+        pool = self._pools[loop] = Pool()
+        await pool.watch_loop()
+        return pool
 
 
 class SyncNetwork:
@@ -143,7 +158,8 @@ class SyncNetwork:
             limits=limits, credentials=credentials, allow_private=allow_private, origins=origins, clock=clock
         )
         self._resolve = resolve
-        self._clients: dict[_Pin, SyncClient] = {}
+        self._pool = SyncPool()
+        weakref.finalize(self, self._pool.close)
 
     def send(self, request: Request, *, total_s: float | None = None) -> Response | Problem:
         """Return the response to ``request``, or the Problem that there is none.
@@ -179,9 +195,8 @@ class SyncNetwork:
             came = (yield from self._heard(step)) if isinstance(step, Hop) else self._look_up(step)
 
     def close(self) -> None:
-        """Close all connections. A later ``send`` opens new ones."""
-        while self._clients:
-            self._clients.popitem()[1].close()
+        """Close all connections; other threads' calls that are under way end. A later ``send`` opens new ones."""
+        self._pool.close()
 
     def _look_up(self, step: Lookup) -> Sequence[str] | Problem:
         try:
@@ -190,97 +205,41 @@ class SyncNetwork:
             return _not_found(step.origin, error)
 
     def _whole(self, hop: Hop) -> Response | Problem:
-        incoming = Incoming(hop.target.origin, self._exchange.limits)
-        try:
-            with _filled(self._client(hop).request(hop.method, hop.target.url), hop).build_streamed() as answer:
-                _leave(self._clients, hop, answer.status)
-                problem = incoming.begin(answer.status, _fields(answer.headers))
-                while problem is None:
-                    piece = answer.body_reader.read_chunk()
-                    if piece is None:
-                        return incoming.whole()
-                    problem = incoming.take(bytes(piece))
-                return problem
-        except DetailedPyreqwestError as error:
-            return failure(error, hop.target.origin)
+        return heard(self._exchange_pieces(hop, Incoming(hop.target.origin, self._exchange.limits)), _ignore)
 
     def _heard(self, hop: Hop) -> Pieces:
-        incoming = Incoming(hop.target.origin, self._exchange.limits, heard=True)
+        return self._exchange_pieces(hop, Incoming(hop.target.origin, self._exchange.limits, heard=True))
+
+    def _exchange_pieces(self, hop: Hop, incoming: Incoming) -> Pieces:
+        """Yield the pieces of a stream, if one comes, and return the response."""
+        limits, key, now = self._exchange.limits, find_key(hop), time.monotonic()
+        until = now + hop.within_s
+        connection = self._pool.take(key, now)
+        if connection is None:
+            opened = open_sync_connection(hop, key, min(limits.connect_s, hop.within_s))
+            if isinstance(opened, Problem):
+                return opened
+            connection = opened
+            self._pool.add(connection)
+        reader = ResponseReader(hop.target.origin, hop.method, incoming, limits)
         try:
-            request = _filled(self._client(hop).request(hop.method, hop.target.url), hop)
-            # or pieces are held back to fill a buffer
-            with request.streamed_read_buffer_limit(0).build_streamed() as answer:
-                _leave(self._clients, hop, answer.status)
-                problem = incoming.begin(answer.status, _fields(answer.headers))
-                while problem is None:
-                    piece = answer.body_reader.read_chunk()
-                    if piece is None:
-                        return incoming.whole()
-                    problem = incoming.take(bytes(piece))
-                    if problem is None and incoming.streams:
-                        problem = yield incoming.taken()
-                return problem
-        except DetailedPyreqwestError as error:
-            return failure(error, hop.target.origin)
-
-    def _client(self, hop: Hop) -> SyncClient:
-        client = self._clients.get(_pin(hop))
-        if client is None:
-            _make_room(self._clients)
-            client = self._clients[_pin(hop)] = _configured(SyncClientBuilder(), hop, self._exchange.limits).build()
-        return client
+            connection.send(write_request(hop), reader, until)
+            while not reader.done:
+                connection.receive(reader, until)
+                if reader.has_pieces:
+                    problem = yield incoming.taken()
+                    if problem is not None:
+                        return problem
+        finally:
+            reusable = reader.done and reader.reusable and reader.status < _SERVER_ERROR
+            self._pool.release(connection, time.monotonic(), keep=reusable)
+            if reader.status >= _SERVER_ERROR:
+                self._pool.drop(key)
+        return reader.outcome()
 
 
-def _pin(hop: Hop) -> _Pin:
-    """Return the name and the address a client is made for; one client without serves all URLs that hold an address."""
-    return None if hop.address is None else (hop.target.host, hop.address)
-
-
-def _make_room(clients: dict[_Pin, C]) -> None:
-    """Forget the oldest client where there are too many. What it is still doing, it finishes."""
-    if len(clients) >= _CLIENTS_KEPT:
-        del clients[next(iter(clients))]
-
-
-def _leave(clients: dict[_Pin, C], hop: Hop, status: int) -> None:
-    """Forget the connections to a server that has failed: many hang up then without a word, after a moment.
-
-    The next call, which may be one that must not be sent twice, opens a new one instead of finding out.
-    """
-    if status >= 500:
-        clients.pop(_pin(hop), None)
-
-
-def _configured(builder: B, hop: Hop, limits: Limits) -> B:
-    """Return ``builder`` with nothing left to decide. Making a client costs 5 ms: it reads the TLS roots."""
-    builder = builder.no_proxy().follow_redirects(False).referer(False)
-    builder = builder.gzip(False).brotli(False).zstd(False).deflate(False)
-    builder = builder.user_agent(_USER_AGENT).connect_timeout(timedelta(seconds=limits.connect_s))
-    # Port 0 leaves the port to each URL; any other would be that of every URL which names none.
-    return builder if hop.address is None else builder.resolve(hop.target.host, hop.address, 0)
-
-
-def _filled(builder: R, hop: Hop) -> R:
-    """Return ``builder`` with the headers, credentials and body of ``hop``."""
-    builder = builder.headers([*hop.fields, _ACCEPT_ENCODING]).timeout(timedelta(seconds=hop.within_s))
-    for name, secret in hop.secrets:
-        builder = builder.header(name, secret.reveal(), is_sensitive=True)
-    return builder.body_bytes(hop.body) if hop.body else builder
-
-
-def _fields(headers: HeaderMap) -> Fields:
-    """Return the header fields of a response, without those whose bytes are not text."""
-    try:
-        return list(headers.items())
-    except ValueError:
-        return [field for name in dict.fromkeys(headers.keys()) for field in _readable(headers, name)]
-
-
-def _readable(headers: HeaderMap, name: str) -> Fields:
-    try:
-        return [(name, value) for value in headers.getall(name)]
-    except ValueError:
-        return []
+def _ignore(_: bytes) -> None:
+    """Take a piece that nobody listens for; there is none where ``Incoming`` keeps the body."""
 
 
 def _not_found(origin: str, error: Exception) -> Problem:

@@ -113,7 +113,7 @@ class Options:
             object.__setattr__(self, "selection", laid)
         Retries(more=self.retries)
         url = read_url(absolute(self.url))
-        home = "" if isinstance(url, Problem) else url.origin_ascii  # discovery says what is wrong with the URL
+        home = "" if isinstance(url, Problem) else url.origin  # discovery says what is wrong with the URL
         object.__setattr__(self, "origins", AllowedOrigins(home, self.allow_origins))
 
     @property
@@ -231,4 +231,4 @@ class Options:
         url = read_url(home or absolute(self.url))
         if self._key is None or isinstance(url, Problem):  # discovery says what is wrong with the URL
             return {}
-        return {url.origin_ascii: (("authorization", Secret(f"Bearer {self._key}")),)}
+        return {url.origin: (("authorization", Secret(f"Bearer {self._key}")),)}

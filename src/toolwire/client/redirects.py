@@ -10,8 +10,9 @@ from __future__ import annotations
 from toolwire.core.http import Response, header
 from toolwire.core.model import Json, Kind, Problem
 
-from .failures import bad_answer
+from .failures import bad_answer, malformed
 from .targets import Target
+from .urls import Url, find_scheme, has_user, resolve_location
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAME_METHOD = frozenset({307, 308})
@@ -22,18 +23,29 @@ def onward(method: str, target: Target, response: Response) -> str | Problem | N
     location = header(response.headers, b"location")
     if response.status not in _REDIRECTS or not location:
         return None
-    try:
-        url = target.url.join(location)
-    except ValueError:
-        return bad_answer(f"{target.origin} redirects to something that is not a URL.", "redirect")
-    if url.origin_ascii != target.origin:
-        if url.scheme not in ("http", "https"):
-            return _elsewhere(target.origin, f"{url.scheme[:20]}:")
-        return _elsewhere(target.origin, url.origin_ascii, url.path)
+    url = _read_location(target, location)
+    if isinstance(url, Problem):
+        return url
     if method not in ("GET", "HEAD") and response.status not in _SAME_METHOD:
         text = f"{target.origin} redirects a {method} in a way that would turn it into another request."
         return bad_answer(text, "redirect")
-    return str(url)
+    return url.origin + url.request_target
+
+
+def _read_location(target: Target, location: str) -> Url | Problem:
+    """Return the URL of the same origin that ``location`` means."""
+    try:
+        url = resolve_location(target.url, location)
+    except ValueError:
+        scheme = find_scheme(location)
+        if scheme not in ("", "http", "https"):
+            return _elsewhere(target.origin, f"{scheme[:20]}:")
+        return bad_answer(f"{target.origin} redirects to something that is not a URL.", "redirect")
+    if url.origin != target.origin:
+        return _elsewhere(target.origin, url.origin, url.path)
+    if has_user(location):
+        return malformed(f"{target.origin} redirects to a URL with a user name or password in it.", "url")
+    return url
 
 
 def going_round(origin: str, redirects: int) -> Problem:

@@ -12,12 +12,11 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from pyreqwest.http import Url
-
 from toolwire.core.model import Problem
 
 from .addresses import Reach, fits, is_loopback, read_address
 from .failures import blocked, malformed
+from .urls import Url, parse_url, replace_path
 
 _URL_CHARS = 32 * 1024
 _URL = re.compile(rf"[!-\[\]-~]{{1,{_URL_CHARS}}}")  # visible ASCII without the backslash
@@ -47,6 +46,7 @@ class Target(NamedTuple):
 class _Place(NamedTuple):
     """What is known of an origin, whatever is asked of it."""
 
+    url: Url
     origin: str
     host: str
     port: int
@@ -65,13 +65,7 @@ def admit(text: str, private: frozenset[str] = frozenset()) -> Target | Problem:
     place = _place(start[0] if start is not None else text, private)
     if isinstance(place, Problem):
         return place
-    try:
-        url = Url(text)
-    except ValueError:
-        return malformed(_NOT_VALID, "url")
-    if url.origin_ascii != place.origin:  # the parser that connects has the last word
-        return blocked("This URL is written so that it can be read as another: write it plainly.")
-    return Target(url, *place)
+    return Target(replace_path(place.url, text[start.end() :] if start is not None else ""), *place[1:])
 
 
 @lru_cache(maxsize=4096)  # most calls go where the last one went
@@ -80,16 +74,15 @@ def _place(start: str, private: frozenset[str]) -> _Place | Problem:
     url = read_url(start)
     if isinstance(url, Problem):
         return url
-    origin, host, port = url.origin_ascii, url.host_str, url.port_or_known_default
-    if host is None or not port:
+    origin, host, address = url.origin, url.host, url.address
+    if not url.port:
         return malformed("This URL has the port 0, where nothing can be.", "url")
-    address = None if url.domain is not None else host.strip("[]")
     reach = _reach(origin, host, address, private)
     if url.scheme == "http" and reach is not Reach.LOOPBACK:
         return blocked(f"{origin} is not connected to: {_HTTP_NOT_HERE}")
     if address is not None and not fits(address, reach):
         return not_fit(origin)
-    return _Place(origin, host, port, reach, address)
+    return _Place(url, origin, host, url.port, reach, address)
 
 
 def not_fit(origin: str) -> Problem:
@@ -107,9 +100,9 @@ def origin_of(text: str) -> str:
     url = read_url(text)
     if isinstance(url, Problem):
         raise ValueError(f"not an origin like https://example.com: {url.message}")
-    if text.count("/") != 2 or url.query_string is not None or url.fragment is not None:
-        raise ValueError(f"write the origin {url.origin_ascii} without anything after it")
-    return url.origin_ascii
+    if text.count("/") != 2 or "?" in text or "#" in text:
+        raise ValueError(f"write the origin {url.origin} without anything after it")
+    return url.origin
 
 
 def read_url(text: str) -> Url | Problem:
@@ -118,11 +111,11 @@ def read_url(text: str) -> Url | Problem:
     if isinstance(host, Problem):
         return host
     try:
-        url = Url(text)
+        url = parse_url(text)
     except ValueError:
         return malformed(_NOT_VALID, "url")
-    if url.host_str != host:
-        return blocked(f"The host of this URL is written in an unusual way: write {url.host_str} if you mean that.")
+    if url.host != host:
+        return blocked(f"The host of this URL is written in an unusual way: write {url.host} if you mean that.")
     return url
 
 
