@@ -12,6 +12,7 @@ from toolwire.core.codec import Peer
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Call
 from toolwire.protocols.openapi import CODEC
+from toolwire.validation import compile_schema
 
 TEXT = {"type": "string"}
 FILE = {"type": "string", "format": "binary"}
@@ -134,6 +135,78 @@ def test_a_body_that_may_be_left_out_is_given_whole_or_not_at_all(made: Make, se
     assert "required" not in schema
     request = sent(peer, "a")
     assert (request.body, header(request.headers, b"content-type")) == (b"", "")
+
+
+@pytest.mark.requirement("XL-084", "XL-086", "CV-11", "CV-25")
+def test_what_a_body_needs_is_said_once_however_many_properties_it_has(
+    peer: Callable[..., Peer], sent: Callable[..., Request]
+) -> None:
+    names = [f"Option{number}" for number in range(35)]
+    form = {"type": "object", "required": ["To", "From"], "properties": dict.fromkeys(["To", "From", *names], TEXT)}
+    body = {"content": {"application/x-www-form-urlencoded": {"schema": form}}}
+    account = {"name": "Sid", "in": "path", "required": True, "schema": TEXT}
+    operation = {"operationId": "a", "x-llm": True, "requestBody": body, "responses": {"200": {"description": ""}}}
+    found = peer(document({"/{Sid}": {"post": {**operation, "parameters": [account]}}}))
+    schema = dict(found.catalog.names["a"].input_schema)
+    assert json.dumps({key: one for key, one in schema.items() if key != "properties"}).count("From") == 1
+    check = compile_schema(schema)
+    assert check({"Sid": "1"}) is None
+    assert check({"Sid": "1", "To": "2", "From": "3", "Option9": "4"}) is None
+    refused = check({"Sid": "1", "Option9": "4"})
+    assert refused is not None
+    assert "To: is required" in refused.message
+    assert sent(found, "a", Sid="1").body == b""
+
+
+@pytest.mark.requirement("CV-15", "CV-21")
+@pytest.mark.parametrize("closed", [{}, {"additionalProperties": False}])
+def test_what_is_required_and_not_defined_can_be_given(
+    made: Make, sent: Callable[..., Request], closed: dict[str, bool]
+) -> None:
+    inner = {"type": "object", "required": ["deep"], "properties": {"x": TEXT}, **closed}
+    peer = made({"type": "object", "required": ["a", "b"], "properties": {"a": TEXT, "in": inner}, **closed})
+    given = {"a": "x", "b": [1], "in": {"deep": 7}}
+    tool = peer.catalog.names["a"]
+    assert compile_schema(tool.input_schema)(given) is None
+    assert compile_schema(tool.input_schema)({"a": "x"}) is not None
+    assert json.loads(sent(peer, "a", **given).body) == given
+    said = "\n".join(peer.memo.findings)
+    assert ("does not define it" in said) is bool(closed)
+
+
+@pytest.mark.requirement("CV-17")
+def test_a_property_that_is_called_like_a_reference_is_a_property(drive: Callable[..., Any], site: Any) -> None:
+    text = b"""
+openapi: 3.1.0
+info: {title: T, version: '1'}
+x-llm: {version: '0.1', name: t}
+paths:
+  /a:
+    post:
+      operationId: a
+      x-llm: true
+      requestBody:
+        required: true
+        content:
+          application/json:
+            example: {$ref: nowhere}
+            schema:
+              type: object
+              required: [in]
+              properties:
+                in:
+                  type: object
+                  properties:
+                    $ref:
+                      type: string
+"""
+    finding = drive(CODEC.find("https://recipes.test/openapi.json"), site({"/openapi.json": text}))
+    tool = finding.peer.catalog.names["a"]
+    assert dict(tool.input_schema)["properties"]["in"]["properties"] == {"$ref": {"type": "string"}}
+    assert finding.peer.memo.findings == ()
+    check = compile_schema(tool.input_schema)
+    assert check({"in": {"$ref": "#/x"}}) is None
+    assert check({"in": {"$ref": 7}}) is not None
 
 
 @pytest.mark.requirement("XL-088", "CV-07")

@@ -122,7 +122,8 @@ def read(references: References, node: Json) -> Body | None:
 def properties(references: References, node: Json) -> tuple[dict[str, Json], tuple[str, ...]] | None:
     """Return the properties of an object schema and which it needs, or None where it is better left whole.
 
-    The branches of an allOf are merged where no two of them say different things of one property. [CV-19]
+    A property that is only required may be anything, as JSON Schema has it. The branches of an allOf are merged where
+    no two of them say different things of one property. [CV-19]
     """
     found: dict[str, Json] = {}
     required: dict[str, None] = {}
@@ -136,9 +137,10 @@ def properties(references: References, node: Json) -> tuple[dict[str, Json], tup
         found.update(own)
         required.update(dict.fromkeys(_strings(schema.get("required"))))
         closed = closed or schema.get("additionalProperties") is False
+    found = {**found, **{name: {} for name in required if name not in found}}
     if len(found) > _MOST_ARGUMENTS:
         return None
-    return (found, tuple(name for name in required if name in found)) if found or closed else None
+    return (found, tuple(required)) if found or closed else None
 
 
 def asks_for_more(references: References, node: Json) -> bool:

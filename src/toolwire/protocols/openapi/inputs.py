@@ -5,6 +5,7 @@ A default is told, never sent by itself. [CV-32]
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,8 +19,11 @@ from .plan import PLAIN, Encoding, Parameter
 from .references import References
 from .schemas import Schemas
 
-_MOST_TOGETHER = 400
-"""How many pairs of arguments that need each other a schema says."""
+_MOST_PAIRS = 3
+"""Of how many arguments a schema says one by one which others they need."""
+
+_MOST_EXAMPLES = 2_000
+"""How many values of the examples of a body are looked at."""
 
 
 class Taken(NamedTuple):
@@ -62,8 +66,10 @@ def take(
     in_body = [one for one in arguments if one.place == BODY]
     whole = names[BODY, BODY] if payload is not None and apart is None else None
     more = payload is not None and apart is not None and body.asks_for_more(references, payload.schema)
+    words = _together(payload, apart, arguments, names)
+    example_names = _example_names(references, payload)
     return Taken(
-        schema=_schema(schemas, arguments, names, where, _together(payload, apart, in_body, names), takes_more=more),
+        schema=_schema(schemas, arguments, names, where, words, example_names, takes_more=more),
         parameters=tuple((names[one.parameter.place, one.parameter.name], one.parameter) for one in declared),
         properties=tuple((names[one.place, one.name], one.name) for one in in_body) if whole is None else (),
         whole_body=whole,
@@ -95,18 +101,43 @@ def _body_arguments(
 def _together(
     payload: Body | None,
     apart: tuple[dict[str, Json], tuple[str, ...]] | None,
-    in_body: Sequence[_Argument],
+    arguments: Sequence[_Argument],
     names: dict[tuple[str, str], str],
-) -> dict[str, list[str]]:
-    """Return what each argument of a body that may be left out needs beside it, once any of it is given. [XL-086]"""
+) -> dict[str, Json]:
+    """Return the words that say what a body that may be left out needs, once any of it is given. [XL-086]
+
+    Of many arguments it is said once, by their number: whoever gives more of them than there are parameters gives
+    some of the body.
+    """
     if payload is None or payload.required or apart is None:
         return {}
-    given = [names[one.place, one.name] for one in in_body]
-    needed = [names[one.place, one.name] for one in in_body if one.name in apart[1]]
-    if not needed or len(given) * len(needed) > _MOST_TOGETHER:
-        return {}
+    given = [names[one.place, one.name] for one in arguments if one.place == BODY]
+    needed = [names[one.place, one.name] for one in arguments if one.place == BODY and one.name in apart[1]]
     pairs = {name: [other for other in needed if other != name] for name in given}
-    return {name: others for name, others in pairs.items() if others}
+    pairs = {name: others for name, others in pairs.items() if others}
+    if len(pairs) > _MOST_PAIRS:
+        return {"if": {"minProperties": len(arguments) - len(given) + 1}, "then": {"required": needed}}
+    return {"dependentRequired": pairs} if pairs else {}
+
+
+def _example_names(references: References, payload: Body | None) -> frozenset[str]:
+    """Return the names of all properties in the examples of a body."""
+    if payload is None:
+        return frozenset()
+    found: set[str] = set()
+    examples = payload.media.get("examples")
+    several = [references.target(one).get("value") for one in examples.values()] if isinstance(examples, dict) else []
+    waiting = deque([payload.media.get("example"), references.target(payload.schema).get("example"), *several])
+    for _ in range(_MOST_EXAMPLES):
+        if not waiting:
+            break
+        one = waiting.popleft()
+        if isinstance(one, dict):
+            found.update(name for name in one if isinstance(name, str))
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+    return frozenset(found)
 
 
 def _schema(
@@ -114,7 +145,8 @@ def _schema(
     arguments: Iterable[_Argument],
     names: dict[tuple[str, str], str],
     where: str,
-    together: dict[str, list[str]],
+    words: dict[str, Json],
+    example_names: frozenset[str],
     *,
     takes_more: bool,
 ) -> dict[str, Json]:
@@ -138,6 +170,4 @@ def _schema(
         whole["required"] = required
     if takes_more:
         whole["additionalProperties"] = True
-    if together:
-        whole["dependentRequired"] = together
-    return schemas.whole(whole, used, where)
+    return schemas.whole({**whole, **words}, used, where, example_names)

@@ -93,9 +93,9 @@ class DefinitionNames:
     def name(self, reference: str) -> str:
         """Return the name of the definition that ``reference`` leads to, where no other has it."""
         steps = tokens(reference)
-        foreign = steps[:1] == [OTHERS]
-        if foreign:
-            steps = steps[2:] or [_stem(steps[1])]
+        beside = steps[1] if steps[:1] == [OTHERS] and len(steps) > 1 else ""
+        if beside:
+            steps = steps[2:] or [_stem(beside)]
         for holder in _HOLDERS:
             if tuple(steps[: len(holder)]) == holder:
                 steps = steps[len(holder) :]
@@ -104,7 +104,9 @@ class DefinitionNames:
             last = steps[0].rpartition(".")[2]
             steps = [last] if last and self._last[last] == 1 else steps
         name = _legal(".".join(steps))
-        return f"{name[-55:]}_{_digest(reference)}" if foreign and name in self._several else name
+        if not beside or name not in self._several:
+            return name
+        return _legal(beside if steps == [_stem(beside)] else f"{beside}.{name}")
 
 
 def _held(document: Json) -> list[tuple[str, Json]]:
@@ -145,8 +147,5 @@ def _clean(name: str) -> str:
 
 
 def _hashed(name: str, *parts: str) -> str:
-    return f"{name[:55]}_{_digest('|'.join(parts))}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+    digest = hashlib.sha256("|".join(parts).encode("utf-8", "replace")).hexdigest()
+    return f"{name[:55]}_{digest[:8]}"

@@ -231,7 +231,17 @@ class Schemas:
         self._looseness = most
         if inside.get("patternProperties") is CUT:
             built = open_words(built)
+        if built.get("additionalProperties") is False and "required" in built and "patternProperties" not in built:
+            self._define_required(built)
         return built, inside
+
+    def _define_required(self, built: dict[str, Json]) -> None:
+        """Define what the closed object ``built`` requires and does not define, since nothing else would fit it."""
+        properties = built.get("properties", {})
+        missing = [name for name in built["required"] if name not in properties]
+        if missing:
+            self._approximate(f"it requires {missing[0][:100]}, does not define it, and allows nothing else")
+            built["properties"] = {**properties, **{name: {} for name in missing}}
 
     def _loosen(self, looseness: Looseness) -> None:
         self._looseness = max(self._looseness, looseness)
