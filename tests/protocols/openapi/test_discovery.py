@@ -175,7 +175,7 @@ def test_an_llm_json_or_document_over_its_limit_is_not_read(find: Find, recipes:
     finding = find({LLM: padded, "/spec": recipes, OPEN: huge})
     assert finding.peer is None
     assert "65,536 bytes" in meaning(finding, LLM)
-    assert "16,777,216 bytes" in meaning(finding, OPEN)
+    assert "67,108,864 bytes" in meaning(finding, OPEN)
 
 
 @pytest.mark.requirement("XL-013")
