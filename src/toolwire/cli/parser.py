@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from toolwire.core.selection import DOCUMENT_BYTES
 
@@ -28,6 +28,13 @@ class Parser(argparse.ArgumentParser):
         """End the program with the usage and one sentence."""
         self.print_usage(sys.stderr)
         self.exit(USAGE, f"toolwire: {message}\n")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print a help text or the version; argparse itself keeps silent where standard output cannot be written."""
+        if file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
 
 
 def read_command(argv: Sequence[str] | None, version: str) -> argparse.Namespace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import os
 import sys
@@ -15,7 +16,10 @@ from toolwire.core.errors import ConnectError, DefinitionError, ToolwireError
 
 from .exits import FAILED, INTERRUPTED, NOT_FOUND, PIPE_CLOSED, USAGE, UsageError
 from .parser import read_command
-from .screen import complain, escaped_lines
+from .screen import complain, drop_unwritable, escaped_lines, open_closed_streams
+
+_UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+"""Why a stream cannot be written. Errors of files that cannot be opened have a name, and are not meant."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,23 +37,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str] | None) -> int:
-    try:
-        arguments = read_command(argv, __version__)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else USAGE
+    is_closed = open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a character the terminal lacks is no reason to fail
     try:
-        code = _run(arguments)
+        code = _read_and_run(argv, is_closed=is_closed)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has gone; what is still buffered must not fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
+        code = INTERRUPTED
+        drop_unwritable(sys.stdout)
+    except OSError as error:
+        if error.errno not in _UNWRITABLE or error.filename is not None:
+            raise
+        for stream in (sys.stdout, sys.stderr):
+            drop_unwritable(stream)
+        if isinstance(error, BrokenPipeError):  # whoever read our output has gone, and wants no more
+            return PIPE_CLOSED
+        complain(f"The output cannot be written: {error.strerror}.")
+        return FAILED
+    drop_unwritable(sys.stderr)
     return code
+
+
+def _read_and_run(argv: Sequence[str] | None, *, is_closed: bool) -> int:
+    try:
+        arguments = read_command(argv, __version__)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else USAGE
+    if is_closed and arguments.command != "serve":  # said before anything is done that could not be told
+        complain("Standard output is closed: send it to a file, or to /dev/null.")
+        return FAILED
+    return _run(arguments)
 
 
 def _run(arguments: argparse.Namespace) -> int:

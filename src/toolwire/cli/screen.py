@@ -9,12 +9,24 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Final, TextIO
 
 from toolwire.framing.visible import visible as escaped
 from toolwire.framing.visible import visible_json as json_text
 
-__all__ = ["coloured", "complain", "escaped", "escaped_lines", "first_line", "json_text", "styled", "warn"]
+__all__ = [
+    "coloured",
+    "complain",
+    "drop_unwritable",
+    "escaped",
+    "escaped_lines",
+    "first_line",
+    "json_text",
+    "open_closed_streams",
+    "styled",
+    "warn",
+]
 
 _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
@@ -41,11 +53,45 @@ def styled(text: str, style: str, stream: TextIO) -> str:
 
 def complain(sentence: str) -> None:
     """Say ``sentence`` on standard error."""
-    label = styled("toolwire:", "red", sys.stderr)
-    print(f"{label} {escaped(sentence)}", file=sys.stderr)
+    _say(styled("toolwire:", "red", sys.stderr), sentence)
 
 
 def warn(sentence: str) -> None:
     """Say ``sentence`` on standard error, as something that does not stop us."""
-    label = styled("toolwire: warning:", "yellow", sys.stderr)
-    print(f"{label} {escaped(sentence)}", file=sys.stderr)
+    _say(styled("toolwire: warning:", "yellow", sys.stderr), sentence)
+
+
+def _say(label: str, sentence: str) -> None:
+    try:
+        print(f"{label} {escaped(sentence)}", file=sys.stderr, flush=True)
+    except OSError:  # there is nowhere else to say it; the exit code still does
+        drop_unwritable(sys.stderr)
+
+
+def drop_unwritable(stream: TextIO) -> OSError | None:
+    """Write out what ``stream`` holds; where that fails, drop it and all that comes, and return why.
+
+    Otherwise the interpreter would fail to write it at exit, say so, and end with a code of its own.
+    """
+    try:
+        stream.flush()
+    except OSError as error:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        with suppress(OSError):
+            stream.flush()
+        return error
+    return None
+
+
+def open_closed_streams() -> bool:
+    """Open the standard streams that were closed before the start, to nowhere; return whether standard output was one.
+
+    Python has None in their place, and the next file or socket that is opened would get the number of one.
+    """
+    was_closed = sys.stdout is None
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the process
+    return was_closed

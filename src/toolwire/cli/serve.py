@@ -18,7 +18,7 @@ from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 
 from .exits import OK, UsageError
-from .screen import escaped, styled, warn
+from .screen import drop_unwritable, escaped, styled, warn
 from .serving import FACTORY, SETTINGS, Settings, app_of, boxes_of, denied_tools
 from .targets import File, Target, Url, read_target
 from .tokens import Tokens
@@ -137,6 +137,13 @@ def _wanted(settings: Settings) -> str:
 
 def _announcer(catalogs: Sequence[Catalog], *, keys: str) -> Callable[[str], None]:
     def announce(url: str) -> None:
+        try:
+            show(url)
+        except OSError as error:  # to serve is what was asked for; to print is not
+            drop_unwritable(sys.stdout)
+            warn(f"Standard output cannot be written: {error.strerror}. The server goes on at {url} without it.")
+
+    def show(url: str) -> None:
         for catalog in catalogs:
             title = styled(escaped(catalog.title), "bold", sys.stdout)
             print(f"{title} {escaped(catalog.version)}: {_named(catalog)}")

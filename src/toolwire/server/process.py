@@ -201,6 +201,15 @@ def _allow_many_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+class LogHandler(logging.StreamHandler[Any]):
+    """Writes the access log. What cannot be written is dropped: a server goes on when nobody reads its log."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        """Say nothing of a stream that cannot be written; anything else as ever."""
+        if not isinstance(sys.exception(), OSError):
+            super().handleError(record)
+
+
 def _without_query(record: logging.LogRecord) -> bool:
     """Take the query out of a line of the access log: it may hold what is nobody's business."""
     if isinstance(record.args, tuple) and len(record.args) == 5:
@@ -218,7 +227,7 @@ _ACCESS_LOG: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(message)s"}},
-    "handlers": {"access": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "line"}},
+    "handlers": {"access": {"class": f"{__name__}.LogHandler", "stream": "ext://sys.stdout", "formatter": "line"}},
     "loggers": {
         "uvicorn.error": {"level": "ERROR"},
         "uvicorn.access": {"handlers": ["access"], "level": "INFO", "propagate": False},
