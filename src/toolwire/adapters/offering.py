@@ -20,7 +20,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.framing import jsontext
-from toolwire.framing.advice import following
+from toolwire.framing.advice import Step, following
 from toolwire.framing.cleaning import cleaned
 from toolwire.framing.telling import told
 
@@ -87,7 +87,8 @@ def _wire_name(name: str) -> str:
 async def ran(box: Toolbox, provider: Provider, name: str, said: Json) -> str:
     """Return the text that tells the model how its call ended. ``said`` is JSON text or data."""
     call = read(box.catalog(), provider, name, said)
-    return content(box.catalog(), call, call if isinstance(call, Problem) else await box.run(call))
+    result = call if isinstance(call, Problem) else await box.run(call)
+    return content(box.catalog(), call, result, provider)
 
 
 def ran_sync(remote: Caller, provider: Provider, name: str, said: Json) -> str:
@@ -96,7 +97,7 @@ def ran_sync(remote: Caller, provider: Provider, name: str, said: Json) -> str:
     call = read(catalog, provider, name, said)
     if isinstance(call, Problem):
         return content(catalog, call, call)
-    return content(catalog, call, remote.call(call.tool.id, dict(call.arguments)))
+    return content(catalog, call, remote.call(call.tool.id, dict(call.arguments)), provider)
 
 
 def read(catalog: Catalog, provider: Provider, name: str, said: Json) -> Call | Problem:
@@ -117,18 +118,31 @@ def read(catalog: Catalog, provider: Provider, name: str, said: Json) -> Call | 
     return Call(found[1], shape(found[1].input_schema, provider).read(said), str(uuid4()))
 
 
-def content(catalog: Catalog, call: Call | Problem, result: Result) -> str:
+def content(catalog: Catalog, call: Call | Problem, result: Result, provider: Provider = Provider.OPENAI) -> str:
     """Return ``result`` as JSON text for a model; what may follow stands beside a value. [XL-052, XL-075, XL-101]"""
     if isinstance(result, Problem):
         return _text(_problem(result))
     steps: list[Json] = []
     if isinstance(call, Call):
-        wire = {name: written for written, (name, _) in named(catalog).items()}
+        wire = _followable(catalog, call.tool)
         steps = [
-            {"tool": wire[step.operation], "when": step.when, "arguments": dict(step.arguments)}
+            {"tool": wire[step.operation][0], "when": step.when, "arguments": _as_said(step, wire, provider)}
             for step in following(call.tool, call.arguments, result.value, list(wire))
         ]
     return _text({"result": result.value, "next": steps} if steps else result.value)
+
+
+def _followable(catalog: Catalog, after: Tool) -> dict[str, tuple[str, Tool]]:
+    """Return what a site may name as the next tool: its own by their short names, and others by their unique ones."""
+    every = named(catalog)
+    found = {name: (written, tool) for written, (name, tool) in every.items()}
+    return found | {tool.name: (written, tool) for written, (_, tool) in every.items() if tool.toolkit == after.toolkit}
+
+
+def _as_said(step: Step, wire: Mapping[str, tuple[str, Tool]], provider: Provider) -> dict[str, Json]:
+    """Return the arguments of ``step`` by the names that the model knows them by."""
+    theirs = {ours: name for name, ours in shape(wire[step.operation][1].input_schema, provider).names.items()}
+    return {theirs.get(name, name): value for name, value in step.arguments.items()}
 
 
 def failed(text: str) -> bool:

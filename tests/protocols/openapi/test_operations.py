@@ -827,6 +827,7 @@ def test_what_may_follow_is_what_the_policy_names_and_then_what_links_name(peer:
     assert found.hints["openapi"]["next"] == [
         {"operationId": "a", "when": "it is red", "args": {"id": "$.id"}},
         {"operationId": "b", "args": {"id": "$response.body#/id"}},
+        {"operationId": "x"},
         {"operationId": "d"},
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from toolwire.core.model import Json
@@ -13,7 +14,6 @@ from toolwire.framing.telling import DESCRIPTION_CHARACTERS
 from .declaring import Declared
 from .plan import Place, Scheme
 from .policy import extension
-from .responses import Answers
 from .security import Alternatives
 from .texts import plain
 
@@ -23,9 +23,14 @@ _MOST_FOLLOWING = 20
 
 
 def write(
-    operation: dict[str, Any], method: str, path: str, origin: str, security: Alternatives, answers: Answers
+    operation: dict[str, Any],
+    method: str,
+    path: str,
+    origin: str,
+    security: Alternatives,
+    steps: Iterable[dict[str, Json]],
 ) -> dict[str, Json]:
-    """Return the facts of one operation; texts of the document among them are cleaned. [XL-085, CV-27]"""
+    """Return the facts of one operation, with the ``steps`` that may follow; its texts are cleaned. [XL-085, CV-27]"""
     facts: dict[str, Json] = {"method": method, "path": path, "origin": origin}
     tags = operation.get("tags")
     if isinstance(tags, list) and tags:
@@ -36,7 +41,7 @@ def write(
     said = operation.get("description")
     if isinstance(said, str) and said:
         facts["description"] = plain(said, 16 * DESCRIPTION_CHARACTERS)
-    following = list(_following(operation, answers))[:_MOST_FOLLOWING]
+    following = list(islice(steps, _MOST_FOLLOWING))
     if following:
         facts["next"] = cleaned(following)
     policy = extension(operation)
@@ -62,15 +67,3 @@ def idempotency(operation: dict[str, Any], method: str, declared: Iterable[Decla
         return named
     headers = (one.parameter.name for one in declared if one.parameter.place is Place.HEADER)
     return next((name for name in headers if name.lower() == "idempotency-key"), "")
-
-
-def _following(operation: dict[str, Any], answers: Answers) -> Iterable[dict[str, Json]]:
-    policy = extension(operation)
-    said = policy.get("next") if isinstance(policy, dict) else None
-    for one in said if isinstance(said, list) else ():
-        if isinstance(one, dict) and isinstance(one.get("operationId"), str):
-            yield {key: one[key] for key in ("operationId", "when", "args") if key in one}
-    for link in answers.links(operation):
-        if isinstance(link.get("operationId"), str):
-            args = link.get("parameters")
-            yield {"operationId": link["operationId"], **({"args": args} if isinstance(args, dict) else {})}

@@ -118,6 +118,7 @@ def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidde
             notes.append(Note(one.where, f"its name {came.tool.name} is taken", one.pointer, 1))
         else:
             works[id_] = came.work
+            source.name_tool(one, came.tool.name, came.work)
             tools.append(came.tool)
     notes.extend(why.note(left[why]) for why in _Left if left[why])
     lost = sum(note.operations for note in notes) - sum(left.values())

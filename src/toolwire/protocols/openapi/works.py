@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolwire.core.catalog import identifier
 from toolwire.core.model import Json
 from toolwire.core.selection import Selection
 from toolwire.framing import jsontext
 
-from . import body, hidden, hints, identity, inputs
+from . import body, following, hidden, hints, identity, inputs
 from .body import Body
 from .declaring import Declared, Declaring
 from .findings import Note
+from .following import Target
 from .hidden import Hidden
 from .inputs import Taken
 from .listing import Operation
@@ -28,6 +29,13 @@ from .servers import Server, origin, server
 
 _VAGUE = ("GET", "HEAD", "DELETE")
 """The methods to whose bodies HTTP gives no meaning."""
+
+
+class Named(NamedTuple):
+    """An operation that is a tool, under its name."""
+
+    name: str
+    work: Work
 
 
 class Source:
@@ -48,8 +56,15 @@ class Source:
         self.hides = hidden.look(document) if hides is None else hides
         self.toolkit = identifier(self.site.name)
         self.version = identity.release(document)
+        self.tools: dict[str, Named] = {}
         self._root = [{"url": selection.server}] if selection.server else document.get("servers")
         self._servers: dict[bytes, Server] = {}
+
+    def name_tool(self, one: Operation, name: str, work: Work) -> None:
+        """Remember under which ``name`` an operation is a tool, by its operationId and by its pointer."""
+        id_ = one.node.get("operationId")
+        for reference in (one.pointer, *((id_,) if isinstance(id_, str) and id_ else ())):
+            self.tools.setdefault(reference, Named(name, work))
 
     def server(self, one: Operation) -> Server:
         """Return the server an operation is called at."""
@@ -102,9 +117,18 @@ class Work:
 
     def hint(self) -> Mapping[str, Json]:
         """Return what is said of it to programs."""
-        source, one = self._source, self.one
+        one = self.one
         where = origin(self.server.base) or ""
-        return hints.write(one.node, one.method, one.path, where, self.alternatives, source.answers)
+        return hints.write(one.node, one.method, one.path, where, self.alternatives, self._steps())
+
+    def _steps(self) -> Iterator[dict[str, Json]]:
+        """Yield what may follow it, in the names of tools and arguments. [XL-075, CV-27]"""
+        for step in following.read_steps(self.one.node, self._source.answers.links(self.one.node)):
+            found = self._source.tools.get(following.reference(step))
+            target = None if found is None else Target(found.name, found.work.taken())
+            said = following.translate(step, self.taken(), target)
+            if said is not None:
+                yield said
 
     def plan(self) -> Plan:
         """Return how it is called."""
