@@ -24,7 +24,6 @@ from toolwire.testing.loopback import background
 
 TOOLS = '''
     import asyncio
-    import time
     from toolwire import ToolError, Toolkit
 
     desk = Toolkit("Desk", version="1.2.0", description="Things on a desk.")
@@ -75,18 +74,6 @@ TOOLS = '''
     async def late() -> None:
         """Come too late."""
         await asyncio.sleep(60)
-
-    @desk.tool(approval="auto", safe=True)
-    def hold() -> None:
-        """Keep a thread for long."""
-        print("begun", flush=True)
-        time.sleep(60)
-
-    @desk.tool(approval="auto", safe=True, inline=True)
-    def block() -> None:
-        """Keep everything for long."""
-        print("begun", flush=True)
-        time.sleep(60)
 
     @desk.tool(approval="auto", safe=True)
     async def wait():

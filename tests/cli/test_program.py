@@ -81,9 +81,33 @@ def test_a_line_that_cannot_be_read_is_exit_code_2(argv: list[str], toolwire: Ca
     assert "usage: toolwire" in outcome.err
 
 
+SLOW = """
+    import asyncio
+    import time
+    from toolwire import Toolkit
+
+    slow = Toolkit("Slow")
+
+    @slow.tool(approval="auto")
+    async def wait() -> None:
+        print("begun", flush=True)
+        await asyncio.sleep(60)
+
+    @slow.tool(approval="auto")
+    def hold() -> None:
+        print("begun", flush=True)
+        time.sleep(60)
+
+    @slow.tool(approval="auto", inline=True)
+    def block() -> None:
+        print("begun", flush=True)
+        time.sleep(60)
+"""
+
+
 @pytest.mark.parametrize("tool", ["wait", "hold", "block"])
-def test_one_ctrl_c_ends_a_call_quietly_with_130(desk: Path, tool: str) -> None:
-    process = start("call", desk, tool)
+def test_one_ctrl_c_ends_a_call_quietly_with_130(write: Callable[..., Path], tool: str) -> None:
+    process = start("call", write("slow.py", SLOW), tool)
     assert process.stderr is not None
     assert process.stderr.readline() == b"begun\n"
     process.send_signal(signal.SIGINT)
