@@ -197,11 +197,11 @@ def test_what_was_left_out_of_a_description_is_counted_and_shown_where_asked_for
 ) -> None:
     outcome = toolwire("tools", shop, "--include", "all")
     assert "broken" not in outcome.out
-    assert outcome.out.endswith("\n\n1 finding: --findings shows what was left out or taken otherwise.\n")
+    assert outcome.out.endswith("\n\n2 findings: --findings shows what was left out or taken otherwise.\n")
     outcome = toolwire("tools", shop, "--include", "all", "--findings")
     first, second = outcome.out.splitlines()
     assert first == "GET /broken: it has a parameter that does not say where it goes."
-    assert second == "GET /odd: a schema in it is not an object, and anything fits it."
+    assert second == "GET /odd: a schema in it is not an object, and anything fits it (in its output)."
     assert json.loads(toolwire("tools", shop, "--include", "all", "--findings", "--json").out) == [first, second]
 
 
@@ -217,3 +217,81 @@ def test_an_overlay_that_meets_nothing_is_said_to(shop: Path, tmp_path: Path, to
 def test_code_has_no_findings(desk: Path, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("tools", desk, "--findings")
     assert (outcome.code, outcome.out) == (0, "")
+
+
+TAGGED = {
+    "openapi": "3.0.3",
+    "info": {"title": "Pets", "version": "1"},
+    "servers": [{"url": "https://pets.example"}],
+    "paths": {
+        "/pets": {
+            "get": {"operationId": "list_pets", "tags": ["pets"], "responses": {}},
+            "post": {"operationId": "add_pet", "tags": ["pets", "admin"], "responses": {}},
+        }
+    },
+}
+
+
+@pytest.mark.requirement("CV-26")
+@pytest.mark.parametrize("command", ["tools", "size"])
+def test_a_tag_that_nothing_has_is_refused_with_those_there_are(
+    tmp_path: Path, toolwire: Callable[..., Any], command: str
+) -> None:
+    file = tmp_path / "pets.json"
+    file.write_text(json.dumps(TAGGED), encoding="utf-8")
+    outcome = toolwire(command, file, "--include", "all", "--tag", "pest")
+    assert outcome.code == 2
+    assert (
+        "There is no tag 'pest' here: the tags are admin, pets; --tags lists them. Did you mean 'pets'?" in outcome.err
+    )
+    assert toolwire("tools", file, "--include", "all", "--tag", "admin").code == 0
+
+
+@pytest.mark.requirement("CV-26")
+def test_tags_are_listed_with_the_number_of_their_tools(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+    file = tmp_path / "pets.json"
+    file.write_text(json.dumps(TAGGED), encoding="utf-8")
+    lines = toolwire("tools", file, "--include", "all", "--tags").out.splitlines()
+    assert [line.split() for line in lines[1:]] == [["admin", "1"], ["pets", "2"]]
+    listed = toolwire("tools", file, "--include", "all", "--tag", "admin", "--tags", "--json").out
+    assert json.loads(listed) == {"admin": 1, "pets": 2}
+
+
+@pytest.mark.parametrize(
+    ("servers", "reason"),
+    [
+        (None, "names no server: say which one to call with --server URL"),
+        ([{"url": "/v1"}], "names no server by a whole URL: say which one to call with --server URL"),
+        ([{"url": "https://{site}.pets.example"}], "the variable 'site' of its server"),
+        (
+            [{"url": "https://{site}.pets.example", "variables": {"site": {}}}],
+            "has no default; say it with --server URL",
+        ),
+    ],
+)
+def test_a_document_that_does_not_say_where_to_call_names_the_cause(
+    tmp_path: Path, toolwire: Callable[..., Any], servers: Any, reason: str
+) -> None:
+    file = tmp_path / "pets.json"
+    data = TAGGED | {"servers": servers}
+    file.write_text(json.dumps({key: one for key, one in data.items() if one is not None}), encoding="utf-8")
+    outcome = toolwire("tools", file, "--include", "all")
+    assert outcome.code != 0
+    assert reason in outcome.err
+    assert toolwire("tools", file, "--include", "all", "--server", "https://pets.example").code == 0
+
+
+@pytest.mark.requirement("XL-088")
+def test_the_table_counts_every_finding_and_each_says_which_part_it_is_of(
+    tmp_path: Path, toolwire: Callable[..., Any]
+) -> None:
+    wide = {"type": "object", "properties": {f"p{n}": {"type": "string", "pattern": "(?=x)"} for n in range(3)}}
+    answer = {"200": {"description": "", "content": {"application/json": {"schema": wide}}}}
+    body = {"content": {"application/json": {"schema": {"type": "object", "properties": {"a": {"$ref": "#/x-no"}}}}}}
+    item = {"post": {"operationId": "add", "requestBody": body, "responses": answer}}
+    file = tmp_path / "pets.json"
+    file.write_text(json.dumps(TAGGED | {"paths": {"/pets": item}}), encoding="utf-8")
+    findings = toolwire("tools", file, "--include", "all", "--findings").out.splitlines()
+    table = toolwire("tools", file, "--include", "all").out
+    assert f"{len(findings)} finding" in table
+    assert any("(in its input)" in one for one in findings), findings

@@ -54,6 +54,10 @@ class Here:
         """Return the tool that ``name`` means, or the Problem that there is none."""
         return self.catalog().find(name)
 
+    def tags(self) -> Mapping[str, int]:
+        """Return nothing: code has no tags."""
+        return {}
+
     def findings(self) -> tuple[str, ...]:
         """Return nothing: code is no description that could be taken otherwise."""
         return ()

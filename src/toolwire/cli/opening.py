@@ -7,6 +7,8 @@ from argparse import Namespace
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from toolwire.client import Session, connect_sync
@@ -25,6 +27,8 @@ from .targets import Url, read_target
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
     from toolwire.client.login import Person
 
+_MOST_TAGS = 20
+
 
 class Opened(Protocol):
     """What a target leads to: its tools, and calls of them that are checked and asked about first."""
@@ -35,6 +39,10 @@ class Opened(Protocol):
 
     def find(self, name: str, /) -> Tool | Problem:
         """Return the tool that ``name`` means, or the Problem that there is none."""
+        ...
+
+    def tags(self) -> Mapping[str, int]:
+        """Return how many tools there are under each tag, whatever was selected."""
         ...
 
     def findings(self) -> tuple[str, ...]:
@@ -138,4 +146,20 @@ def opened(
     except ValueError as error:
         raise UsageError(f"{error}.") from error
     with connecting as remote:
+        _check_tags(reach.selection, remote.tags())
         yield remote
+
+
+def _check_tags(selection: Selection, tags: Mapping[str, int]) -> None:
+    """Refuse a selection by a tag that nothing has.
+
+    Raises:
+        UsageError: there is no such tag; the sentence names those that there are.
+    """
+    for tag in selection.tags:
+        if tag not in tags:
+            near = get_close_matches(tag, tags, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            shown = ", ".join(islice(tags, _MOST_TAGS)) + (", and more" if len(tags) > _MOST_TAGS else "")
+            there = f"the tags are {shown}; --tags lists them" if tags else "its tools have no tags"
+            raise UsageError(f"There is no tag {tag!r} here: {there}.{meant}")

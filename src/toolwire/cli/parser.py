@@ -146,6 +146,7 @@ def _add_tokens(parser: Parser) -> None:
 def _add_tools(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     parser.add_argument("--json", action="store_true", help="print the tools as JSON")
+    parser.add_argument("--tags", action="store_true", help="print the tags, and how many tools have each, instead")
     parser.add_argument("--findings", action="store_true", help="print what was left out or taken otherwise instead")
     _add_locked(parser)
     _add_remote(parser)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from toolwire.consent import effective
@@ -34,11 +34,12 @@ def run(arguments: argparse.Namespace) -> int:
     key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
     reach = Reach(key=key, protocol=arguments.protocol, locked=locked, selection=chosen)
     with opened(arguments.target, reach, asker("ask")) as source:
+        if arguments.tags:
+            return _print_tags(source.tags(), as_json=arguments.json)
         catalog = source.catalog()
         changed = differences(locked, source) if locked is not None else ()
-        findings = _found(source) if arguments.findings else ()
+        findings = () if arguments.json and not arguments.findings else _found(source)
         table = () if arguments.json or arguments.findings else rows(catalog)
-        number = len(source.findings())
     for line in lines(changed):
         complain(line)
     if arguments.findings:
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.json:
         print(json_text([described(tool) for tool in catalog.tools], indent=2))
     else:
-        _print(catalog, table, number)
+        _print(catalog, table, len(findings))
     return FAILED if changed else OK
 
 
@@ -60,6 +61,16 @@ def _print(catalog: Catalog, table: Sequence[tuple[str, ...]], number: int) -> N
     if number:
         said = "1 finding" if number == 1 else f"{number:,} findings"
         print(f"\n{said}: --findings shows what was left out or taken otherwise.")
+
+
+def _print_tags(tags: Mapping[str, int], *, as_json: bool) -> int:
+    if as_json:
+        print(json_text(dict(tags), indent=2))
+    elif tags:
+        print_table(("tag", "tools"), [(escaped(tag), f"{number:,}") for tag, number in tags.items()], sys.stdout)
+    else:
+        print("The tools have no tags.")
+    return OK
 
 
 def _found(source: Opened) -> tuple[str, ...]:

@@ -63,6 +63,10 @@ class Remote:
         """Return the definition of each tool as plain data, as a lock pins it."""
         return self._connection.gate.definitions()
 
+    def tags(self) -> Mapping[str, int]:
+        """Return how many tools the server offers under each tag, whatever was selected; none where it has no tags."""
+        return self._connection.peer.tags
+
     def findings(self) -> tuple[str, ...]:
         """Return what of the server's description was left out or taken otherwise, and why, a sentence each. [XL-088]
 
@@ -218,6 +222,10 @@ class SyncRemote:
     def definitions(self) -> list[dict[str, Json]]:
         """Return the definition of each tool as plain data, as a lock pins it."""
         return self._connection.gate.definitions()
+
+    def tags(self) -> Mapping[str, int]:
+        """Return how many tools the server offers under each tag, whatever was selected; none where it has no tags."""
+        return self._connection.peer.tags
 
     def findings(self) -> tuple[str, ...]:
         """Return what of the server's description was left out or taken otherwise, and why, a sentence each. [XL-088]

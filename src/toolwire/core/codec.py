@@ -190,7 +190,8 @@ class Peer:
     bytes of its results that stay with the host, and ``caps`` says how much does not. ``keeps_calls`` means that the
     same call id again is the same call, which does not run twice. ``findings`` says what of the server's description
     was left out or taken otherwise, a sentence each, and more once schemas were looked at. ``takes_any_name`` means
-    that the server does not say what it offers, so that any name may be called. [D-07, XL-088, XL-103, A-42, C-5]
+    that the server does not say what it offers, so that any name may be called. ``tags`` is how many
+    tools the server offers under each tag, whatever was selected. [D-07, XL-088, XL-103, A-42, C-5]
     """
 
     protocol: str
@@ -204,6 +205,7 @@ class Peer:
     keeps_calls: bool = False
     takes_any_name: bool = False
     findings: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
+    tags: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def find(self, reference: str) -> Tool | Problem:
         """Return the tool that ``reference`` means; see ``Catalog.find``.

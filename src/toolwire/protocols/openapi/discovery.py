@@ -30,7 +30,7 @@ from .loading import Loaded, load
 from .places import CATALOG, CONVENTIONAL, NAME, WELL_KNOWN
 from .policy import extension, read_site
 from .references import References, Unusable
-from .servers import join, origin, server
+from .servers import join, origin, server, unfilled
 
 _HEADERS = ((b"accept", b"application/json"),)  # what the others ask with, so that one answer serves them all
 _DOCUMENT_ENDINGS = (".json", ".yaml", ".yml")
@@ -212,7 +212,7 @@ def _peer(look: _Look, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer 
         document = canonical.write(document, look.url, others)
     url = look.url if origin(look.url) else _called_at(document, look.url, selection)
     if not url:
-        return None, "is a file whose servers are no whole URLs: say which one to call with server"
+        return None, _uncalled(document)
     with paused():
         hides = hidden.NOTHING if not loaded.hidden and not others else hidden.look(document)
         offer = operations.read(document, url, selection, hides=hides)
@@ -221,6 +221,7 @@ def _peer(look: _Look, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer 
     if look.entry is not None:
         offer.memo.notes.extend(Note("", text) for text in entry.contradictions(look.entry, document))
     peer = Peer(
+        tags=offer.memo.tags,
         protocol=NAME,
         url=url,
         catalog=offer.catalog,
@@ -254,6 +255,17 @@ def _leads_somewhere(reference: str, known: References, url: str, others: dict[s
             return False
         return True
     return reference.startswith("#") or (target := join(url, reference)) in others or target == url
+
+
+def _uncalled(document: dict[str, Any]) -> str:
+    """Return why a document from a file does not say where it is called, as the rest of "it ..."."""
+    servers = document.get("servers")
+    for one in servers if isinstance(servers, list) else ():
+        for name in unfilled(one):
+            where = f"the variable {name[:50]!r} of its server {str(one.get('url'))[:100]!r} has no default"
+            return f"is a file that does not say where to call: {where}; say it with --server URL"
+    said = "names no server" if not servers else "names no server by a whole URL"
+    return f"is a file that {said}: say which one to call with --server URL"
 
 
 def _called_at(document: dict[str, Any], url: str, selection: Selection) -> str:

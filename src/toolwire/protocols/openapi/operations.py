@@ -53,6 +53,7 @@ class Memo:
     plans: Mapping[str, Plan]
     notes: list[Note] = field(default_factory=list)
     operations: int = 0
+    tags: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -108,8 +109,9 @@ def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidde
     works: dict[str, Work] = {}
     tools: list[Tool] = []
     left: Counter[_Left] = Counter()
+    tags: Counter[str] = Counter()
     for one, name in zip(operations, names, strict=True):
-        came = _offered(source, one, name, selection)
+        came = _offered(source, one, name, selection, tags)
         if isinstance(came, _Left):
             left[came] += 1
         elif isinstance(came, Note):
@@ -124,7 +126,12 @@ def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidde
     lost = sum(note.operations for note in notes) - sum(left.values())
     site = source.site
     catalog = Catalog(title=site.name, version=source.version, description=site.description, tools=tuple(tools))
-    memo = Memo(plans=Plans(works), notes=notes, operations=len(tools) + lost + sum(left.values()))
+    memo = Memo(
+        plans=Plans(works),
+        notes=notes,
+        operations=len(tools) + lost + sum(left.values()),
+        tags=dict(sorted(tags.items())),
+    )
     return Offer(catalog, memo)
 
 
@@ -157,14 +164,17 @@ class _Offered(NamedTuple):
     work: Work
 
 
-def _offered(source: Source, one: Operation, name: str, selection: Selection) -> _Offered | Note | _Left:
+def _offered(
+    source: Source, one: Operation, name: str, selection: Selection, tags: Counter[str]
+) -> _Offered | Note | _Left:
+    """Return the tool of an operation, or why there is none; ``tags`` counts the tags of those that are offered."""
     policy = read_operation(one.node, source.site, one.method, include_all=selection.include == "all")
     if not policy.exposed:
         return _hidden(one, selection)
     deprecated = one.node.get("deprecated") is True
-    wanted = partial(
-        selection.takes, name=name, method=one.method, path=one.path, tags=_tags(one.node), deprecated=deprecated
-    )
+    own_tags = _tags(one.node)
+    tags.update(own_tags)
+    wanted = partial(selection.takes, name=name, method=one.method, path=one.path, tags=own_tags, deprecated=deprecated)
     safe = one.method in SAFE_METHODS
     if selection.narrows and not wanted(safe=safe):
         return _Left.UNWANTED

@@ -73,6 +73,7 @@ class Schemas:
         self._references = references
         self._old = str(references.document.get("openapi")).startswith("3.0")
         self._hidden = "readOnly" if used_in == "request" else "writeOnly"
+        self._part = "in its input" if used_in == "request" else "in its output"
         self._notes = notes
         self._hides = hides
         self._sizes = sizes
@@ -380,7 +381,7 @@ class Schemas:
         return name
 
     def _note(self, where: str, text: str) -> None:
-        note = Note(where[:SHOWN], text)
+        note = Note(where[:SHOWN], f"{text} ({self._part})")
         if len(self._notes) < _MOST_NOTES and note not in self._notes:
             self._notes.append(note)
 

@@ -69,9 +69,31 @@ def server(url: str, *declared: Json) -> Server:
         if resolved is not None:
             found.append(resolved)
     if not found:
-        raise Unusable("none of its server URLs can be read")
+        raise Unusable(_reason(declared))
     ranked = sorted(found, key=lambda one: (origin(one.base) != home, not one.base.startswith("https:")))
     return ranked[0]
+
+
+def _reason(declared: tuple[Json, ...]) -> str:
+    """Return why no server among ``declared`` can be called."""
+    listed = next((one for one in declared if isinstance(one, list) and one), [])
+    for one in listed:
+        for name in unfilled(one):
+            url = str(one.get("url"))[:100]
+            return (
+                f"the variable {name[:50]!r} of its server {url!r} has no default: say which to call with --server URL"
+            )
+    return "none of its server URLs can be read: say which to call with --server URL"
+
+
+def unfilled(one: Json) -> list[str]:
+    """Return the names of the variables of a server that have neither a default nor values to choose from."""
+    template, variables = (one.get("url"), one.get("variables")) if isinstance(one, dict) else (None, None)
+    if not isinstance(template, str):
+        return []
+    known = variables if isinstance(variables, dict) else {}
+    values = {name: known.get(name) for name in _VARIABLE.findall(template)}
+    return [name for name, each in values.items() if _value(each if isinstance(each, dict) else {}) is None]
 
 
 def _resolved(url: str, one: dict[str, Any]) -> Server | None:
