@@ -12,6 +12,8 @@ from toolwire.core.codec import Codec, Finding, Flow, Peer, Probe
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.core.selection import DECLARED, Selection
+from toolwire.framing.cleaning import clean
+from toolwire.framing.readable import make_readable
 from toolwire.protocols import BUILTIN
 
 from .basis import NO_BASIS, Basis
@@ -65,11 +67,25 @@ def discover(
         finding = yield from _remembering(flow, seen)
         probes.extend(finding.probes)
         if finding.peer is not None:
-            found.append(finding.peer if codec.choose is not None else _selected(finding.peer, selection))
+            peer = _readable(finding.peer)
+            found.append(peer if codec.choose is not None else _selected(peer, selection))
             if not survey and (finding.peer.catalog.tools or finding.peer.takes_any_name):
                 break
     found.sort(key=lambda peer: not (peer.catalog.tools or peer.takes_any_name))
     return Discovery(url=url, peer=found[0] if found else None, others=tuple(found[1:]), probes=tuple(probes))
+
+
+def _readable(peer: Peer) -> Peer:
+    """Return ``peer`` with nothing hidden in what describes it; a finding names each tool that hid something."""
+    catalog = peer.catalog
+    tools = tuple(map(make_readable, catalog.tools))
+    title, description = clean(catalog.title).text, clean(catalog.description).text
+    changed = [tool.id for tool, before in zip(tools, catalog.tools, strict=True) if tool is not before]
+    if not changed and (title, description) == (catalog.title, catalog.description):
+        return peer
+    told = tuple(f"{id_}: hidden characters were taken out of what describes it." for id_ in changed)
+    readable = replace(catalog, title=title, description=description, tools=tools)
+    return replace(peer, catalog=readable, findings=lambda: (*peer.findings(), *told))
 
 
 def _selected(peer: Peer, selection: Selection) -> Peer:

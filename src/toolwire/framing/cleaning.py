@@ -1,8 +1,9 @@
 """Text from others, made fit for a model or a screen: what a person could not see in it is taken out.
 
 Rules:
-- Gone are tag characters, variation selectors outside emoji, zero-width and bidirectional controls, C0 and C1 except
-  line breaks and tabs, and whole terminal sequences; what is left is in NFC. [D-01]
+- Gone are all that Unicode calls default-ignorable (tags, fillers, zero-width and bidirectional controls, variation
+  selectors), C0 and C1 except line breaks and tabs, and whole terminal sequences; what is left is in NFC. [D-01]
+- Joiners and selectors stay where they change what is seen: in emoji, and between letters of scripts that join.
 - Nothing that a person can read is changed: visible instructions are contained elsewhere, not filtered here.
 - Whoever cleans says so: ``clean`` of a text differs from its NFC exactly where something was hidden in it.
 """
@@ -16,29 +17,35 @@ from unicodedata import normalize
 
 from toolwire.core.model import Json
 
+from .unicode_tables import EMOJI, IGNORABLE, JOINS, JOINS_BOTH, VIRAMA
+
 _ESCAPE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|[ -/]*[0-~]?)"
 _C1_SEQUENCE = r"\x9b[0-?]*[ -/]*[@-~]?|[\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)"
-_INVISIBLE = (
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f\u202a-\u202e"
-    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\U0001d173-\U0001d17a\ud800-\udfff]"
+_CONTEXTUAL = "\u180b-\u180d\u180f\u200c\u200d\ufe0e\ufe0f"  # shapes of scripts, and emoji, need them in their places
+_INVISIBLE = f"(?![{_CONTEXTUAL}])[{IGNORABLE}\ufdd0-\ufdef\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]"
+_SELECTOR = rf"(?<![{EMOJI}0-9#*])[\ufe0e\ufe0f]|(?<=[0-9#*])[\ufe0e\ufe0f](?!\u20e3)"
+_MONGOLIAN = r"(?<![\u1820-\u18aa])[\u180b-\u180d\u180f]"
+_NON_JOINER = rf"\u200c(?<![{VIRAMA}]\u200c)(?!(?<=[{JOINS_BOTH}]\u200c)[{JOINS}])"
+_JOINER = (
+    rf"\u200d(?<![{VIRAMA}]\u200d)(?!(?<=[{EMOJI}\U0001f3fb-\U0001f3ff\ufe0f]\u200d)[{EMOJI}])"
+    rf"(?!(?<=[{JOINS_BOTH}]\u200d)(?![{JOINS}\u200c\u200d]))(?!(?<![{JOINS_BOTH}\u200c\u200d]\u200d)[{JOINS}])"
 )
-_EMOJI = "\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff"
-_SELECTOR = f"[\ufe00-\ufe0d]|(?<![0-9#*{_EMOJI}])[\ufe0e\ufe0f]"
-_JOINER = f"(?<![{_EMOJI}\ufe0f])\u200d|\u200d(?![{_EMOJI}])"
-_HIDDEN = re.compile("|".join((_ESCAPE, _C1_SEQUENCE, _CONTROL, _INVISIBLE, _SELECTOR, _JOINER)))
+_HIDDEN = re.compile(
+    "|".join((_ESCAPE, _C1_SEQUENCE, _CONTROL, _INVISIBLE, _SELECTOR, _MONGOLIAN, _NON_JOINER, _JOINER))
+)
 _SUSPECT = re.compile(  # quicker, and a little too wide
-    _INVISIBLE[:-1] + r"\ufe00-\ufe0f\u200d\x00-\x08\x0b-\x1f\x7f-\x9f]"
+    rf"[{IGNORABLE}\ufdd0-\ufdef\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
-_IN_EMOJI = re.compile("[\ufe0e\ufe0f\u200d]")
+_IN_PLACE = re.compile(f"[{_CONTEXTUAL}]")
 _SENTENCE_END = re.compile(r"[.!?\u3002](?=\s)|\n")
 _POINT_MADE = re.compile(r"(?:[.!?](?<!e\.g\.)(?<!i\.e\.)(?=\s+[^\sa-z\d])|[\u3002\uff01\uff1f]|(?=\n\s*\n))")
 _POINT_CHARACTERS = 24
 
 _PLAIN = bytes((9, 10, 13, *range(0x20, 0x7F)))
 _SPELLED = re.compile(  # hidden characters as escapes of JSON or YAML
-    rb"\\(?:u(?:00[01789aA]|034[fF]|061[cC]|115[fF]|1160|17[bB]|180|20[026]|3164|[fF][eE][0fF]|[fF][fF][aAfF]"
-    rb"|[dD]834|[dD][bB]4|[dD][89a-cA-C])|[abefvPN_L0]|r(?!\\n)|x[01789aA]|U000[eE1])"
+    rb"\\(?:u(?:00[01789aA]|[fF][dD][dDeE]|034[fF]|061[cC]|115[fF]|1160|17[bB]|180|20[026]|3164|[fF][eE][0fF]|[fF][fF][aAfF]"
+    rb"|[dD]834|[dD][bB]4|[dD][89a-cA-C])|[abefvPN_L0]|r(?!\\n)|x[01789aA]|U000[0eE1])"
 )
 
 
@@ -97,18 +104,23 @@ def may_hide(document: bytes) -> bool:
     """Return whether anything in a JSON or YAML text could be hidden; False is certain, True wants a closer look."""
     if b"\\" in document and _SPELLED.search(document) and _SPELLED.search(document.replace(b"\\\\", b"")):
         return True
-    odd = set(document.translate(None, _PLAIN).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
-    if any(_HIDDEN.search(character) for character in odd if not _IN_EMOJI.match(character)):
+    odd = set(document.removeprefix(b"\xef\xbb\xbf").translate(None, _PLAIN).decode("utf-8", "replace"))
+    if any(_HIDDEN.search(character) for character in odd if not _IN_PLACE.match(character)):
         return True
-    if not any(_IN_EMOJI.match(character) for character in odd):
+    if not any(_IN_PLACE.match(character) for character in odd):
         return False
     text = document.decode("utf-8", "replace")
-    return any(_HIDDEN.match(text, found.start()) for found in _IN_EMOJI.finditer(text))
+    return any(_HIDDEN.match(text, found.start()) for found in _IN_PLACE.finditer(text))
 
 
 def is_suspect(text: str) -> bool:
     """Return whether ``text`` may hide something: quicker than ``clean``, and a little too careful."""
     return not (text.isascii() and text.isprintable()) and _SUSPECT.search(text) is not None
+
+
+def is_hidden(text: str, place: int) -> bool:
+    """Return whether the character of ``text`` at ``place`` is hidden there."""
+    return _HIDDEN.match(text, place) is not None
 
 
 def hidden_in(data: Json) -> Iterator[tuple[str | int, ...]]:

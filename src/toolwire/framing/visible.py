@@ -13,12 +13,14 @@ from unicodedata import category
 
 from toolwire.core.model import Json
 
+from .cleaning import is_hidden
+from .unicode_tables import IGNORABLE
+
 _SUSPECT: Final = re.compile(r"[^ -~]")
 # Not printable for Python are controls, formats (bidi, zero-width, tags), surrogates and what is not assigned.
-# Printable and yet without ink are the fillers, joiners and variation selectors here.
-_NO_INK: Final = re.compile(
-    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
-)
+# Printable and yet without ink are fillers, joiners and variation selectors, but for those that an emoji has.
+_NO_INK: Final = re.compile(rf"[{IGNORABLE}\u2800]")
+_SELECTORS: Final = "\ufe0e\ufe0f"
 
 
 def visible(text: str) -> str:
@@ -32,22 +34,26 @@ def visible(text: str) -> str:
 def visible_json(data: Json, *, indent: int | None = None) -> str:
     """Return ``data`` as JSON a person can read and a program can parse: what has no ink is written ``\\u202e``."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
-    return _SUSPECT.sub(lambda match: _in_json(match[0]), text)
+    return _SUSPECT.sub(_in_json, text)
 
 
 def hidden(text: str) -> int:
     """Return how many characters of ``text`` have no ink, line breaks and tabs aside."""
-    return sum(not _has_ink(match[0]) and match[0] not in "\n\r\t" for match in _SUSPECT.finditer(text))
+    return sum(not _has_ink(match) and match[0] not in "\n\r\t" for match in _SUSPECT.finditer(text))
 
 
 def _named(match: re.Match[str]) -> str:
     character = match[0]
-    return character if _has_ink(character) else f"<U+{ord(character):04X}>"
+    return character if _has_ink(match) else f"<U+{ord(character):04X}>"
 
 
-def _in_json(character: str) -> str:
-    return character if _has_ink(character) or character == "\n" else json.dumps(character)[1:-1]
+def _in_json(match: re.Match[str]) -> str:
+    character = match[0]
+    return character if _has_ink(match) or character == "\n" else json.dumps(character)[1:-1]
 
 
-def _has_ink(character: str) -> bool:
+def _has_ink(match: re.Match[str]) -> bool:
+    character = match[0]
+    if character in _SELECTORS:
+        return not is_hidden(match.string, match.start())
     return (character.isprintable() or category(character) == "Zs") and _NO_INK.match(character) is None
