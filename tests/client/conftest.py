@@ -35,12 +35,13 @@ class Seen:
         return dict(self.fields)
 
 
-Answer = Callable[[Seen], Iterable[bytes]]
+Answer = Callable[[Seen], Iterable[bytes | None]]
+"""Gives the pieces to send; None waits for the client to leave, while the server is still at work."""
 
 
 @dataclass
 class Listener:
-    """A server that records: every connection, every first bytes, every whole request. Ends when the test does."""
+    """A server that records: connections, first bytes, whole requests, clients that leave. Ends when the test does."""
 
     answer: Answer
     host: str = "127.0.0.1"
@@ -50,6 +51,7 @@ class Listener:
     first_bytes: list[bytes] = field(default_factory=list)
     sent_bytes: int = 0
     hung_up: threading.Event = field(default_factory=threading.Event)
+    deserted: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self._threads: list[threading.Thread] = []
@@ -93,9 +95,21 @@ class Listener:
             while (seen := self._read(connection)) is not None:
                 self.requests.append(seen)
                 for piece in self.answer(seen):
+                    if piece is None:
+                        self._await_end(connection)
+                        return
                     connection.sendall(piece)
                     self.sent_bytes += len(piece)
         self.hung_up.set()
+
+    def _await_end(self, connection: socket.socket) -> None:
+        """Note that the client left before its answer was complete."""
+        try:
+            ended = not connection.recv(1)
+        except ConnectionError:
+            ended = True
+        if ended:
+            self.deserted.set()
 
     def _read(self, connection: socket.socket) -> Seen | None:
         data = b""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from toolwire.core.model import Problem
 
 from .connections import IDLE_KEPT, IDLE_S, Key, has_input, open_socket, server_name
-from .failures import no_tls, refused, too_slow
+from .failures import left, no_tls, refused, too_slow
 from .http1 import ResponseReader
 from .tls import find_tls_context
 
@@ -24,10 +24,11 @@ _READ_BYTES = 64 * 1024
 class SyncConnection:
     """One connection, which carries one request at a time."""
 
-    __slots__ = ("_socket", "idle_since", "key")
+    __slots__ = ("_interrupted", "_socket", "idle_since", "key")
 
     def __init__(self, key: Key, connected: socket.socket) -> None:
         self.key, self._socket = key, connected
+        self._interrupted = False
         self.idle_since = 0.0
 
     def send(self, request: bytes, reader: ResponseReader, until: float) -> None:
@@ -48,12 +49,12 @@ class SyncConnection:
         except TimeoutError:
             reader.fail(too_slow(self.key.origin, sent=True))
         except OSError:
-            reader.end(orderly=False)
+            self._end(reader, orderly=False)
         else:
             if data:
                 reader.feed(data)
             else:
-                reader.end()
+                self._end(reader, orderly=True)
 
     def is_fit(self, now: float) -> bool:
         """Return whether an idle connection can still be used, as far as that can be known."""
@@ -65,8 +66,15 @@ class SyncConnection:
 
     def interrupt(self) -> None:
         """End the exchange that another thread has under way; that thread closes the socket."""
+        self._interrupted = True
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _end(self, reader: ResponseReader, *, orderly: bool) -> None:
+        if self._interrupted:
+            reader.fail(left(self.key.origin))
+        else:
+            reader.end(orderly=orderly)
 
     def _wait_until(self, until: float) -> None:
         left = until - time.monotonic()

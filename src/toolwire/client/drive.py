@@ -43,6 +43,10 @@ MAX_PAUSE_S = 600.0
 """The longest wait; one that is longer is cut."""
 
 
+CANCEL_S = 0.5
+"""How long a cancelled call may take to tell its server so."""
+
+
 class Door(Protocol):
     """The network, asynchronous."""
 
@@ -95,12 +99,15 @@ async def arun(
     *,
     sleep: Sleep = anyio.sleep,
     in_thread: bool = False,
+    cancel: Callable[[Request], Request | None] | None = None,
 ) -> T:
     """Return the value of ``flow``: requests go through ``door``, questions to ``approve``, progress to ``notify``.
 
-    With ``in_thread`` each step of the flow runs in a worker thread, for a flow that reads large documents.
+    With ``in_thread`` each step of the flow runs in a worker thread, for a flow that reads large documents. ``cancel``
+    makes the message that the last request of the flow is cancelled, which is sent where this is.
     """
     said: Response | Problem | Answer | None = None
+    sent: Request | None = None
     try:
         while True:
             asked = await _step_in_thread(flow, said) if in_thread else flow.send(said)
@@ -108,8 +115,10 @@ async def arun(
                 returned: T = asked.value
                 return returned
             if isinstance(asked, Request):
+                sent = _last_sent(sent, asked)
                 said = await door.send(asked)
             elif isinstance(asked, Listen):
+                sent = _last_sent(sent, asked.request)
                 said = await _alisten(asked, door, notify)
             elif isinstance(asked, Pause):
                 await sleep(min(asked.seconds, MAX_PAUSE_S))
@@ -119,8 +128,24 @@ async def arun(
     except StopIteration as stop:
         value: T = stop.value
         return value
+    except anyio.get_cancelled_exc_class():
+        if cancel is not None and sent is not None:
+            await _tell_cancelled(door, cancel(sent))
+        raise
     finally:
         flow.close()
+
+
+def _last_sent(before: Request | None, request: Request) -> Request:
+    """Return the request that a cancellation is about: a GET only fetches the rest of an answer to the one before."""
+    return before if before is not None and request.method == "GET" else request
+
+
+async def _tell_cancelled(door: Door, message: Request | None) -> None:
+    """Send ``message``, if there is one, as far as that goes within a moment."""
+    if message is not None:
+        with anyio.move_on_after(CANCEL_S, shield=True):
+            await door.send(message)
 
 
 class _Returned(Generic[T]):

@@ -1,9 +1,9 @@
 """The Problems of talking to a server: one sentence each, naming the origin and never the query or a credential.
 
 ``details`` has ``reason``, a word for programs: ``request``, ``url``, ``blocked``, ``dns``, ``refused``, ``tls``,
-``timeout``, ``closed`` (by either side), ``redirect``, ``too_large``, ``encoding`` or ``not_http``; ``sent``, which is
-False where nothing can have reached the server; and ``answered``, which is False where the connection ended before
-any answer.
+``timeout``, ``closed``, ``left`` (closed by this side), ``redirect``, ``too_large``, ``encoding`` or ``not_http``;
+``sent``, which is False where nothing can have reached the server; and ``answered``, which is False where the
+connection ended before any answer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def closed_early(origin: str, *, answered: bool) -> Problem:
 
 def left(origin: str) -> Problem:
     """Return the Problem of a call that was under way when its own side closed the connections."""
-    return unreachable(f"The connection to {origin} was closed here while the call was under way.", "closed", sent=True)
+    text = f"The connection to {origin} was closed here while the call was under way."
+    return Problem(kind=Kind.CANCELLED, message=text, details={"reason": "left", "sent": True})
 
 
 def refused(origin: str) -> Problem:

@@ -18,7 +18,7 @@ from toolwire.consent.binding import Credential, goes_on
 from toolwire.consent.policy import joined
 from toolwire.core.check import Allow, Answer, Ask, Check, Deny, Known, Question, review
 from toolwire.core.codec import Codec, Flow, Pause, Peer
-from toolwire.core.http import Response
+from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Problem, Result, Tool, Value
 from toolwire.validation import arguments_check, snapshot
 
@@ -94,6 +94,11 @@ class Gate:
         lock = () if locked is None else (lock_check(locked, peer.url, self.definitions()),)
         self.checks: tuple[Check, ...] = (*lock, arguments, consent)
         agreements.renew(peer.catalog.tools)
+
+    def cancel(self, request: Request) -> Request | None:
+        """Return the message that ``request`` is cancelled, or None where its closed connection says so."""
+        cancel = self._codec.cancel
+        return None if cancel is None else cancel(self.peer, request)
 
     def renewed(self, peer: Peer) -> Gate:
         """Return the gate of the same connection to what its server is now; what was asked here counts there.

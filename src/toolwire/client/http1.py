@@ -26,6 +26,7 @@ _METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _FRAMING_PER_BODY_BYTE = 16
 """How many bytes chunk sizes and their like may take for each byte of a body. A chunk of one byte takes five."""
 _SWITCHING_PROTOCOLS = 101
+_VERSIONS = ("1.1", "1.0")
 
 
 def write_request(hop: Hop) -> bytes:
@@ -149,7 +150,8 @@ class ResponseReader:
             self._fields.clear()
             return
         codings = [value.strip().lower() for name, value in self._fields if name == b"transfer-encoding"]
-        if self.status == _SWITCHING_PROTOCOLS or codings not in ([], [b"chunked"]):
+        strange = self._parser.get_http_version() not in _VERSIONS or self.status == _SWITCHING_PROTOCOLS
+        if strange or codings not in ([], [b"chunked"]):
             self._fail_not_http()
             return
         self._head_complete = True

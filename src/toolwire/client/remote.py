@@ -150,7 +150,8 @@ class Remote:
         current = connection.current(call)
         if isinstance(current, Problem):
             return current
-        ended = await arun(noticing(connection.calling(current)), self._door, self._approve, notify)
+        calling = noticing(connection.calling(current))
+        ended = await arun(calling, self._door, self._approve, notify, cancel=connection.gate.cancel)
         if self._look is None or not ended.doubts(connection.basis):
             return ended.result
         await self._looked(self._standing.doubts, anew=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from toolwire.telemetry.calls import Telemetry
 from .cache import Cache
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+_UNDERSCORE = re.compile("_")
 _ANY_TELEMETRY = Telemetry()
 
 
@@ -71,6 +73,7 @@ class Session:
         self.patience = Patience(clock, questions=rules.questions_a_minute)
         self.traces = Traces() if traced else None
         self._catalogs: dict[str, Catalog] = {}
+        self._names = _Names()
 
     def admit(self, name: str, host: str, catalog: Catalog) -> str:
         """Return the name a connection has from now on: ``name``, or one made of ``host`` where that is empty.
@@ -83,16 +86,13 @@ class Session:
         if name:
             if _NAME.fullmatch(name) is None:
                 raise DefinitionError(f"{name!r} is no name for a connection: a letter, then letters, digits, - and _.")
-            taken = self._clash(name)
+            taken = self._names.find_clash(name)
             if taken:
                 raise DefinitionError(f"A connection is called {taken!r} already: choose another name than {name!r}.")
+            self._names.add(name)
         else:
             first = identifier(host)[:24]
-            first = first if first[:1].isalpha() else f"at_{first}"
-            name, number = first, 1
-            while self._clash(name):
-                number += 1
-                name = f"{first}{number}"
+            name = self._names.add_numbered(first if first[:1].isalpha() else f"at_{first}")
         self._catalogs[name] = catalog
         return name
 
@@ -102,7 +102,8 @@ class Session:
 
     def release(self, name: str) -> None:
         """Forget the connection of this name; another may take the name."""
-        self._catalogs.pop(name, None)
+        if self._catalogs.pop(name, None) is not None:
+            self._names.remove(name)
 
     def tools(self) -> Mapping[str, Named]:
         """Return every tool of every connection under a name that begins with its connection's. [D-32]"""
@@ -124,13 +125,86 @@ class Session:
             if len(names) > 1
         )
 
-    def _clash(self, name: str) -> str:
-        new = likeness(f"{name}_")
-        for known in self._catalogs:
-            old = likeness(f"{known}_")
-            if new.startswith(old) or old.startswith(new):
+
+class _Names:
+    """The names of connections, none of which begins another with ``_`` after it: tools are named by both.
+
+    Every operation costs the same however many names there are.
+    """
+
+    __slots__ = ("_beginnings", "_numbered", "_series")
+
+    def __init__(self) -> None:
+        self._beginnings: dict[str, dict[str, None]] = {}  # each name up to each of its "_", and whole -> the names
+        self._numbered: dict[str, tuple[str, int]] = {}  # name -> its series and its number there
+        self._series: dict[str, _Series] = {}
+
+    def find_clash(self, name: str) -> str:
+        """Return a name that ``name`` could be mistaken for, or nothing."""
+        folded = name.casefold()
+        if folded in self._beginnings:
+            return next(iter(self._beginnings[folded]))
+        for beginning in _beginnings(folded):
+            known = next(iter(self._beginnings.get(beginning, ())), "")
+            if known.casefold() == beginning:  # a whole name stands alone; where it is longer, all of them are
                 return known
         return ""
+
+    def add(self, name: str) -> None:
+        """Take ``name``."""
+        for beginning in _beginnings(name.casefold()):
+            self._beginnings.setdefault(beginning, {})[name] = None
+
+    def add_numbered(self, first: str) -> str:
+        """Take ``first`` or, where that is not free, ``first`` with the lowest number that is, and return it."""
+        series = self._series.setdefault(first, _Series())
+        while True:
+            number = series.take()
+            name = first if number == 1 else f"{first}{number}"
+            if not self.find_clash(name):
+                break
+        self.add(name)
+        self._numbered[name] = first, number
+        series.used += 1
+        return name
+
+    def remove(self, name: str) -> None:
+        """Set ``name`` free."""
+        for beginning in _beginnings(name.casefold()):
+            names = self._beginnings[beginning]
+            del names[name]
+            if not names:
+                del self._beginnings[beginning]
+        if name in self._numbered:
+            first, number = self._numbered.pop(name)
+            series = self._series[first]
+            series.used -= 1
+            heappush(series.free, number)
+            if not series.used:
+                del self._series[first]
+
+
+class _Series:
+    """The numbers of names with one beginning: how many are used, those set free, and the next one."""
+
+    __slots__ = ("free", "next", "used")
+
+    def __init__(self) -> None:
+        self.free: list[int] = []
+        self.next = 1
+        self.used = 0
+
+    def take(self) -> int:
+        """Return the lowest number that is not known to be used."""
+        if self.free:
+            return heappop(self.free)
+        self.next += 1
+        return self.next - 1
+
+
+def _beginnings(folded: str) -> list[str]:
+    """Return ``folded`` up to each of its underscores, and whole."""
+    return [folded[: match.start()] for match in _UNDERSCORE.finditer(folded)] + [folded]
 
 
 def stored_session(folder: Path | None = None, *, principal: str = "me") -> Session:

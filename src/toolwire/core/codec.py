@@ -248,7 +248,9 @@ class Codec:
     in the request it goes, as the end of a sentence. ``choose`` is ``find`` for a protocol that can be told beforehand
     what to take; of the others' tools the unwanted are left out afterwards. ``insist`` is ``find`` for somebody who
     says that it is this protocol: it need not be cautious where a look shows nothing.
-    ``default_limits`` means that a client keeps to limits of its own where a tool declares none. [XL-067]
+    ``cancel`` gives the message that tells a server that nobody waits for its answer to a request any more, or None
+    where closing the connection says so. ``default_limits`` means that a client keeps to limits of its own where a tool
+    declares none. [XL-067]
     """
 
     name: str
@@ -261,4 +263,5 @@ class Codec:
     places: Callable[[Peer, Call], Mapping[str, str]] = in_body
     choose: Callable[[str, Selection], Flow[Finding]] | None = None
     insist: Callable[[str], Flow[Finding]] | None = None
+    cancel: Callable[[Peer, Request], Request | None] | None = None
     default_limits: bool = False

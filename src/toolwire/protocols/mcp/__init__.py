@@ -10,10 +10,10 @@ from toolwire.core.later import later
 from .server import refuse, routes
 
 if TYPE_CHECKING:
-    from .client import find, insist, places, send, target
+    from .client import cancel, find, insist, places, send, target
 else:
-    names = ("find", "insist", "places", "send", "target")
-    find, insist, places, send, target = later(f"{__name__}.client", *names)
+    names = ("cancel", "find", "insist", "places", "send", "target")
+    cancel, find, insist, places, send, target = later(f"{__name__}.client", *names)
 
 CODEC = Codec(
     name="mcp",
@@ -25,4 +25,5 @@ CODEC = Codec(
     send=send,
     target=target,
     places=places,
+    cancel=cancel,
 )

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
+from toolwire.framing import jsontext
 from toolwire.framing.jsontext import member
 
 from . import document, exchange, result, resuming
@@ -96,6 +97,19 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     if isinstance(answer, Refused):
         return exchange.problem(response, answer)
     return result.read(tool, answer)
+
+
+def cancel(peer: Peer, request: Request) -> Request | None:
+    """Return the notification that ``request`` is cancelled, or None where its closed connection says so.
+
+    Up to 2025-11-25 a server must not take a closed connection for it.
+    """
+    session: Session = peer.memo
+    message = jsontext.read(request.body)
+    if session.version == STATELESS or not isinstance(message, dict) or message.get("method") != "tools/call":
+        return None
+    params: dict[str, Json] = {"requestId": message.get("id"), "reason": "The caller does not wait for it any more."}
+    return exchange.write(session, "notifications/cancelled", params, None)
 
 
 def target(peer: Peer, _: Call) -> str:
