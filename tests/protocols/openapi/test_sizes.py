@@ -228,3 +228,85 @@ def test_what_a_program_froze_stays_frozen(collecting: None) -> None:
         assert len(made) == 50_000
     finally:
         gc.unfreeze()
+
+
+def _wide(**properties: Any) -> dict[str, Any]:
+    """Return an object of many properties without meaning, and ``properties``."""
+    padding = {f"padding{number}{'x' * 30}": {"type": "string"} for number in range(20)}
+    return {"type": "object", "properties": {**properties, **padding}}
+
+
+def _text(description: str = "") -> dict[str, Any]:
+    return {"type": "string", **({"description": description} if description else {})}
+
+
+def _taking(body: Any, schemas: dict[str, Any], **media: Any) -> dict[str, Any]:
+    content = {"application/json": {"schema": body, **media}}
+    operation = {"operationId": "a", "x-llm": {}, "requestBody": {"required": True, "content": content}}
+    return {
+        "openapi": "3.0.3",
+        "info": {"title": "T"},
+        "paths": {"/a": {"post": operation}},
+        "components": {"schemas": schemas},
+    }
+
+
+def _cut_in(schema: Any) -> set[str]:
+    return {name for name, one in schema["$defs"].items() if one == {"description": "Cut short."}}
+
+
+@pytest.mark.requirement("CV-25")
+def test_what_a_call_needs_stays_and_what_a_server_reports_is_cut_first(peer: Read) -> None:
+    conditions = {f"Condition{number}": _wide() for number in range(40)}
+    reported = _wide(**{f"c{number}": _to(name) for number, name in enumerate(conditions)})
+    schemas = {
+        "deep.names.v1.Workload": _wide(spec=_to("deep.names.v1.Spec"), status=_to("deep.names.v1.Status")),
+        "deep.names.v1.Status": reported,
+        "Old": {**reported, "description": "Deprecated: use `spec`."},
+        "deep.names.v1.Spec": {**_wide(template=_to("Template")), "required": ["template"]},
+        "Template": _wide(containers={"type": "array", "items": _to("Container")}, volumes=_to("Volume")),
+        "Container": {**_wide(env={"type": "array", "items": _to("EnvVar")}, probe=_to("Probe")), "required": ["env"]},
+        "EnvVar": _wide(valueFrom=_to("EnvVarSource")),
+        "EnvVarSource": _wide(secretKeyRef=_to("SecretKeySelector")),
+        "SecretKeySelector": _wide(key=_text()),
+        "Probe": _wide(),
+        "Volume": _wide(),
+        **conditions,
+    }  # fmt: skip
+    schemas["deep.names.v1.Workload"]["properties"]["old"] = {"allOf": [_to("Old")], "deprecated": True}
+    schema = dict(tool(peer(_taking(_to("deep.names.v1.Workload"), schemas))).input_schema)
+    assert len(jsontext.write(schema)) < 32_000
+    cut = _cut_in(schema)
+    assert cut
+    assert cut.isdisjoint({"Spec", "Template", "Container", "EnvVar", "EnvVarSource", "SecretKeySelector", "Probe"})
+    assert cut <= {"Status", "Old", *conditions}
+
+
+@pytest.mark.requirement("CV-25")
+@pytest.mark.parametrize("shown", [True, False])
+def test_what_an_example_uses_stays_longest(peer: Read, shown: bool) -> None:
+    names = [f"Option{number:02}" for number in range(60)]
+    schemas: dict[str, Any] = {name: _wide(inner=_to(f"{name}Inner")) for name in names}
+    schemas |= {f"{name}Inner": _wide(value=_text()) for name in names}
+    whole = {"type": "object", "properties": {name.lower(): _to(name) for name in names}}
+    example = {"example": {"option57": {"inner": {"value": "x"}}}} if shown else {}
+    listed = {"type": "array", "items": whole}
+    schema = dict(
+        tool(peer(_taking(listed, schemas, **({"example": [example["example"]]} if shown else {})))).input_schema
+    )
+    kept = schema.get("$defs", {}).keys() - _cut_in(schema)
+    assert ({"Option57", "Option57Inner"} <= kept) is shown
+
+
+@pytest.mark.requirement("CV-25")
+def test_where_there_is_room_for_every_part_but_not_for_all_words_every_part_stays(peer: Read) -> None:
+    talk = "It is what it is, and we like it a lot, as you will too once you have seen how it does what it does. "
+    schemas = {
+        f"Part{n}": {"type": "object", "properties": {f"p{m}": _text(talk * 2) for m in range(4)}} for n in range(90)
+    }
+    whole = {"type": "object", "properties": {f"part{n}": _to(f"Part{n}") for n in range(90)}}
+    schema = dict(tool(peer(_taking({"type": "array", "items": whole}, schemas))).input_schema)
+    assert len(jsontext.write(schema)) < 32_000
+    assert schema["$defs"].keys() == schemas.keys()
+    assert _cut_in(schema) == set()
+    assert all(one["properties"]["p3"]["type"] == "string" for one in schema["$defs"].values())

@@ -92,7 +92,10 @@ REFERENCES = [{"$ref": PREFIX + name} for name in DEFINED]
     [
         ({"oneOf": [{"type": "string"}, *REFERENCES]}, [{"p0": "x" * 9}, {"other": 1}]),
         ({"not": REFERENCES[0]}, ["text"]),
-        ({"if": REFERENCES[0], "then": {"required": ["q"]}, "else": {"type": "string"}}, ["text", {"q": 1}]),
+        (
+            {"if": REFERENCES[0], "then": {"type": "object", "required": ["q"]}, "else": {"type": "string"}},
+            ["text", {"q": 1}],
+        ),
         ({"contains": REFERENCES[0], "maxContains": 1}, [[{}, 1, 2]]),
         ({"allOf": REFERENCES, "unevaluatedProperties": False}, [{"p0": "x" * 9}]),
         ({"type": "array", "items": {"oneOf": REFERENCES[:2]}}, [[{"p0": 1}]]),
@@ -115,6 +118,14 @@ def test_a_format_that_is_not_checked_makes_no_two_branches_fit() -> None:
     exact = compile_schema(cut({"oneOf": [{"type": "string"}, {"enum": ["a"]}]}))
     assert exact("a") is not None
     assert exact("b") is None
+
+
+@pytest.mark.requirement("CV-30", "D-15")
+def test_names_that_a_pattern_that_is_none_may_mean_are_let_through() -> None:
+    closed = {"patternProperties": {"(": {}, "^n": {"type": "integer"}}, "additionalProperties": False}
+    check = compile_schema(cut({"allOf": [closed], "unevaluatedProperties": False}))
+    assert check({"x": 1, "n": 1}) is None
+    assert check({"n": "text"}) is not None
 
 
 @pytest.mark.requirement("CV-21")
