@@ -90,7 +90,7 @@ def test_x_llm_goes_through_mcp_and_back() -> None:
     assert entry["annotations"] == {
         "title": "Find", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": True,
     }  # fmt: skip
-    (after,) = mcp.read({"name": "K"}, "", [entry]).tools
+    (after,) = mcp.read({"name": "K"}, "", [entry]).catalog.tools
     assert xllm.write(after) == xllm.write(before) == said
 
 

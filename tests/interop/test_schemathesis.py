@@ -52,17 +52,18 @@ def office() -> Toolkit:
 def with_tools(toolkit: Toolkit) -> dict[str, Any]:
     """Return the published description with calls of these tools and of no others."""
     description = deepcopy(PUBLISHED)
-    calls = [
-        {
+    calls = []
+    for tool in toolkit.catalog().tools:
+        closed = {**tool.input_schema, "additionalProperties": False}  # what a tool does not declare is refused
+        call = {
             "type": "object",
             "properties": {
                 "tool_id": {"enum": [tool.id, tool.id.partition("@")[0], tool.name]},
-                "input": dict(tool.input_schema) if tool.required else {"anyOf": [tool.input_schema, {"type": "null"}]},
+                "input": closed if tool.required else {"anyOf": [closed, {"type": "null"}]},
             },
             "required": ["tool_id", "input"] if tool.required else ["tool_id"],
         }
-        for tool in toolkit.catalog().tools
-    ]
+        calls.append(call)
     request = description["components"]["schemas"]["CallToolRequest"]
     request["properties"]["request"] = {"anyOf": calls}
     for path in ("/call", "/tools/call"):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address, ip_network
@@ -11,7 +12,7 @@ from time import time
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from anyio import CapacityLimiter, fail_after, sleep, to_thread
+from anyio import CapacityLimiter, WouldBlock, fail_after, sleep, to_thread
 
 from toolwire.auth.clients import digest
 from toolwire.auth.refusal import Refusal
@@ -102,6 +103,23 @@ class BusyError(Exception):
     """More people sign in at once than this server checks."""
 
 
+@contextmanager
+def take_place(places: CapacityLimiter) -> Generator[None, None, None]:
+    """Take one of a few places, and give it back at the end.
+
+    Raises:
+        BusyError: all are taken.
+    """
+    try:
+        places.acquire_nowait()
+    except WouldBlock as error:
+        raise BusyError from error
+    try:
+        yield
+    finally:
+        places.release()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
     """The parts of one authorization server. ``now`` gives seconds since 1970, ``secret`` 256 random bits as text."""
@@ -119,6 +137,7 @@ class Desk:
     threads: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _THREADS))
     waiting: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _WAITING))
     pause: Callable[[float], Awaitable[None]] = sleep
+    asked: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _PASSWORDS_AT_ONCE + _PASSWORDS_WAITING))
     passwords: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _PASSWORDS_AT_ONCE))
 
     async def run_in_thread(self, work: Callable[..., T], *args: object) -> T:
@@ -139,9 +158,8 @@ class Desk:
         Raises:
             BusyError: too many wait for that.
         """
-        if self.passwords.statistics().tasks_waiting >= _PASSWORDS_WAITING:
-            raise BusyError
-        return await to_thread.run_sync(self.users.check, name, password, limiter=self.passwords)
+        with take_place(self.asked):
+            return await to_thread.run_sync(self.users.check, name, password, limiter=self.passwords)
 
     def note(self, rows: OAuthRows, kind: str, *, token: str = "", **about: str) -> None:
         """Write down that something happened; a token only by the beginning of its digest's digest. [AS-22]"""

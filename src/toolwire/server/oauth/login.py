@@ -8,7 +8,7 @@ from toolwire.auth.clients import digest
 from toolwire.auth.refusal import Refusal
 from toolwire.core.http import Response
 
-from .desk import Account, BusyError, Desk, Visit, see_other
+from .desk import Account, BusyError, Desk, Visit, see_other, take_place
 from .pages import error_page, login_page
 from .sessions import Session, begin, cookie, read_form, read_own_form, session_of
 
@@ -59,9 +59,7 @@ async def _check(desk: Desk, name: str, password: str, network: str) -> Account 
     if wait_s is None:
         return "Too many tries from your address: wait a minute."
     if wait_s:
-        if not desk.waiting.available_tokens:
-            raise BusyError
-        async with desk.waiting:
+        with take_place(desk.waiting):
             await desk.pause(wait_s)
     user = await desk.check_password(name, password)
     await desk.run_in_thread(_note_try, desk, tries, user)
