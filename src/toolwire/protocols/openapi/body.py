@@ -47,6 +47,12 @@ _WHOLE = frozenset(
 )
 _STYLE_FIELDS = frozenset(("allowReserved", "explode", "style"))
 _SHAPES = frozenset(("allOf", "anyOf", "const", "enum", "items", "oneOf", "properties"))
+_PATCHES = (
+    "application/strategic-merge-patch+json",
+    "application/merge-patch+json",
+    "",  # any other
+    "application/json-patch+json",
+)
 _FORM_STYLES = ("form", "spaceDelimited", "pipeDelimited", "deepObject")
 
 
@@ -113,8 +119,8 @@ def read(references: References, node: Json) -> Body | None:
             raise Unusable("its request body is required, and no content is declared for it")
         return None
     keys = [key for key in content if isinstance(key, str)]
-    ranked = sorted((_sort(key), "*" in key, key) for key in keys)
-    sort, _, key = ranked[0]
+    ranked = sorted((_sort(key), "*" in key, _patching(key), key) for key in keys)
+    sort, _, _, key = ranked[0]
     media = references.follow(content[key], "media type")
     return Body(_sent(key, sort), sort, declared.get("required") is True, media, tuple(sorted(keys)))
 
@@ -287,6 +293,12 @@ def _sort(media_type: str) -> Sort:
     if mediatypes.is_xml(kind):
         return Sort.XML
     return Sort.TEXT if mediatypes.is_text(kind) else Sort.BYTES
+
+
+def _patching(media_type: str) -> int:
+    """Return how late a JSON-like media type comes among others: a patch that lists operations is the last."""
+    kind = essence(media_type)
+    return _PATCHES.index(kind) if kind in _PATCHES else 2
 
 
 def _sent(key: str, sort: Sort) -> str:

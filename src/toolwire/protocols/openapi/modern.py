@@ -27,11 +27,14 @@ def modern(schema: dict[str, Json], node: dict[str, Json]) -> dict[str, Json]:
                 schema[exclusive] = schema.pop(bound)
     if schema.get("format") == "byte":
         schema.setdefault("contentEncoding", "base64")
+    if schema.get("format") == "int-or-string" and schema.get("type") == "string":
+        schema["type"] = ["integer", "string"]  # Kubernetes says so: 3.0 has no list of types
     if node.get("nullable") is not True:
         return schema
-    if isinstance(schema.get("type"), str):
+    kinds = schema.get("type")
+    if isinstance(kinds, str | list):
         enum = schema.get("enum")
-        schema["type"] = [schema["type"], "null"]
+        schema["type"] = [*([kinds] if isinstance(kinds, str) else kinds), "null"]
         if isinstance(enum, list) and None not in enum:
             schema["enum"] = [*enum, None]
         return schema

@@ -52,16 +52,17 @@ def tool_names(operations: Sequence[Named]) -> list[str]:
 def argument_names(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Return an argument name for each (place, name); the place of a body property is ``body``. [CV-16]
 
-    A name that only one of them has is kept. Where several share it, the body's stays and the others get their
+    A legal name that only one of them has is kept. Where several share one, the body's stays and the others get their
     place after it; where that is taken too, or a name is not legal, a hash makes it unique.
     """
     pairs = list(wanted)
     clean = {pair: _clean(pair[1]) for pair in pairs}
     count = Counter(clean.values())
+    same = Counter(name for _, name in pairs)
     names: dict[tuple[str, str], str] = {}
     taken: set[str] = set()
     for pair in pairs:
-        if _LEGAL_ARGUMENT.fullmatch(pair[1]) and (count[clean[pair]] == 1 or pair[0] == "body"):
+        if _LEGAL_ARGUMENT.fullmatch(pair[1]) and (same[pair[1]] == 1 or pair[0] == "body"):
             names[pair] = clean[pair]
             taken.add(clean[pair])
     for pair in pairs:
@@ -143,7 +144,10 @@ def _folded(name: str) -> str:
 
 
 def _clean(name: str) -> str:
-    return name if _LEGAL_ARGUMENT.fullmatch(name) else re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_") or "argument"
+    if _LEGAL_ARGUMENT.fullmatch(name):
+        return name
+    said = name.replace("<", "_lt").replace(">", "_gt")  # a comparison is a part of some names: DateSent>=...
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", said).strip("_") or "argument"
 
 
 def _hashed(name: str, *parts: str) -> str:
