@@ -20,14 +20,14 @@ def test_every_look_is_shown_with_what_it_meant_and_who_won(site: str, toolwire:
     assert outcome.code == 0
     assert f"{site}/.well-known/llm.json" in table
     assert {line.split()[0] for line in table.splitlines()[1:]} == {codec.name for codec in BUILTIN}
-    assert verdict.startswith(f"{BUILTIN[0].title} was chosen: 11 tools at {site}")
-    assert all(f"{codec.title} (11 tools)" in verdict for codec in BUILTIN[1:])
+    assert verdict.startswith(f"{BUILTIN[0].title} was chosen: 9 tools at {site}")
+    assert all(f"{codec.title} (9 tools)" in verdict for codec in BUILTIN[1:])
 
 
 def test_json_has_the_looks_the_winner_and_the_others(site: str, toolwire: Callable[..., Any]) -> None:
     data = json.loads(toolwire("explain", site, "--json").out)
     assert data["url"] == site
-    assert (data["chosen"]["protocol"], data["chosen"]["tools"]) == (BUILTIN[0].name, 11)
+    assert (data["chosen"]["protocol"], data["chosen"]["tools"]) == (BUILTIN[0].name, 9)
     assert [peer["protocol"] for peer in data["others"]] == [codec.name for codec in BUILTIN[1:]]
     assert {tuple(probe) for probe in data["probes"]} == {("protocol", "url", "status", "meaning", "accepted")}
     assert {probe["protocol"] for probe in data["probes"] if probe["accepted"]} == {codec.name for codec in BUILTIN}

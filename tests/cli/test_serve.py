@@ -68,7 +68,7 @@ def test_it_says_what_is_served_where_and_on_which_wires_and_stops_quietly(desk:
             assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
-    assert "Desk 1.2.0: add, block, count, fail, hold, late, note, noted and 3 more\n" in said
+    assert "Desk 1.2.0: add, count, fail, late, note, noted, say, shred and 1 more\n" in said
     assert all(codec.title in said for codec in BUILTIN)
     assert "\x1b" not in said
     assert (process.returncode, out, err) == (0, "", "")
