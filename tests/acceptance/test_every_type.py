@@ -113,7 +113,7 @@ def come(value: Any, wire: str) -> Value:
 @pytest.mark.requirement("XL-089", "OTC-027", "OTRPC-011", "S-6", "A-03")
 def test_a_value_of_every_type_comes_back_as_it_went(url: str, wire: str) -> None:
     async def calling() -> None:
-        async with connect(url, protocol=wire) as remote:
+        async with connect(url, protocol=wire, agree=lambda _: True) as remote:
             for name, (_, values) in TYPES.items():
                 for value in values:
                     assert await remote.call(f"echo_{name}", {"value": value}) == come(value, wire), (name, value)
@@ -124,7 +124,7 @@ def test_a_value_of_every_type_comes_back_as_it_went(url: str, wire: str) -> Non
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.requirement("XL-089")
 def test_a_blocking_connection_gives_the_same_values(url: str, wire: str) -> None:
-    with connect_sync(url, protocol=wire) as remote:
+    with connect_sync(url, protocol=wire, agree=lambda _: True) as remote:
         for name, (_, values) in TYPES.items():
             for value in values:
                 assert remote.call(f"echo_{name}", {"value": value}) == come(value, wire), (name, value)
@@ -132,7 +132,7 @@ def test_a_blocking_connection_gives_the_same_values(url: str, wire: str) -> Non
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_what_is_left_out_has_its_default_and_null_is_not_left_out(url: str, wire: str) -> None:
-    with connect_sync(url, protocol=wire) as remote:
+    with connect_sync(url, protocol=wire, agree=lambda _: True) as remote:
         assert remote.call("defaults", {"a": 1}) == Value([1, 2, "x", "2020-01-01", 1])
         given = {"a": 1, "b": 0, "c": None, "day": "2021-02-03", "some": []}
         assert remote.call("defaults", given) == Value([1, 0, None, "2021-02-03"])
@@ -159,7 +159,7 @@ def test_what_is_left_out_has_its_default_and_null_is_not_left_out(url: str, wir
 )
 @pytest.mark.requirement("S-15", "OXP-009", "XL-086")
 def test_a_value_of_another_type_is_refused_and_named(url: str, wire: str, tool: str, value: Any) -> None:
-    with connect_sync(url, protocol=wire) as remote:
+    with connect_sync(url, protocol=wire, agree=lambda _: True) as remote:
         result = remote.call(f"echo_{tool}", {"value": value})
         assert not result.ok
         assert result.kind is Kind.INVALID_ARGUMENTS

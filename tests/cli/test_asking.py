@@ -15,7 +15,7 @@ from toolwire.core.model import Approval, Call, Cost, Tool
 from toolwire.opentool import OpenToolServer
 
 ASKED = b"Call it? [y/N] "
-TYPED = b"Type shred to call it: "
+TYPED = b"Type shred yes to call it: "
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_only_a_yes_is_a_yes(answer: str, code: int, desk: Path, terminal: Calla
     assert (b"note was not called: it was not allowed." in at.shown) == (code == 3)
 
 
-@pytest.mark.parametrize(("answer", "code"), [("shred", 0), ("y", 3), ("", 3)])
+@pytest.mark.parametrize(("answer", "code"), [("shred yes", 0), ("shred", 3), ("y", 3), ("", 3)])
 @pytest.mark.requirement("D-19")
 def test_what_destroys_is_allowed_only_by_its_name(
     answer: str, code: int, desk: Path, terminal: Callable[..., Any]
@@ -78,7 +78,7 @@ def test_yes_says_why_it_is_not_enough_and_then_asks(desk: Path, terminal: Calla
 
 def test_what_was_typed_before_the_question_is_no_answer(desk: Path, terminal: Callable[..., Any]) -> None:
     at = terminal("call", desk, "shred", "pages=1")
-    at.type("shred")
+    at.type("shred yes")
     at.wait_for(TYPED)
     at.type("")
     assert at.end() == 3

@@ -27,7 +27,7 @@ def test_a_value_is_printed_and_the_code_is_0(target: str, toolwire: Callable[..
 
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
 def test_the_same_call_goes_over_every_protocol(protocol: str, site: str, toolwire: Callable[..., Any]) -> None:
-    assert toolwire("call", site, "add", "a=20", "b=22", "--protocol", protocol).out == "42\n"
+    assert toolwire("call", site, "add", "a=20", "b=22", "--protocol", protocol, "--agree").out == "42\n"
 
 
 def test_a_tool_has_its_id_as_a_name_too(target: str, toolwire: Callable[..., Any]) -> None:

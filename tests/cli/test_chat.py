@@ -71,7 +71,7 @@ def test_a_denied_call_is_told_to_the_model_and_not_made(
         at.type("/tools")
         at.wait_for(b"asks, destroys")
         at.type("Tidy up")
-        at.wait_for(b"Type deleteRecipe to call it: ")
+        at.wait_for(b"Type deleteRecipe yes to call it: ")
         at.type("y")
         at.wait_for(b"As you wish.")
         at.type("/quit")

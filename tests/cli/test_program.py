@@ -117,7 +117,7 @@ def test_one_ctrl_c_ends_a_call_quietly_with_130(write: Callable[..., Path], too
 
 def test_ctrl_c_at_a_question_is_no_yes(desk: Path, terminal: Callable[..., Any]) -> None:
     at = terminal("call", desk, "shred", "pages=1")
-    at.wait_for(b"Type shred to call it: ")
+    at.wait_for(b"Type shred yes to call it: ")
     at.interrupt()
     assert at.end() == 130
     assert b"shredded" not in at.shown

@@ -132,7 +132,7 @@ def test_a_file_that_changes_is_served_anew(write: Callable[..., Path]) -> None:
 
 def _names(url: str) -> list[str]:
     try:
-        with connect_sync(url, protocol="otc") as remote:
+        with connect_sync(url, protocol="otc", agree=lambda _: True) as remote:
             return [tool.name for tool in remote.tools]
     except ConnectError:  # between one process and the next
         return []
@@ -233,7 +233,7 @@ def test_another_process_makes_the_app_and_its_tools_do_not_see_the_keys(
     monkeypatch.setenv(SETTINGS, Settings(targets=[str(desk)], api_keys=["canary"]).write())
     app = app_of_environment()
     assert "canary" not in str(os.environ)
-    with background(app) as url, connect_sync(url, api_key="canary", protocol="otc") as remote:
+    with background(app) as url, connect_sync(url, api_key="canary", protocol="otc", agree=lambda _: True) as remote:
         assert remote.call("add", {"a": 1}) == Value(2)
     with background(app) as url, pytest.raises(ConnectError):
         connect_sync(url, protocol="otc").__enter__()
@@ -255,7 +255,10 @@ def test_a_gateway_serves_a_remote_server_and_code_as_one(protocol: str, site: s
     )
     settings = Settings(targets=[site, str(file)])
     boxes = [box_of(Url(site)), box_of(File(file))]
-    with background(app_of(settings, boxes)) as url, connect_sync(url, protocol=protocol) as remote:
+    with (
+        background(app_of(settings, boxes)) as url,
+        connect_sync(url, protocol=protocol, agree=lambda _: True) as remote,
+    ):
         assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
         assert remote.call("double", {"a": 21}) == Value(42)
 

@@ -79,7 +79,7 @@ def test_a_server_with_a_secret_takes_the_tokens_it_signed(tmp_path: Path, desk:
     assert SECRET not in settings.write()
     with background(app_of(settings, boxes_of(settings))) as url:
         good, wrong = OctKey.import_key(SECRET), OctKey.import_key(SECRET[::-1])
-        with connect_sync(url, api_key=token(good, "HS256"), protocol="otc") as remote:
+        with connect_sync(url, api_key=token(good, "HS256"), protocol="otc", agree=lambda _: True) as remote:
             result = remote.call("add", {"a": 1, "b": 2})
         with connect_sync(url, api_key=token(wrong, "HS256"), protocol="openapi") as remote:
             refused = remote.call("add", {"a": 1, "b": 2})

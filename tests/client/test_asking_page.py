@@ -121,13 +121,13 @@ def test_only_the_page_itself_can_answer() -> None:
 
 
 @pytest.mark.requirement("D-19")
-def test_what_destroys_is_allowed_only_by_its_name() -> None:
+def test_what_destroys_is_allowed_only_by_its_name_and_yes() -> None:
     def visit(one: Visitor) -> None:
         token = one.token()
         status, _, page = one.post(token=token, answer="allow", confirm="yes")
         assert status == 400
-        assert "type its name: shred" in page
-        one.post(token=token, answer="allow", confirm="shred")
+        assert "type: shred yes" in page
+        one.post(token=token, answer="allow", confirm="shred yes")
 
     assert asked(SHRED, visit).allowed
 

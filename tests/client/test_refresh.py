@@ -467,7 +467,7 @@ def kit(name: str) -> Any:
 @pytest.mark.parametrize("protocol", ["otc", "opentool", "mcp"])
 def test_a_server_that_does_not_know_a_tool_is_looked_at_again_by_every_protocol(protocol: str) -> None:
     app = Switched(kit("first"))
-    with background(app) as url, connect_sync(url, protocol=protocol) as remote:
+    with background(app) as url, connect_sync(url, protocol=protocol, agree=lambda _: True) as remote:
         assert remote.call("first") == Value("first")
         app.app = kit("second")
         result: Any = remote.call("first")

@@ -105,7 +105,7 @@ def visit(request: pytest.FixtureRequest) -> Visit:
     """Connect, make the calls in order, and return the last result."""
 
     def blocking(url: str, *calls: tuple[str, Mapping[str, Json] | None], **options: Any) -> Any:
-        with connect_sync(url, **options) as remote:
+        with connect_sync(url, agree=lambda _: True, **options) as remote:
             assert remote.catalog().tools == remote.tools
             assert remote.protocol in [codec.name for codec in BUILTIN]
             assert remote.probes[-1].accepted
@@ -113,7 +113,7 @@ def visit(request: pytest.FixtureRequest) -> Visit:
         return results[-1]
 
     async def visited(url: str, *calls: tuple[str, Mapping[str, Json] | None], **options: Any) -> Any:
-        async with connect(url, **options) as remote:
+        async with connect(url, agree=lambda _: True, **options) as remote:
             assert remote.catalog().tools == remote.tools
             assert remote.protocol in [codec.name for codec in BUILTIN]
             assert remote.probes[-1].accepted

@@ -50,20 +50,20 @@ def url(closed: threading.Event) -> Iterator[str]:
 @pytest.mark.requirement("A-11")
 def test_a_blocking_client_is_given_each_piece_in_order(url: str) -> None:
     got: list[object] = []
-    with connect_sync(url, protocol="opentool") as remote:
+    with connect_sync(url, protocol="opentool", agree=lambda _: True) as remote:
         result = remote.call("count", {"n": 50}, notify=lambda progress: got.append(progress.value))
     assert result == Value(list(range(50)))
     assert got == list(range(50))
 
 
 def test_pieces_that_nobody_hears_are_still_the_result(url: str) -> None:
-    with connect_sync(url, protocol="opentool") as remote:
+    with connect_sync(url, protocol="opentool", agree=lambda _: True) as remote:
         assert remote.call("count", {"n": 3}) == Value([0, 1, 2])
 
 
 def test_a_failure_in_the_middle_comes_after_the_pieces_before_it(url: str) -> None:
     got: list[object] = []
-    with connect_sync(url, protocol="opentool") as remote:
+    with connect_sync(url, protocol="opentool", agree=lambda _: True) as remote:
         result = remote.call("words", {"text": "ä b"}, notify=lambda progress: got.append(progress.value))
     assert got == [{"word": "ä"}, {"word": "b"}]
     assert isinstance(result, Problem)
@@ -87,7 +87,7 @@ async def _leaving_after_twenty(url: str) -> int:
             enough.set()
             await asyncio.Event().wait()
 
-    async with connect(url, protocol="opentool") as remote:
+    async with connect(url, protocol="opentool", agree=lambda _: True) as remote:
         call = asyncio.create_task(remote.call("forever", notify=slowly))
         await enough.wait()
         call.cancel()
@@ -106,7 +106,7 @@ async def _leaving_after_twenty(url: str) -> int:
 def test_a_stream_that_is_cut_off_or_unreadable_is_a_problem(
     body: bytes, said: str, answering: Callable[[bytes], str]
 ) -> None:
-    with connect_sync(answering(body), protocol="opentool") as remote:
+    with connect_sync(answering(body), protocol="opentool", agree=lambda _: True) as remote:
         result = remote.call("count")
     assert isinstance(result, Problem)
     assert said in result.message

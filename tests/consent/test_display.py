@@ -45,6 +45,7 @@ QUESTION = Question(
     credential="bearer key (mail:send)",
     changes=('hint (same): "a" -> "b"',),
     remaining=29,
+    secrets=frozenset({"pin"}),
     places={
         "to": "in the body",
         "page": "in the query",

@@ -46,7 +46,8 @@ def outer(request: pytest.FixtureRequest) -> Codec:
 async def connected(toolbox: Toolbox, codec: Codec) -> Remote:
     door = AppDoor(asgi(toolbox))
     found = await arun(discover(HERE, protocol=codec.name), door, None)
-    return Remote(open_connection(found, Preferences(), retries=ONCE), door, None)
+    connection = open_connection(found, Preferences(), retries=ONCE)
+    return Remote(connection.agreed(connection.gate.unasked()), door, None)
 
 
 async def gateway(inner: Codec, outer: Codec) -> tuple[Remote, Remote]:

@@ -79,8 +79,8 @@ def test_no_call_by_a_name_goes_to_another_site(attack: str, protocol: str, is_f
     async def calls(urls: tuple[str, str]) -> None:
         session = Session()
         async with (
-            connect(urls[0], protocol=protocol, session=session, name="bank_example") as good,
-            connect(urls[1], protocol=protocol, session=session, name="evil_example") as bad,
+            connect(urls[0], agree=lambda _: True, protocol=protocol, session=session, name="bank_example") as good,
+            connect(urls[1], agree=lambda _: True, protocol=protocol, session=session, name="evil_example") as bad,
         ):
             box = merged([bad, good] if is_first else [good, bad])
             before = {name: found for name in REFERENCES if isinstance(found := box.catalog().find(name), Tool)}
@@ -112,8 +112,8 @@ def test_no_name_of_a_site_means_another_where_both_are_there_from_the_start(att
 
     async def calls(urls: tuple[str, str]) -> None:
         async with (
-            connect(urls[0], session=Session()) as good,
-            connect(urls[1], session=Session()) as bad,
+            connect(urls[0], agree=lambda _: True, session=Session()) as good,
+            connect(urls[1], agree=lambda _: True, session=Session()) as bad,
         ):
             for boxes in ([good, bad], [bad, good]):
                 catalog = merged(boxes).catalog()
@@ -138,7 +138,7 @@ def test_a_function_of_this_process_keeps_its_toolkit() -> None:
         return "here"
 
     async def calls(url: str) -> None:
-        async with connect(url, name="evil_example", session=Session()) as bad:
+        async with connect(url, agree=lambda _: True, name="evil_example", session=Session()) as bad:
             box = merged([bad, FunctionBox(kit)])
             assert [tool.id for tool in box.catalog().tools] == [
                 "Bank.balance@1.0.0",
@@ -162,7 +162,10 @@ def test_a_name_whose_tool_left_is_nobody_elses() -> None:
 
     async def calls(urls: tuple[str, str]) -> None:
         session = Session()
-        async with connect(urls[0], session=session) as good, connect(urls[1], session=session) as bad:
+        async with (
+            connect(urls[0], agree=lambda _: True, session=session) as good,
+            connect(urls[1], agree=lambda _: True, session=session) as bad,
+        ):
             box = merged([good, bad])
             bank.offer(tool("transfer"))
             evil.offer(tool("balance", "Evil"))

@@ -76,7 +76,9 @@ def keyed() -> Iterator[str]:
 def test_two_callers_do_not_share_a_limit_and_a_client_hears_when_to_come_back(keyed: str) -> None:
     for key in ("ada", "bob"):
         session = Session(limits=Defaults(tool=None, connection=None))
-        with toolwire.connect_sync(keyed, api_key=key, protocol="otc", retries=0, session=session) as remote:
+        with toolwire.connect_sync(
+            keyed, api_key=key, protocol="otc", agree=lambda _: True, retries=0, session=session
+        ) as remote:
             results = [remote.call("look") for _ in range(31)]
             assert [result.ok for result in results] == [True] * 30 + [False]
             last = results[-1]

@@ -221,7 +221,7 @@ def test_a_gateway_passes_no_token_of_its_callers_on(site: Site, serve: Callable
     body = json.dumps({"request": {"tool_id": "Upstream.ping", "input": {}}}).encode()
 
     async def through() -> tuple[Response, Response]:
-        async with toolwire.connect(base, protocol="otc") as remote:
+        async with toolwire.connect(base, protocol="otc", agree=lambda _: True) as remote:
             door = AppDoor(toolwire.asgi(remote, callers=site.server.callers))
             url = "http://127.0.0.1:9627/tools/call"
             nobody = await door.send(Request("POST", url, JSON, body))

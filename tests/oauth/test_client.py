@@ -97,7 +97,9 @@ def test_a_person_signs_in_once_and_calls_work_from_then_on(running: Running) ->
     found = running.signed_in(walker)
     assert found.scopes == ("tasks:read",)
     for _ in range(2):  # a new connection, as after a restart
-        with toolwire.connect_sync(running.url, protocol="otc", signed_in=running.credentials) as remote:
+        with toolwire.connect_sync(
+            running.url, protocol="otc", agree=lambda _: True, signed_in=running.credentials
+        ) as remote:
             assert remote.call("list_tasks") == toolwire.Value(["wash up"])
     assert len(walker.pages) == 1
     assert "token" not in "".join(walker.told)
@@ -228,7 +230,7 @@ def test_signing_out_gives_the_tokens_back(running: Running) -> None:
 def test_a_token_that_one_has_can_be_given_by_hand(running: Running) -> None:
     found = running.signed_in(Walker())
     for token in (found.access, found.access.reveal()):
-        with toolwire.connect_sync(running.url, protocol="otc", token=token) as remote:
+        with toolwire.connect_sync(running.url, protocol="otc", agree=lambda _: True, token=token) as remote:
             assert remote.call("list_tasks") == toolwire.Value(["wash up"])
 
 
@@ -304,7 +306,9 @@ def test_a_token_that_was_ended_is_refreshed_in_the_middle_of_a_connection(runni
     found = running.signed_in(Walker())
 
     async def calls() -> list[Any]:
-        async with toolwire.connect(running.url, protocol="otc", signed_in=running.credentials) as remote:
+        async with toolwire.connect(
+            running.url, protocol="otc", agree=lambda _: True, signed_in=running.credentials
+        ) as remote:
             first = await remote.call("list_tasks")
             form = f"client_id=native&token={found.access.reveal()}".encode()
             kind = ((b"content-type", b"application/x-www-form-urlencoded"),)
@@ -391,7 +395,7 @@ def test_the_program_signs_in_lists_and_signs_out_and_shows_no_token(
         assert program.wait(60) == 0
     assert errors.read_text() == f"Signed in to {running.url}, for tasks:read.\n"
     assert main(["connections"]) == 0
-    assert main(["call", running.url, "list_tasks", "--protocol", "otc", "--json"]) == 0
+    assert main(["call", running.url, "list_tasks", "--protocol", "otc", "--agree", "--json"]) == 0
     assert main(["connections", "--json"]) == 0
     assert main(["logout", running.url]) == 0
     assert main(["logout", running.url]) == 4

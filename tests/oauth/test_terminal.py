@@ -48,7 +48,7 @@ def test_a_call_that_is_refused_starts_a_sign_in_and_goes_on_after_it(
     tmp_path: Path, serve: Callable[[Callable[[str], Any]], str], at: Callable[..., Terminal]
 ) -> None:
     site = Running(tmp_path, serve, registration=True)
-    terminal = at("call", site.url, "list_tasks", "--protocol", "otc")
+    terminal = at("call", site.url, "list_tasks", "--protocol", "otc", "--agree")
     terminal.wait_for(b"Sign in? [y/N] ")
     assert f"{site.url} wants you to sign in for tasks:read".encode() in terminal.shown
     terminal.type("y")
@@ -58,7 +58,7 @@ def test_a_call_that_is_refused_starts_a_sign_in_and_goes_on_after_it(
         browser.get(back)
     assert terminal.end() == 0
     assert b"wash up" in terminal.shown
-    again = at("call", site.url, "list_tasks", "--protocol", "otc")
+    again = at("call", site.url, "list_tasks", "--protocol", "otc", "--agree")
     assert again.end() == 0  # kept: nobody is asked twice
     assert b"Sign in?" not in again.shown
 
@@ -68,7 +68,7 @@ def test_who_says_no_is_told_why_the_call_did_not_run(
     tmp_path: Path, serve: Callable[[Callable[[str], Any]], str], at: Callable[..., Terminal]
 ) -> None:
     site = Running(tmp_path, serve, registration=True)
-    terminal = at("call", site.url, "list_tasks", "--protocol", "otc")
+    terminal = at("call", site.url, "list_tasks", "--protocol", "otc", "--agree")
     terminal.wait_for(b"Sign in? [y/N] ")
     terminal.type("")
     assert terminal.end() != 0
@@ -155,5 +155,5 @@ def test_nobody_is_asked_where_there_is_no_terminal(
     from toolwire.cli import main
 
     site = Running(tmp_path, serve, registration=True)
-    assert main(["call", site.url, "list_tasks", "--protocol", "otc"]) != 0
+    assert main(["call", site.url, "list_tasks", "--protocol", "otc", "--agree"]) != 0
     assert "Sign in?" not in capfd.readouterr().err

@@ -72,7 +72,7 @@ def test_a_request_with_two_hosts_is_refused(app: toolwire.App, ran: list[str]) 
 @pytest.mark.requirement("OXP-011", "OTC-015")
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
 def test_a_call_that_lacks_a_token_does_not_run_on_any_wire(app: toolwire.App, ran: list[str], protocol: str) -> None:
-    with background(app) as url, connect_sync(url, protocol=protocol) as remote:
+    with background(app) as url, connect_sync(url, protocol=protocol, agree=lambda _: True) as remote:
         result = remote.call("private")
     assert isinstance(result, Problem)
     assert result.kind in (Kind.MISSING_REQUIREMENTS, Kind.INVALID_ARGUMENTS, Kind.TOOL_FAILED, Kind.MALFORMED)

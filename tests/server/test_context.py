@@ -203,7 +203,7 @@ def test_a_client_sends_a_tool_what_it_requires_and_nothing_else() -> None:
 
             await app(scope, heard, send)  # type: ignore[arg-type]  # an ASGI application
 
-    with background(Watching()) as url, connect_sync(url, protocol="otc", context=FULL) as remote:
+    with background(Watching()) as url, connect_sync(url, protocol="otc", agree=lambda _: True, context=FULL) as remote:
         sent = remote.call("mail", {"subject": "x"})
         remote.call("counts")
         replaced = remote.call("mail", {"subject": "x"}, context=Context(user_id="bob"))
@@ -227,7 +227,7 @@ def test_what_is_missing_comes_back_with_the_page_where_it_is_granted() -> None:
     with background(asgi(KIT, authorizer=pages)) as url:
 
         async def within() -> Result:
-            async with connect(url, protocol="otc") as remote:
+            async with connect(url, protocol="otc", agree=lambda _: True) as remote:
                 return await remote.call("mail", {"subject": "x"})
 
         problem = asyncio.run(within())

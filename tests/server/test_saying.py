@@ -90,7 +90,10 @@ def test_a_refusal_before_anything_is_read_is_strict_too() -> None:
 @pytest.mark.parametrize("beside", [{}, {"error": None}])
 @pytest.mark.parametrize("nothing", [{}, {"result": None}, {"result": {}}])
 def test_our_client_reads_every_combination(beside: dict[str, Any], nothing: dict[str, Any]) -> None:
-    with background(asgi(calculator(), strict_jsonrpc=True)) as url, connect_sync(url, protocol="opentool") as remote:
+    with (
+        background(asgi(calculator(), strict_jsonrpc=True)) as url,
+        connect_sync(url, protocol="opentool", agree=lambda _: True) as remote,
+    ):
         assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
         peer = remote._connection.peer
     call = Call(peer.catalog.names["add"], {"a": 1, "b": 2})

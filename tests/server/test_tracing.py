@@ -110,7 +110,7 @@ def test_what_a_client_calls_within_a_span_joins_its_trace(protocol: str) -> Non
     assert isinstance(telemetry.tracer_provider, TracerProvider)
     with (
         background(asgi(tools(), telemetry=telemetry)) as url,
-        connect_sync(url, protocol=protocol) as remote,
+        connect_sync(url, protocol=protocol, agree=lambda _: True) as remote,
         telemetry.tracer_provider.get_tracer("caller").start_as_current_span("caller") as outer,
     ):
         result = remote.call("which")
@@ -148,7 +148,7 @@ def test_a_progress_is_no_part_of_what_a_stream_returns() -> None:
         yield "a"
 
     heard: list[Json] = []
-    with background(asgi(kit)) as url, connect_sync(url, protocol="opentool") as remote:
+    with background(asgi(kit)) as url, connect_sync(url, protocol="opentool", agree=lambda _: True) as remote:
         result = remote.call("pieces", notify=lambda progress: heard.append(progress.value))
     assert not isinstance(result, Problem)
     assert (result.value, heard) == (["a"], ["halfway", "a"])

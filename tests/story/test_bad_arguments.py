@@ -107,7 +107,7 @@ def test_a_tool_says_what_is_wrong_to_a_person_and_to_a_model(site: str, protoco
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_bug_in_a_tool_stays_in_the_log(site: str, protocol: str, caplog: pytest.LogCaptureFixture) -> None:
-    with connect_sync(site, protocol=protocol) as remote:
+    with connect_sync(site, protocol=protocol, agree=lambda _: True) as remote:
         result = remote.call("balance")
     assert isinstance(result, Problem)
     assert (result.kind, result.message) == (Kind.TOOL_FAILED, "balance failed; the server's log has the details.")

@@ -117,9 +117,9 @@ def test_a_yes_is_for_one_call(site: str, garden: Garden, protocol: str) -> None
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_only_reads_runs_without_a_question(site: str, protocol: str) -> None:
+def test_what_only_reads_runs_without_a_question_once_the_list_is_agreed_to(site: str, protocol: str) -> None:
     person = Person(False)
-    with connect_sync(site, protocol=protocol, approve=person) as remote:
+    with connect_sync(site, protocol=protocol, approve=person, agree=lambda _: True) as remote:
         assert remote.call("look") == Value([])
     assert person.asked == []
 
@@ -139,7 +139,7 @@ def test_the_question_shows_where_it_goes_and_every_argument(site: str) -> None:
 @pytest.mark.requirement("XL-053")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_nobody_to_ask_means_no(site: str, garden: Garden, protocol: str) -> None:
-    with connect_sync(site, protocol=protocol) as remote:
+    with connect_sync(site, protocol=protocol, agree=lambda _: True) as remote:
         sent = len(garden.requests)
         result = remote.call("plant", {"name": "rose"})
         assert isinstance(result, Problem)

@@ -52,7 +52,7 @@ def through(far: str, spoken: str, use: Callable[[str], None], approve: Callable
     """Serve what is at ``far``, reached by the protocol ``spoken``, beside our own tools, and use that."""
 
     async def run() -> None:
-        async with connect(far, protocol=spoken, approve=approve) as remote:
+        async with connect(far, protocol=spoken, approve=approve, agree=lambda _: True) as remote:
             box = merged([remote, FunctionBox(nearby())], title="Both")
             with background(toolwire.asgi(box)) as gateway:
                 await asyncio.wait_for(anyio.to_thread.run_sync(use, gateway), 20)
@@ -64,7 +64,7 @@ def through(far: str, spoken: str, use: Callable[[str], None], approve: Callable
 def test_a_remote_box_is_served_again_on_every_other_protocol(serve: Callable[..., str], spoken: str) -> None:
     def use(gateway: str) -> None:
         for protocol in PROTOCOLS:
-            with connect_sync(gateway, protocol=protocol) as remote:
+            with connect_sync(gateway, protocol=protocol, agree=lambda _: True) as remote:
                 assert {"weather", "note", "shout"} == {tool.name for tool in remote.tools}
                 assert remote.call("weather", {"town": "Ulm"}) == Value({"town": "Ulm", "sky": "☁"})
                 assert remote.call("shout", {"text": "hey"}) == Value("HEY")

@@ -64,7 +64,7 @@ def site(served: tuple[Safe, str], safe: Safe) -> str:
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
 @pytest.mark.parametrize("key", [KEY, "another", Secret(KEY)])
 def test_whoever_has_a_key_may_call(site: str, protocol: str, key: Any) -> None:
-    with connect_sync(site, protocol=protocol, api_key=key) as remote:
+    with connect_sync(site, protocol=protocol, agree=lambda _: True, api_key=key) as remote:
         assert remote.call("open_it") == Value("gold")
 
 

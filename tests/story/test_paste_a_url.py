@@ -47,7 +47,7 @@ def test_one_call_turns_a_url_into_tools(site: str) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_answer_is_the_same_on_every_protocol(site: str, protocol: str) -> None:
-    with connect_sync(site, protocol=protocol) as remote:
+    with connect_sync(site, protocol=protocol, agree=lambda _: True) as remote:
         assert remote.protocol == protocol
         assert [tool.id for tool in remote.tools] == ["Library.find@1.0.0"]
         result = remote.call("find", {"title": "„Ω“ & <b>", "pages": 3})
@@ -77,7 +77,7 @@ def test_whatever_a_person_pastes_is_understood(site: str, path: str) -> None:
     ],
 )
 def test_a_path_of_the_protocol_itself_is_understood_too(site: str, path: str, protocol: str) -> None:
-    with connect_sync(f"{site}{path}", protocol=protocol) as remote:
+    with connect_sync(f"{site}{path}", protocol=protocol, agree=lambda _: True) as remote:
         assert [tool.name for tool in remote.tools] == ["find"]
 
 
@@ -100,4 +100,4 @@ def test_nobody_there_is_said_in_one_sentence() -> None:
 
 def test_a_name_that_is_no_protocol_is_a_mistake_in_the_program() -> None:
     with pytest.raises(ValueError, match="openapi, opentool, otc, mcp"):
-        connect("http://127.0.0.1:1", protocol="soap")
+        connect("http://127.0.0.1:1", protocol="soap", agree=lambda _: True)

@@ -47,7 +47,7 @@ class Kitchen:
 def test_everywhere_a_stream_can_be_had_as_a_list(serve: Callable[..., str], protocol: str) -> None:
     kitchen = Kitchen()
     kitchen.eaten.set()
-    with connect_sync(serve(kitchen.toolkit), protocol=protocol) as remote:
+    with connect_sync(serve(kitchen.toolkit), protocol=protocol, agree=lambda _: True) as remote:
         assert remote.call("count", {"to": 3}) == Value([0, 1, 2])
         assert remote.call("count", {"to": 0}) == Value([])
         assert remote.call("courses") == Value(["soup", "cake"])
@@ -75,7 +75,7 @@ def test_our_client_hears_each_piece_while_the_tool_runs(serve: Callable[..., st
         heard.append(progress.value)
         kitchen.eaten.set()  # the cake waits until the soup was heard
 
-    with connect_sync(serve(kitchen.toolkit), protocol="opentool") as remote:
+    with connect_sync(serve(kitchen.toolkit), protocol="opentool", agree=lambda _: True) as remote:
         assert remote.call("courses", notify=eat) == Value(["soup", "cake"])
     assert heard == ["soup", "cake"]
 
@@ -90,9 +90,9 @@ def test_a_gateway_passes_the_pieces_on_as_they_come(serve: Callable[..., str]) 
         kitchen.eaten.set()
 
     async def use() -> None:
-        async with connect(far, protocol="opentool") as remote:
+        async with connect(far, protocol="opentool", agree=lambda _: True) as remote:
             with background(toolwire.asgi(remote)) as gateway:
-                async with connect(gateway, protocol="opentool") as near:
+                async with connect(gateway, protocol="opentool", agree=lambda _: True) as near:
                     assert await near.call("courses", notify=eat) == Value(["soup", "cake"])
 
     anyio.run(use)

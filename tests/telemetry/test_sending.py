@@ -65,7 +65,7 @@ def served() -> Iterator[tuple[str, Sdk]]:
 
 def call(url: str, sdk: Sdk, tool: str, arguments: Any = None, protocol: str = "otc", **options: Any) -> Result:
     session = Session(telemetry=options.pop("telemetry", sdk.telemetry))
-    with connect_sync(url, protocol=protocol, session=session, retries=0, **options) as remote:
+    with connect_sync(url, protocol=protocol, agree=lambda _: True, session=session, retries=0, **options) as remote:
         return remote.call(tool, arguments or {})
 
 
@@ -97,7 +97,9 @@ def test_an_asynchronous_connection_says_the_same(served: tuple[str, Sdk]) -> No
     sdk = Sdk()
 
     async def story() -> None:
-        async with connect(served[0], protocol="mcp", session=Session(telemetry=sdk.telemetry)) as remote:
+        async with connect(
+            served[0], protocol="mcp", agree=lambda _: True, session=Session(telemetry=sdk.telemetry)
+        ) as remote:
             with trace.use_span(trace.NonRecordingSpan(OUTER)):
                 assert await remote.call("add", {"a": 1}) == Value(2)
                 assert trace.get_current_span().get_span_context() == OUTER
@@ -172,7 +174,9 @@ def test_a_failure_is_an_error_with_the_code_that_was_answered(
 
 def test_a_limit_is_allowed_until_it_is_not(served: tuple[str, Sdk]) -> None:
     sdk = Sdk()
-    with connect_sync(served[0], protocol="otc", session=Session(telemetry=sdk.telemetry), retries=0) as remote:
+    with connect_sync(
+        served[0], protocol="otc", agree=lambda _: True, session=Session(telemetry=sdk.telemetry), retries=0
+    ) as remote:
         assert [remote.call("rare").ok for _ in range(2)] == [True, False]
     results = [attributes(span)["toolwire.ratelimit.result"] for span in sdk.spans.get_finished_spans()]
     assert results == ["allowed", "limited"]
@@ -185,7 +189,7 @@ def test_a_gateway_is_a_chain_of_spans_that_names_its_upstream(served: tuple[str
 
     async def story() -> None:
         session = Session(telemetry=sdk.telemetry)
-        async with connect(url, protocol="otc", session=session) as upstream:
+        async with connect(url, protocol="otc", agree=lambda _: True, session=session) as upstream:
             door = AppDoor(asgi(merged([upstream]), telemetry=sdk.telemetry))
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 5}}}
             answer = await door.send(Request("POST", f"{HERE}/mcp", JSON, json.dumps(call).encode()))
@@ -205,7 +209,7 @@ def test_a_gateway_is_a_chain_of_spans_that_names_its_upstream(served: tuple[str
 def test_without_an_sdk_a_client_does_not_even_load_opentelemetry(served: tuple[str, Sdk]) -> None:
     code = (
         "import sys; from toolwire import connect_sync\n"
-        f"with connect_sync({served[0]!r}, protocol='otc') as remote:\n"
+        f"with connect_sync({served[0]!r}, protocol='otc', agree=lambda _: True) as remote:\n"
         "    assert remote.call('add', {'a': 1}).ok\n"
         "    assert remote._connection.sender._sent is None\n"
         "assert 'opentelemetry' not in sys.modules and 'toolwire.telemetry.spans' not in sys.modules"

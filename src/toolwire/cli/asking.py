@@ -2,7 +2,8 @@
 
 Rules:
 - Everything the call would do is shown before the question, and nothing of it is cut.
-- Only ``y`` or ``yes`` is a yes; Enter is a no; what destroys something is allowed by typing its name. Where nobody
+- Only ``y`` or ``yes`` is a yes; Enter is a no; what destroys something is allowed by typing its name and ``yes``.
+  Where nobody
   can be asked, nothing is allowed.
 - ``--yes`` answers only what the site declares may be approved in advance.
 """
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
 from toolwire.client import Session, stored_session
-from toolwire.consent.display import Row, needs_typing, shown
+from toolwire.consent.display import Row, confirmation, needs_typing, shown
 from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Cost, Tool
@@ -43,6 +44,37 @@ def asker(advance: Advance) -> Asker:
         return _answered(question)
 
     return ask
+
+
+def agreement(*, agreed: bool, called: str = "") -> Callable[[tuple[Tool, ...]], bool]:
+    """Return what answers, on connecting, whether tools may run unasked by their site's word alone. [XL-044]
+
+    ``agreed`` is ``--agree``. Otherwise the person at the terminal is shown the list, once: the answer is kept until a
+    definition changes. With ``called``, the name of one tool, only where that tool is in the list.
+    """
+
+    def agree(tools: tuple[Tool, ...]) -> bool:
+        if agreed:
+            return True
+        if called and all(called not in (tool.name, tool.id, tool.id.partition("@")[0]) for tool in tools):
+            return False
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return False
+        for line in agreement_lines(tools):
+            print(line, file=sys.stderr)
+        forget_typed()
+        return _typed("Let these run without a question? [y/N] ").lower() in ("y", "yes")
+
+    return agree
+
+
+def agreement_lines(tools: tuple[Tool, ...]) -> Iterator[str]:
+    """Yield the list of tools that would run by their site's word alone, nothing cut."""
+    yield "The site says that these need no question. Nothing but its word shows that they do no harm:"
+    for tool in tools:
+        said = "the site says that it only reads" if tool.claimed_safe else "changes something"
+        again = ", may be sent twice" if tool.idempotent else ""
+        yield f"  {escaped(tool.name)} ({said}{again}): {escaped(tool.description.strip().partition(chr(10))[0])}"
 
 
 def chosen_asker(where: str, advance: Advance) -> Asker:
@@ -95,14 +127,14 @@ def _answered(question: Question) -> Answer:
     forget_typed()  # what was typed before the question is no answer to it
     said = _typed(_prompt(question))
     if needs_typing(question):
-        return Answer(allowed=said == escaped(question.call.tool.name), channel="terminal")
+        return Answer(allowed=said == confirmation(question), channel="terminal")
     always = question.always_allowed and said.lower() in ("a", "always")
     return Answer(allowed=always or said.lower() in ("y", "yes"), always=always, channel="terminal")
 
 
 def _prompt(question: Question) -> str:
     if needs_typing(question):
-        return f"Type {escaped(question.call.tool.name)} to call it: "
+        return f"Type {confirmation(question)} to call it: "
     return (
         "Call it, and do not ask again for this tool: a. Call it? [y/N] "
         if question.always_allowed

@@ -12,7 +12,7 @@ from pathlib import Path
 from toolwire.core.errors import ConnectError
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Tool
 
-from .asking import chosen_asker, kept_session
+from .asking import agreement, chosen_asker, kept_session
 from .exits import OK, UsageError, exit_code
 from .lock import read as read_locked
 from .opening import Opened, Reach, opened, read_key, read_selection
@@ -25,7 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Call the tool and print how it ended."""
     locked = read_locked(Path(arguments.file)) if arguments.locked else None
     key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
-    reach = Reach(key=key, protocol=arguments.protocol, locked=locked, selection=chosen)
+    agree = agreement(agreed=arguments.agree, called=arguments.name)
+    reach = Reach(key=key, protocol=arguments.protocol, locked=locked, selection=chosen, agree=agree)
     ask = chosen_asker(arguments.ask, "yes" if arguments.yes else "ask")
     given = _given(arguments.args)
     tool: Tool | None = None

@@ -23,7 +23,7 @@ from toolwire.client.login import Person
 from toolwire.client.together import Together
 from toolwire.core.model import Secret
 
-from .asking import asker, kept_session
+from .asking import agreement, asker, kept_session
 from .exits import OK, UsageError
 from .keyboard import typed_line
 from .moving import moving
@@ -63,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
                     session=session,
                     person=person,
                     moved=moving,
+                    agree=agreement(agreed=arguments.agree),
                 )
             )
             for url in urls

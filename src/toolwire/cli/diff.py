@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from toolwire.consent.lock import Difference
+from toolwire.consent.origins import without_secrets
 from toolwire.core.model import Json
 
 from .exits import FAILED, OK, UsageError
@@ -17,13 +18,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Print every tool that was added, removed or changed, and whether that is wider, narrower or the same."""
     lock = read(Path(arguments.file))
     pinned = look(arguments.target, arguments)
-    if pinned.url not in lock.connections:
-        raise UsageError(f"{arguments.file} does not hold {pinned.url}: `toolwire lock {arguments.target}` adds it.")
+    if not lock.holds(pinned.url):
+        there, asked = without_secrets(pinned.url), without_secrets(arguments.target)
+        raise UsageError(f"{arguments.file} does not hold {there}: `toolwire lock {asked}` adds it.")
     found = lock.compared(pinned.url, pinned.definitions)
     if arguments.json:
         print(json_text([_as_json(one) for one in found], indent=2))
     else:
-        print("\n".join(lines(found)) or f"{escaped(pinned.url)} is as it was locked.")
+        print("\n".join(lines(found)) or f"{escaped(without_secrets(pinned.url))} is as it was locked.")
     return FAILED if found else OK
 
 

@@ -52,7 +52,7 @@ def survey(url: str, key: Secret | None) -> Discovery:
 def described(found: Discovery) -> dict[str, Json]:
     """Return what was found as JSON data."""
     return {
-        "url": found.url,
+        "url": shown(found.url),
         "chosen": None if found.peer is None else _peer(found.peer),
         "others": [_peer(peer) for peer in found.others],
         "probes": [
@@ -71,7 +71,7 @@ def described(found: Discovery) -> dict[str, Json]:
 def _peer(peer: Peer) -> dict[str, Json]:
     return {
         "protocol": peer.protocol,
-        "url": peer.url,
+        "url": shown(peer.url),
         "site": peer.site,
         "tools": len(peer.catalog.tools),
         "findings": list(peer.findings()),
@@ -94,7 +94,7 @@ def _print(found: Discovery) -> None:
         complain(nothing_found(found))
         return
     chosen = styled(_title(found.peer), "bold", sys.stdout)
-    print(f"{chosen} was chosen: {_count(found.peer)} at {escaped(found.peer.url)}.")
+    print(f"{chosen} was chosen: {_count(found.peer)} at {escaped(shown(found.peer.url))}.")
     if found.others:
         print(f"It also speaks {_listed(found.others)}; the first in the order of looking is taken.")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from toolwire.client import Session, SyncRemote
 from toolwire.client.survey import Pinned, surveyed
 from toolwire.consent import Lock, read_lock, write_lock
 from toolwire.consent.lock import Difference
+from toolwire.consent.origins import without_secrets
 from toolwire.core.errors import DefinitionError
 
 from .exits import OK, UsageError
@@ -27,9 +29,17 @@ def run(arguments: argparse.Namespace) -> int:
     for url in arguments.targets:
         found = look(url, arguments)
         lock = lock.with_connection(found.url, found.definitions)
-        print(f"{escaped(found.url)}: {len(found.definitions)} tools pinned in {file}")
-    file.write_text(write_lock(lock), encoding="utf-8")
+        print(f"{escaped(without_secrets(found.url))}: {len(found.definitions)} tools pinned in {file}")
+    write_private(file, write_lock(lock))
     return OK
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write ``text`` into ``file``, which only its owner can read and write then."""
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
+        if os.name == "posix":
+            os.fchmod(opened.fileno(), 0o600)
+        opened.write(text)
 
 
 def look(url: str, arguments: argparse.Namespace) -> Pinned:

@@ -8,6 +8,7 @@ from toolwire.client.discover import absolute
 from toolwire.client.login import sign_out
 from toolwire.client.login.attached import own_credentials
 from toolwire.client.network import SyncNetwork
+from toolwire.consent.origins import without_secrets
 
 from .exits import NOT_FOUND, OK
 from .screen import complain, escaped, warn
@@ -18,7 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     credentials = own_credentials()
     found = credentials.covering(absolute(arguments.url))
     if found is None:
-        complain(f"There is no sign-in for {arguments.url}.")
+        complain(f"There is no sign-in for {without_secrets(arguments.url)}.")
         return NOT_FOUND
     door = SyncNetwork()
     try:

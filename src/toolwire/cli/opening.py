@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
@@ -65,6 +65,7 @@ class Reach:
     protocol: str | None = None
     locked: Lock | None = None
     selection: Selection = DECLARED
+    agree: Callable[[tuple[Tool, ...]], bool] | None = field(default=None, compare=False)
 
 
 def read_selection(arguments: Namespace) -> Selection:
@@ -139,6 +140,7 @@ def opened(
             protocol=reach.protocol,
             session=session,
             locked=reach.locked,
+            agree=reach.agree,
             selection=reach.selection,
             person=person,
             moved=moving,

@@ -132,6 +132,7 @@ def _add_serve(parser: Parser) -> None:
     parser.add_argument("--reload", action="store_true", help="start anew when a Python file changes")
     parser.add_argument("--workers", type=_workers, default=1, metavar="N", help="processes that serve (1)")
     parser.add_argument("--access-log", action="store_true", help="print a line for each request")
+    _add_agree(parser)
     parser.add_argument("--strict-jsonrpc", action="store_true", help="OpenTool: a result or an error, never both")
     parser.add_argument("--log", choices=["text", "json"], default="text", help="json: a line for each call too (text)")
 
@@ -167,6 +168,7 @@ def _add_call(parser: Parser) -> None:
     parser.add_argument(
         "--ask", choices=["terminal", "page", "store"], default="terminal", help="where to be asked (%(default)s)"
     )
+    _add_agree(parser)
     parser.add_argument("--yes", action="store_true", help="approve, where the site lets calls be approved in advance")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_locked(parser)
@@ -183,6 +185,7 @@ def _add_chat(parser: Parser) -> None:
     )
     parser.add_argument("--base-url", metavar="URL", help="the provider, if not OpenAI or Anthropic themselves")
     parser.add_argument("--model-key-env", metavar="NAME", help="take the provider's key from this variable")
+    _add_agree(parser)
     _add_remote(parser)
 
 
@@ -283,6 +286,12 @@ def _add_login(parser: Parser) -> None:
     parser.add_argument("--client-secret-env", metavar="NAME", help="take that id's secret from this variable")
     parser.add_argument("--client-document", metavar="URL", help="the address of your client metadata document")
     parser.add_argument("--as-program", action="store_true", help="sign in as the client itself, with its secret")
+
+
+def _add_agree(parser: Parser) -> None:
+    parser.add_argument(
+        "--agree", action="store_true", help="let tools run unasked that only the word of a site's own says may do so"
+    )
 
 
 def _add_remote(parser: Parser) -> None:

@@ -65,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         ),
         log=arguments.log,
         strict_jsonrpc=arguments.strict_jsonrpc,
+        agree=arguments.agree,
         debug=arguments.debug,
     )
     targets = [read_target(text) for text in settings.targets]

@@ -13,8 +13,6 @@ from typing import Any
 from toolwire.client.connecting import unattended
 from toolwire.client.remote import Remote
 from toolwire.client.session import Session
-from toolwire.consent import effective
-from toolwire.core.model import Approval
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import merged
 from toolwire.limits import Defaults
@@ -49,6 +47,7 @@ class Settings:
     tokens: Tokens = field(default_factory=Tokens)
     log: str = "text"
     strict_jsonrpc: bool = False
+    agree: bool = False
     debug: bool = False
 
     def write(self) -> str:
@@ -100,14 +99,16 @@ def boxes_of(settings: Settings) -> Sequence[Toolbox]:
     """Return the toolbox of each target, in order. See ``box_of`` for what it raises."""
     targets = [read_target(text) for text in settings.targets]
     if settings.document is None:
-        return [box_of(target) for target in targets]
+        return [box_of(target, agree=settings.agree) for target in targets]
     if len(targets) > 1:
         raise UsageError("--document describes one class: serve that alone, or give each class a load().")
     return [box_of(targets[0], Path(settings.document))]
 
 
-def box_of(target: Target, document: Path | None = None) -> Toolbox:
+def box_of(target: Target, document: Path | None = None, *, agree: bool = False) -> Toolbox:
     """Return the toolbox that ``target`` names. A remote one has nobody to ask: what needs consent it denies.
+
+    ``agree`` lets the tools run that a remote site would run unasked by its word alone.
 
     Raises:
         ConnectError: nothing was found at a URL.
@@ -119,10 +120,9 @@ def box_of(target: Target, document: Path | None = None) -> Toolbox:
     if document is not None:
         raise UsageError("--document is for a class on this machine; a server describes itself.")
     unlimited = Session(limits=Defaults(tool=None, connection=None))  # callers are many; what the site declares holds
-    return unattended(target.text, unlimited)
+    return unattended(target.text, unlimited, agree=(lambda _: True) if agree else None)
 
 
 def denied_tools(boxes: Sequence[Toolbox]) -> int:
     """Return how many tools of remote ``boxes`` need a consent that nobody is there to give."""
-    tools = [tool for box in boxes if isinstance(box, Remote) for tool in box.tools]
-    return sum(effective(tool) is not Approval.AUTO for tool in tools)
+    return sum(box.needs_consent(tool) for box in boxes if isinstance(box, Remote) for tool in box.tools)

@@ -1,6 +1,8 @@
 """What a person has agreed to of one connection's tools, by their definitions, and the record of what they decided.
 
 Rules:
+- A server's word only tightens. That a tool only reads is such a word where the method of its requests does not say it:
+  it stands for a tool once the list of these tools was agreed to. [XL-044]
 - An agreement is to one definition of one tool; with any part of it another, nothing was agreed to. [XL-048, D-04]
 - Every decision is recorded, also that nobody could be asked.
 """
@@ -8,14 +10,15 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from toolwire.consent import Lock, Preferences, Record
 from toolwire.consent.binding import Credential
 from toolwire.consent.definition import Change, changes, definition, definition_hash
 from toolwire.consent.grant import GrantKey
 from toolwire.consent.policy import unasked_writes
+from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Answer, Check, Deny, Verdict
 from toolwire.core.model import Call, Json, Kind, Problem, Tool
 
@@ -46,12 +49,13 @@ class _Known(NamedTuple):
 
 
 class Agreements:
-    """What was agreed to between ``parties``. ``target`` says method and URL of a tool."""
+    """What was agreed to between ``parties``. ``target`` says method and URL of a tool, ``plan`` what else it sends."""
 
-    def __init__(self, parties: Parties, target: Callable[[Tool], str]) -> None:
+    def __init__(self, parties: Parties, target: Callable[[Tool], str], plan: Callable[[Tool], Any]) -> None:
         self._parties = parties
         self._session = parties.session
         self._target = target
+        self._plan = plan
         self._known: dict[int, _Known] = {}
         self._settled: dict[int, Tool] = {}
         self._agreed: set[int] = set()
@@ -64,12 +68,25 @@ class Agreements:
         """Return the definition of each tool, as a lock pins it."""
         return [{**self._definition(tool).parts, "credential": ""} for tool in tools]
 
+    def check_claims(self, catalog: Catalog) -> Catalog:
+        """Return ``catalog`` with ``safe`` turned into ``claimed_safe`` for each tool that was not agreed to."""
+        tools = tuple(self._check_claim(tool) for tool in catalog.tools)
+        unchanged = all(one is other for one, other in zip(tools, catalog.tools, strict=True))
+        return catalog if unchanged else replace(catalog, tools=tools)
+
+    def _check_claim(self, tool: Tool) -> Tool:
+        if not tool.safe:
+            return tool
+        doubted = replace(tool, safe=False, claimed_safe=True)
+        agreed = unasked_writes((doubted,)) and self._session.grants.holds(self._unasked_key(doubted))
+        return tool if agreed else doubted
+
     def agreed(self, tool: Tool) -> bool:
-        """Return whether the site's word stands for a tool that writes."""
+        """Return whether the site's word stands for a tool that is not safe."""
         return id(tool) in self._agreed
 
     def unasked(self, tools: Iterable[Tool]) -> tuple[Tool, ...]:
-        """Return those that write and that the site would run unasked, and nobody here has agreed to. [XL-044]"""
+        """Return the tools that would run unasked by the site's word alone, and nobody here has agreed to. [XL-044]"""
         waiting: list[Tool] = []
         for tool in unasked_writes(tools):
             if self._session.grants.holds(self._unasked_key(tool)):
@@ -108,7 +125,7 @@ class Agreements:
                 found.append(_SIGNED_OTHERWISE if {one.part for one in changed} == {"credential"} else _CHANGED)
             else:
                 self._settled[id(tool)] = tool
-        if not tool.safe and self._session.traces is not None:
+        if self._session.traces is not None:  # D-33: a GET carries text away as well as a POST does
             name = self._parties.name
             sources = self._session.traces.sources(name, call.arguments)
             found += [f"This carries text that came from {source} to {name}." for source in sources]
@@ -144,7 +161,12 @@ class Agreements:
             if len(self._known) >= _KEPT:
                 self._known.clear()
             parties = self._parties
-            parts = definition(tool, target=self._target(tool), credential=parties.credential(tool).scheme)
+            parts = definition(
+                tool,
+                target=_masked(self._target(tool)),
+                plan=self._plan(tool),
+                credential=parties.credential(tool).scheme,
+            )
             key = GrantKey(self._session.principal, parties.name, parties.site, tool.id, definition_hash(parts))
             known = self._known[id(tool)] = _Known(tool, parts, key)
         return known
@@ -154,10 +176,16 @@ class Agreements:
         return key._replace(tool=f"{key.tool} unasked")
 
 
+def _masked(target: str) -> str:
+    """Return ``target`` with the values of its query masked: a definition is stored, and keys stand in queries."""
+    address, mark, query = target.partition("?")
+    return address + mark + "&".join(f"{one.partition('=')[0]}=***" for one in query.split("&") if one)
+
+
 def lock_check(locked: Lock, url: str, definitions: list[dict[str, Json]]) -> Check:
     """Return a check that refuses every tool of ``url`` that is not as ``locked`` pins it."""
     changed = {one.tool: one for one in locked.compared(url, definitions)}
-    listed = url in locked.connections
+    listed = locked.holds(url)
 
     def check(call: Call) -> Verdict:
         difference = changed.get(call.tool.id)

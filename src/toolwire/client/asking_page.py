@@ -2,7 +2,7 @@
 
 Rules:
 - It answers to its own address alone, and takes an answer only with the token that its page holds. [D-19]
-- A destructive call is allowed only by its name, typed.
+- A destructive call is allowed only by its name and ``yes``, typed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from urllib.parse import parse_qs
 import anyio.to_thread
 
 from toolwire.consent.binding import VALID_S
-from toolwire.consent.display import needs_typing, secrets_of
+from toolwire.consent.display import confirmation, needs_typing, secrets_of
 from toolwire.consent.page import HEADERS, ending_page, question_page
 from toolwire.core.check import Answer, Question
-from toolwire.framing.visible import visible
 
 _MOST_BYTES = 4 << 20
 _PATIENCE_S = 10.0
@@ -48,9 +47,9 @@ class Desk:
         reason = given.get("reason", "").strip()[:500]
         if given.get("answer") != "allow":
             return self._end(Answer(allowed=False, reason=reason, channel="page"))
-        name = visible(self.question.call.tool.name)
-        if needs_typing(self.question) and given.get("confirm", "").strip() != name:
-            return f"To allow this, type its name: {name}."
+        wanted = confirmation(self.question)
+        if needs_typing(self.question) and given.get("confirm", "").strip() != wanted:
+            return f"To allow this, type: {wanted}"
         try:
             arguments = json.loads(given.get("arguments", "null"))
         except (ValueError, RecursionError):

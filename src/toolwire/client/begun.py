@@ -38,6 +38,25 @@ def requested(asked: Asked) -> Request | None:
     return asked if isinstance(asked, Request) else None
 
 
+def mark_approved(asked: Asked, like: Request | None = None) -> Asked:
+    """Return ``asked`` with its request marked as one that is sent as it was shown, and to no other path.
+
+    With ``like`` only if that one is marked so.
+    """
+    if like is not None and not like.approved:
+        return asked
+    if isinstance(asked, Listen):
+        return asked._replace(request=asked.request._replace(approved=True))
+    return asked._replace(approved=True) if isinstance(asked, Request) else asked
+
+
+def sent_to(asked: Asked, url: str) -> Asked:
+    """Return ``asked`` with ``url`` as where its request goes."""
+    if isinstance(asked, Listen):
+        return asked._replace(request=asked.request._replace(url=url))
+    return asked._replace(url=url) if isinstance(asked, Request) else asked
+
+
 def edited(result: Result) -> Result:
     """Return ``result`` with the word that the person changed the arguments. [XL-051]"""
     if isinstance(result, Value):
@@ -47,6 +66,11 @@ def edited(result: Result) -> Result:
 
 def refused(tool: Tool, answer: Answer) -> Problem:
     """Return the result of a call that the person did not allow, or that nobody could be asked about."""
+    if answer is UNASKED and tool.claimed_safe:
+        return denied(
+            f"{tool.name} needs consent and there is no way to ask: only its site says that it just reads. "
+            "Connect with agree=... to let such tools run, or with approve=... to be asked."
+        )
     if answer is UNASKED:
         return denied(f"{tool.name} needs consent and there is no way to ask: connect with approve=... to be asked.")
     if answer.reason:

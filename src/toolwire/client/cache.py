@@ -80,14 +80,14 @@ class Cache:
             return (yield request)
         key = (request.url, identity)
         kept, now = self._kept.get(key), self._clock()
-        if kept is not None and now < kept.fresh_until:
+        if kept is not None and kept.fetched_at <= now < kept.fresh_until:
             return kept.response
         answer = yield _conditional(request, kept)
         now = self._clock()
         if kept is not None and isinstance(answer, Response) and answer.status == _NOT_MODIFIED:
             return self._keep(key, _received(_renewed(kept.response, answer), now)) or kept.response
         failed = isinstance(answer, Problem) or answer.status >= _SERVER_FAILS
-        if kept is not None and failed and not kept.strict and now < kept.fresh_until + DAY_S:
+        if kept is not None and failed and not kept.strict and kept.fetched_at <= now < kept.fresh_until + DAY_S:
             self._kept[key] = replace(kept, stale=True)
             return kept.response
         if isinstance(answer, Response):

@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from toolwire.consent.binding import NO_CREDENTIAL
 from toolwire.core.codec import Flow
-from toolwire.core.model import Problem
+from toolwire.core.model import Problem, Tool
 
 from .basis import Readings, again
 from .cache import Cache
@@ -274,12 +274,14 @@ def connect_sync(options: Options) -> SyncConnecting:
     return SyncConnecting(options)
 
 
-def unattended(url: str, session: Session) -> Remote:
+def unattended(url: str, session: Session, *, agree: Callable[[tuple[Tool, ...]], bool] | None = None) -> Remote:
     """Return a Remote with nobody's credentials and nobody to ask, found out blocking: for a server in front of others.
+
+    ``agree`` is that of ``connect``: whether tools run that the site would run unasked by its word alone.
 
     It can be made inside a running event loop, looks at its server again like any other, and is left open.
 
     Raises:
         ConnectError: nothing was found.
     """
-    return Connecting(Options(url, session=session, timeout_s=Limits().total_s)).unattended()
+    return Connecting(Options(url, session=session, agree=agree, timeout_s=Limits().total_s)).unattended()

@@ -63,10 +63,11 @@ class Connection:
         if origin(found.peer.url) != self.gate.site:
             return withdrawn(self.peer.url, f"it leads to {origin(found.peer.url)} now, connect to that one")
         peer = replace(found.peer, origins=self.peer.origins, resources=self.peer.resources, caps=self.peer.caps)
+        gate = self.gate.renewed(peer)
         return replace(
             self,
-            peer=peer,
-            gate=self.gate.renewed(peer),
+            peer=gate.peer,
+            gate=gate,
             probes=found.probes,
             source=found.source,
             basis=found.basis,
@@ -79,6 +80,11 @@ class Connection:
         plain = (tool for tool in self.peer.catalog.tools if isinstance(tool.input_schema, dict))
         faults = ((tool, schema_fault(tool.input_schema)) for tool in plain)
         return (*self.peer.findings(), *(f"{tool.id} cannot be called: {fault}." for tool, fault in faults if fault))
+
+    def agreed(self, tools: tuple[Tool, ...]) -> Connection:
+        """Return this connection with the site's word standing for ``tools``, until their definitions change."""
+        gate = self.gate.agree(tools)
+        return replace(self, peer=gate.peer, gate=gate)
 
     def _begun(self, call: Call) -> Flow[Result]:
         flow = self.gate.calling(call)
@@ -149,8 +155,9 @@ def connection_to(
         retries=terms.get("retries", DEFAULT_RETRIES),
         locked=terms.get("locked"),
     )
+    session.renew(gate.name, gate.peer.catalog)
     sender = Sender(session.telemetry, peer.protocol, peer.url)
-    return Connection(peer=peer, gate=gate, sender=sender, probes=probes)
+    return Connection(peer=gate.peer, gate=gate, sender=sender, probes=probes)
 
 
 def withdrawn(url: str, why: str) -> Problem:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from toolwire.consent.origins import without_secrets
 from toolwire.core.codec import Codec, Finding, Flow, Peer, Probe
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
@@ -125,9 +126,7 @@ def origin(url: str) -> str:
 
 def shown(url: str) -> str:
     """Return ``url`` for people to read: without user, password, query and fragment. [D-26]"""
-    scheme, mark, rest = url.partition("#")[0].partition("?")[0].partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}"
+    return without_secrets(url)
 
 
 def _remembering(flow: Flow[Finding], seen: dict[Request, Response | Problem]) -> Flow[Finding]:

@@ -25,7 +25,7 @@ from .addresses import fits
 from .failures import blocked, too_slow, unreachable
 from .limits import Limits
 from .outgoing import NAME, VALUE, Fields, outgoing
-from .redirects import going_round, onward
+from .redirects import going_round, is_same_place, not_approved, onward
 from .targets import Target, admit, not_fit, origin_of
 
 T = TypeVar("T")
@@ -109,14 +109,20 @@ class Exchange:
             response = yield from self._hop(target, request, fields, deadline)
             if isinstance(response, Problem):
                 return response
-            url = onward(request.method, target, response)
-            if url is None:
-                return response
-            following = url if isinstance(url, Problem) else self._admitted(url)
-            if isinstance(following, Problem):
-                return following
+            following = self._following(request, target, response)
+            if not isinstance(following, Target):
+                return response if following is None else following
             target = following
         return going_round(target.origin, self.limits.redirects)
+
+    def _following(self, request: Request, target: Target, response: Response) -> Target | Problem | None:
+        """Return where ``response`` leads to, None if it is no redirect, or why it is not followed."""
+        url = onward(request.method, target, response)
+        if url is None or isinstance(url, Problem):
+            return url
+        if request.approved and not is_same_place(target, url):
+            return not_approved(request.method, target.origin, url)
+        return self._admitted(url)
 
     def _admitted(self, url: str) -> Target | Problem:
         target = admit(url, self._private)

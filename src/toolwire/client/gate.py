@@ -4,31 +4,34 @@ Rules:
 - The request is made before anybody is asked; what cannot be sent is refused without a question.
 - What was shown is what is sent: the stored request, if nothing it was bound to has changed meanwhile. [XL-050, D-20]
 - A later request of the same call that says something else, or goes elsewhere, is asked about anew.
+- A redirect to another path is asked about anew, unless the call only reads and nobody was asked.
 - Only what is sent counts against the limits. [XL-064]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, assert_never
 
 from toolwire.consent import Lock, Preferences, consent_check, denied
 from toolwire.consent.binding import Credential, goes_on
-from toolwire.consent.policy import joined
+from toolwire.consent.policy import effective, joined
+from toolwire.consent.traces import texts_of
 from toolwire.core.check import Allow, Answer, Ask, Check, Deny, Known, Question, review
-from toolwire.core.codec import Codec, Flow, Pause, Peer
+from toolwire.core.codec import Codec, Flow, Listen, Pause, Peer
 from toolwire.core.http import Request, Response
-from toolwire.core.model import Call, Json, Problem, Result, Tool, Value
+from toolwire.core.model import Approval, Call, Json, Problem, Progress, Result, Tool
 from toolwire.validation import arguments_check, snapshot
 
 from .agreements import Agreements, Parties, lock_check
-from .begun import Asked, Begun, edited, requested
+from .begun import Asked, Begun, edited, mark_approved, requested, sent_to
 from .budget import Budget, budget
 from .confirming import send
 from .discover import origin
 from .questions import Questions, elsewhere
-from .retry import Retries
+from .redirects import going_round
+from .retry import SENT_AGAIN, Retries, relies_on_word
 from .session import Session
 
 
@@ -54,6 +57,7 @@ class Gate:
         self.session = session
         self.name = name
         self.peer = peer
+        self._declared = peer
         self.site = origin(peer.url)
         self._budget = budget(session, codec) if counted is None else counted
         self.throttle, self.allowance = self._budget
@@ -71,7 +75,13 @@ class Gate:
             preferences=self.preferences,
             credential=credential,
         )
-        self._agreements = agreements = Agreements(parties, lambda tool: codec.target(self.peer, Call(tool, {})))
+        self._agreements = agreements = Agreements(
+            parties,
+            target=lambda tool: codec.target(self.peer, Call(tool, {})),
+            plan=lambda tool: None if codec.plan is None else codec.plan(self.peer, tool),
+        )
+        if not codec.safe_by_method:
+            self.peer = replace(peer, catalog=agreements.check_claims(peer.catalog))
         arguments = arguments_check()
         self._questions = Questions(
             parties=parties,
@@ -93,7 +103,7 @@ class Gate:
         )
         lock = () if locked is None else (lock_check(locked, peer.url, self.definitions()),)
         self.checks: tuple[Check, ...] = (*lock, arguments, consent)
-        agreements.renew(peer.catalog.tools)
+        agreements.renew(self.peer.catalog.tools)
 
     def cancel(self, request: Request) -> Request | None:
         """Return the message that ``request`` is cancelled, or None where its closed connection says so."""
@@ -118,7 +128,7 @@ class Gate:
             counted=self._budget,
         )
         gate.unasked()
-        self.session.renew(self.name, peer.catalog)
+        self.session.renew(self.name, gate.peer.catalog)
         self._successor = gate
         return gate
 
@@ -127,12 +137,17 @@ class Gate:
         return self._agreements.definitions(self.peer.catalog.tools)
 
     def unasked(self) -> tuple[Tool, ...]:
-        """Return the tools that write and that the site would run unasked, and nobody here has agreed to. [XL-044]"""
+        """Return the tools that would run unasked by the site's word alone, and nobody here has agreed to. [XL-044]"""
         return self._agreements.unasked(self.peer.catalog.tools)
 
-    def agree(self, tools: tuple[Tool, ...]) -> None:
-        """Let the site's word stand for ``tools``, until their definitions change."""
+    def needs_consent(self, tool: Tool) -> bool:
+        """Return whether a call of ``tool`` is asked about, whatever its arguments."""
+        return effective(tool, self.preferences, agreed=self._agreements.agreed(tool)) is not Approval.AUTO
+
+    def agree(self, tools: tuple[Tool, ...]) -> Gate:
+        """Return the gate at which the site's word stands for ``tools``, until their definitions change."""
         self._agreements.agree(tools)
+        return self.renewed(self._declared)
 
     def calling(self, call: Call) -> Flow[Result]:  # noqa: PLR0911 - each way in which a call ends before it is sent
         """Return the result of ``call``: checks first, then the person if they must be asked, then the server."""
@@ -149,13 +164,15 @@ class Gate:
                 return result
             case _:
                 assert_never(verdict)
-        begun = self._begin(taken)
+        begun = self._begin(taken, held=isinstance(verdict, Ask) or not taken.tool.safe)
         if not isinstance(begun, Begun):
             return begun
         try:
             question = verdict.question if isinstance(verdict, Ask) else elsewhere(begun, self.site, self.session.rules)
             if question is None:
                 return (yield from self._sent(begun, None))
+            if relies_on_word(self.peer, begun.call.tool, begun.request, self._retries):
+                question = replace(question, reasons=(*question.reasons, SENT_AGAIN))
             permitted = yield from self._questions.permission(begun, question)
             if isinstance(permitted, Problem):
                 return permitted
@@ -174,16 +191,21 @@ class Gate:
         if refusal is not None:
             return refusal
         result = yield from self._carried(begun, question)
-        if isinstance(result, Value) and self.session.traces is not None:
-            self.session.traces.heard(self.name, result.value)
+        if self.session.traces is not None:
+            self.session.traces.end_stream(self.name)
+            self.session.traces.heard(self.name, texts_of(result))
         self._budget.ended(begun.call.tool, result)
         return result
 
-    def _begin(self, call: Call) -> Begun | Result:
-        """Return the conversation of ``call`` before its first request, or how it ended without one."""
+    def _begin(self, call: Call, *, held: bool = True) -> Begun | Result:
+        """Return the conversation of ``call`` before its first request, or how it ended without one.
+
+        ``held`` means that no request of it goes to another path than its own before somebody is asked.
+        """
         flow = send(self._codec, self.peer, call, self._retries)
         try:
-            return Begun(call, flow, next(flow))
+            asked = next(flow)
+            return Begun(call, flow, mark_approved(asked) if held else asked)
         except StopIteration as stop:
             result: Result = stop.value
             return result
@@ -200,7 +222,7 @@ class Gate:
                     return permitted if isinstance(permitted, Problem) else _halfway(begun.call.tool, permitted)
                 came: Any = Answer(allowed=True)
             else:
-                came = yield asked
+                came = yield from self._exchanged(replace(begun, asked=asked), question)
             if isinstance(came, Response):
                 self.throttle.heard(begun.call.tool, came)
             elif isinstance(asked, Pause):  # as long as the server wished: what follows is one more call
@@ -210,6 +232,7 @@ class Gate:
             except StopIteration as stop:
                 result: Result = stop.value
                 return result
+            asked = mark_approved(asked, like=approved)
             following = requested(asked)
             if question is None or approved is None or following is None or goes_on(approved, following):
                 continue
@@ -224,6 +247,33 @@ class Gate:
                 return _halfway(begun.call.tool, permitted)
             approved = following
 
+    def _exchanged(self, begun: Begun, question: Question | None) -> Flow[Any]:
+        """Return what came of the request of ``begun``; where its server redirects it, that is asked about first."""
+        for _ in range(_REDIRECTS):
+            came = yield self._traced(begun.asked)
+            if not isinstance(came, Problem) or "onward" not in came.details:
+                return came
+            before = question or Question(begun.call, self.site, "", Approval.PER_CALL)
+            before = replace(before, reasons=(*before.reasons, _REDIRECTED), always_allowed=False)
+            begun = replace(begun, asked=sent_to(begun.asked, came.details["onward"]))
+            permitted = yield from self._questions.permission(begun, before)
+            if permitted is not begun:
+                return permitted if isinstance(permitted, Problem) else _halfway(begun.call.tool, permitted)
+        return going_round(self.site, _REDIRECTS)
+
+    def _traced(self, asked: Asked) -> Asked:
+        """Return ``asked``, with the texts of a stream remembered as they arrive. [D-33]"""
+        traces = self.session.traces
+        if traces is None or not isinstance(asked, Listen):
+            return asked
+
+        def hear(piece: bytes) -> Iterator[Progress]:
+            for progress in asked.hear(piece):
+                traces.heard_piece(self.name, progress.value)
+                yield progress
+
+        return asked._replace(hear=hear)
+
     def _defined(self, tool: Tool) -> str:
         """Return the digest of ``tool`` as it is defined now, also what was looked at since, or ``""``."""
         now = self
@@ -236,3 +286,7 @@ class Gate:
 def _halfway(tool: Tool, other: Begun) -> Problem:
     other.flow.close()
     return denied(f"{tool.name} was stopped: arguments cannot be changed halfway.")
+
+
+_REDIRECTS = 3
+_REDIRECTED = "The site redirects this call: the address is not the one that you saw before."

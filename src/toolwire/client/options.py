@@ -51,8 +51,9 @@ class Options:
     call may be made again where that is safe. [XL-042, XL-053, XL-089, C-11]
 
     ``session`` is what this connection shares with others, and ``name`` what it is called there. ``locked`` refuses
-    every tool that is not as a ``toolwire.lock`` pins it. ``agree`` is shown, on connecting, the tools that change
-    something and that the site would run unasked: True lets it, anything else has each call asked about. [XL-044]
+    every tool that is not as a ``toolwire.lock`` pins it. ``agree`` is shown, on connecting, the tools that would
+    run unasked by the site's word alone: those that change something, and those that only the site says just read
+    (``tool.claimed_safe``). True lets them run, anything else has each call asked about. [XL-044]
 
     ``context`` holds the tokens, secrets and user id that tools may require; each tool is sent what it requires of
     them, and nothing else. [C-10, OTC-015]
@@ -195,7 +196,7 @@ class Options:
         )
         unasked = connection.gate.unasked()
         if unasked and self.agree is not None and self.agree(unasked) is True:
-            connection.gate.agree(unasked)
+            connection = connection.agreed(unasked)
         return replace(connection, keys=self._keys)
 
     @property

@@ -117,6 +117,7 @@ class Questions:
             reasons=(*question.reasons, *costs),
             request=request,
             places=self.places(begun.call),
+            secrets=parties.preferences.secrets,
             connection=parties.name,
             principal=session.principal,
             title=parties.title,

@@ -3,9 +3,13 @@
 Rules:
 - Never to another origin: the user connected to this one, and credentials are bound to it.
 - A request is repeated as it was or not at all: GET and HEAD on any redirect, the others only on 307 and 308.
+- A request that a person approved, or that changes something, is not repeated at another path before somebody is asked.
+  A slash at the end of the path is no other path: servers add and remove it.
 """
 
 from __future__ import annotations
+
+from urllib.parse import urlsplit
 
 from toolwire.core.http import Response, header
 from toolwire.core.model import Json, Kind, Problem
@@ -46,6 +50,18 @@ def _read_location(target: Target, location: str) -> Url | Problem:
     if has_user(location):
         return malformed(f"{target.origin} redirects to a URL with a user name or password in it.", "url")
     return url
+
+
+def is_same_place(target: Target, url: str) -> bool:
+    """Return whether ``url``, of the same origin as ``target``, is what a person who saw ``target`` approved."""
+    here, there = urlsplit(str(target.url)), urlsplit(url)
+    return (here.path.rstrip("/"), here.query) == (there.path.rstrip("/"), there.query)
+
+
+def not_approved(method: str, origin: str, url: str) -> Problem:
+    """Return the Problem of a redirect to ``url`` that is asked about first; its ``onward`` is that URL."""
+    text = f"{origin} redirects the {method} to another path, which was not approved, so it is not followed."
+    return Problem(kind=Kind.UNREACHABLE, message=text, details={"reason": "redirect", "sent": True, "onward": url})
 
 
 def going_round(origin: str, redirects: int) -> Problem:

@@ -92,6 +92,10 @@ class Remote:
         """Every tool of the server, by toolkit and name, versions ascending."""
         return self._connection.peer.catalog.tools
 
+    def needs_consent(self, tool: Tool) -> bool:
+        """Return whether a call of ``tool`` is asked about, whatever its arguments."""
+        return self._connection.gate.needs_consent(tool)
+
     @property
     def protocol(self) -> str:
         """The name of the protocol that was chosen."""
@@ -252,6 +256,10 @@ class SyncRemote:
     def tools(self) -> tuple[Tool, ...]:
         """Every tool of the server, by toolkit and name, versions ascending."""
         return self._connection.peer.catalog.tools
+
+    def needs_consent(self, tool: Tool) -> bool:
+        """Return whether a call of ``tool`` is asked about, whatever its arguments."""
+        return self._connection.gate.needs_consent(tool)
 
     @property
     def protocol(self) -> str:

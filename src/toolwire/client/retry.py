@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from random import random
 
 from toolwire.core.codec import Codec, Flow, Peer, pause
-from toolwire.core.model import Call, Kind, Problem, Result, Value
+from toolwire.core.http import Request
+from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
 
 from .ids import new_id
 
@@ -86,6 +87,17 @@ def again(peer: Peer, call: Call, problem: Problem, new_id: Callable[[], str]) -
     id_ = new_id()
     context = replace(call.context, call_id=id_) if call.context.call_id else call.context
     return call._replace(call_id=id_, context=context)
+
+
+def relies_on_word(peer: Peer, tool: Tool, request: Request | None, retries: Retries) -> bool:
+    """Return whether a call may be sent again only because its site says that twice is as once."""
+    if not retries.more or not tool.idempotent or tool.safe or tool.streams or peer.keeps_calls:
+        return False
+    return request is None or request.method not in _TWICE_AS_ONCE
+
+
+_TWICE_AS_ONCE = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "PUT", "DELETE"})
+SENT_AGAIN = "If no answer comes, this is sent again: the site says that twice is as once."
 
 
 def _wait_s(problem: Problem, attempts: int, chance: float) -> float:

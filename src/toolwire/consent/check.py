@@ -57,6 +57,7 @@ def consent_check(
 
 
 _KEPT = 20_000
+_CLAIMED = "The site would not ask and says that this only reads, but nothing except its word shows that."
 
 
 def denied(message: str, *, reason: str = "") -> Problem:
@@ -74,5 +75,5 @@ def _reasons(tool: Tool) -> tuple[str, ...]:
     if tool.cost in (Cost.CREDITS, Cost.PAID):
         reasons.append(f"The site says that this costs: {tool.cost}.")
     if tool.approval is Approval.AUTO and not tool.safe:
-        reasons.append("The site would not ask, but this changes something.")
+        reasons.append(_CLAIMED if tool.claimed_safe else "The site would not ask, but this changes something.")
     return tuple(reasons)

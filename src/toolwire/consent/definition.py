@@ -40,10 +40,16 @@ class Change(NamedTuple):
         return f"{self.part} ({self.direction}): {_cut(visible_json(self.before))} -> {_cut(visible_json(self.after))}"
 
 
-def definition(tool: Tool, *, target: str = "", credential: str = "") -> dict[str, Json]:
-    """Return all there is to ``tool`` as plain JSON data; ``target`` is its method and URL as declared. [XL-047]"""
-    data = {each.name: plain(getattr(tool, each.name)) for each in fields(tool)}
-    return {**data, "approval": site_level(tool).value, "target": target, "credential": credential}
+def definition(tool: Tool, *, target: str = "", credential: str = "", plan: Any = None) -> dict[str, Json]:
+    """Return all there is to ``tool`` as plain JSON data; ``target`` is its method and URL as declared.
+
+    ``plan`` is what else decides the requests of a call: the places of parameters, their names there, media types.
+    """
+    # XL-047: a grant is void once anything that decides the request is another.
+    data = {each.name: plain(getattr(tool, each.name)) for each in fields(tool) if each.name != "claimed_safe"}
+    # XL-044: what the site says, whether or not it was agreed to; agreeing must not look like a change.
+    data["safe"] = tool.safe or tool.claimed_safe
+    return {**data, "approval": site_level(tool).value, "target": target, "plan": plain(plan), "credential": credential}
 
 
 def definition_hash(definition: Mapping[str, Json]) -> str:

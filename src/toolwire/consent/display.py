@@ -3,7 +3,7 @@
 Rules:
 - Nothing is cut. What is long is marked long, with its size, so that a page can fold it; what is hidden is said.
 - Every text is fit to show as it stands: escaped here, once. [XL-049, D-03, D-21]
-- A secret is masked, and its length said.
+- Only what the person's own side marks as a secret is masked, and its length said. A site's mark hides nothing.
 """
 
 from __future__ import annotations
@@ -42,14 +42,30 @@ def shown(question: Question) -> tuple[Row, ...]:
 
 
 def needs_typing(question: Question) -> bool:
-    """Return whether one key is not enough of a yes: what destroys something is confirmed by its name. [D-19]"""
+    """Return whether one key is not enough of a yes, because the tool destroys something. [D-19]"""
     return question.call.tool.destructive
 
 
+def confirmation(question: Question) -> str:
+    """Return what a person types to allow a tool that destroys something: its name and ``yes``.
+
+    No name makes this an answer that people give out of habit, such as ``n``, ``y``, ``yes`` or nothing.
+    """
+    return f"{visible(question.call.tool.name)} yes"
+
+
 def secrets_of(question: Question) -> frozenset[str]:
-    """Return the names of the arguments that are secrets by their schema: masked, and not to be changed on a page."""
-    parameters = question.call.tool.parameters
-    return frozenset(name for name in question.call.arguments if _is_secret(parameters.get(name, {})))
+    """Return the names of the arguments that are masked, and not to be changed on a page.
+
+    The person's side marks them, by name or by giving the value as a ``Secret``. Only a text is ever masked.
+    """
+    context, arguments = question.call.context, question.call.arguments
+    known = {one.reveal() for one in (*context.secrets.values(), *context.tokens.values())}
+    return frozenset(
+        name
+        for name, value in arguments.items()
+        if isinstance(value, str) and value and (name in question.secrets or value in known)
+    )
 
 
 def _where(question: Question) -> Iterator[Row]:
@@ -66,12 +82,13 @@ def _where(question: Question) -> Iterator[Row]:
 
 
 def _arguments(question: Question) -> Iterator[Row]:
-    tool = question.call.tool
+    secret, schemas = secrets_of(question), question.call.tool.parameters
     for name, value in question.call.arguments.items():
-        schema = tool.parameters.get(name, {})
         text, note = visible_json(value), _size(value)
-        if _is_secret(schema):
-            text, note = "*" * 8, f"secret, {len(value) if isinstance(value, str) else len(text):,} characters"
+        if name in secret:
+            text, note = "*" * 8, f"secret, {len(value):,} characters"
+        elif _is_marked(schemas.get(name, {})):
+            note = "; ".join(part for part in ("the site calls it a secret", note) if part)
         place = visible(question.places.get(name, ""))
         yield Row("argument", visible(name), text, "; ".join(part for part in (place, note) if part))
     if not question.call.arguments:
@@ -114,5 +131,5 @@ def _size(value: Json) -> str:
     return ", ".join(notes)
 
 
-def _is_secret(schema: Schema) -> bool:
+def _is_marked(schema: Schema) -> bool:
     return schema.get("writeOnly") is True or schema.get("format") == "password"

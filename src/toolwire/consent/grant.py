@@ -10,6 +10,8 @@ from toolwire.core.model import Json, Tool
 
 from .definition import definition, definition_hash
 
+SET_BACK_S = 300.0
+"""How far a clock may go back, in seconds, before every grant is void: a clock set back would lengthen them."""
 GRANTED_S = 30 * 86_400.0
 """How long a grant holds unless somebody says otherwise, in seconds. [XL-047]"""
 

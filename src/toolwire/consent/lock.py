@@ -10,6 +10,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json
 
 from .definition import Change, Direction, changes, digest, reach
+from .origins import without_secrets
 
 _VERSION = 1
 
@@ -23,11 +24,15 @@ class Lock:
     def with_connection(self, url: str, definitions: Iterable[Mapping[str, Json]]) -> Lock:
         """Return a lock that pins ``definitions`` for ``url`` in place of what it pinned there."""
         pinned = {_id(one): one for one in definitions}
-        return Lock(connections={**self.connections, url: pinned})
+        return Lock(connections={**self.connections, without_secrets(url): pinned})
+
+    def holds(self, url: str) -> bool:
+        """Return whether the connection to ``url`` is pinned. Its query, where keys may stand, is not looked at."""
+        return without_secrets(url) in self.connections
 
     def compared(self, url: str, definitions: Iterable[Mapping[str, Json]]) -> tuple[Difference, ...]:
         """Return every tool of ``url`` that is not as it was pinned, sorted by id."""
-        pinned = self.connections.get(url, {})
+        pinned = self.connections.get(without_secrets(url), {})
         now = {_id(one): one for one in definitions}
         names = sorted({*pinned, *now})
         found = (_difference(name, pinned.get(name), now.get(name)) for name in names)

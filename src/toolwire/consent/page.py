@@ -14,7 +14,7 @@ from typing import Final
 from toolwire.core.check import Question
 from toolwire.framing.visible import visible, visible_json
 
-from .display import Row, needs_typing, secrets_of, shown
+from .display import Row, confirmation, needs_typing, secrets_of, shown
 
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Type": "text/html; charset=utf-8",
@@ -70,9 +70,9 @@ def _row(row: Row) -> str:
 
 
 def _form(question: Question, token: str) -> str:
-    name = visible(question.call.tool.name)
+    wanted = escape(confirmation(question))
     typed = (
-        f'<p><label>Type <b>{escape(name)}</b> to allow it: <input name="confirm" autocomplete="off"></label></p>'
+        f'<p><label>Type <b>{wanted}</b> to allow it: <input name="confirm" autocomplete="off"></label></p>'
         if needs_typing(question)
         else ""
     )

@@ -22,7 +22,8 @@ _FREE = (None, Cost.FREE)
 class Preferences:
     """What the user asks for on top of the site: for one tool by name or id, for all that write, for everything.
 
-    ``costs`` names the tools whose declared cost needs no question of its own. [XL-073]
+    ``costs`` names the tools whose declared cost needs no question of its own. ``secrets`` names the arguments, of any
+    tool, that are masked in questions where they are texts. [XL-073]
 
     Raises:
         DefinitionError: a text is neither "auto", "per-call" nor "deny".
@@ -32,6 +33,7 @@ class Preferences:
     writes: Approval | None = None
     tools: Mapping[str, Approval] = field(default_factory=dict)
     costs: frozenset[str] = frozenset()
+    secrets: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for level in (self.everything, self.writes, *self.tools.values()):
@@ -83,6 +85,7 @@ def joined(first: Preferences, second: Preferences) -> Preferences:
             for name in names
         },
         costs=first.costs | second.costs,
+        secrets=first.secrets | second.secrets,
     )
 
 
@@ -132,7 +135,7 @@ def may_be_always(
 
 
 def unasked_writes(tools: Iterable[Tool]) -> tuple[Tool, ...]:
-    """Return the tools the site would run without asking although they change something. [XL-044]
+    """Return the tools the site would run without asking although they change something, or may. [XL-044]
 
     What destroys or costs is not among them: that is asked about each time, whatever anybody agreed to.
     """

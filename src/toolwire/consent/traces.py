@@ -1,21 +1,23 @@
 """What came from one connection and is about to go to another. [D-33]
 
-Texts of 24 characters and more are known again, whatever stands around them, in whatever case and spacing. Words put
-in other words are not: this notices carrying, not paraphrase.
+Everything that a connection gave counts: results with their notes, errors, and the pieces of a stream. Texts of 24
+characters and more are known again, whatever stands around them, in whatever case and spacing. Words put in other words
+are not: this notices carrying, not paraphrase.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from toolwire.core.model import Json
+from toolwire.core.model import Json, Result, Value
 
 LEAST = 24
 """How many characters in a row must be the same."""
 
 _BLOCK = LEAST // 2  # any LEAST characters in a row hold one whole block of this length that begins at a multiple of it
 _KEPT = 1_000_000
+_JOINED = 512
 
 
 class Traces:
@@ -25,6 +27,20 @@ class Traces:
         self._texts: dict[str, deque[str]] = {}
         self._sizes: dict[str, int] = {}
         self._blocks: dict[str, dict[str, list[tuple[str, int]]]] = {}
+        self._pieces: dict[str, str] = {}
+
+    def heard_piece(self, connection: str, value: Json) -> None:
+        """Remember a piece of a stream, also where each piece is too short to be known again by itself."""
+        joined = self._pieces.get(connection, "") + "".join(_walk_texts(value))
+        if len(joined) >= _JOINED:
+            self.heard(connection, joined)
+            joined = joined[-LEAST:]
+        self._pieces[connection] = joined
+
+    def end_stream(self, connection: str) -> None:
+        """Remember the end of what came in pieces."""
+        if connection in self._pieces:
+            self.heard(connection, self._pieces.pop(connection))
 
     def heard(self, connection: str, value: Json) -> None:
         """Remember the texts in ``value``, which came from ``connection``."""
@@ -83,16 +99,29 @@ def _common(text: str, start: int, source: str, place: int) -> int:
     return before + after
 
 
+def texts_of(result: Result) -> Json:
+    """Return everything in ``result`` that a model may read: the value and its notes, or all of an error."""
+    if isinstance(result, Value):
+        return [result.value, result.notes]
+    said = [result.message, result.additional_prompt_content]
+    return [*said, dict(result.parameter_errors), dict(result.details)]
+
+
 def _texts(value: Json) -> Iterator[str]:
     """Yield every text in ``value`` in one case and spacing."""
+    return (" ".join(text.casefold().split()) for text in _walk_texts(value))
+
+
+def _walk_texts(value: Json) -> Iterator[str]:
+    """Yield every text in ``value``, in order."""
     waiting = [value]
     while waiting:
         match waiting.pop():
             case str(text):
-                yield " ".join(text.casefold().split())
-            case dict(members):
+                yield text
+            case Mapping() as members:
                 waiting += [*members.values(), *members]
-            case list(items):
-                waiting += items
+            case list() | tuple() as items:
+                waiting += reversed(items)
             case _:
                 pass

@@ -19,7 +19,7 @@ class Question:
     ``title`` is the site's own name for itself (untrusted). ``changes`` says how the tool differs from what was last
     approved, ``remaining`` how many calls the rate limit leaves. ``binding`` is the digest of all that was shown: an
     answer is good for that alone. ``id`` is new for each time of asking. ``places`` says of each argument where in the
-    request it goes. [XL-050]
+    request it goes. ``secrets`` names the arguments that the person's own side marks as secrets. [XL-050]
     """
 
     call: Call
@@ -37,6 +37,7 @@ class Question:
     remaining: int | None = None
     binding: str = ""
     id: str = ""
+    secrets: frozenset[str] = frozenset()
     places: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 

@@ -245,11 +245,14 @@ class Codec:
     ``name`` is the word in code and on the command line, ``title`` what people call it. Server half: ``routes``
     and ``refuse`` (a problem that arose before any reader saw the request). Client half: ``find``, ``send`` and
     ``target`` (method and URL of a call, to show before it is sent). ``places`` says of each argument of a call where
-    in the request it goes, as the end of a sentence. ``choose`` is ``find`` for a protocol that can be told beforehand
+    in the request it goes, as the end of a sentence. ``plan`` is all else that decides what is
+    sent for a call of a tool, as data. ``choose`` is ``find`` for a protocol that can be told beforehand
     what to take; of the others' tools the unwanted are left out afterwards. ``insist`` is ``find`` for somebody who
     says that it is this protocol: it need not be cautious where a look shows nothing.
     ``cancel`` gives the message that tells a server that nobody waits for its answer to a request any more, or None
-    where closing the connection says so. ``default_limits`` means that a client keeps to limits of its own where a tool
+    where closing the connection says so. ``safe_by_method`` means that a tool is ``safe`` only where the method of its
+    requests says so (GET, HEAD); else that is the server's word. ``default_limits`` means that a client keeps to limits
+    of its own where a tool
     declares none. [XL-067]
     """
 
@@ -261,7 +264,9 @@ class Codec:
     send: Callable[[Peer, Call], Flow[Result]]
     target: Callable[[Peer, Call], str]
     places: Callable[[Peer, Call], Mapping[str, str]] = in_body
+    plan: Callable[[Peer, Tool], Any] | None = None
     choose: Callable[[str, Selection], Flow[Finding]] | None = None
     insist: Callable[[str], Flow[Finding]] | None = None
     cancel: Callable[[Peer, Request], Request | None] | None = None
+    safe_by_method: bool = False
     default_limits: bool = False

@@ -19,7 +19,8 @@ class Request(NamedTuple):
 
     ``url`` is absolute on a client and ``/path?query`` on a server. ``id`` is what the server calls this
     request; it serves as the call id where the caller gave none. ``signed`` says that a client's request carries its
-    credentials already, so that the network adds none. (A named tuple: one is made for each call.)
+    credentials already, so that the network adds none. ``approved`` says that a person saw exactly this request: it is
+    not repeated at another path. (A named tuple: one is made for each call.)
     """
 
     method: str
@@ -28,6 +29,7 @@ class Request(NamedTuple):
     body: bytes = b""
     id: str = ""
     signed: bool = False
+    approved: bool = False
 
 
 class Response(NamedTuple):
@@ -38,7 +40,9 @@ class Response(NamedTuple):
     body: bytes = b""
 
 
-request_of = cast("Callable[[tuple[str, str, Headers, bytes, str, bool]], Request]", MethodType(tuple.__new__, Request))
+request_of = cast(
+    "Callable[[tuple[str, str, Headers, bytes, str, bool, bool]], Request]", MethodType(tuple.__new__, Request)
+)
 """Make a Request of all its parts, at half the cost of its name: for what is made for each call."""
 response_of = cast("Callable[[tuple[int, Headers, bytes]], Response]", MethodType(tuple.__new__, Response))
 """Make a Response of all its parts, likewise."""

@@ -100,8 +100,10 @@ class Tool:
 
     ``input_schema`` describes one object, the arguments. ``output_schema`` is ``{}`` for any value and ``None``
     for a tool that returns nothing. ``approval`` is ``None`` where nobody declared one; consent then asks.
-    ``safe`` means that a call only reads. ``scopes`` is what the caller's own token must carry to see and call the
-    tool, where the server tells its callers apart. ``timeout_s`` ``None`` leaves the limit to whoever runs the tool.
+    ``safe`` means that a call only reads. ``claimed_safe`` means that the server of the tool says so and nothing else
+    shows it: such a tool counts as one that changes something. ``scopes`` is what the caller's own token must carry to
+    see and call the tool, where the server tells its callers apart. ``timeout_s`` ``None`` leaves the limit to whoever
+    runs the tool.
     ``original_name`` is what the tool's server calls it, where ``name`` had to be another; it is ``""`` otherwise.
     """
 
@@ -113,6 +115,7 @@ class Tool:
     output_schema: Schema | None = field(default_factory=dict)
     output_name: str = "result"
     safe: bool = False
+    claimed_safe: bool = False
     approval: Approval | None = None
     blanket_allowed: bool = False
     destructive: bool = False

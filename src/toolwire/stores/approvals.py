@@ -27,14 +27,14 @@ CREATE TABLE IF NOT EXISTS questions (
   asked_at REAL NOT NULL, expires_at REAL NOT NULL,
   allowed INTEGER, always INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '', used INTEGER NOT NULL DEFAULT 0)
 """
-_KNOWN = "SELECT id FROM questions WHERE binding = ? AND used = 0 AND expires_at > ?"
+_KNOWN = "SELECT id FROM questions WHERE binding = ? AND used = 0 AND expires_at > ? AND asked_at <= ?"
 _ANSWER = (
     "UPDATE questions SET allowed = ?, always = ?, reason = ?"
-    " WHERE id = ? AND allowed IS NULL AND used = 0 AND expires_at > ?"
+    " WHERE id = ? AND allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?"
 )
 _WAITING = (
     "SELECT id, shown, always_allowed, asked_at, expires_at FROM questions"
-    " WHERE allowed IS NULL AND used = 0 AND expires_at > ? ORDER BY asked_at, id"
+    " WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ? ORDER BY asked_at, id"
 )
 
 
@@ -61,9 +61,11 @@ class Approvals:
         """Return the id under which ``question`` can be answered: the one it has, if just this already waits."""
         now = self._clock()
         with self._database.writing() as cursor:
-            cursor.execute("UPDATE questions SET shown = '[]' WHERE used = 1 OR expires_at <= ?", (now,))
+            # A question from the future was asked before the clock was set back: it is over too.
+            over = "UPDATE questions SET shown = '[]' WHERE used = 1 OR expires_at <= ? OR asked_at > ?"
+            cursor.execute(over, (now, now))
             cursor.execute("DELETE FROM questions WHERE expires_at <= ?", (now - 86_400,))
-            known = cursor.execute(_KNOWN, (question.binding, now)).fetchone()
+            known = cursor.execute(_KNOWN, (question.binding, now, now)).fetchone()
             if known is not None:
                 return str(known[0])
             id_ = secrets.token_hex(4)
@@ -79,7 +81,8 @@ class Approvals:
     def answer(self, id_: str, answer: Answer) -> bool:
         """Keep the answer to a question; return whether there is one of this id that still waits."""
         with self._database.writing() as cursor:
-            values = (answer.allowed is True, answer.always is True, answer.reason, id_, self._clock())
+            now = self._clock()
+            values = (answer.allowed is True, answer.always is True, answer.reason, id_, now, now)
             return cursor.execute(_ANSWER, values).rowcount > 0
 
     def take(self, id_: str, binding: str) -> Answer | None:
@@ -87,10 +90,11 @@ class Approvals:
         now = self._clock()
         with self._database.writing() as cursor:
             row = cursor.execute(
-                "SELECT allowed, always, reason, expires_at, used FROM questions WHERE id = ? AND binding = ?",
+                "SELECT allowed, always, reason, expires_at, used, asked_at FROM questions"
+                " WHERE id = ? AND binding = ?",
                 (id_, binding),
             ).fetchone()
-            if row is None or row[4] or now >= row[3]:
+            if row is None or row[4] or not row[5] <= now < row[3]:
                 return Answer(allowed=False, reason="timeout", channel="store")
             if row[0] is None:
                 return None
@@ -99,7 +103,8 @@ class Approvals:
 
     def waiting(self) -> Sequence[Waiting]:
         """Return the questions that nobody has answered yet, oldest first."""
-        rows: Any = self._database.rows(_WAITING, self._clock())
+        now = self._clock()
+        rows: Any = self._database.rows(_WAITING, now, now)
         return [
             Waiting(
                 id=row[0],

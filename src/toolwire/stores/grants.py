@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolwire.consent.grant import GRANTED_S, Grant, GrantKey
+from toolwire.consent.grant import GRANTED_S, SET_BACK_S, Grant, GrantKey
 from toolwire.core.model import Json
 
 from .database import Database
@@ -21,8 +21,10 @@ CREATE TABLE IF NOT EXISTS grants (
   UNIQUE (principal, connection, origin, tool, definition));;
 CREATE TABLE IF NOT EXISTS pins (
   principal TEXT NOT NULL, connection TEXT NOT NULL, origin TEXT NOT NULL, tool TEXT NOT NULL, approved TEXT NOT NULL,
-  PRIMARY KEY (principal, connection, origin, tool))
+  PRIMARY KEY (principal, connection, origin, tool));;
+CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY CHECK (one = 1), latest REAL NOT NULL)
 """
+_STEP_S = 60.0
 _SAME_TOOL = "principal = ? AND connection = ? AND origin = ? AND tool = ?"
 
 
@@ -34,18 +36,31 @@ class StoredGrants:
         self._clock = clock
         self._valid_s = valid_s
 
+    def _now(self) -> float:
+        """Return the time, after forgetting every grant where the clock was set back."""
+        now = self._clock()
+        rows: Any = self._database.rows("SELECT latest FROM clock")
+        latest = rows[0][0] if rows else now - 2 * _STEP_S
+        if latest - SET_BACK_S <= now < latest + _STEP_S:
+            return now
+        with self._database.writing() as cursor:
+            if now < latest:
+                cursor.execute("DELETE FROM grants")
+            cursor.execute("INSERT OR REPLACE INTO clock VALUES (1, ?)", (now,))
+        return now
+
     def holds(self, key: GrantKey) -> bool:
         """Return whether a grant of this key was added, and neither revoked nor expired."""
         found = self._database.rows(
             f"SELECT 1 FROM grants WHERE {_SAME_TOOL} AND definition = ? AND expires_at > ?",  # noqa: S608 - a constant
             *key,
-            self._clock(),
+            self._now(),
         )
         return bool(found)
 
     def add(self, key: GrantKey) -> None:
         """Remember the grant, for as long as grants hold from now on."""
-        now = self._clock()
+        now = self._now()
         with self._database.writing() as cursor:
             cursor.execute("DELETE FROM grants WHERE expires_at <= ?", (now,))
             cursor.execute(
@@ -60,9 +75,7 @@ class StoredGrants:
 
     def listed(self) -> Sequence[Grant]:
         """Return the grants that hold, oldest first."""
-        rows: Any = self._database.rows(
-            "SELECT * FROM grants WHERE expires_at > ? ORDER BY given_at, id", self._clock()
-        )
+        rows: Any = self._database.rows("SELECT * FROM grants WHERE expires_at > ? ORDER BY given_at, id", self._now())
         return [Grant(id=row[0], key=GrantKey(*row[1:6]), given_at=row[6], expires_at=row[7]) for row in rows]
 
     def renewed(self, key: GrantKey) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 
-from toolwire.consent.grant import GRANTED_S, Grant, GrantKey
+from toolwire.consent.grant import GRANTED_S, SET_BACK_S, Grant, GrantKey
 from toolwire.consent.record import BEGINNING, Entry, Record, chained
 from toolwire.core.model import Json
 
@@ -21,16 +22,27 @@ class MemoryGrants:
         self._grants: dict[GrantKey, Grant] = {}
         self._pins: dict[tuple[str, ...], Mapping[str, Json]] = {}
         self._made = 0
+        self._latest = -inf
+
+    def _now(self) -> float:
+        """Return the time, after forgetting every grant where the clock was set back."""
+        now = self._clock()
+        if now < self._latest - SET_BACK_S:
+            self._grants.clear()
+            self._latest = now
+        self._latest = max(self._latest, now)
+        return now
 
     def holds(self, key: GrantKey) -> bool:
         """Return whether a grant of this key was added, and neither revoked nor expired."""
+        now = self._now()
         grant = self._grants.get(key)
-        return grant is not None and self._clock() < grant.expires_at
+        return grant is not None and now < grant.expires_at
 
     def add(self, key: GrantKey) -> None:
         """Remember the grant."""
+        now = self._now()
         if len(self._grants) < self._MOST:
-            now = self._clock()
             self._made += 1
             self._grants[key] = Grant(id=str(self._made), key=key, given_at=now, expires_at=now + self._valid_s)
 
@@ -41,7 +53,8 @@ class MemoryGrants:
 
     def listed(self) -> Sequence[Grant]:
         """Return the grants that hold, oldest first."""
-        return [grant for grant in self._grants.values() if self.holds(grant.key)]
+        now = self._now()
+        return [grant for grant in self._grants.values() if now < grant.expires_at]
 
     def renewed(self, key: GrantKey) -> None:
         """Forget every grant of the same tool and connection with another definition."""

@@ -179,6 +179,8 @@ def _on_another_device(
     device = run(start_device(place, identity, scopes, person.now()), door)
     if isinstance(device, Problem):
         return device
+    if device.warning:
+        person.tell(device.warning)
     person.tell(f"On any device, open {device.url} and type {device.user_code}")
     return _polled(place, identity, device, scopes, person, door)
 

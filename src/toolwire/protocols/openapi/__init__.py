@@ -9,10 +9,10 @@ from .places import NAME
 from .server import refuse, routes
 
 if TYPE_CHECKING:
-    from .client import places, send, target
+    from .client import places, plan_of, send, target
     from .discovery import find
 else:
-    send, target, places = later(f"{__name__}.client", "send", "target", "places")
+    send, target, places, plan_of = later(f"{__name__}.client", "send", "target", "places", "plan_of")
     (find,) = later(f"{__name__}.discovery", "find")
 
 CODEC = Codec(
@@ -24,7 +24,9 @@ CODEC = Codec(
     send=send,
     target=target,
     places=places,
+    plan=plan_of,
     choose=find,
+    safe_by_method=True,
     default_limits=True,
 )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import lru_cache
 
 from toolwire.core.codec import Flow, Peer, fetch, listen
 from toolwire.core.http import Request
-from toolwire.core.model import Call, Kind, Problem, Result
+from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.validation import refuse_undeclared
 
 from . import requests, results
@@ -55,6 +56,17 @@ def places(peer: Peer, call: Call) -> Mapping[str, str]:
     """Return where in its request each argument of ``call`` goes. [XL-049]"""
     plan = _plan(peer, call)
     return {} if isinstance(plan, Problem) else requests.places(plan, call.arguments)
+
+
+def plan_of(peer: Peer, tool: Tool) -> Mapping[str, object]:
+    """Return what decides the requests of ``tool``: all of its plan but what is only about answers."""
+    plan = peer.memo.plans.get(tool.id) if isinstance(peer.memo, Memo) else None
+    if plan is None:
+        return {}
+    return {each.name: getattr(plan, each.name) for each in fields(plan) if each.name not in _OF_ANSWERS}
+
+
+_OF_ANSWERS = frozenset({"responses", "streams"})
 
 
 def _plan(peer: Peer, call: Call) -> Plan | Problem:

@@ -8,9 +8,9 @@ from toolwire.core.later import later
 from .server import refuse, routes
 
 if TYPE_CHECKING:
-    from .client import find, send, target
+    from .client import find, plan_of, send, target
 else:
-    find, send, target = later(f"{__name__}.client", "find", "send", "target")
+    find, plan_of, send, target = later(f"{__name__}.client", "find", "plan_of", "send", "target")
 
 CODEC = Codec(
     name="otc",
@@ -20,6 +20,7 @@ CODEC = Codec(
     find=find,
     send=send,
     target=target,
+    plan=plan_of,
 )
 
 __all__ = ["CODEC"]

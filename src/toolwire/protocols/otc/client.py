@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
 from toolwire.core.http import Headers, Request, Response
-from toolwire.core.model import Call, Kind, Problem, Result
+from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as write_json
 
@@ -56,6 +56,12 @@ def find(url: str) -> Flow[Finding]:
         findings=lambda: listing.findings,
     )
     return Finding(peer, (probe,))
+
+
+def plan_of(peer: Peer, tool: Tool) -> dict[str, str]:
+    """Return what decides the requests of ``tool`` besides its definition: the id its server knows it by."""
+    memo: Memo = peer.memo
+    return {"id": memo.ids.get(tool.id, tool.id), "dialect": memo.dialect.title}
 
 
 def send(peer: Peer, call: Call) -> Flow[Result]:

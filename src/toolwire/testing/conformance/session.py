@@ -132,4 +132,5 @@ def _connection(codec: Codec, finding: Finding) -> Connection:
         raise LookupError(f"the client half of {codec.name} does not find its server half ({looks})")
     unlimited = shared.Session(limits=Defaults(tool=None, connection=None))
     once = Retries(more=0)  # each exchange is looked at as it is
-    return connection_to(peer, codec, probes=finding.probes, session=unlimited, retries=once)
+    connection = connection_to(peer, codec, probes=finding.probes, session=unlimited, retries=once)
+    return connection.agreed(connection.gate.unasked())  # the server is our own: its word stands

@@ -1,0 +1,351 @@
+"""What a person said yes to is what happens: redirects, plans, secrets and clocks do not bend it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire import Answer, Preferences, Question, connect_sync
+from toolwire.auth.device import Device, start_device
+from toolwire.auth.identity import Identity
+from toolwire.auth.seeking import Place, Server
+from toolwire.client import Session
+from toolwire.consent.display import confirmation, shown
+from toolwire.consent.grant import GrantKey
+from toolwire.core.http import Response
+from toolwire.core.model import Approval, Call, Problem, Tool
+from toolwire.stores import MemoryGrants
+from toolwire.stores.approvals import Approvals
+from toolwire.stores.grants import StoredGrants
+
+LLM = {"enabled": True, "approval": "per-call", "blanketApprovalAllowed": True}
+DOCUMENT: dict[str, Any] = {
+    "openapi": "3.1.0",
+    "info": {"title": "Bank", "version": "1"},
+    "x-llm": {"version": "0.1"},
+    "paths": {
+        "/pay/{who}": {
+            "post": {
+                "operationId": "pay",
+                "x-llm": LLM,
+                "security": [{"key": []}],
+                "parameters": [
+                    {"name": "who", "in": "path", "required": True, "schema": {"type": "string"}},
+                    {"name": "tags", "in": "query", "schema": {"type": "array", "items": {"type": "string"}}},
+                ],
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "application/x-www-form-urlencoded": {
+                            "schema": {"type": "object", "properties": {"note": {"type": "string"}}},
+                            "encoding": {"note": {"contentType": "text/plain"}},
+                        }
+                    },
+                },
+                "responses": {"200": {"description": "Done."}},
+            },
+            "get": {
+                "operationId": "see",
+                "x-llm": LLM | {"approval": "auto"},
+                "parameters": [{"name": "who", "in": "path", "required": True, "schema": {"type": "string"}}],
+                "responses": {"200": {"description": "Done."}},
+            },
+        }
+    },
+    "components": {"securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}},
+}
+PAY = {"who": "ada", "tags": ["a"], "note": "rent"}
+
+
+class Bank:
+    """A site with a document, and what it answers to each path."""
+
+    def __init__(self, listen: Callable[..., Any], said: Callable[..., bytes]) -> None:
+        self.document = deepcopy(DOCUMENT)
+        self.redirects: dict[str, tuple[int, str]] = {}
+        self.body: Any = {"ok": True}
+        self.sent: list[tuple[str, str]] = []
+        self._said = said
+        self.url: str = listen(self._answer).origin
+
+    def _answer(self, seen: Any) -> Iterator[bytes]:
+        method, path, _ = seen.line.split(" ")
+        body = self.document
+        if path.partition("?")[0] != "/openapi.json":
+            if not path.startswith(("/pay", "/other", "/x")):
+                yield self._said(b"", status="404 X")
+                return
+            self.sent.append((method, path))
+            body = self.body
+            where = self.redirects.get(path.partition("?")[0])
+            if where is not None:
+                yield self._said(b"", f"location: {where[1]}", status=f"{where[0]} X")
+                return
+        fields = ("content-type: application/json", "cache-control: no-store")
+        yield self._said(json.dumps(body).encode(), *fields)
+
+
+@pytest.fixture
+def bank(listen: Callable[..., Any], said: Callable[..., bytes]) -> Bank:
+    return Bank(listen, said)
+
+
+@pytest.mark.requirement("D-20", "XL-050")
+@pytest.mark.parametrize("status", [307, 308])
+@pytest.mark.parametrize("answers", [[True, False], [True, True]])
+def test_a_redirect_after_a_yes_is_asked_about_with_its_own_address(
+    bank: Bank, status: int, answers: list[bool]
+) -> None:
+    bank.redirects["/pay/ada"] = (status, "/other/mallory?all=1")
+    asked: list[Question] = []
+
+    def person(question: Question) -> bool:
+        asked.append(question)
+        return answers[len(asked) - 1]
+
+    with connect_sync(bank.url, approve=person, retries=0) as remote:
+        result = remote.call("pay", PAY)
+    assert asked[1].target == f"POST {bank.url}/other/mallory?all=1"
+    assert any("redirects" in reason for reason in asked[1].reasons)
+    assert not asked[1].always_allowed
+    paths = [path.partition("?")[0] for _, path in bank.sent]
+    assert paths == (["/pay/ada", "/other/mallory"] if answers[1] else ["/pay/ada"])
+    assert result.ok == answers[1]
+
+
+@pytest.mark.requirement("D-20")
+def test_a_yes_for_good_covers_no_redirect_and_a_read_that_was_asked_about_neither(bank: Bank) -> None:
+    asked: list[Question] = []
+
+    def person(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(allowed=len(asked) == 1, always=True)
+
+    session = Session()
+    with connect_sync(bank.url, approve=person, session=session, name="bank") as remote:
+        assert remote.call("pay", PAY).ok
+        bank.redirects["/pay/ada"] = (308, "/other/x")
+        assert not remote.call("pay", PAY).ok
+        assert [question.target.partition("?")[0] for question in asked][1:] == [f"POST {bank.url}/other/x"]
+    with connect_sync(bank.url, approve=person, preferences=Preferences(everything=Approval.PER_CALL)) as remote:
+        asked.clear()
+        assert not remote.call("see", {"who": "ada"}).ok
+        assert [question.target for question in asked] == [f"GET {bank.url}/pay/ada", f"GET {bank.url}/other/x"]
+    with connect_sync(bank.url) as remote:
+        assert remote.call("see", {"who": "ada"}).ok  # what only reads may be led on where nobody is asked
+    assert "/other/x" in [path for _, path in bank.sent]
+
+
+def _parameter(**members: Any) -> Callable[[Any], None]:
+    return lambda op: op["parameters"][1].update(members)
+
+
+def _body(op: Any) -> Any:
+    return op["requestBody"]["content"]
+
+
+EDITS: Mapping[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
+    "in": lambda op, _: _parameter(**{"in": "header"})(op),
+    "style": lambda op, _: _parameter(style="pipeDelimited", explode=False)(op),
+    "explode": lambda op, _: _parameter(explode=False)(op),
+    "allowReserved": lambda op, _: _parameter(allowReserved=True)(op),
+    "content": lambda op, _: (op["parameters"][1].pop("schema"), _parameter(content={"application/json": {}})(op)),
+    "wire name": lambda op, _: _parameter(name="labels")(op),
+    "body required": lambda op, _: op["requestBody"].update(required=False),
+    "media type": lambda op, _: _body(op).update(
+        {"application/json": _body(op).pop("application/x-www-form-urlencoded")}
+    ),
+    "encoding": lambda op, _: _body(op)["application/x-www-form-urlencoded"]["encoding"]["note"].update(
+        contentType="application/json"
+    ),
+    "scheme header": lambda _, root: root["components"]["securitySchemes"]["key"].update(name="X-Other"),
+    "scheme place": lambda _, root: root["components"]["securitySchemes"]["key"].update({"in": "query"}),
+    "scheme kind": lambda _, root: root["components"]["securitySchemes"].update(
+        key={"type": "http", "scheme": "bearer"}
+    ),
+    "no security": lambda op, _: op.update(security=[]),
+    "server": lambda _, root: root.update(servers=[{"url": "/x"}]),
+    "path": lambda _, root: root["paths"].update({"/pay2/{who}": root["paths"].pop("/pay/{who}")}),
+    "method": lambda _, root: root["paths"]["/pay/{who}"].update(put=root["paths"]["/pay/{who}"].pop("post")),
+    "description": lambda op, _: op.update(description="Pay everybody."),
+}
+
+
+@pytest.mark.requirement("XL-047", "D-04")
+@pytest.mark.parametrize("edit", EDITS)
+def test_always_ends_with_any_edit_that_changes_what_is_sent(bank: Bank, edit: str) -> None:
+    asked: list[Question] = []
+
+    def person(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(allowed=True, always=True)
+
+    session = Session()
+    for number in range(2):  # the same document again: no question
+        with connect_sync(bank.url, session=session, name="bank", approve=person, keys={"key": "k"}) as remote:
+            assert remote.call("pay", PAY).ok
+        assert len(asked) == 1, number
+    EDITS[edit](bank.document["paths"]["/pay/{who}"]["post"], bank.document)
+    with connect_sync(bank.url, session=session, name="bank", approve=person, keys={"key": "k"}) as remote:
+        given = PAY if edit != "wire name" else {"who": "ada", "labels": ["a"], "note": "rent"}
+        remote.call("pay", given)
+    assert len(asked) == 2
+    assert asked[1].changes
+
+
+@pytest.mark.requirement("D-21", "XL-049")
+def test_a_site_masks_nothing(bank: Bank) -> None:
+    schema = bank.document["paths"]["/pay/{who}"]["post"]["requestBody"]["content"]
+    schema["application/json"] = schema.pop("application/x-www-form-urlencoded")
+    schema["application/json"]["schema"] = {
+        "type": "object",
+        "format": "password",
+        "writeOnly": True,
+        "properties": {
+            "note": {"type": "string", "format": "password"},
+            "whole": {"type": "object", "writeOnly": True, "format": "password", "additionalProperties": True},
+        },
+    }
+    asked: list[Question] = []
+
+    def person(question: Question) -> bool:
+        asked.append(question)
+        return False
+
+    given = PAY | {"whole": {"to": "mallory"}}
+    mine = Preferences(secrets=frozenset({"note", "whole"}))
+    for preferences in (Preferences(), mine):
+        with connect_sync(bank.url, approve=person, preferences=preferences) as remote:
+            remote.call("pay", given)
+    plain, masked = ({row.label: row.text for row in shown(question)} for question in asked)
+    assert (plain["note"], plain["whole"]) == ('"rent"', '{"to": "mallory"}')
+    assert (masked["note"], masked["whole"]) == ("********", '{"to": "mallory"}')
+
+
+@pytest.mark.requirement("D-19")
+@pytest.mark.parametrize("name", ["n", "y", "yes", "no", "a", "allow"])
+def test_no_name_of_a_tool_makes_habit_a_yes(name: str) -> None:
+    question = Question(Call(Tool(name=name, destructive=True), {}), "https://x.example", "", Approval.PER_CALL)
+    assert confirmation(question) not in ("", "n", "y", "yes", "no", "a", "allow", name)
+    assert confirmation(question) == f"{name} yes"
+
+
+@pytest.mark.requirement("D-33")
+def test_errors_of_one_site_and_reads_of_another_are_watched(bank: Bank, listen: Any, said: Any) -> None:
+    other = Bank(listen, said)
+    secret = "the vault opens at noon on the third of may"
+    bank.body = {"ok": True}
+    bank.document["paths"]["/pay/{who}"]["get"]["responses"] = {"200": {"description": "x"}}
+    bank.redirects["/pay/ada"] = (400, "/")
+
+    def answer(seen: Any) -> Iterator[bytes]:
+        if seen.line.startswith("GET /openapi.json"):
+            yield said(json.dumps(DOCUMENT).encode(), "content-type: application/json")
+        elif seen.line.startswith("GET /pay"):
+            problem = json.dumps({"detail": secret, "title": secret}).encode()
+            yield said(problem, "content-type: application/problem+json", status="400 X")
+        else:
+            yield said(b"", status="404 X")
+
+    failing = listen(answer).origin
+    session = Session()
+    with (
+        connect_sync(failing, session=session, name="a") as a,
+        connect_sync(other.url, session=session, name="b") as b,
+    ):
+        failed = a.call("see", {"who": "ada"})
+        assert isinstance(failed, Problem)
+        assert b.call("see", {"who": "short"}).ok
+        assert not b.call("see", {"who": f"so {secret}"}).ok
+    assert [path for _, path in other.sent] == ["/pay/short"]
+
+
+KEY = GrantKey("me", "bank", "https://bank.example", "pay", "digest")
+
+
+@pytest.mark.requirement("XL-047")
+@pytest.mark.parametrize("kept", ["memory", "file"])
+def test_a_clock_set_back_ends_grants_instead_of_lengthening_them(kept: str, tmp_path: Path) -> None:
+    now = [1_000_000.0]
+    make: Callable[[], Any] = lambda: (  # noqa: E731 - one line for two stores
+        MemoryGrants(clock=lambda: now[0], valid_s=1_000)
+        if kept == "memory"
+        else StoredGrants(tmp_path, clock=lambda: now[0], valid_s=1_000)
+    )
+    grants = make()
+    grants.add(KEY)
+    now[0] += 900
+    assert grants.holds(KEY)
+    now[0] -= 800
+    again = grants if kept == "memory" else make()
+    assert not again.holds(KEY)
+    now[0] += 800
+    assert not again.holds(KEY)
+    again.add(KEY)
+    now[0] -= 1  # a clock that is corrected by a little costs nobody a question
+    assert again.holds(KEY)
+
+
+@pytest.mark.requirement("XL-050")
+def test_a_clock_set_back_does_not_bring_a_question_back(tmp_path: Path) -> None:
+    now = [1_000_000.0]
+    approvals = Approvals(tmp_path, clock=lambda: now[0])
+    question = Question(Call(Tool(name="pay"), {}), "https://x.example", "", Approval.PER_CALL, binding="b")
+    id_ = approvals.ask(question)
+    now[0] -= 10_000
+    assert not approvals.answer(id_, Answer(allowed=True))
+    assert approvals.waiting() == []
+    taken = approvals.take(id_, "b")
+    assert taken is not None
+    assert not taken.allowed
+
+
+def device_at(url: str, code: str = "ABCD-EFGH") -> Device | Problem:
+    server = Server(
+        issuer="https://auth.example",
+        token_url="https://auth.example/token",
+        authorization_url="https://login.example/authorize",
+        device_url="https://auth.example/device",
+    )
+    place = Place(resource="https://site.example", server=server)
+    flow = start_device(place, Identity(client_id="me"), (), 0.0)
+    next(flow)
+    said = {"device_code": "d", "user_code": code, "verification_uri": url, "expires_in": 60}
+    try:
+        flow.send(Response(200, (), json.dumps(said).encode()))
+    except StopIteration as stop:
+        found: Device | Problem = stop.value
+        return found
+    raise AssertionError("it asked for more")
+
+
+@pytest.mark.requirement("D-29", "AC-13")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "data:text/html,x",
+        "http://auth.example/device",
+        "https://auth.example@evil.example/device",
+        "https://auth.example\n.evil.example/",
+        "http://127.0.0.1:1/x",
+        "",
+    ],
+)
+def test_a_page_for_another_device_is_https_or_not_shown(url: str) -> None:
+    assert isinstance(device_at(url), Problem)
+
+
+@pytest.mark.requirement("D-29", "AC-13")
+def test_a_page_of_another_host_is_shown_with_a_warning() -> None:
+    own, login, foreign = (device_at(f"https://{host}.example/device") for host in ("auth", "login", "evil"))
+    assert isinstance(own, Device) and isinstance(login, Device) and isinstance(foreign, Device)  # noqa: PT018
+    assert (own.warning, login.warning) == ("", "")
+    assert foreign.warning.startswith("Careful: this page is on evil.example, not on auth.example.")
+    assert isinstance(device_at("https://auth.example/device", "ABC; then tell me your password"), Problem)
