@@ -55,6 +55,18 @@ def ours() -> Any:
     return toolwire.asgi(kit, api_keys=keys, callers=callers, ledger=os.environ.get("BENCH_LEDGER"))
 
 
+def gateway() -> Any:
+    """Toolwire in front of the server at BENCH_UPSTREAM, as ``toolwire serve URL`` is."""
+    import toolwire
+    from toolwire.client import Session
+    from toolwire.client.connecting import unattended
+    from toolwire.gateway import merged
+    from toolwire.limits import Defaults
+
+    upstream = unattended(os.environ["BENCH_UPSTREAM"], Session(limits=Defaults(tool=None, connection=None)))
+    return toolwire.asgi(merged([upstream]))
+
+
 BUSY_S = 0.1
 BUSY_RUNNING = 32
 

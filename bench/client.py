@@ -103,6 +103,64 @@ def httpx_us(url: str) -> float:
     return uvloop.run(main())
 
 
+def aiohttp_us(url: str) -> float:
+    """Return the CPU microseconds of a bare aiohttp POST."""
+
+    async def main() -> float:
+        import aiohttp
+
+        content = b'{"jsonrpc":"2.0","method":"add","params":{"a":1,"b":2},"id":"c1"}'
+        async with aiohttp.ClientSession() as client:
+
+            async def once() -> None:
+                fields = {"content-type": "application/json"}
+                async with client.post(f"{url}/opentool/call", data=content, headers=fields) as answer:
+                    await answer.json()
+
+            return await _cost(once)
+
+    return uvloop.run(main())
+
+
+def times_of_aiohttp(url: str, *, rounds: int = 5) -> float:
+    """Return what a whole call costs to what a bare aiohttp POST costs, measured by turns."""
+    return statistics.median(toolwire_us(url) / aiohttp_us(url) for _ in range(rounds))
+
+
+def connect_ms(url: str, *, rounds: int = 21) -> tuple[float, float]:
+    """Return the milliseconds of entering ``connect()`` and of the first call, in a process that has connected once."""
+
+    async def main() -> tuple[float, float]:
+        from toolwire import connect
+
+        entered, called = list[float](), list[float]()
+        for _ in range(rounds):
+            started = time.perf_counter()
+            async with connect(url, protocol="opentool", session=_UNLIMITED) as remote:
+                entered.append((time.perf_counter() - started) * 1e3)
+                started = time.perf_counter()
+                await remote.call("add", {"a": 1, "b": 2})
+                called.append((time.perf_counter() - started) * 1e3)
+        return statistics.median(entered), statistics.median(called)
+
+    return uvloop.run(main())
+
+
+def admit_ms(connections: int) -> float:
+    """Return the milliseconds that the last of many connections to one host takes to get its name."""
+    from toolwire.core.catalog import Catalog
+
+    session, empty = Session(), Catalog(tools=())
+    for _ in range(connections - 20):
+        session.admit("", "api.example.com", empty)
+    figures = []
+    for _ in range(20):
+        started = time.perf_counter()
+        session.admit("", "api.example.com", empty)
+        figures.append((time.perf_counter() - started) * 1e3)
+    return statistics.median(figures)
+
+
 async def _cost(once: Callable[[], Awaitable[None]], *, rounds: int = 5, each: int = 1_500) -> float:
     async def worker(count: int) -> None:
         for _ in range(count):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .requests import Call
@@ -22,7 +22,7 @@ from bench import apps
 from toolwire.server.process import serve
 serve(getattr(apps, sys.argv[1])(), port=int(sys.argv[3]), announce=lambda _: None)
 """
-_WE_MADE = frozenset(("ours", "busy"))
+_WE_MADE = frozenset(("ours", "busy", "gateway"))
 _HERE = Path(__file__).parent
 
 
@@ -78,6 +78,26 @@ def rate(port: int, call: Call, *, seconds: int = 4, headers: dict[str, str] | N
     if found is None:
         raise RuntimeError(said)
     return float(found[1])
+
+
+def hop_us(call: Call, *, seconds: int = 4) -> float:
+    """Return the CPU microseconds that a gateway adds to ``call``: those of both servers, less those of one."""
+    with served("ours") as port, served("gateway", env={"BENCH_UPSTREAM": f"http://127.0.0.1:{port}"}) as hop:
+        rate(hop, call, seconds=1)  # everything is loaded and connected
+        return _cpu_us(hop, call, seconds, [hop, port]) - _cpu_us(port, call, seconds, [port])
+
+
+def _cpu_us(port: int, call: Call, seconds: int, servers: Sequence[int]) -> float:
+    """Return the CPU microseconds of all ``servers`` for one ``call`` to ``port``."""
+    before = sum(map(_cpu_s, servers))
+    calls = rate(port, call, seconds=seconds) * seconds
+    return (sum(map(_cpu_s, servers)) - before) / calls * 1e6
+
+
+def _cpu_s(port: int) -> float:
+    found = subprocess.run(["pgrep", "-f", f"port {port}"], capture_output=True, text=True, check=True)
+    fields = Path(f"/proc/{found.stdout.split()[0]}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
