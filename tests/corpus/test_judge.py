@@ -112,8 +112,8 @@ def test_the_order_of_a_document_changes_nothing(kept: Path) -> None:
 
 @pytest.mark.requirement("XL-088", "CV-29")
 def test_a_document_that_is_refused_whole_says_why(kept: Path) -> None:
-    kept.write_text('{"swagger": "2.0", "paths": {}}')
-    assert judged(kept)["refused"] == "is Swagger 2, which is not read: ask for OpenAPI 3"
+    kept.write_text('{"swagger": "1.2", "paths": {}}')
+    assert judged(kept)["refused"] == "is Swagger 1.2, which is not read: ask for OpenAPI 3"
 
 
 def waits(path: Path) -> Iterator[dict[str, Any]]:

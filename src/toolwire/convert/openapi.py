@@ -14,7 +14,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Site
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing.jsontext import member
-from toolwire.protocols.openapi import document, hidden, identity, operations
+from toolwire.protocols.openapi import document, hidden, identity, operations, swagger
 from toolwire.protocols.openapi.listing import METHODS, inlined
 from toolwire.protocols.openapi.operations import Offer
 from toolwire.protocols.openapi.plan import Plan
@@ -60,6 +60,7 @@ def _write(catalog: Catalog) -> Json:
 
 
 def _read(data: Json) -> Sheet | Problem:
+    data, notes = swagger.upgrade(data) if swagger.is_swagger(data) else (data, [])
     data = inlined(data)
     offers_all = not isinstance(extension(data), dict) and all(extension(dict(one.node)) is None for one in _all(data))
     prepared = _prepared(data, {"x-llm": True} if offers_all else {})
@@ -78,6 +79,7 @@ def _read(data: Json) -> Sheet | Problem:
         description=catalog.description or (said if isinstance(said, str) else ""),
         entries=tuple(entries),
         losses=(
+            *(Loss(note.pointer, note.text) for note in notes),
             *_unread(data),
             *_operations(data, offer, {entry.pointer: entry.tool for entry in entries}),
             *_hidden(data),

@@ -68,7 +68,7 @@ def test_the_root_and_what_stands_elsewhere_are_looked_at_too() -> None:
     data = document(**{"x-llm": {"hint": "h"}}) | {"tags": [{"name": "t", "x-llm": {}}]}
     data["paths"]["/r"]["x-llm"] = True
     assert said(data) == {("warning", "XL-033", "/tags/0/x-llm"), ("warning", "XL-033", "/paths/~1r/x-llm")}
-    assert said({"swagger": "2.0", "paths": {}}) >= {("error", "CV-29", "")}
+    assert said({"swagger": "1.2", "paths": {}}) >= {("error", "CV-29", "")}
     assert said([]) == {("error", "CV-29", "")}
 
 

@@ -20,6 +20,7 @@ from toolwire.client.discover import Discovery, origin
 from toolwire.client.drive import SyncDoor, run
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Json, Kind, Problem
+from toolwire.protocols.openapi import swagger
 from toolwire.protocols.openapi.loading import read
 from toolwire.protocols.openapi.references import References
 from toolwire.protocols.openapi.security import Security
@@ -79,6 +80,8 @@ def declared(found: Discovery, door: SyncDoor) -> Declared | None:
         if isinstance(answer, Problem) or answer.status != 200:
             continue
         data = read(answer.body, header(answer.headers, b"content-type"), address).data
+        if isinstance(data, dict) and swagger.is_swagger(data):
+            data, _ = swagger.upgrade(data, address)
         if isinstance(data, dict) and "openapi" in data:
             schemes: Json = {**Security(References(data)).schemes}
             return read_schemes({"components": {"securitySchemes": schemes}}, address, origin(found.url))

@@ -22,7 +22,7 @@ from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Json, Problem
 from toolwire.core.selection import DECLARED, Selection
 
-from . import canonical, entry, hidden, operations, overlay
+from . import canonical, entry, hidden, operations, overlay, swagger
 from .collecting import paused
 from .entry import Entry
 from .findings import SHOWN, Note
@@ -210,14 +210,18 @@ def _peer(look: _Look, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer 
         if selection.elsewhere:
             others = yield from _elsewhere(document, look.url, selection.document_bytes)
         document = canonical.write(document, look.url, others)
+    as_written, notes = document, list[Note]()
+    if swagger.is_swagger(document):
+        with paused():
+            document, notes = swagger.upgrade(document, look.url)
     url = look.url if origin(look.url) else _called_at(document, look.url, selection)
     if not url:
         return None, _uncalled(document)
     with paused():
         hides = hidden.NOTHING if not loaded.hidden and not others else hidden.look(document)
         offer = operations.read(document, url, selection, hides=hides)
-    offer.memo.notes.extend(loaded.notes)
-    offer.memo.notes.extend(Note("", text) for text in _astray(document, look.url, loaded, others))
+    offer.memo.notes.extend((*loaded.notes, *notes))
+    offer.memo.notes.extend(Note("", text) for text in _astray(as_written, look.url, loaded, others))
     if look.entry is not None:
         offer.memo.notes.extend(Note("", text) for text in entry.contradictions(look.entry, document))
     peer = Peer(

@@ -22,7 +22,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Tool
 from toolwire.core.selection import DECLARED, Selection
 
-from . import identity
+from . import identity, swagger
 from .collecting import paused
 from .findings import SHOWN, Note
 from .hidden import Hidden
@@ -71,8 +71,10 @@ class Offer(NamedTuple):
 def unfit(document: dict[str, Any], selection: Selection = DECLARED) -> str:
     """Return why ``document`` is not read at all, as the rest of a sentence, or ``""``. [XL-009, XL-028, CV-29]"""
     version = document.get("openapi")
-    if "swagger" in document:
-        return "is Swagger 2, which is not read: ask for OpenAPI 3"
+    if swagger.is_swagger(document):
+        version = "3.0.3"  # as it is read
+    elif "swagger" in document:
+        return f"is Swagger {plain(str(document['swagger']), 20)}, which is not read: ask for OpenAPI 3"
     if isinstance(version, float):  # as YAML reads 3.0
         version = str(version)
     if not isinstance(version, str) or _VERSION.fullmatch(version) is None:
@@ -94,7 +96,12 @@ def read(document: dict[str, Any], url: str, selection: Selection = DECLARED, *,
     ``hides`` is what it hides from people, where that is known; else it is looked for.
     """
     with paused():
-        return _read(document, url, selection, hides)
+        if not swagger.is_swagger(document):
+            return _read(document, url, selection, hides)
+        document, notes = swagger.upgrade(document, url)
+        offer = _read(document, url, selection, hides)
+        offer.memo.notes.extend(notes)
+        return offer
 
 
 def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidden | None) -> Offer:

@@ -14,7 +14,7 @@ from toolwire.framing.positions import Step
 from toolwire.framing.report import MAX_FOUND, Found, Path
 from toolwire.framing.xllm_faults import Slip, of_llm_json, of_operation, of_root
 
-from . import loading, operations
+from . import loading, operations, swagger
 from .listing import listed
 from .policy import SAFE_METHODS, SitePolicy, extension, read_operation, read_site
 from .references import References
@@ -79,6 +79,11 @@ def _examine(data: Json) -> Iterator[Slip]:
     if not isinstance(data, dict):
         yield Slip((), "error", "CV-29", "This is no OpenAPI document, which is an object.")
         return
+    if swagger.is_swagger(data):
+        data, notes = swagger.upgrade(data)
+        yield from (
+            Slip(_steps(one.pointer), "warning", "XL-088", f"{one.text[:1].upper()}{one.text[1:]}.") for one in notes
+        )
     reason, undeclared = operations.unfit(data, _EVERY), operations.unfit(data)
     site = read_site(data)
     root = extension(data)

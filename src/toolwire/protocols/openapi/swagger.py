@@ -1,0 +1,384 @@
+"""A Swagger 2.0 document as OpenAPI 3.0, so that all that reads documents reads one.
+
+Rules:
+- Paths and operations stay where they are, so that a pointer into the one is a pointer into the other.
+- What 3.0 has no words for, or what the document contradicts itself in, is a finding.
+"""
+# FU-21. What stands where: https://spec.openapis.org/oas/v2.0.html
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from toolwire.core.model import Json
+
+from .findings import SHOWN, Note, pointer
+from .references import References, Unusable
+
+_METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
+_MOVED: Final = {
+    "#/definitions/": "#/components/schemas/",
+    "#/responses/": "#/components/responses/",
+    "#/parameters/": "#/components/parameters/",
+    "#/securityDefinitions/": "#/components/securitySchemes/",
+}
+_SCHEMA_WORDS: Final = frozenset(
+    ("type", "format", "items", "default", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum")
+) | {
+    *("exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "multipleOf", "title"),
+    *("x-nullable", "x-enum-varnames"),
+}
+_DATA: Final = frozenset(("default", "enum", "example", "examples", "x-example", "x-examples", "x-llm"))
+_MAPS: Final = frozenset(("properties", "patternProperties", "definitions"))
+_JSON: Final = "application/json"
+_FORM: Final = "application/x-www-form-urlencoded"
+_MULTIPART: Final = "multipart/form-data"
+_FLOWS: Final = {
+    "implicit": "implicit",
+    "password": "password",
+    "application": "clientCredentials",
+    "accessCode": "authorizationCode",
+}
+_OTHERS: Final = "x-toolwire-documents"
+_COPY: Final = "x-toolwire-swagger"
+_SCHEMES: Final = ("https", "http", "wss", "ws")
+
+
+def is_swagger(document: Mapping[str, Any]) -> bool:
+    """Return whether ``document`` says that it is Swagger 2.0."""
+    return str(document.get("swagger")) in ("2.0", "2") and "openapi" not in document
+
+
+def upgrade(document: dict[str, Any], url: str = "") -> tuple[dict[str, Any], list[Note]]:
+    """Return the Swagger 2.0 ``document``, which came from ``url``, as OpenAPI 3.0.3, and what was lost by that."""
+    return _Upgrade(document, url).whole()
+
+
+class _Upgrade:
+    def __init__(self, document: dict[str, Any], url: str) -> None:
+        self._document = document
+        self._url = url
+        self._references = References(document)
+        self._notes: list[Note] = []
+        self._copied: set[str] = set()
+
+    def whole(self) -> tuple[dict[str, Any], list[Note]]:
+        old = self._document
+        components = {
+            "schemas": {name: self._schema(one) for name, one in _map(old.get("definitions")).items()},
+            "responses": {name: self._response(one, ()) for name, one in _map(old.get("responses")).items()},
+            "parameters": {
+                name: self._parameter(one) for name, one in _map(old.get("parameters")).items() if self._is_plain(one)
+            },
+            "securitySchemes": self._security_schemes(),
+        }
+        gone = ("swagger", "host", "basePath", "schemes", "consumes", "produces", "definitions", "parameters")
+        kept = {
+            name: one for name, one in old.items() if name not in (*gone, "responses", "securityDefinitions", "paths")
+        }
+        rest = {name: self._schema(one) if name == _OTHERS else one for name, one in kept.items()}
+        paths = {path: self._item(path, item) for path, item in _map(old.get("paths")).items()}
+        servers = self._servers(old.get("schemes"))
+        whole = {"openapi": "3.0.3", **rest, "servers": servers, "paths": paths, "components": components}
+        if not servers:
+            del whole["servers"]
+        copies: dict[str, Json] = {}
+        while self._copied - copies.keys():
+            copies |= {name: self._schema(old.get(name)) for name in self._copied - copies.keys()}
+        if copies:
+            whole[_COPY] = copies
+        return whole, self._notes
+
+    def _servers(self, schemes: Json) -> list[dict[str, Json]]:
+        host, base = self._document.get("host"), self._document.get("basePath")
+        path = "/" + base.strip("/") if isinstance(base, str) else "/"
+        listed = [one for one in schemes if one in _SCHEMES] if isinstance(schemes, list) else []
+        if not isinstance(host, str) or not host:
+            return [{"url": path}] if path != "/" or listed else []
+        usable = [one for one in listed if one in ("https", "http")]
+        if listed and not usable:
+            self._note(
+                "", f"It is called by {', '.join(listed)} only, which is not spoken here: https is used", "/schemes"
+            )
+        here = self._url.partition(":")[0]
+        return [
+            {"url": f"{scheme}://{host}{path}"}
+            for scheme in usable or [here if here in ("https", "http") and not listed else "https"]
+        ]
+
+    def _item(self, path: str, item: Json) -> Json:
+        if not isinstance(item, dict):
+            return item
+        try:
+            layers = self._references.layers(item, "path item")
+        except Unusable:
+            return item  # whoever reads the operations says why
+        whole = {name: one for layer in layers for name, one in layer.items() if name != "$ref"}
+        common = whole.get("parameters")
+        found = {name: one for name, one in whole.items() if name not in (*_METHODS, "parameters")}
+        for method in _METHODS:
+            if method not in whole:
+                continue
+            try:
+                node = {
+                    name: one
+                    for layer in self._references.layers(whole[method], "operation")
+                    for name, one in layer.items()
+                }
+            except Unusable:
+                found[method] = whole[method]
+                continue
+            found[method] = self._operation(
+                f"{method.upper()} {path[:SHOWN]}", pointer("paths", path, method), node, common
+            )
+        return found
+
+    def _operation(self, where: str, at: str, node: dict[str, Any], common: Json) -> dict[str, Any]:
+        gone = ("parameters", "consumes", "produces", "schemes", "responses")
+        whole = {name: one for name, one in node.items() if name not in gone}
+        consumes = _texts(node.get("consumes", self._document.get("consumes")))
+        produces = _texts(node.get("produces", self._document.get("produces")))
+        plain: dict[tuple[str, str], Json] = {}
+        form: dict[str, dict[str, Any]] = {}
+        bodies: list[dict[str, Any]] = []
+        for one in [*_list(common, self._references), *_list(node.get("parameters"), self._references)]:
+            found = self._references.target(one)
+            name, place = found.get("name"), found.get("in")
+            if place == "body":
+                bodies.append(found)
+            elif place == "formData" and isinstance(name, str):
+                form[name] = found
+            else:
+                reference = one.get("$ref") if isinstance(one, dict) else None
+                keeps = isinstance(reference, str) and (not found or reference.startswith("#/parameters/"))
+                plain[str(place or reference), str(name)] = (
+                    {"$ref": _moved(str(reference))} if keeps else self._parameter(found or one)
+                )
+        if plain:
+            whole["parameters"] = list(plain.values())
+        body = self._body(where, at, bodies, form, consumes)
+        if body is not None:
+            whole["requestBody"] = body
+        responses = _map(self._references.target(node.get("responses")))
+        whole["responses"] = {str(code): self._response(one, produces) for code, one in responses.items()}
+        if isinstance(node.get("schemes"), list):
+            servers = self._servers(node["schemes"])
+            if servers:
+                whole["servers"] = servers
+        return whole
+
+    def _body(
+        self, where: str, at: str, bodies: list[dict[str, Any]], form: dict[str, dict[str, Any]], consumes: list[str]
+    ) -> dict[str, Any] | None:
+        if bodies and form:
+            self._note(where, "it has a body and parameters of a form: the body counts", at)
+        if len(bodies) > 1:
+            self._note(where, "it has several bodies: the last one counts", at)
+        if bodies:
+            body = bodies[-1]
+            media = {"schema": self._schema(body.get("schema", {}))}
+            types = [one for one in consumes if one not in (_FORM, _MULTIPART)] or [_JSON]
+            said = {name: body[name] for name in ("description",) if name in body}
+            return {**said, "required": body.get("required") is True, "content": dict.fromkeys(types, media)}
+        return self._form(form, consumes) if form else None
+
+    def _form(self, form: dict[str, dict[str, Any]], consumes: list[str]) -> dict[str, Any]:
+        has_file = any(one.get("type") == "file" for one in form.values())
+        types = [_MULTIPART] if has_file else [one for one in consumes if one in (_FORM, _MULTIPART)] or [_FORM]
+        properties: dict[str, Json] = {}
+        encoding: dict[str, Json] = {}
+        for name, one in form.items():
+            properties[name] = self._of_parameter(one)
+            if isinstance(one.get("description"), str):
+                properties[name]["description"] = one["description"]
+            style = self._style(one)
+            if style and types == [_MULTIPART] and one.get("collectionFormat") != "multi":
+                self._note(
+                    name[:SHOWN], "a list in a form with files has no other word in 3.0 than a part for each item"
+                )
+            if style:
+                encoding[name] = style
+        required = [name for name, one in form.items() if one.get("required") is True]
+        schema: dict[str, Json] = {"type": "object", "properties": properties}
+        if required:
+            schema["required"] = required
+        content: dict[str, Json] = {
+            one: {"schema": schema, "encoding": encoding} if encoding and one == _FORM else {"schema": schema}
+            for one in types
+        }
+        return {"required": bool(required), "content": content}
+
+    def _is_plain(self, node: Json) -> bool:
+        return self._references.target(node).get("in") not in ("body", "formData")
+
+    def _parameter(self, node: Json) -> Json:
+        if not isinstance(node, dict):
+            return node
+        if isinstance(node.get("$ref"), str):
+            return {**node, "$ref": _moved(node["$ref"])}
+        kept = {
+            name: one
+            for name, one in node.items()
+            if name not in _SCHEMA_WORDS and name not in ("collectionFormat", "allowEmptyValue")
+        }
+        return {**kept, **self._style(node), "schema": self._of_parameter(node)}
+
+    def _of_parameter(self, node: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema of a parameter, whose words stand in it itself."""
+        own = node.get("schema")
+        words = {name: one for name, one in node.items() if name in _SCHEMA_WORDS}
+        schema = self._schema({**(own if isinstance(own, dict) else {}), **words})
+        return schema if isinstance(schema, dict) else {}
+
+    def _style(self, node: dict[str, Any]) -> dict[str, Json]:
+        """Return how an array is written, in the words of 3.0."""
+        if node.get("type") != "array":
+            return {}
+        place, how = node.get("in"), node.get("collectionFormat", "csv")
+        inner = node.get("items")
+        if isinstance(inner, dict) and inner.get("collectionFormat") not in (None, "csv"):
+            self._note(
+                str(node.get("name"))[:SHOWN],
+                f"lists in a list are written by {inner['collectionFormat']!r}, which 3.0 has no word for",
+            )
+        if place in ("path", "header"):
+            if how not in ("csv", None):
+                self._note(
+                    str(node.get("name"))[:SHOWN],
+                    f"a list in the {place} by {how!r} has no word in 3.0, and is written by commas",
+                )
+            return {"style": "simple", "explode": False}
+        if how == "multi":
+            return {"style": "form", "explode": True}
+        if how in ("ssv", "pipes"):
+            return {"style": "spaceDelimited" if how == "ssv" else "pipeDelimited", "explode": False}
+        if how != "csv":
+            self._note(
+                str(node.get("name"))[:SHOWN],
+                f"a list by {str(how)[:20]!r} has no word in 3.0, and is written by commas",
+            )
+        return {"style": "form", "explode": False}
+
+    def _response(self, node: Json, produces: list[str] | tuple[()]) -> Json:
+        if not isinstance(node, dict):
+            return node
+        if isinstance(node.get("$ref"), str):
+            if not produces:
+                return {**node, "$ref": _moved(node["$ref"])}
+            found = self._references.target(node)
+            if not found:
+                return node
+            node = found
+        whole = {name: one for name, one in node.items() if name not in ("schema", "examples", "headers")}
+        whole.setdefault("description", "")
+        headers = _map(node.get("headers"))
+        if headers:
+            whole["headers"] = {
+                name: {
+                    **({"description": one["description"]} if isinstance(one.get("description"), str) else {}),
+                    "schema": self._of_parameter(one),
+                }
+                for name, one in headers.items()
+                if isinstance(one, dict)
+            }
+        schema = node.get("schema")
+        if isinstance(schema, dict):
+            types = list(produces) or _texts(self._document.get("produces")) or [_JSON]
+            examples = _map(node.get("examples"))
+            whole["content"] = {
+                one: {"schema": self._schema(schema), **({"example": examples[one]} if one in examples else {})}
+                for one in types
+            }
+        return whole
+
+    def _schema(self, node: Json, within: str = "") -> Any:
+        """Return a schema, and what is in it, in the words of 3.0."""
+        if isinstance(node, list):
+            return [self._schema(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        is_map = within in _MAPS
+        whole: dict[str, Any] = {}
+        for name, one in node.items():
+            if not is_map and name == "$ref" and isinstance(one, str):
+                whole[name] = self._schema_reference(one)
+            elif isinstance(one, dict | list) and (is_map or name not in _DATA):
+                whole[name] = self._schema(one, "" if is_map else name)
+            else:
+                whole[name] = one
+        return whole if is_map else _modern(whole)
+
+    def _schema_reference(self, reference: str) -> str:
+        """Return where a schema is now. One in a place that changed is left in a copy of that place."""
+        if reference.startswith("#/definitions/"):
+            return _moved(reference)
+        first = reference.removeprefix("#/").partition("/")[0]
+        if not reference.startswith("#/") or first not in ("paths", "parameters", "responses"):
+            return reference
+        self._copied.add(first)
+        return f"#/{_COPY}/{reference.removeprefix('#/')}"
+
+    def _security_schemes(self) -> dict[str, Json]:
+        found: dict[str, Json] = {}
+        for name, node in _map(self._document.get("securityDefinitions")).items():
+            one = self._references.target(node)
+            kind = one.get("type")
+            words = {
+                key: each for key, each in one.items() if key not in ("flow", "authorizationUrl", "tokenUrl", "scopes")
+            }
+            if kind == "basic":
+                found[name] = {**words, "type": "http", "scheme": "basic"}
+            elif kind == "oauth2":
+                flow = _FLOWS.get(str(one.get("flow")))
+                if flow is None:
+                    self._note(
+                        "",
+                        f"The flow of {name[:SHOWN]!r} is not one of Swagger 2.0",
+                        pointer("securityDefinitions", name),
+                    )
+                urls = {key: one[key] for key in ("authorizationUrl", "tokenUrl") if isinstance(one.get(key), str)}
+                flows = {flow: {**urls, "scopes": _map(one.get("scopes"))}} if flow else {}
+                found[name] = {**words, "flows": flows}
+            else:
+                found[name] = one
+        return found
+
+    def _note(self, where: str, text: str, at: str = "") -> None:
+        note = Note(where, text, at)
+        if note not in self._notes:
+            self._notes.append(note)
+
+
+def _modern(schema: dict[str, Any]) -> dict[str, Any]:
+    if schema.get("type") == "file":
+        schema |= {"type": "string", "format": "binary"}
+    if isinstance(schema.get("discriminator"), str):
+        schema["discriminator"] = {"propertyName": schema["discriminator"]}
+    if "x-nullable" in schema:
+        schema["nullable"] = schema.pop("x-nullable") is True
+    return schema
+
+
+def _moved(reference: str) -> str:
+    for old, new in _MOVED.items():
+        if reference.startswith(old):
+            return new + reference.removeprefix(old)
+    return reference
+
+
+def _map(node: Json) -> dict[str, Any]:
+    return node if isinstance(node, dict) else {}
+
+
+def _list(node: Json, references: References) -> list[Json]:
+    if isinstance(node, dict) and isinstance(node.get("$ref"), str):
+        try:
+            node = references.resolve(node["$ref"])
+        except Unusable:
+            return [node]
+    return node if isinstance(node, list) else []
+
+
+def _texts(node: Json) -> list[str]:
+    return [one for one in node if isinstance(one, str)] if isinstance(node, list) else []

@@ -1,0 +1,239 @@
+"""Swagger 2.0 documents are read as OpenAPI 3.0, and their operations are called as they say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+
+from toolwire import connect_sync
+from toolwire.cli import main
+from toolwire.client.discover import discover
+from toolwire.client.drive import run
+from toolwire.client.login import declared
+from toolwire.client.network import SyncNetwork
+from toolwire.core.model import Value
+from toolwire.core.selection import Selection
+from toolwire.protocols.openapi import swagger
+
+EVERY = Selection(include="all")
+TAGS = {"type": "array", "items": {"type": "string"}}
+DOCUMENT: dict[str, Any] = {
+    "swagger": "2.0",
+    "info": {"title": "Pets", "version": "1.0.0"},
+    "basePath": "/v2",
+    "consumes": ["application/json", "application/xml"],
+    "produces": ["application/json"],
+    "parameters": {
+        "page": {"name": "page", "in": "query", "type": "integer", "minimum": 1},
+        "pet": {"name": "pet", "in": "body", "required": True, "schema": {"$ref": "#/definitions/Pet"}},
+    },
+    "responses": {"Pet": {"description": "A pet", "schema": {"$ref": "#/definitions/Pet"}}},
+    "securityDefinitions": {
+        "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+        "name": {"type": "basic"},
+        "sign_in": {
+            "type": "oauth2", "flow": "accessCode", "scopes": {"read": "Read"},
+            "authorizationUrl": "https://pets.example/a", "tokenUrl": "https://pets.example/t",
+        },
+    },
+    "definitions": {
+        "Pet": {
+            "type": "object", "discriminator": "kind", "required": ["kind"],
+            "properties": {
+                "kind": {"type": "string"},
+                "owner": {"type": "string", "x-nullable": True},
+                "discriminator": {"type": "string"},
+                "parent": {"$ref": "#/definitions/Pet"},
+            },
+        },
+    },
+    "paths": {
+        "/pets": {
+            "parameters": [{"$ref": "#/parameters/page"}],
+            "get": {
+                "operationId": "list_pets",
+                "parameters": [
+                    {"name": "csv", "in": "query", **TAGS},
+                    {"name": "multi", "in": "query", "collectionFormat": "multi", **TAGS},
+                    {"name": "pipes", "in": "query", "collectionFormat": "pipes", **TAGS},
+                ],
+                "responses": {
+                    "200": {"description": "", "schema": {"type": "array", "items": {"$ref": "#/definitions/Pet"}}}
+                },
+            },
+            "post": {
+                "operationId": "add_pet",
+                "parameters": [{"$ref": "#/parameters/pet"}],
+                "responses": {"200": {"$ref": "#/responses/Pet"}},
+            },
+        },
+        "/pets/{id}": {
+            "post": {
+                "operationId": "rename_pet",
+                "consumes": ["application/x-www-form-urlencoded"],
+                "parameters": [
+                    {"name": "id", "in": "path", "required": True, "type": "integer"},
+                    {"name": "name", "in": "formData", "type": "string", "required": True},
+                    {"name": "tags", "in": "formData", "collectionFormat": "multi", **TAGS},
+                ],
+                "responses": {
+                    "200": {"description": "done", "schema": {"$ref": "#/paths/~1pets/get/responses/200/schema"}}
+                },
+            }
+        },
+        "/pets/{id}/photo": {
+            "put": {
+                "operationId": "add_photo",
+                "parameters": [
+                    {"name": "id", "in": "path", "required": True, "type": "integer"},
+                    {"name": "photo", "in": "formData", "type": "file", "required": True},
+                    {"name": "title", "in": "formData", "type": "string"},
+                ],
+                "responses": {"204": {"description": "done"}},
+            }
+        },
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def pets(listen: Any, said: Any) -> Any:
+    whole = said(json.dumps(DOCUMENT).encode(), "content-type: application/json")
+    fine = said(b"[]", "content-type: application/json")
+    return listen(lambda seen: [whole if seen.line.split()[1] == "/swagger.json" else fine])
+
+
+def called(pets: Any, tool: str, **arguments: Any) -> Any:
+    """Return the request that a call of the tool ``tool`` was."""
+    with connect_sync(f"{pets.origin}/swagger.json", selection=EVERY, approve=lambda question: True) as remote:
+        assert isinstance(remote.call(tool, arguments), Value)
+        assert remote.findings() == ()
+    return pets.requests[-1]
+
+
+def test_lists_in_the_query_are_written_as_the_document_says(pets: Any) -> None:
+    seen = called(pets, "list_pets", page=2, csv=["a", "b"], multi=["c", "d"], pipes=["e", "f"])
+    path, _, query = seen.line.split()[1].partition("?")
+    assert path == "/v2/pets"
+    assert sorted(parse_qsl(query)) == [
+        ("csv", "a,b"),
+        ("multi", "c"),
+        ("multi", "d"),
+        ("page", "2"),
+        ("pipes", "e|f"),
+    ]
+
+
+def test_a_body_behind_a_reference_is_sent_as_json(pets: Any) -> None:
+    seen = called(pets, "add_pet", kind="cat", owner=None)
+    assert seen.headers["content-type"] == "application/json"
+    assert json.loads(seen.body) == {"kind": "cat", "owner": None}
+
+
+def test_a_form_is_sent_as_a_form(pets: Any) -> None:
+    seen = called(pets, "rename_pet", id=7, name="Tom", tags=["a", "b"])
+    assert seen.line.split()[1] == "/v2/pets/7"
+    assert seen.headers["content-type"] == "application/x-www-form-urlencoded"
+    assert sorted(parse_qsl(seen.body.decode())) == [("name", "Tom"), ("tags", "a"), ("tags", "b")]
+
+
+def test_a_file_is_sent_in_a_multipart_body(pets: Any) -> None:
+    seen = called(pets, "add_photo", id=7, photo="AAEC", title="Tom")
+    assert seen.headers["content-type"].startswith("multipart/form-data")
+    assert b"\x00\x01\x02" in seen.body
+
+
+@pytest.mark.requirement("CV-29")
+def test_schemas_are_in_todays_words() -> None:
+    whole, notes = swagger.upgrade(DOCUMENT, "https://pets.example/swagger.json")
+    assert notes == []
+    assert whole["openapi"] == "3.0.3"
+    pet = whole["components"]["schemas"]["Pet"]
+    assert pet["discriminator"] == {"propertyName": "kind"}
+    assert pet["properties"]["owner"] == {"type": "string", "nullable": True}
+    assert pet["properties"]["discriminator"] == {"type": "string"}
+    assert pet["properties"]["parent"] == {"$ref": "#/components/schemas/Pet"}
+    schemes = whole["components"]["securitySchemes"]
+    assert schemes["name"] == {"type": "http", "scheme": "basic"}
+    assert schemes["sign_in"]["flows"]["authorizationCode"]["tokenUrl"] == "https://pets.example/t"
+
+
+@pytest.mark.parametrize(
+    ("root", "servers"),
+    [
+        ({}, None),
+        ({"host": "a.example"}, ["https://a.example/"]),
+        ({"host": "a.example", "basePath": "/v1/"}, ["https://a.example/v1"]),
+        ({"host": "a.example", "schemes": ["http", "https"]}, ["http://a.example/", "https://a.example/"]),
+        ({"basePath": "/v1"}, ["/v1"]),
+    ],
+)
+def test_host_base_path_and_schemes_are_the_servers(root: dict[str, Any], servers: list[str] | None) -> None:
+    whole, _ = swagger.upgrade({"swagger": "2.0", "paths": {}, **root}, "https://docs.example/swagger.json")
+    assert whole.get("servers") == (None if servers is None else [{"url": url} for url in servers])
+
+
+@pytest.mark.parametrize(
+    ("parameter", "finding"),
+    [
+        ({"name": "a", "in": "query", "collectionFormat": "tsv", **TAGS}, "has no word in 3.0"),
+        ({"name": "a", "in": "header", "collectionFormat": "pipes", **TAGS}, "has no word in 3.0"),
+        (
+            {"name": "a", "in": "query", "type": "array", "items": {**TAGS, "collectionFormat": "ssv"}},
+            "lists in a list",
+        ),
+    ],
+)
+def test_what_cannot_be_said_is_a_finding(tmp_path: Path, parameter: dict[str, Any], finding: str) -> None:
+    item = {"get": {"operationId": "get_it", "parameters": [parameter], "responses": {}}}
+    data = {**DOCUMENT, "host": "pets.example", "paths": {"/pets": item}}
+    (tmp_path / "swagger.json").write_text(json.dumps(data), encoding="utf-8")
+    with connect_sync(str(tmp_path / "swagger.json"), selection=EVERY) as remote:
+        assert any(finding in one for one in remote.findings())
+
+
+def test_every_command_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("swagger.json").write_text(json.dumps({**DOCUMENT, "host": "pets.example"}), encoding="utf-8")
+    for argv in (
+        ["tools", "swagger.json", "--include", "all"],
+        ["size", "swagger.json", "--include", "all"],
+        ["overlay", "swagger.json"],
+        ["convert", "swagger.json", "--to", "opentool"],
+    ):
+        assert main(argv) == 0, (argv, capsys.readouterr().err)
+        assert "pets" in capsys.readouterr().out
+    assert main(["check", "swagger.json"]) < 2
+    assert "Swagger 2" not in capsys.readouterr().out
+
+
+def test_sign_in_reads_its_security_definitions(pets: Any) -> None:
+    door = SyncNetwork()
+    said = declared(run(discover(f"{pets.origin}/swagger.json", selection=EVERY), door), door)
+    door.close()
+    assert said is not None
+    assert ("x-key", "") in said.keys
+    assert ("authorization", "Basic ") in said.keys
+
+
+@pytest.mark.parametrize("version", ["1.2", 1, None, "2.1", {}])
+def test_another_version_is_refused_by_its_name(tmp_path: Path, version: Any) -> None:
+    (tmp_path / "swagger.json").write_text(json.dumps({**DOCUMENT, "swagger": version}), encoding="utf-8")
+    assert main(["tools", str(tmp_path / "swagger.json"), "--include", "all"]) != 0
+
+
+@pytest.mark.parametrize("value", [None, 7, "x", [], [7], {}, {"$ref": "#/x"}, {"a": 7}, {"/a": {"get": 7}}])
+@pytest.mark.parametrize(
+    "member",
+    ["paths", "definitions", "parameters", "responses", "securityDefinitions", "host", "basePath", "schemes",
+     "consumes", "produces", "info"],
+)  # fmt: skip
+def test_no_odd_member_is_an_error_of_ours(member: str, value: Any) -> None:
+    whole, _ = swagger.upgrade({**DOCUMENT, member: value}, "https://a.example/swagger.json")
+    assert whole["openapi"] == "3.0.3"
