@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
+from toolwire.core.http import Request
 from toolwire.core.selection import Selection
 from toolwire.framing import jsontext
-from toolwire.protocols.openapi import operations
+from toolwire.protocols.openapi import operations, requests
 from toolwire.protocols.openapi.references import References
 from toolwire.protocols.openapi.schemas import Schemas, Sizes
 from toolwire.validation import compile_schema
+from toolwire.validation.declared import declared_names
 
 from .made_schemas import DEFINED, PREFIX, VALUES, documents, is_hidden_in, judge
 
@@ -62,17 +65,25 @@ def test_a_body_that_a_document_accepts_is_accepted_as_arguments(document: dict[
     (tool,) = offer.catalog.tools
     plan = offer.memo.plans[tool.id]
     check = compile_schema(tool.input_schema)
+    declared = declared_names(tool.input_schema)
     arguments = {name: argument for argument, name in plan.properties}
     for value in values:
         if not judged.is_valid(value) or is_hidden_in(document, schema, value):
             continue
         if plan.whole_body is not None:
             event("a whole body")
-            assert check({plan.whole_body: value}) is None, (value, dict(tool.input_schema))
+            given = {plan.whole_body: value}
         elif isinstance(value, dict) and arguments.keys() >= value.keys():  # only an object has properties
             event("a body taken apart")
             given = {arguments[name]: one for name, one in value.items()}
-            assert check(given) is None, (given, dict(tool.input_schema))
+        else:
+            continue
+        assert check(given) is None, (given, dict(tool.input_schema))
+        request = requests.write(plan, given)
+        assert isinstance(request, Request), (request, given)
+        assert request.url == "https://api.test/a"
+        assert json.loads(request.body) == value  # what is sent is the body, and nothing else
+        assert declared is None or given.keys() <= declared
 
 
 def cut(schema: Any, **defined: Any) -> dict[str, Any]:
