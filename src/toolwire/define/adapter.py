@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any, NewType, get_args, get_origin
 
+import orjson
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema, to_json
+from pydantic_core import core_schema, from_json, to_json
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json
@@ -104,13 +105,20 @@ def _has_what_json_cannot_be(schema: Any) -> bool:
 def load(adapter: TypeAdapter[Any]) -> Callable[[Json], Any]:
     """Return what turns JSON data into a value of the type."""
     validate = adapter.validate_json
-    return lambda value: validate(to_json(value))  # as JSON, so that strict types take their JSON forms too
+    return lambda value: validate(_json(value))  # as JSON, so that strict types take their JSON forms too
 
 
 def dump(adapter: TypeAdapter[Any]) -> Callable[[Any], Json]:
-    """Return what turns a value of the type into JSON data."""
-    write = adapter.dump_python
-    return lambda value: write(value, mode="json", by_alias=True, warnings="error")
+    """Return what turns a value of the type into JSON data: by way of its text, which is a third of the work."""
+    write = adapter.dump_json
+    return lambda value: from_json(write(value, by_alias=True, warnings="error"), allow_inf_nan=False)
+
+
+def _json(value: Json) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # an integer beyond 64 bits
+        return to_json(value)
 
 
 def check_default(parameter: Parameter, where: str) -> None:

@@ -64,7 +64,7 @@ def reader(arguments: Sequence[Argument]) -> Read:
 def writer(form: Form, tool: str) -> Write:
     """Return what turns a result into JSON data. Where that cannot be, the Problem names ``tool``, not the value."""
     exact = matcher(form.core, plain)
-    native, fits = exact or _never, exact or plain
+    native, fits = exact or _never, exact or anything  # what is dumped was read from JSON, and is plain
     kind = exact_type(native)
     dump = _with_numbers(form, native, form.dump, reading=False) if form.plain else form.dump
 

@@ -3,13 +3,16 @@
 **Rules**
 
 - Only exact types count: a subclass of ``int`` or ``str`` (an enum, say) is not JSON data yet.
+- What is long is judged level by level, in passes that run in C: a loop in Python costs ten times as much.
 - A number is finite and a text can be written as UTF-8, or it is not JSON. [S-16, CV-33]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from itertools import chain, compress, repeat
 from math import isfinite
+from operator import is_
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -18,9 +21,14 @@ Matches: TypeAlias = Callable[[Any], bool]
 
 MAX_DEPTH = 200
 
-Build: TypeAlias = Callable[[Mapping[str, Any], Matches], Matches | None]
+_All: TypeAlias = Callable[[Collection[Any]], bool]
+"""Says whether all values of a collection are."""
+
+_Pair: TypeAlias = tuple[Matches, _All]
+Build: TypeAlias = Callable[[Mapping[str, Any], Matches], _Pair | None]
 
 _ALWAYS_PLAIN = {int, bool, NoneType}
+_PLAIN = {*_ALWAYS_PLAIN, float, str, list, dict}
 _LONG = 32
 
 
@@ -48,26 +56,59 @@ def matcher(schema: Mapping[str, Any], of_any: Matches) -> Matches | None:
 
     ``of_any`` stands for ``Any``: ``plain`` where data comes from Python, ``anything`` where it was JSON before.
     """
+    pair = _pair(schema, of_any)
+    return None if pair is None else pair[0]
+
+
+def _pair(schema: Mapping[str, Any], of_any: Matches) -> _Pair | None:
     settings, build = _NATIVE.get(schema["type"], _FOREIGN)
     return build(schema, of_any) if schema.keys() <= _EVERY | settings else None
 
 
 def _all_plain(values: Collection[Any], depth: int) -> bool:
-    if len(values) > _LONG:  # a long list is mostly of one type, and then needs no loop in Python
-        kinds = set(map(type, values))
-        if kinds == {str}:
-            return _is_text("".join(values))
-        if kinds == {float}:
-            return all(map(isfinite, values))
-        if kinds <= _ALWAYS_PLAIN:
-            return True
+    if len(values) > _LONG:
+        return _many_plain(values, depth)
     for value in values:  # noqa: SIM110 - all() with a generator costs twice as much
         if type(value) not in _ALWAYS_PLAIN and not plain(value, depth):
             return False
     return True
 
 
-def _all_text(keys: Iterable[Any]) -> bool:
+def _many_plain(values: Collection[Any], depth: int) -> bool:
+    """Return what ``plain`` says of all ``values``, with one pass for each type on each level."""
+    while values:
+        types = list(map(type, values))
+        kinds = set(types)
+        if not kinds <= _PLAIN or not _scalars_plain(values, types, kinds):
+            return False
+        dicts, lists = (_of_type(kind, values, types, kinds) for kind in (dict, list))
+        if not dicts and not lists:
+            return True
+        if depth <= 0 or not _all_text(list(chain.from_iterable(dicts))):
+            return False
+        values = [*chain.from_iterable(map(dict.values, dicts)), *chain.from_iterable(lists)]
+        depth -= 1
+    return True
+
+
+def _scalars_plain(values: Collection[Any], types: Collection[type], kinds: Collection[type]) -> bool:
+    """Return whether the numbers among ``values`` are finite and its texts can be written."""
+    if float in kinds and not all(map(isfinite, _of_type(float, values, types, kinds))):
+        return False
+    return str not in kinds or _is_text("".join(_of_type(str, values, types, kinds)))
+
+
+def _of_type(
+    wanted: type, values: Collection[Any], types: Collection[type], kinds: Collection[type]
+) -> Collection[Any]:
+    if wanted not in kinds:
+        return ()
+    return values if len(kinds) == 1 else list(compress(values, map(is_, types, repeat(wanted))))
+
+
+def _all_text(keys: Collection[Any]) -> bool:
+    if len(keys) > _LONG:
+        return set(map(type, keys)) == {str} and _is_text("".join(set(keys)))
     for key in keys:  # noqa: SIM110 - all() with a generator costs twice as much
         if type(key) is not str or not (key.isascii() or _is_text(key)):
             return False
@@ -75,6 +116,8 @@ def _all_text(keys: Iterable[Any]) -> bool:
 
 
 def _is_text(value: str) -> bool:
+    if value.isascii():
+        return True
     try:
         value.encode()
     except UnicodeEncodeError:  # half a surrogate pair
@@ -107,35 +150,89 @@ def exact_type(matches: Matches) -> type | None:
     return _EXACT.get(matches)
 
 
-def _one_of(schema: Mapping[str, Any], _: Matches) -> Matches | None:
+def _scalar(one: Matches) -> Build:
+    return lambda *_: (one, _all_of_kinds([one]))
+
+
+def _all_of_kinds(choices: Collection[Matches]) -> _All:
+    """Return what says whether each value is what one of ``choices`` takes, all of which are in ``_SCALARS``."""
+    allowed = {kind for kind, one in _SCALARS.items() if one in choices}
+
+    def every(values: Collection[Any]) -> bool:
+        types = list(map(type, values))
+        kinds = set(types)
+        return kinds <= allowed and _scalars_plain(values, types, kinds)
+
+    return every
+
+
+def _of_any(_: Mapping[str, Any], of_any: Matches) -> _Pair:
+    if of_any is anything:
+        return anything, anything
+    return of_any, (_every_plain if of_any is plain else _each(of_any))
+
+
+def _every_plain(values: Collection[Any]) -> bool:
+    return _all_plain(values, MAX_DEPTH)
+
+
+def _each(one: Matches) -> _All:
+    return lambda values: all(map(one, values))
+
+
+def _one_of(schema: Mapping[str, Any], _: Matches) -> _Pair | None:
     allowed = frozenset((type(value), value) for value in schema["expected"])  # a pair, for True == 1
     kinds = frozenset(kind for kind, _ in allowed)
     if not kinds <= _SCALARS.keys():
         return None
-    return lambda value: type(value) in kinds and (type(value), value) in allowed
+
+    def matches(value: Any) -> bool:
+        return type(value) in kinds and (type(value), value) in allowed
+
+    return matches, _each(matches)
 
 
-def _list_of(schema: Mapping[str, Any], of_any: Matches) -> Matches | None:
-    item = matcher(schema.get("items_schema", _ANY), of_any)
+def _list_of(schema: Mapping[str, Any], of_any: Matches) -> _Pair | None:
+    item = _pair(schema.get("items_schema", _ANY), of_any)
     if item is None:
         return None
-    return lambda value: type(value) is list and all(map(item, value))
+    every = item[1]
+
+    def all_match(values: Collection[Any]) -> bool:
+        return set(map(type, values)) <= {list} and every(list(chain.from_iterable(values)))
+
+    return (lambda value: type(value) is list and every(value)), all_match
 
 
-def _dict_of(schema: Mapping[str, Any], of_any: Matches) -> Matches | None:
+def _dict_of(schema: Mapping[str, Any], of_any: Matches) -> _Pair | None:
     key = matcher(schema.get("keys_schema", _ANY), _is_str)
-    item = matcher(schema.get("values_schema", _ANY), of_any)
+    item = _pair(schema.get("values_schema", _ANY), of_any)
     if key is not _is_str or item is None:  # keys of any other type are texts in JSON
         return None
-    return lambda value: type(value) is dict and _all_text(value) and all(map(item, value.values()))
+    every = item[1]
+
+    def all_match(values: Collection[Any]) -> bool:
+        if not set(map(type, values)) <= {dict} or not _all_text(list(chain.from_iterable(values))):
+            return False
+        return every(list(chain.from_iterable(map(dict.values, values))))
+
+    return (lambda value: type(value) is dict and _all_text(value) and every(value.values())), all_match
 
 
-def _nullable(schema: Mapping[str, Any], of_any: Matches) -> Matches | None:
-    inner = matcher(schema["schema"], of_any)
-    return None if inner is None else lambda value: value is None or inner(value)
+def _nullable(schema: Mapping[str, Any], of_any: Matches) -> _Pair | None:
+    inner = _pair(schema["schema"], of_any)
+    if inner is None:
+        return None
+    one, every = inner
+    if one in _SCALARS.values():
+        return (lambda value: value is None or one(value)), _all_of_kinds([one, _is_none])
+    return (
+        (lambda value: value is None or one(value)),
+        lambda values: every([value for value in values if value is not None]),
+    )
 
 
-def _union(schema: Mapping[str, Any], of_any: Matches) -> Matches | None:
+def _union(schema: Mapping[str, Any], of_any: Matches) -> _Pair | None:
     choices = [matcher(choice, of_any) for choice in schema["choices"] if isinstance(choice, dict)]
     known = tuple(choice for choice in choices if choice is not None)
     if len(known) < len(schema["choices"]):  # one needs conversion, or has a tag
@@ -147,7 +244,7 @@ def _union(schema: Mapping[str, Any], of_any: Matches) -> Matches | None:
                 return True
         return False
 
-    return matches
+    return matches, (_all_of_kinds(known) if set(known) <= set(_SCALARS.values()) else _each(matches))
 
 
 _ANY: Mapping[str, Any] = {"type": "any"}
@@ -159,12 +256,12 @@ _NUMBERS = frozenset({"ge", "gt", "le", "lt", "multiple_of"})
 _SIZES = frozenset({"min_length", "max_length"})
 _FOREIGN: tuple[frozenset[str], Build] = (frozenset(), lambda *_: None)
 _NATIVE: Mapping[str, tuple[frozenset[str], Build]] = {
-    "any": (frozenset(), lambda _, of_any: of_any),
-    "none": (frozenset(), lambda *_: _is_none),
-    "bool": (frozenset(), lambda *_: _is_bool),
-    "int": (_NUMBERS, lambda *_: _is_int),
-    "float": (_NUMBERS, lambda *_: _is_float),
-    "str": (_SIZES | {"pattern"}, lambda *_: _is_str),
+    "any": (frozenset(), _of_any),
+    "none": (frozenset(), _scalar(_is_none)),
+    "bool": (frozenset(), _scalar(_is_bool)),
+    "int": (_NUMBERS, _scalar(_is_int)),
+    "float": (_NUMBERS, _scalar(_is_float)),
+    "str": (_SIZES | {"pattern"}, _scalar(_is_str)),
     "literal": (frozenset({"expected"}), _one_of),
     "list": (_SIZES | {"items_schema"}, _list_of),
     "dict": (_SIZES | {"keys_schema", "values_schema"}, _dict_of),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -36,6 +36,7 @@ _SIMPLE: Sequence[tuple[Any, Core]] = (
 )
 _LITERALS = {str: "string", int: "integer", bool: "boolean", NoneType: "null"}
 _KEYS: Sequence[Core] = ({"type": "str"}, _ANY)
+_WITHOUT_NUMBERS = frozenset({"any", "none", "bool", "str", "literal"})
 _EXACT = 2**53  # up to here a float holds every whole number
 
 
@@ -71,10 +72,24 @@ def with_numbers(core: Core, value: Json, *, reading: bool) -> Json:
     if kind == "nullable":
         return with_numbers(core["schema"], value, reading=reading)
     if kind == "list" and type(value) is list:
-        return [with_numbers(core["items_schema"], item, reading=reading) for item in value]
+        return list(_all_with_numbers(core["items_schema"], value, reading=reading))
     if kind == "dict" and type(value) is dict:
-        return {key: with_numbers(core["values_schema"], item, reading=reading) for key, item in value.items()}
+        items = _all_with_numbers(core["values_schema"], value.values(), reading=reading)
+        return dict(zip(value, items, strict=True))
     return value
+
+
+def _all_with_numbers(core: Core, values: Collection[Any], *, reading: bool) -> Collection[Any]:
+    if core["type"] in _WITHOUT_NUMBERS:
+        return values
+    if core["type"] == "float":  # without a call for each: tables of numbers are long
+        return [float(each) if type(each) is int and -_EXACT <= each <= _EXACT else each for each in values]
+    if core["type"] == "dict" and core["values_schema"]["type"] == "float" and set(map(type, values)) == {dict}:
+        numbers = core["values_schema"]
+        return [
+            dict(zip(each, _all_with_numbers(numbers, each.values(), reading=reading), strict=True)) for each in values
+        ]
+    return [with_numbers(core, each, reading=reading) for each in values]
 
 
 def _literal(expected: Sequence[Any]) -> Core | None:
