@@ -56,14 +56,15 @@ def ours() -> Any:
 
 
 def gateway() -> Any:
-    """Toolwire in front of the server at BENCH_UPSTREAM, as ``toolwire serve URL`` is."""
+    """Toolwire in front of the server at BENCH_UPSTREAM, as ``toolwire serve URL --agree`` is."""
     import toolwire
     from toolwire.client import Session
     from toolwire.client.connecting import unattended
     from toolwire.gateway import merged
     from toolwire.limits import Defaults
 
-    upstream = unattended(os.environ["BENCH_UPSTREAM"], Session(limits=Defaults(tool=None, connection=None)))
+    session = Session(limits=Defaults(tool=None, connection=None))
+    upstream = unattended(os.environ["BENCH_UPSTREAM"], session, agree=lambda _: True)
     return toolwire.asgi(merged([upstream]))
 
 

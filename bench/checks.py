@@ -115,7 +115,8 @@ def connected() -> tuple[Connection, SyncDoor]:
     door = Door()
     peer = run(CODEC.find(url), door).peer  # type: ignore[arg-type]  # it answers what a look asks for
     session = Session(limits=Defaults(tool=None, connection=None), traced=False)
-    return open_connection(Discovery(url=url, peer=peer), session=session), door  # type: ignore[return-value]
+    connection = open_connection(Discovery(url=url, peer=peer), session=session)
+    return connection.agreed(connection.gate.unasked()), door  # type: ignore[return-value]
 
 
 def cost_us(work: Callable[[], object], *, rounds: int = 7, each: int = 5_000) -> float:

@@ -25,7 +25,7 @@ def toolwire_us(url: str) -> float:
     async def main() -> float:
         from toolwire import connect
 
-        async with connect(url, protocol="opentool", session=_UNLIMITED) as remote:
+        async with connect(url, protocol="opentool", session=_UNLIMITED, agree=lambda _: True) as remote:
             return await _cost(_adding(remote))
 
     return uvloop.run(main())
@@ -136,7 +136,7 @@ def connect_ms(url: str, *, rounds: int = 21) -> tuple[float, float]:
         entered, called = list[float](), list[float]()
         for _ in range(rounds):
             started = time.perf_counter()
-            async with connect(url, protocol="opentool", session=_UNLIMITED) as remote:
+            async with connect(url, protocol="opentool", session=_UNLIMITED, agree=lambda _: True) as remote:
                 entered.append((time.perf_counter() - started) * 1e3)
                 started = time.perf_counter()
                 await remote.call("add", {"a": 1, "b": 2})

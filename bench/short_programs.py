@@ -27,7 +27,7 @@ import asyncio, sys
 from toolwire import Value, connect
 
 async def main():
-    async with connect(sys.argv[1]) as remote:
+    async with connect(sys.argv[1], agree=lambda _: True) as remote:
         result = await remote.call("add", {"a": 1, "b": 2})
         assert result == Value(3), result
 
@@ -38,7 +38,7 @@ import asyncio, sys
 from toolwire import Value, connect
 
 async def main():
-    async with connect(sys.argv[1]) as remote:
+    async with connect(sys.argv[1], agree=lambda _: True) as remote:
         result = await remote.call("add", {"a": 1, "b": 2})
         assert result == Value(3), result
         endless = asyncio.create_task(remote.call("wait", {"name": sys.argv[2]}))
@@ -52,7 +52,7 @@ import asyncio, sys
 from toolwire import Value, connect
 
 async def main():
-    remote = await connect(sys.argv[1]).__aenter__()
+    remote = await connect(sys.argv[1], agree=lambda _: True).__aenter__()
     endless = asyncio.create_task(remote.call("wait", {"name": sys.argv[2]}))
     await remote.call("has_begun", {"name": sys.argv[2]})
 
