@@ -19,8 +19,8 @@ _HOST_AND_REST = re.compile(r"/*([^/?#]*)(.*)")
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 _DOT = re.compile(r"\.|%2[eE]")
 _MAY_HAVE_DOTS = re.compile(r"/(?:\.|%2[eE])")
-_IN_PATH = {ord(character): f"%{ord(character):02X}" for character in ' "<>`{}'}
-_IN_QUERY = {ord(character): f"%{ord(character):02X}" for character in " \"'<>"}
+_ENCODED_IN_PATH = re.compile('[ "<>`{}]')
+_ENCODED_IN_QUERY = re.compile("[ \"'<>]")
 _IGNORED = str.maketrans("", "", "\t\n\r")
 _ENDS = "".join(map(chr, range(0x21)))
 
@@ -69,7 +69,7 @@ def parse_url(text: str) -> Url:
 def replace_path(base: Url, rest: str) -> Url:
     """Return the URL of the origin of ``base`` whose text after the host is ``rest``: path, query and fragment."""
     before, mark, query = rest.partition("#")[0].partition("?")
-    return base._replace(path=_normalize_path(before) or "/", query=_encode(query, _IN_QUERY) if mark else None)
+    return base._replace(path=_normalize_path(before) or "/", query=_encode(query, _ENCODED_IN_QUERY) if mark else None)
 
 
 def find_scheme(location: str) -> str:
@@ -107,7 +107,7 @@ def resolve_location(base: Url, location: str) -> Url:
             return _parse_after_scheme(name, text)
     if before.startswith("//"):
         return _parse_after_scheme(base.scheme, text)
-    wanted = _encode(query, _IN_QUERY) if mark else None
+    wanted = _encode(query, _ENCODED_IN_QUERY) if mark else None
     if not before:
         return base._replace(query=wanted if mark else base.query)
     path = before if before.startswith("/") else base.path[: base.path.rindex("/") + 1] + before
@@ -164,7 +164,7 @@ def _check_punycode(label: str) -> None:
 
 def _normalize_path(path: str) -> str:
     """Return ``path`` without dot segments, and with the characters percent-encoded that must be."""
-    path = _encode(path, _IN_PATH)
+    path = _encode(path, _ENCODED_IN_PATH)
     if _MAY_HAVE_DOTS.search(path) is None:
         return path
     kept: list[str] = []
@@ -181,5 +181,5 @@ def _normalize_path(path: str) -> str:
     return "/" + "/".join(kept)
 
 
-def _encode(text: str, table: dict[int, str]) -> str:
-    return text.translate(table) if any(chr(code) in text for code in table) else text
+def _encode(text: str, characters: re.Pattern[str]) -> str:
+    return characters.sub(lambda found: f"%{ord(found[0]):02X}", text)
