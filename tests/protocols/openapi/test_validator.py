@@ -15,6 +15,7 @@ def document(**operation: Any) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "A", "version": "1.0.0"},
+        "servers": [{"url": "https://a.example"}],
         "x-llm": {"version": "0.1", "name": "A"},
         "paths": {"/r": {"post": {"operationId": "save_recipe", "summary": "Save it", **operation, "responses": {}}}},
     }
@@ -76,7 +77,7 @@ def test_the_root_and_what_stands_elsewhere_are_looked_at_too() -> None:
 def test_a_document_that_offers_nothing_is_looked_at_as_if_it_offered_everything() -> None:
     data = document(parameters=[7])
     del data["x-llm"]
-    assert said(data) == {("warning", "XL-004", ""), ("error", "XL-009", ""), ("warning", "XL-088", AT)}
+    assert said(data) == {("warning", "XL-004", ""), ("warning", "XL-009", ""), ("warning", "XL-088", AT)}
     assert said(data | {"openapi": "4.0"}) == {("warning", "XL-004", ""), ("error", "CV-29", "")}
 
 
@@ -108,10 +109,10 @@ def test_an_llm_json_is_checked_with_line_and_column() -> None:
 
 
 def test_a_yaml_document_has_pointers() -> None:
-    text = "openapi: 3.1.0\nx-llm: {version: '0.1', name: A}\n"
+    text = "openapi: 3.1.0\nx-llm: {version: '0.1', name: A}\nservers: [{url: 'https://a.example'}]\n"
     text += "paths:\n  /r:\n    get:\n      operationId: find_r\n      x-llm: {hint: h}\n"
     (fault,) = check(text)
-    assert (fault.pointer, fault.rule, fault.line, fault.column) == ("/paths/~1r/get", "XL-070", 5, 5)
+    assert (fault.pointer, fault.rule, fault.line, fault.column) == ("/paths/~1r/get", "XL-070", 6, 5)
     assert check("openapi: 3.1.0\nx: *a\n")[0].rule == "XL-013"
 
 
@@ -152,3 +153,29 @@ def test_what_follows_may_be_any_operation_of_the_document() -> None:
     assert said(document(**{"x-llm": {"hint": "h", "next": steps[:1]}})) == set()
     found = said(document(**{"x-llm": {"hint": "h", "next": steps}}))
     assert found == {("warning", "XL-075", f"{AT}/x-llm/next/1/operationId")}
+
+
+@pytest.mark.requirement("XL-088", "CV-29")
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"components": {"schemas": {"A": {"type": "strin"}}}}, ("error", "CV-29", "/components/schemas/A/type")),
+        ({"components": {"schemas": {"A": {"required": True}}}}, ("error", "CV-29", "/components/schemas/A/required")),
+        ({"components": {"schemas": {"A": 7}}}, ("error", "CV-29", "/components/schemas/A")),
+        (
+            {"components": {"schemas": {"A": {"properties": {"b": {"$ref": "#/components/schemas/B"}}}}}},
+            ("error", "CV-17", "/components/schemas/A/properties/b/$ref"),
+        ),
+        (
+            {"paths": {"/a": {"get": {"operationId": "a"}, "post": {"operationId": "a"}}}},
+            ("error", "CV-29", "/paths/~1a/post/operationId"),
+        ),
+        ({"servers": []}, ("warning", "CV-08", "")),
+        ({"servers": [{"url": "https://{x}.example"}]}, ("error", "CV-08", "/servers/0")),
+    ],
+)
+def test_what_is_wrong_with_the_document_itself_is_found(change: dict[str, Any], fault: tuple[str, str, str]) -> None:
+    plain = {key: one for key, one in document().items() if key != "x-llm"}
+    assert fault in said(plain | change)
+    assert fault not in said(plain)
+    assert {severity for severity, _, _ in said(plain)} == {"warning"}

@@ -10,6 +10,7 @@ from toolwire.core.model import Json, Problem
 from toolwire.core.selection import DECLARED, Selection
 from toolwire.framing import yamltext
 from toolwire.framing.faults import Fault, faults, placed
+from toolwire.framing.jsontext import kind_of
 from toolwire.framing.positions import Step
 from toolwire.framing.report import MAX_FOUND, Found, Path
 from toolwire.framing.xllm_faults import Slip, of_llm_json, of_operation, of_root
@@ -17,7 +18,8 @@ from toolwire.framing.xllm_faults import Slip, of_llm_json, of_operation, of_roo
 from . import loading, operations, swagger
 from .listing import listed
 from .policy import SAFE_METHODS, SitePolicy, extension, read_operation, read_site
-from .references import References
+from .references import References, Unusable
+from .servers import unfilled
 
 MOST_TOOLS: Final = 128
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -30,6 +32,20 @@ _VAGUE: Final = re.compile(
     r"|data|item|items|list|create|update|read|op|operation|function|method|request)_?\d*",
     re.IGNORECASE,
 )
+
+
+_DATA: Final = frozenset(("const", "default", "enum", "example", "examples", "x-llm"))
+_SCHEMA_MAPS: Final = frozenset(("properties", "patternProperties", "schemas", "definitions", "$defs"))
+_MAPS: Final = _SCHEMA_MAPS | {"responses", "parameters", "headers", "requestBodies", "callbacks", "pathItems", "paths"}
+_TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "null")
+_NUMBER: Final = ((int, float), "a number")
+_WORDS: Final[Mapping[str, tuple[Any, str]]] = {
+    **dict.fromkeys(("required", "enum", "allOf", "anyOf", "oneOf", "prefixItems"), (list, "an array")),
+    **dict.fromkeys(("properties", "patternProperties", "$defs"), (dict, "an object")),
+    **dict.fromkeys(("minimum", "maximum", "multipleOf"), _NUMBER),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _NUMBER),
+    **dict.fromkeys(("pattern", "format", "$ref"), (str, "a string")),
+}
 
 
 class _Operation(NamedTuple):
@@ -96,13 +112,80 @@ def _examine(data: Json) -> Iterator[Slip]:
         yield Slip((), "error", "CV-29", f"This {reason}.")
         return
     if undeclared and not reason:
-        yield Slip((), "error", "XL-009", f"This {undeclared}.")
+        yield Slip((), "warning", "XL-009", f"This {undeclared}.")
     every = list(_operations(data))
     ids = frozenset(one.node["operationId"] for one in every if isinstance(one.node.get("operationId"), str))
+    yield from _repeated_ids(every)
+    yield from _astray(data)
+    yield from _servers(data, every)
     yield from _elsewhere(data)
     for one in every:
         yield from (slip.below(*one.steps) for slip in _operation(one, site, ids))
     yield from _left_out(data, _EVERY if undeclared else DECLARED) if not reason else ()
+
+
+def _repeated_ids(every: Sequence[_Operation]) -> Iterator[Slip]:
+    """Yield an error for each operationId that an operation before it has."""
+    first: dict[str, _Operation] = {}
+    for one in every:
+        name = one.node.get("operationId")
+        if isinstance(name, str) and name and first.setdefault(name, one) is not one:
+            text = f"{name[:100]!r} is the operationId of {first[name].method} {first[name].path[:200]} already."
+            yield Slip((*one.steps, "operationId"), "error", "CV-29", text)
+
+
+def _astray(data: dict[str, Any]) -> Iterator[Slip]:
+    """Yield an error for each reference that leads nowhere in the document, and each schema that is none."""
+    known = References(data)
+    waiting: list[tuple[Json, tuple[Step, ...], bool]] = [(data, (), False)]
+    while waiting:
+        node, steps, is_map = waiting.pop()
+        if isinstance(node, list):
+            waiting.extend((item, (*steps, number), False) for number, item in enumerate(node))
+        if not isinstance(node, dict):
+            continue
+        reference = None if is_map else node.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/"):
+            try:
+                known.resolve(reference)
+            except Unusable as error:
+                text = str(error).removeprefix("it ")
+                yield Slip((*steps, "$ref"), "error", "CV-17", f"This {text}.")
+        for name, one in node.items():
+            if not is_map and name.startswith("x-"):
+                continue
+            if steps[-1] in _SCHEMA_MAPS if is_map else name in ("schema", "items", "additionalProperties"):
+                yield from _no_schema(one, (*steps, name))
+            if is_map or name not in _DATA:
+                waiting.append((one, (*steps, name), not is_map and name in _MAPS))
+
+
+def _no_schema(node: Json, steps: tuple[Step, ...]) -> Iterator[Slip]:
+    """Yield an error for each word of a schema whose value it cannot have."""
+    if not isinstance(node, dict):
+        if not isinstance(node, bool):
+            yield Slip(steps, "error", "CV-29", f"A schema is an object, not {kind_of(node)}.")
+        return
+    kinds = node.get("type")
+    for kind in kinds if isinstance(kinds, list) else [kinds]:
+        if "type" in node and kind not in _TYPES:
+            yield Slip((*steps, "type"), "error", "CV-29", f"{str(kind)[:50]!r} is no type of a schema.")
+    for word, (expected, what) in _WORDS.items():
+        value = node.get(word)
+        if word in node and not isinstance(value, expected):
+            yield Slip((*steps, word), "error", "CV-29", f'"{word}" of a schema is {what}, not {kind_of(value)}.')
+
+
+def _servers(data: dict[str, Any], every: Sequence[_Operation]) -> Iterator[Slip]:
+    """Yield what keeps the servers of the document from being called."""
+    listed = data.get("servers")
+    if not listed and every and not all(one.node.get("servers") for one in every):
+        text = "It names no server: it is called where it is fetched from, and as a file only with --server URL."
+        yield Slip((), "warning", "CV-08", text)
+    for number, one in enumerate(listed if isinstance(listed, list) else ()):
+        for name in unfilled(one):
+            text = f"Its variable {name[:50]!r} has no default: the server cannot be called."
+            yield Slip(("servers", number), "error", "CV-08", text)
 
 
 def _operations(data: dict[str, Any]) -> Iterator[_Operation]:
