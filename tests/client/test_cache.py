@@ -37,7 +37,7 @@ class Server:
         self.asked.append(dict(request.headers))
         return self.answers.pop(0)
 
-    def listen(self, request: Request, hear: Any) -> Response | Problem:
+    def listen(self, request: Request, hear: Any, *, brief: bool = False) -> Response | Problem:
         raise AssertionError("looking never listens")
 
     def close(self) -> None: ...

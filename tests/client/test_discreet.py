@@ -24,7 +24,7 @@ class Door:
         self._record.append(f"{self._name} sent")
         return self._answer
 
-    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
+    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
         self._record.append(f"{self._name} listened")
         return self._answer
 
@@ -39,7 +39,7 @@ class SyncDoor:
     def send(self, request: Request) -> Response | Problem:
         return asyncio.run(self._door.send(request))
 
-    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
+    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
         async def unheard(piece: bytes) -> None:
             return None
 
@@ -76,22 +76,28 @@ def test_credentials_go_out_only_where_they_are_asked_for(
 
 
 @pytest.mark.parametrize("blocking", [False, True])
-def test_a_call_is_signed_and_both_doors_are_closed(blocking: bool) -> None:
+@pytest.mark.parametrize(("answer", "signs"), [(Response(200), False), (Response(401), True)])
+def test_a_stream_is_signed_where_that_is_asked_for_and_both_doors_are_closed(
+    blocking: bool, answer: Response, signs: bool
+) -> None:
     record: list[str] = []
-    unsigned, signed = Door("unsigned", Response(200), record), Door("signed", Response(202), record)
+    unsigned, signed = Door("unsigned", answer, record), Door("signed", Response(202), record)
     if blocking:
         quiet = SyncDiscreet(SyncDoor(unsigned), SyncDoor(signed))
-        assert quiet.listen(LOOK, lambda _: None) == Response(202)
+        found = quiet.listen(LOOK, lambda _: None)
         quiet.close()
     else:
 
-        async def visit() -> None:
+        async def visit() -> Response | Problem:
             async def unheard(piece: bytes) -> None:
                 return None
 
             discreet = Discreet(unsigned, signed)
-            assert await discreet.listen(LOOK, unheard) == Response(202)
+            came = await discreet.listen(LOOK, unheard)
             await discreet.aclose()
+            return came
 
-        asyncio.run(visit())
-    assert record == ["signed listened", "unsigned closed", "signed closed"]
+        found = asyncio.run(visit())
+    assert found == (Response(202) if signs else answer)
+    again = ["signed listened"] if signs else []
+    assert record == ["unsigned listened", *again, "unsigned closed", "signed closed"]

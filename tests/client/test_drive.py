@@ -35,7 +35,7 @@ class Door:
         self._here.sent.append(request)
         return self._here.answer
 
-    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
+    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
         self._here.sent.append(request)
         for piece in self._here.pieces:
             problem = await hear(piece)
@@ -55,7 +55,7 @@ class SyncDoor:
         self._here.sent.append(request)
         return self._here.answer
 
-    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
+    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
         self._here.sent.append(request)
         for piece in self._here.pieces:
             problem = hear(piece)

@@ -10,6 +10,6 @@ def test_progress_arrives_in_order_and_the_result_holds_all_of_it(joined: Sessio
 
 
 @pytest.mark.requirement("A-28")
-def test_opentool_says_progress_while_the_tool_runs(joined: Session) -> None:
+def test_opentool_and_mcp_say_progress_while_the_tool_runs(joined: Session) -> None:
     heard = joined.listen("count", {"to": 3})[1]
-    assert heard == ([1, 2, 3] if joined.codec.name == "opentool" else [])
+    assert heard == ([1, 2, 3] if joined.codec.name in ("opentool", "mcp") else [])

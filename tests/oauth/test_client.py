@@ -178,7 +178,7 @@ def test_a_request_to_another_origin_is_sent_without_the_token(guarded: Running)
             sent.append(request)
             return Response(200)
 
-        def listen(self, request: Request, hear: Any) -> Response:
+        def listen(self, request: Request, hear: Any, *, brief: bool = False) -> Response:
             return self.send(request)
 
         def close(self) -> None: ...
@@ -489,7 +489,7 @@ def test_a_device_without_a_browser_waits_for_another(tmp_path: Path) -> None:
             data = next(answers)
             return Response(400 if "error" in data else 200, (), json.dumps(data).encode())
 
-        def listen(self, request: Request, hear: Any) -> Response:
+        def listen(self, request: Request, hear: Any, *, brief: bool = False) -> Response:
             return self.send(request)
 
         def close(self) -> None: ...

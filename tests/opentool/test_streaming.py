@@ -215,7 +215,7 @@ class AsyncSource(Source):
     async def send(self, request: Request) -> Response | Problem:  # type: ignore[override]  # async
         raise AssertionError(f"nothing but a stream is asked for, not {request.url}")
 
-    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
+    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
         try:
             for piece in self.given:
                 self.taken += 1

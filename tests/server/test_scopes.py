@@ -66,7 +66,7 @@ class Signing:
     async def send(self, request: Request) -> Response:
         return await self.door.send(request._replace(headers=(*request.headers, *self._fields)))
 
-    async def listen(self, request: Request, hear: Any) -> Response | Problem:
+    async def listen(self, request: Request, hear: Any, *, brief: bool = False) -> Response | Problem:
         return await self.door.listen(request._replace(headers=(*request.headers, *self._fields)), hear)
 
     async def aclose(self) -> None:

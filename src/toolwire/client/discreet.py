@@ -22,9 +22,10 @@ class Discreet:
         answer = await self._unsigned.send(request)
         return await self._signed.send(request) if _refused(answer) else answer
 
-    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
-        """Return what came back for ``request``; looking at a URL never streams, so it is signed at once."""
-        return await self._signed.listen(request, hear)
+    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
+        """Return what came back for ``request``; nothing of a refusal is heard."""
+        answer = await self._unsigned.listen(request, hear, brief=brief)
+        return await self._signed.listen(request, hear, brief=brief) if _refused(answer) else answer
 
     async def aclose(self) -> None:
         """Close both doors."""
@@ -44,9 +45,10 @@ class SyncDiscreet:
         answer = self._unsigned.send(request)
         return self._signed.send(request) if _refused(answer) else answer
 
-    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
-        """Return what came back for ``request``; looking at a URL never streams, so it is signed at once."""
-        return self._signed.listen(request, hear)
+    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
+        """Return what came back for ``request``; nothing of a refusal is heard."""
+        answer = self._unsigned.listen(request, hear, brief=brief)
+        return self._signed.listen(request, hear, brief=brief) if _refused(answer) else answer
 
     def close(self) -> None:
         """Close both doors."""

@@ -54,8 +54,11 @@ class Door(Protocol):
         """Return what came back, or the Problem of not reaching the server."""
         ...
 
-    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
-        """Return what came back; a stream of events is given to ``hear`` piece by piece instead of kept."""
+    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
+        """Return what came back; a stream of events is given to ``hear`` piece by piece instead of kept.
+
+        A ``brief`` exchange has the time of ``send``.
+        """
         ...
 
     async def aclose(self) -> None:
@@ -70,8 +73,11 @@ class SyncDoor(Protocol):
         """Return what came back, or the Problem of not reaching the server."""
         ...
 
-    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
-        """Return what came back; a stream of events is given to ``hear`` piece by piece instead of kept."""
+    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
+        """Return what came back; a stream of events is given to ``hear`` piece by piece instead of kept.
+
+        A ``brief`` exchange has the time of ``send``.
+        """
         ...
 
     def close(self) -> None:
@@ -207,7 +213,7 @@ def progress(flow: Flow[T], door: Streaming, *, sleep: SyncSleep = time.sleep) -
             if isinstance(asked, Request):
                 said = door.send(asked)
             elif isinstance(asked, Listen):
-                said = yield from _progress(asked, door.pieces(asked.request))
+                said = yield from _progress(asked, door.pieces(asked.request), door)
             elif isinstance(asked, Pause):
                 sleep(min(asked.seconds, MAX_PAUSE_S))
                 said = None
@@ -233,7 +239,7 @@ def heard(pieces: Pieces, hear: SyncHear) -> Response | Problem:
         pieces.close()
 
 
-def _progress(asked: Listen, pieces: Pieces) -> Generator[Progress, None, Response | Problem]:
+def _progress(asked: Listen, pieces: Pieces, door: Streaming) -> Generator[Progress, None, Response | Problem]:
     said: Problem | None = None
     try:
         while True:
@@ -245,7 +251,11 @@ def _progress(asked: Listen, pieces: Pieces) -> Generator[Progress, None, Respon
             understood = _heard(asked, piece)
             said = understood if isinstance(understood, Problem) else None
             if not isinstance(understood, Problem):
-                yield from understood
+                for one in understood:
+                    if isinstance(one, Request):
+                        door.send(one)
+                    else:
+                        yield one
     finally:
         pieces.close()
 
@@ -255,11 +265,14 @@ async def _alisten(asked: Listen, door: Door, notify: Notify) -> Response | Prob
         heard = _heard(asked, piece)
         if isinstance(heard, Problem):
             return heard
-        for progress in heard:
-            await notify(progress)
+        for said in heard:
+            if isinstance(said, Request):
+                await door.send(said)
+            else:
+                await notify(said)
         return None
 
-    return await door.listen(asked.request, hear)
+    return await door.listen(asked.request, hear, brief=asked.brief)
 
 
 def _listen(asked: Listen, door: SyncDoor, notify: SyncNotify | None) -> Response | Problem:
@@ -267,15 +280,17 @@ def _listen(asked: Listen, door: SyncDoor, notify: SyncNotify | None) -> Respons
         heard = _heard(asked, piece)
         if isinstance(heard, Problem):
             return heard
-        if notify is not None:
-            for progress in heard:
-                notify(progress)
+        for said in heard:
+            if isinstance(said, Request):
+                door.send(said)
+            elif notify is not None:
+                notify(said)
         return None
 
-    return door.listen(asked.request, hear)
+    return door.listen(asked.request, hear, brief=asked.brief)
 
 
-def _heard(asked: Listen, piece: bytes) -> list[Progress] | Problem:
+def _heard(asked: Listen, piece: bytes) -> list[Progress | Request] | Problem:
     try:
         return list(asked.hear(piece))
     except ValueError as error:

@@ -267,10 +267,11 @@ class Gate:
         if traces is None or not isinstance(asked, Listen):
             return asked
 
-        def hear(piece: bytes) -> Iterator[Progress]:
-            for progress in asked.hear(piece):
-                traces.heard_piece(self.name, progress.value)
-                yield progress
+        def hear(piece: bytes) -> Iterator[Progress | Request]:
+            for said in asked.hear(piece):
+                if isinstance(said, Progress):
+                    traces.heard_piece(self.name, said.value)
+                yield said
 
         return asked._replace(hear=hear)
 

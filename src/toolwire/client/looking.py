@@ -86,9 +86,11 @@ class Looking:
             came: Response | Problem = stop.value
             return came
 
-    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
+    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
         """Return what came back for ``request``; nothing of it is kept."""
-        return await self._door.listen(request, hear)
+        if self._rest() <= 0:
+            return too_slow("Looking", sent=False)
+        return await self._door.listen(request, hear, brief=brief)
 
     async def aclose(self) -> None:
         """Close the door behind this one."""
@@ -138,9 +140,11 @@ class SyncLooking:
             came: Response | Problem = stop.value
             return came
 
-    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
+    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
         """Return what came back for ``request``; nothing of it is kept."""
-        return self._door.listen(request, hear)
+        if self._rest() <= 0:
+            return too_slow("Looking", sent=False)
+        return self._door.listen(request, hear, brief=brief)
 
     def close(self) -> None:
         """Close the door behind this one."""

@@ -66,9 +66,13 @@ class Network:
         """
         return await self._drive(self._exchange.steps(request, total_s), None)
 
-    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
-        """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
-        return await self._drive(self._exchange.steps(request, self._exchange.limits.stream_s), hear)
+    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
+        """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it.
+
+        A ``brief`` exchange has the time of ``send``.
+        """
+        total_s = None if brief else self._exchange.limits.stream_s
+        return await self._drive(self._exchange.steps(request, total_s), hear)
 
     async def _drive(self, steps: Steps[Response | Problem], hear: Hear | None) -> Response | Problem:
         came: object = None
@@ -175,16 +179,20 @@ class SyncNetwork:
                 return result
             came = self._whole(step) if isinstance(step, Hop) else self._look_up(step)
 
-    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
-        """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
-        return heard(self.pieces(request), hear)
+    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
+        """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it.
 
-    def pieces(self, request: Request) -> Pieces:
+        A ``brief`` exchange has the time of ``send``.
+        """
+        return heard(self.pieces(request, brief=brief), hear)
+
+    def pieces(self, request: Request, *, brief: bool = False) -> Pieces:
         """Yield a stream of events piece by piece, and return what ``send`` would; closing it closes the exchange.
 
         The next piece is read when it is asked for: that is the back-pressure. A Problem sent in ends the exchange.
         """
-        steps: Steps[Response | Problem] = self._exchange.steps(request, self._exchange.limits.stream_s)
+        total_s = None if brief else self._exchange.limits.stream_s
+        steps: Steps[Response | Problem] = self._exchange.steps(request, total_s)
         came: object = None
         while True:
             try:

@@ -5,7 +5,8 @@ Both kinds of connection, asynchronous and blocking, drive the same conversation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from threading import Lock
 
 import anyio
@@ -13,7 +14,7 @@ import anyio
 from toolwire.consent.lock import Difference
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Probe
-from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Result, Tool, call_of
+from toolwire.core.model import ANONYMOUS, DONE, Call, Context, Json, Kind, Problem, Progress, Result, Tool, call_of
 from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Notify, unheard
 
@@ -154,6 +155,8 @@ class Remote:
         current = connection.current(call)
         if isinstance(current, Problem):
             return current
+        if notify is not unheard:
+            current = current._replace(context=replace(current.context, report=notify))
         calling = noticing(connection.calling(current))
         ended = await arun(calling, self._door, self._approve, notify, cancel=connection.gate.cancel)
         if self._look is None or not ended.doubts(connection.basis):
@@ -308,6 +311,8 @@ class SyncRemote:
         if isinstance(tool, Problem):
             return tool
         given = self._context if context is None else context
+        if notify is not None:
+            given = replace(given, report=_is_heard)
         call = Call(tool, {} if arguments is None else arguments, new_id(), given)
         ended = run(noticing(connection.calling(call)), self._door, self._approve, notify)
         if self._look is None or not ended.doubts(connection.basis):
@@ -345,6 +350,11 @@ class SyncRemote:
 
 def _always() -> bool:
     return True
+
+
+def _is_heard(_: Progress) -> Awaitable[None]:
+    """Stand for the function that takes progress: the driver gives it to that one itself."""
+    return DONE
 
 
 _CLOSED = Problem(kind=Kind.UNREACHABLE, message="This connection is closed: connect again.")

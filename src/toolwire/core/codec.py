@@ -123,11 +123,14 @@ class Listen(NamedTuple):
     """A request whose answer is heard while it arrives, if it is a stream of events.
 
     ``hear`` is given each piece of the body, in order and cut anywhere, and says what progress it completes; its
-    ValueError ends the exchange. An answer that is no stream is not heard but returned whole.
+    ValueError ends the exchange. A Request that it gives is sent while the stream goes on: that is how a client answers
+    what the server asks in the stream, and nothing is made of what comes back. An answer that is no stream is not heard
+    but returned whole. A ``brief`` one may take no longer than a plain request.
     """
 
     request: Request
-    hear: Callable[[bytes], Iterable[Progress]]
+    hear: Callable[[bytes], Iterable[Progress | Request]]
+    brief: bool = False
 
 
 class Pause(NamedTuple):
@@ -149,9 +152,11 @@ def fetch(request: Request) -> Flow[Response | Problem]:
     return response
 
 
-def listen(request: Request, hear: Callable[[bytes], Iterable[Progress]]) -> Flow[Response | Problem]:
+def listen(
+    request: Request, hear: Callable[[bytes], Iterable[Progress | Request]], *, brief: bool = False
+) -> Flow[Response | Problem]:
     """Return what came back for ``request`` once it ended; a stream was given to ``hear``, and its body is empty."""
-    response: Response | Problem = yield Listen(request, hear)
+    response: Response | Problem = yield Listen(request, hear, brief)
     return response
 
 

@@ -104,7 +104,8 @@ class Tool:
     shows it: such a tool counts as one that changes something. ``scopes`` is what the caller's own token must carry to
     see and call the tool, where the server tells its callers apart. ``timeout_s`` ``None`` leaves the limit to whoever
     runs the tool.
-    ``original_name`` is what the tool's server calls it, where ``name`` had to be another; it is ``""`` otherwise.
+    ``reports`` means that it may say how far it is while it runs. ``original_name`` is what the tool's server calls it,
+    where ``name`` had to be another; it is ``""`` otherwise.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Tool:
     scopes: tuple[str, ...] = ()
     timeout_s: float | None = None
     streams: bool = False
+    reports: bool = False
     deprecated: bool = False
     original_name: str = ""
     hints: Mapping[str, Any] = field(default_factory=dict)

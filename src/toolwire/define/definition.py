@@ -39,6 +39,7 @@ def define(function: Callable[..., Any], options: Options, *, toolkit: str, vers
         input_schema=input_schema(arguments, docstring.parameters),
         output_schema=output_schema(result, docstring.returns, streams=signature.kind.streams),
         streams=signature.kind.streams,
+        reports=signature.context is not None,
         **facts,
     )
     return Function(

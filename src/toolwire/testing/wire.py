@@ -44,7 +44,7 @@ class AppDoor:
         self.exchanges.append(Exchange(request, response))
         return response
 
-    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
+    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:  # noqa: ARG002  # no clock here
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
         async with running(self._app, request) as answer:
             begun = await answer.begun()
@@ -82,13 +82,13 @@ class SyncAppDoor:
         """Return the application's answer to ``request``, whole."""
         return self._runner.run(self._door.send(request))
 
-    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
+    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
 
         async def hearing(piece: bytes) -> Problem | None:
             return hear(piece)
 
-        return self._runner.run(self._door.listen(request, hearing))
+        return self._runner.run(self._door.listen(request, hearing, brief=brief))
 
     def close(self) -> None:
         """End the event loop."""
@@ -114,7 +114,7 @@ class CannedDoor:
             raise RuntimeError(f"more than {self._most} requests")
         return self._answers(request)
 
-    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
+    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:  # noqa: ARG002  # no clock here
         """Return the answer to ``request``; a stream of events is given to ``hear`` in two pieces."""
         answer = self.send(request)
         if isinstance(answer, Problem) or not is_stream(answer):

@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Flow, Pending, Site
+from toolwire.core.codec import Flow, Listen, Pending, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Call, Cost, Kind, Problem, RateLimit, Result, Tool, Value
 from toolwire.protocols.mcp import CODEC
+from toolwire.testing.wire import is_stream
 
 ADD = Tool(
     name="add",
@@ -95,9 +96,24 @@ def _drive(flow: Flow[Any], door: Door) -> Any:
             asked = flow.send(said)
         except StopIteration as stop:
             return stop.value
-        assert isinstance(asked, Request)
-        said = door(asked)
+        said = door(asked) if isinstance(asked, Request) else _heard(asked, door)
     raise AssertionError("a conversation of more than 1,000 requests")
+
+
+def _heard(asked: Any, door: Door) -> Response | Problem:
+    """Give a stream to whoever hears it, byte by byte; what is sent meanwhile goes to the door too."""
+    assert isinstance(asked, Listen)
+    answer = door(asked.request)
+    if isinstance(answer, Problem) or not is_stream(answer):
+        return answer
+    try:
+        for byte in answer.body:
+            for said in asked.hear(bytes([byte])):
+                if isinstance(said, Request):
+                    door(said)
+    except ValueError as error:
+        return Problem(kind=Kind.BAD_ANSWER, message=str(error))
+    return answer._replace(body=b"")
 
 
 def _message(method: str, params: Any = None, *, version: str = "", id_: Any = 1) -> Request:

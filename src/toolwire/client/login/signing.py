@@ -108,11 +108,11 @@ class Signing:
         """Return what came back for ``request``."""
         return await self._sent(request, self._door.send)
 
-    async def listen(self, request: Request, hear: Hear) -> Response | Problem:
+    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
         """Return what came back for ``request``, whose stream goes to ``hear``."""
 
         async def send(signed: Request) -> Response | Problem:
-            return await self._door.listen(signed, hear)
+            return await self._door.listen(signed, hear, brief=brief)
 
         return await self._sent(request, send)
 
@@ -149,9 +149,9 @@ class SyncSigning:
         """Return what came back for ``request``."""
         return self._sent(request, self._door.send)
 
-    def listen(self, request: Request, hear: SyncHear) -> Response | Problem:
+    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
         """Return what came back for ``request``, whose stream goes to ``hear``."""
-        return self._sent(request, lambda signed: self._door.listen(signed, hear))
+        return self._sent(request, lambda signed: self._door.listen(signed, hear, brief=brief))
 
     def close(self) -> None:
         """Close every connection."""

@@ -15,6 +15,7 @@ from . import document, exchange, result, resuming
 from .exchange import Refused, Session, is_message, shown
 from .handshake import list_tools, open_session
 from .headers import mirrored
+from .listening import fetch_answer
 from .marks import Mirror
 from .revision import STATELESS
 
@@ -78,10 +79,15 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     tool = call.tool
     id_ = call.call_id or _FIRST_ID
     params: dict[str, Json] = {"name": _wire_name(tool), "arguments": dict(call.arguments)}
+    meta: dict[str, Json] = {}
     if call.context.traceparent:
-        params["_meta"] = {"traceparent": call.context.traceparent}
+        meta["traceparent"] = call.context.traceparent
+    if call.context.report is not None:  # somebody listens
+        meta["progressToken"] = id_
+    if meta:
+        params["_meta"] = meta
     extra = mirrored(_mirror(tool), call.arguments) if session.version == STATELESS else ()
-    response = yield from fetch(exchange.write(session, "tools/call", params, id_, extra))
+    response = yield from fetch_answer(exchange.write(session, "tools/call", params, id_, extra), session, id_)
     if isinstance(response, Problem):
         return response
     if response.status == 404 and session.id:

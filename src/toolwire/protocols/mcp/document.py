@@ -93,6 +93,7 @@ def write_tool(tool: Tool, name: str) -> dict[str, Json]:
         policy["readOnly"] = True
     identity: dict[str, Json] = {"toolkit": tool.toolkit, "name": tool.name, "version": tool.version}
     identity["wrapped"] = is_wrapped(tool)
+    identity["reports"] = tool.reports or tool.streams
     text = told(tool)
     if untold(text, tool.hint, tool.cost) != tool.description:
         identity["description"] = tool.description
@@ -197,6 +198,7 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
         description=_description(entry, policy),
         input_schema=input_schema,
         output_schema=_output_schema(entry),
+        reports=member(meta, IDENTITY_META).get("reports") is not False,
         safe=ours and member(meta, POLICY_META).get("readOnly") is True,
         hints=policy.hints()
         | {

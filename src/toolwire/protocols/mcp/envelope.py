@@ -71,6 +71,12 @@ def check(request: Request, method: str, params: Mapping[str, Json], version: st
     return None
 
 
+def progress_token(params: Mapping[str, Json]) -> str | int | None:
+    """Return the token that progress is to be sent with, or None where the client did not ask for any."""
+    token = member(params, "_meta").get("progressToken")
+    return token if type(token) in (str, int) else None
+
+
 def trace(params: Mapping[str, Json]) -> Context:
     """Return the context with the trace that ``params._meta.traceparent`` names, if it does."""
     meta = params.get("_meta")

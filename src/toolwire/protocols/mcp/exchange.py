@@ -82,6 +82,17 @@ def write(
     return Request("POST", session.endpoint, headers, jsontext.write(message))
 
 
+def write_reply(session: Session, id_: Json, error: dict[str, Json] | None) -> Request:
+    """Return the POST that answers the server's own request ``id_``: with nothing, or with ``error``."""
+    said: dict[str, Json] = {"result": {}} if error is None else {"error": error}
+    headers = [*_HEADERS]
+    if session.version:
+        headers.append((VERSION_HEADER, session.version.encode()))
+    if session.id:
+        headers.append((SESSION_HEADER, session.id))
+    return Request("POST", session.endpoint, headers, jsontext.write({"jsonrpc": "2.0", "id": id_, **said}))
+
+
 def read(response: Response, id_: str | int) -> dict[str, Json] | Refused | Problem:
     """Return the result of the request ``id_``, the error it was answered with, or why there is neither."""
     for message in messages(response):

@@ -12,6 +12,7 @@ from toolwire.core.model import Json, Problem
 from toolwire.framing.jsontext import member
 
 from .exchange import CLIENT, Refused, Session, read, shown, write
+from .listening import fetch_answer
 from .marks import fault
 from .revision import HANDSHAKE, SERVER_META, SESSION_HEADER, STATELESS, UNSUPPORTED_VERSION
 
@@ -140,7 +141,7 @@ def _initialize(session: Session, wanted: str, probes: list[Probe]) -> Flow[Open
 def _ask(
     session: Session, method: str, params: dict[str, Json], id_: int, probes: list[Probe]
 ) -> Flow[Answered | Refused | None]:
-    response = yield from fetch(write(session, method, params, id_))
+    response = yield from fetch_answer(write(session, method, params, id_), session, id_)
     if isinstance(response, Problem):
         probes.append(_probe(session, None, response.message))
         return None

@@ -8,24 +8,22 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from toolwire.core.codec import Flow, listen, pause
 from toolwire.core.http import Request, Response
-from toolwire.core.model import Problem, Progress
+from toolwire.core.model import Problem
 from toolwire.framing import sse
 
 from . import exchange
 from .exchange import Session
+from .listening import STREAM, Listener
 from .revision import SESSION_HEADER, VERSION_HEADER
 
 MOST_STREAMS: Final = 10
-MOST_BYTES: Final = 16 * 1024 * 1024
 LONGEST_WAIT_S: Final = 60.0
 
 _WAIT_MS: Final = 1_000
-_STREAM: Final = (b"content-type", b"text/event-stream")
 
 
 class _Left(NamedTuple):
@@ -47,35 +45,12 @@ def completed(session: Session, response: Response, id_: str | int) -> Flow[Resp
             break
         last_id = left.last_id
         yield from pause(left.wait_s)
-        heard = _Heard(id_)
+        heard = Listener(session, id_, leave=True)
         came = yield from listen(_resumed(session, last_id), heard.hear)
         if not heard.body and not (isinstance(came, Response) and exchange.is_stream(came)):
             return came
-        response = Response(200, (_STREAM,), bytes(heard.body))
+        response = Response(200, (STREAM,), bytes(heard.body))
     return response
-
-
-class _Heard:
-    """Hears a stream until the answer to ``id_`` is in it. ``body`` is what was heard."""
-
-    def __init__(self, id_: str | int) -> None:
-        self.body = bytearray()
-        self._id = id_
-        self._events = sse.Decoder()
-
-    def hear(self, piece: bytes) -> Iterable[Progress]:
-        """Take a piece.
-
-        Raises:
-            ValueError: it is enough: the answer is there, or more than 16 MiB are.
-        """
-        self.body += piece
-        for event in self._events.feed(piece):
-            if any(exchange.answers(message, self._id) for message in exchange.said(event.data.encode())):
-                raise ValueError("it has answered")
-        if len(self.body) > MOST_BYTES:
-            raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
-        return ()
 
 
 def _left(response: Response, id_: str | int, last_id: str) -> _Left | None:

@@ -22,6 +22,8 @@ SERVER_META = "io.modelcontextprotocol/serverInfo"
 POLICY_META = "toolwire/x-llm"
 IDENTITY_META = "toolwire/tool"
 PROBLEM_META = "toolwire/problem"
+PROGRESS_META = "toolwire/progress"
+PROGRESS_EVENT_META = "toolwire/event"
 
 INTERNAL_ERROR = -32603
 HEADER_MISMATCH = -32020

@@ -1,4 +1,4 @@
-"""The server half: POST /mcp, one JSON-RPC message in, one JSON answer out, nothing remembered.
+"""The server half: POST /mcp, one JSON-RPC message in, one answer out, nothing remembered.
 
 Rules:
 - Every revision is answered: by ``initialize`` up to 2025-11-25, statelessly since 2026-07-28.
@@ -12,16 +12,17 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Reading, Route, Routes, Site, pending_of
-from toolwire.core.http import JSON, STATUS, Request, Response, response_of
-from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value, call_of
-from toolwire.framing import jsonrpc
+from toolwire.core.codec import Reading, Route, Routes, Site, Streaming, pending_of
+from toolwire.core.http import JSON, STATUS, Headers, Request, Response, header, response_of
+from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value, call_of
+from toolwire.framing import jsonrpc, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from toolwire.framing.jsontext import fragment, read_object
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as to_json
 
 from . import document, envelope
+from .progress import Notifications
 from .result import TOLD, ending, opening, write_failure, write_problem, write_value
 from .revision import HANDSHAKE, INTERNAL_ERROR, SUPPORTED
 
@@ -29,6 +30,7 @@ LIST_TTL_MS = 60_000
 
 ACCEPTED = Response(202)
 
+_EVENTS: Headers = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
 _CODES = {**jsonrpc.CODES, Kind.UNKNOWN_TOOL: INVALID_PARAMS}
 _STATELESS_STATUS = {INVALID_PARAMS: 400, INVALID_REQUEST: 400, METHOD_NOT_FOUND: 404}
 
@@ -53,7 +55,7 @@ class Revision(NamedTuple):
 
 
 def routes(catalog: Catalog, site: Site) -> Routes:
-    """Return the one route of MCP. Batches and server-sent events are not offered."""
+    """Return the one route of MCP. Batches are not offered, and streams only where a client asks for progress."""
     server = {"name": catalog.title, "version": catalog.version}
     end = ending(server)
     cached = {"ttlMs": LIST_TTL_MS, "cacheScope": "private" if site.keys else "public"}
@@ -145,7 +147,25 @@ def _call(catalog: Catalog, server: Mapping[str, Json], end: bytes, asked: Asked
             return Response(200, JSON, write_failure(id_, result, server))
         return _refused(id_, result)
 
-    return pending_of((call_of((tool, arguments, asked.request.id, envelope.trace(params), "")), reply))
+    call = call_of((tool, arguments, asked.request.id, envelope.trace(params), ""))
+    if tool.reports or tool.streams:
+        token = envelope.progress_token(params)
+        if token is not None and b"text/event-stream" in header(asked.request.headers, b"accept").lower().encode():
+            return _streaming(call, reply, token)
+    return pending_of((call, reply))
+
+
+def _streaming(call: Call, reply: Callable[[Result, float], Response], token: str | int) -> Streaming:
+    """Return a call whose progress goes before its answer, each as one event."""
+    notifications = Notifications(token)
+
+    def closing(result: Result, duration_ms: float) -> bytes:
+        return sse.write("message", reply(result, duration_ms).body)
+
+    def frame(progress: Progress) -> bytes:
+        return sse.write("message", to_json(notifications.write(progress)))
+
+    return Streaming(call, _EVENTS, b"", frame, closing, lambda problem: reply(problem, 0.0))
 
 
 def _list_tools(listing: bytes, asked: Asked) -> Response:

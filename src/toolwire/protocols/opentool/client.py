@@ -85,8 +85,9 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
         "id": call.call_id or "1",
     }
     text = jsontext.write(body)
-    if tool.streams:
-        heard = Heard(tool.output_name, result.item_shape(tool.output_schema))
+    if _is_streamed(call):
+        shape = result.item_shape if tool.streams else result.shape
+        heard = Heard(tool.output_name, shape(tool.output_schema), whole=not tool.streams)
         response = yield from listen(Request("POST", f"{peer.url}/streamCall", _STREAM, text), heard.hear)
         if isinstance(response, Problem):
             return response if heard.ended is None else heard.ended
@@ -100,7 +101,12 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
 
 def target(peer: Peer, call: Call) -> str:
     """Return the method and URL of ``call``, to show before it is sent."""
-    return f"POST {peer.url}/{'streamCall' if call.tool.streams else 'call'}"
+    return f"POST {peer.url}/{'streamCall' if _is_streamed(call) else 'call'}"
+
+
+def _is_streamed(call: Call) -> bool:
+    """Return whether the function gives pieces, or says how far it is and somebody listens."""
+    return call.tool.streams or (call.tool.reports and call.context.report is not None)
 
 
 def endpoint(url: str) -> str:

@@ -24,6 +24,8 @@ from .narrow import Walk
 SPECIFICATION = "1.1.0"
 EXACT = "x-json-schema"
 POLICY = "x-llm"
+PROGRESS = "progress"
+"""The event of a stream that says how far a function is, and is no part of its result."""
 
 _MAX_NODES = 100_000
 _MAX_TITLE = 200
@@ -105,6 +107,9 @@ def write_function(tool: Tool, name: str) -> dict[str, Json]:
         function["return"] = gives
         if tool.streams:
             function["stream"] = {"data": _write_piece(tool.output_name, tool.output_schema)}
+    if tool.reports:
+        said = {"name": tool.output_name, "schema": {"type": "object", "properties": {}}}
+        function["stream"] = {**function.get("stream", {}), PROGRESS: said}
     policy = xllm.write(tool)
     function[POLICY] = policy | {"readOnly": True} if tool.safe else policy
     return function
@@ -141,7 +146,8 @@ def _read_function(function: Json, names: Mapping[str, str], title: str, version
     if not policy.exposed:
         return "it is not for models"
     gives = function.get("return")
-    pieces = list(jsontext.member(function, "stream").values())
+    events = jsontext.member(function, "stream")
+    pieces = [gives for event, gives in events.items() if event != PROGRESS]
     output = _read_described(gives, walk) if isinstance(gives, dict) else None
     if output is None and pieces and isinstance(pieces[0], dict):  # a stream alone: its result is all of its pieces
         output = {"type": "array", "items": _read_described(pieces[0], walk)}
@@ -158,6 +164,7 @@ def _read_function(function: Json, names: Mapping[str, str], title: str, version
         output_name=(_text(gives, "name") if isinstance(gives, dict) else "") or "result",
         safe=jsontext.member(function, POLICY).get("readOnly") is True,
         streams=bool(pieces),
+        reports=PROGRESS in events,
         **policy.members(),
     )
 

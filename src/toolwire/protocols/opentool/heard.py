@@ -15,21 +15,23 @@ from toolwire.core.model import Json, Kind, Problem, Progress, Result, Value
 from toolwire.framing import jsontext, sse
 
 from . import failure, quirks, result
+from .document import PROGRESS
 from .result import Shape
 
 MOST_EVENTS = 100_000
-PROGRESS = "progress"
 
 
 class Heard:
     """Hears one call. ``ended`` is how it ended, None as long as the stream has not said.
 
     ``name`` is that of the return and ``shape`` what each piece can be; without a name each is left as it came.
+    With ``whole`` the one piece is the result, rather than the list of all.
     """
 
-    def __init__(self, name: str | None, shape: Shape = Shape.ANY) -> None:
+    def __init__(self, name: str | None, shape: Shape = Shape.ANY, *, whole: bool = False) -> None:
         self._name = name
         self._shape = shape
+        self._whole = whole
         self._events = sse.Decoder()
         self._values: list[Json] = []
         self.ended: Result | None = None
@@ -63,7 +65,7 @@ class Heard:
             case "start", _:
                 return
             case "done", _:
-                self.ended = Value(self._values)
+                self.ended = Value(self._values if not self._whole else self._values[-1] if self._values else None)
             case "error", {"error": dict(error)} | dict(error):
                 self.ended = failure.read(error)
             case "error", _:
@@ -74,7 +76,8 @@ class Heard:
                 value = self._said(mended, Shape.ANY if name == PROGRESS else self._shape)
                 if name != PROGRESS:
                     self._values.append(value)
-                yield Progress(value, name)
+                if name == PROGRESS or not self._whole:
+                    yield Progress(value, name)
 
     def _said(self, data: Json, shape: Shape) -> Json:
         if len(self._values) == MOST_EVENTS:

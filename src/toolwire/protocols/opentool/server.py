@@ -23,7 +23,7 @@ from toolwire.framing import jsonrpc, jsontext, sse
 from toolwire.validation import declared_names
 
 from . import document, failure, result
-from .heard import PROGRESS
+from .document import PROGRESS
 from .result import Shape
 
 Id: TypeAlias = str | int | float | None

@@ -1,0 +1,133 @@
+"""Servers of the official SDK that ask the client for something while a call runs: no call hangs on that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from mcp import MCPError
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import EmptyResult, ListRootsRequest, ListRootsResult, PingRequest
+from pydantic import BaseModel
+
+from toolwire import Progress, Result, Value, connect, connect_sync
+
+from .conftest import running
+
+
+class Answer(BaseModel):
+    size: int
+
+
+def in_the_stream_of(context: Context[Any]) -> ServerMessageMetadata:
+    """Say that a request of the server belongs to the call: it then comes in the stream of the call's answer."""
+    return ServerMessageMetadata(related_request_id=context.request_id)
+
+
+def asking_server() -> MCPServer:
+    server = MCPServer("Asking")
+
+    @server.tool()
+    async def ping(context: Context[Any]) -> str:
+        await context.session.send_request(PingRequest(), EmptyResult, metadata=in_the_stream_of(context))
+        return "answered"
+
+    @server.tool()
+    async def roots(context: Context[Any]) -> str:
+        try:
+            await context.session.send_request(ListRootsRequest(), ListRootsResult, metadata=in_the_stream_of(context))
+        except MCPError as error:
+            return f"refused {error.error.code}"
+        return "listed"
+
+    @server.tool()
+    async def elicit(context: Context[Any]) -> str:
+        try:
+            await context.elicit("How large?", Answer)
+        except MCPError as error:
+            return f"refused {error.error.code}"
+        return "asked"
+
+    @server.tool()
+    async def work(context: Context[Any]) -> str:
+        for step in range(1, 4):
+            await context.report_progress(step, 3, f"step {step}")
+        return "done"
+
+    return server
+
+
+def of_2025(app: Any) -> Any:
+    """Return ``app`` as a server that does not know the revision of 2026-07-28, which begins with server/discover."""
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await app(scope, receive, send)
+            return
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        given = [{"type": "http.request", "body": body}]
+
+        async def again() -> Any:
+            return given.pop() if given else await receive()
+
+        if b"server/discover" not in body:
+            await app(scope, again, send)
+            return
+        refusal = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}'
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": refusal})
+
+    return answer
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with running(of_2025(asking_server().streamable_http_app())) as base:
+        yield base
+
+
+@pytest.fixture(scope="module")
+def newest() -> Iterator[str]:
+    with running(asking_server().streamable_http_app()) as base:
+        yield base
+
+
+def call_blocking(url: str, name: str, heard: list[Progress]) -> Result:
+    with connect_sync(url, approve=lambda question: True, timeout_s=20) as remote:
+        return remote.call(name, notify=heard.append)
+
+
+def call_async(url: str, name: str, heard: list[Progress]) -> Result:
+    async def take(progress: Progress) -> None:
+        heard.append(progress)
+
+    async def calling() -> Result:
+        async with connect(url, approve=lambda question: True, timeout_s=20) as remote:
+            return await remote.call(name, notify=take)
+
+    return asyncio.run(calling())
+
+
+@pytest.mark.parametrize("call", [call_blocking, call_async])
+@pytest.mark.parametrize(
+    ("name", "said"), [("ping", "answered"), ("roots", "refused -32601"), ("elicit", "refused -32601")]
+)
+def test_what_a_server_asks_in_a_call_is_answered(call: Any, url: str, name: str, said: str) -> None:
+    assert call(url, name, []) == Value(said)
+
+
+@pytest.mark.parametrize("call", [call_blocking, call_async])
+@pytest.mark.parametrize("revision", ["url", "newest"])
+def test_progress_reaches_the_caller_in_order(call: Any, revision: str, request: pytest.FixtureRequest) -> None:
+    heard: list[Progress] = []
+    assert call(request.getfixturevalue(revision), "work", heard) == Value("done")
+    assert [one.value for one in heard] == [
+        {"progress": step, "total": 3, "message": f"step {step}"} for step in (1, 2, 3)
+    ]

@@ -1,0 +1,139 @@
+"""A tool says how far it is while it runs, and its caller hears it: on MCP and OpenTool, whoever the caller is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from toolwire import Context, Progress, Toolkit, Value, asgi, connect, connect_sync
+from toolwire.cli import main
+from toolwire.testing.loopback import background
+
+SAID: list[Any] = ["a text", 1, {"progress": 2, "total": 3, "message": "two of three"}, {"rows": [1]}, None]
+
+
+def working_kit() -> Toolkit:
+    kit = Toolkit("Working")
+
+    @kit.tool(approval="per-call", blanket_allowed=True)
+    async def work(context: Context) -> str:
+        """Work in five steps."""
+        for one in SAID:
+            await context.progress(one)
+        return "done"
+
+    @kit.tool(approval="auto", safe=True)
+    def work_in_thread(context: Context) -> str:
+        """Work in five steps, in a thread."""
+        for one in SAID:
+            context.progress(one)
+        return "done"
+
+    @kit.tool(approval="auto", safe=True)
+    def quiet() -> str:
+        """Work without a word."""
+        return "done"
+
+    return kit
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with background(asgi(working_kit())) as base:
+        yield base
+
+
+def hear_blocking(url: str, protocol: str, name: str) -> tuple[Any, list[Progress]]:
+    heard: list[Progress] = []
+    with connect_sync(url, protocol=protocol, approve=lambda question: True) as remote:
+        return remote.call(name, notify=heard.append), heard
+
+
+def hear_async(url: str, protocol: str, name: str) -> tuple[Any, list[Progress]]:
+    heard: list[Progress] = []
+
+    async def take(progress: Progress) -> None:
+        heard.append(progress)
+
+    async def calling() -> Any:
+        async with connect(url, protocol=protocol, approve=lambda question: True) as remote:
+            return await remote.call(name, notify=take)
+
+    return asyncio.run(calling()), heard
+
+
+@pytest.mark.parametrize("hear", [hear_blocking, hear_async])
+@pytest.mark.parametrize("protocol", ["mcp", "opentool"])
+@pytest.mark.parametrize("name", ["work", "work_in_thread"])
+def test_what_a_tool_says_while_it_runs_reaches_the_caller(
+    hear: Callable[..., Any], protocol: str, name: str, url: str
+) -> None:
+    came, heard = hear(url, protocol, name)
+    assert came == Value("done")
+    assert [(one.value, one.event) for one in heard] == [(said, "progress") for said in SAID]
+
+
+@pytest.mark.parametrize("protocol", ["mcp", "opentool", "otc", "openapi"])
+@pytest.mark.parametrize("name", ["work", "quiet"])
+def test_without_a_listener_or_a_word_for_it_the_result_is_the_same(protocol: str, name: str, url: str) -> None:
+    with connect_sync(url, protocol=protocol, approve=lambda question: True) as remote:
+        assert remote.call(name) == Value("done")
+    assert hear_blocking(url, protocol, "quiet") == (Value("done"), [])
+    if protocol in ("otc", "openapi"):  # they have no word for it
+        assert hear_blocking(url, protocol, "work") == (Value("done"), [])
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_client_of_the_official_sdk_hears_numbers_that_grow(mode: Any, url: str) -> None:
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def take(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    async def talk() -> Any:
+        async with Client(f"{url}/mcp", mode=mode) as client:
+            called = await client.call_tool("work", {}, progress_callback=take)
+            return called.structured_content
+
+    assert asyncio.run(talk()) == {"result": "done"}
+    assert heard == [
+        (1, None, "a text"),
+        (2, None, None),
+        (3, None, "two of three"),
+        (4, None, '{"rows":[1]}'),
+        (5, None, "null"),
+    ]
+
+
+def test_the_command_line_shows_it(url: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["call", url, "work", "--protocol", "mcp", "--yes"]) == 0
+    said = capfd.readouterr()
+    assert said.out == "done\n"
+    assert said.err.splitlines()[:2] == ["a text", "1"]
+
+
+def test_a_gateway_passes_it_on(url: str) -> None:
+    from toolwire.client.connection import open_connection
+    from toolwire.client.discover import discover
+    from toolwire.client.drive import arun
+    from toolwire.client.remote import Remote
+    from toolwire.testing.wire import HERE, AppDoor
+
+    heard: list[Progress] = []
+
+    async def take(progress: Progress) -> None:
+        heard.append(progress)
+
+    async def calling() -> Any:
+        async with connect(url, protocol="mcp", approve=lambda question: True) as near:
+            door = AppDoor(asgi(near))
+            found = await arun(discover(HERE, protocol="mcp"), door, None)
+            far = Remote(open_connection(found), door, lambda question: True)
+            return await far.call("work", notify=take)
+
+    assert asyncio.run(calling()) == Value("done")
+    assert [one.value for one in heard] == SAID
