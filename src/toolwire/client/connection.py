@@ -110,7 +110,7 @@ def open_connection(
     """
     peer = found.peer
     if peer is None:
-        raise ConnectError(nothing_found(found, keyed=keyed), found.probes)
+        raise ConnectError(nothing_found(found, keyed=keyed), found.probes, failure_kind(found))
     (codec,) = candidates(peer.protocol)
     connection = connection_to(peer, codec, preferences, probes=found.probes, **terms)
     return replace(connection, source=found.source, basis=found.basis)
@@ -178,6 +178,14 @@ def _lost(connection: Connection, found: Discovery) -> Problem:
 
 def _unsigned(_: Tool) -> Credential:
     return NO_CREDENTIAL
+
+
+def failure_kind(found: Discovery) -> Kind:
+    """Return in one word why nothing was found."""
+    statuses = {probe.status for probe in found.probes}
+    if statuses & {401, 403}:
+        return Kind.UNAUTHORIZED
+    return Kind.NOT_FOUND if statuses - {None} else Kind.UNREACHABLE
 
 
 def nothing_found(found: Discovery, *, keyed: bool = False) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .codec import Probe
+    from .model import Kind
 
 
 class ToolwireError(Exception):
@@ -17,10 +18,15 @@ class DefinitionError(ToolwireError):
 
 
 class ConnectError(ToolwireError):
-    """No protocol was found at a URL. ``probes`` is every look that was taken, in order. [XL-005]"""
+    """No protocol was found at a URL. ``probes`` is every look that was taken, in order. [XL-005]
 
-    def __init__(self, message: str, probes: tuple[Probe, ...] = ()) -> None:
+    ``kind`` says why in one word: ``unauthorized`` where a key is missing or wrong, ``unreachable`` where no server
+    answered, ``not_found`` where one did and speaks no protocol of ours; None where it is none of these.
+    """
+
+    def __init__(self, message: str, probes: tuple[Probe, ...] = (), kind: Kind | None = None) -> None:
         super().__init__(message)
+        self.kind = kind
         self.probes = probes
 
 
