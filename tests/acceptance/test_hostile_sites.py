@@ -238,7 +238,7 @@ def test_a_gateway_to_a_hostile_site_serves_on(listed: list[Tool], answer: Resul
             return
         with (
             background(asgi(merged([far, FunctionBox(kit)]))) as gateway,
-            connect_sync(gateway, protocol="mcp") as remote,
+            connect_sync(gateway, protocol="mcp", session=Session(), approve=lambda _: True) as remote,
         ):
             found = [remote.call(tool.id, arguments) for tool in remote.tools for arguments in ARGUMENTS[1:]]
             assert all(isinstance(one, Problem | Value) for one in found)
