@@ -82,7 +82,7 @@ def _with(request: Request, wanted: Sequence[tuple[Mapping[str, Json], Secret]],
         return request
     for scheme, key in wanted:
         request = _put(request, scheme, key.reveal())
-    return request._replace(signed=True)
+    return request._replace(signed=True, credentials=tuple(key for _, key in wanted))
 
 
 def _put(request: Request, scheme: Mapping[str, Json], key: str) -> Request:

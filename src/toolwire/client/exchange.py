@@ -22,6 +22,7 @@ from toolwire.core.model import Problem, Secret
 from toolwire.telemetry.outbound import current_traceparent
 
 from .addresses import fits
+from .echoes import NO_ECHOES, Echoes, find_echoes
 from .failures import blocked, too_slow, unreachable
 from .limits import Limits
 from .outgoing import NAME, VALUE, Fields, outgoing
@@ -60,6 +61,7 @@ class Hop(NamedTuple):
     secrets: Sequence[tuple[str, Secret]]
     body: bytes
     within_s: float
+    echoes: Echoes = NO_ECHOES
 
 
 Steps: TypeAlias = Generator[Lookup | Hop, Any, T]
@@ -76,7 +78,7 @@ class Exchange:
     ``origins`` are the only ones that are connected to, where they are given. [D-07]
     """
 
-    __slots__ = ("_clock", "_credentials", "_origins", "_pins", "_private", "limits")
+    __slots__ = ("_clock", "_credentials", "_echoes", "_origins", "_pins", "_private", "limits")
 
     def __init__(
         self,
@@ -89,6 +91,9 @@ class Exchange:
     ) -> None:
         self.limits = limits
         self._credentials = _bound(credentials or {})
+        self._echoes = {
+            origin: find_echoes(secret for _, secret in secrets) for origin, secrets in self._credentials.items()
+        }
         self._origins = origins
         self._private = frozenset(origin_of(origin) for origin in allow_private)
         self._clock = clock
@@ -135,6 +140,9 @@ class Exchange:
         if secrets:
             taken = {name.lower() for name, _ in secrets}
             fields = [field for field in fields if field[0].lower() not in taken]
+        echoes = self._echoes.get(target.origin, NO_ECHOES) if secrets else NO_ECHOES
+        if request.credentials:
+            echoes = echoes.join(find_echoes(request.credentials))
         addresses = yield from self._addresses(target, deadline)
         if isinstance(addresses, Problem):
             return addresses
@@ -143,7 +151,7 @@ class Exchange:
             within_s = deadline - self._clock()
             if within_s <= 0:
                 return too_slow(target.origin, sent=False)
-            hop = Hop(target, address, request.method, fields, secrets, request.body, within_s)
+            hop = Hop(target, address, request.method, fields, secrets, request.body, within_s, echoes)
             answer: Response | Problem = yield hop
             if request.method in _REPEATABLE and _is_stale(answer):
                 answer = yield hop._replace(within_s=deadline - self._clock())

@@ -11,6 +11,7 @@ from toolwire.core.http import Headers, Response
 from toolwire.core.model import Problem
 from toolwire.framing.streams import is_stream
 
+from .echoes import NO_ECHOES, Echoes
 from .failures import bad_answer
 from .gunzip import Gunzip
 from .limits import Limits
@@ -24,6 +25,7 @@ class Incoming:
     """
 
     __slots__ = (
+        "_echoes",
         "_gunzip",
         "_headers",
         "_limits",
@@ -37,8 +39,8 @@ class Incoming:
         "unread_bytes",
     )
 
-    def __init__(self, origin: str, limits: Limits, *, heard: bool = False) -> None:
-        self._origin, self._limits = origin, limits
+    def __init__(self, origin: str, limits: Limits, *, heard: bool = False, echoes: Echoes = NO_ECHOES) -> None:
+        self._origin, self._limits, self._echoes = origin, limits, echoes
         self._most = limits.response_bytes
         self.streams = heard
         self._status = 0
@@ -66,7 +68,7 @@ class Incoming:
         self._status = status
         self.streams = self.streams and 200 <= status < 300 and is_stream(media.decode("ascii"))
         self._most = self._limits.stream_bytes if self.streams else self._limits.response_bytes
-        self._headers = tuple(fields)
+        self._headers = tuple(self._echoes.remove_from_fields(fields))
         return None
 
     def take(self, piece: bytes) -> Problem | None:
@@ -85,14 +87,14 @@ class Incoming:
         piece = b"".join(self._pieces)
         self._pieces.clear()
         self.unread_bytes = 0
-        return piece
+        return self._echoes.remove_from(piece, self._status)
 
     def whole(self) -> Response | Problem:
         """Return the response, now that the body has ended."""
         if self._gunzip is not None and self._wire and not self._gunzip.complete:
             return self._not_gzip()
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        return Response(self._status, self._headers, body)
+        return Response(self._status, self._headers, self._echoes.remove_from(body, self._status))
 
     def _inflate(self, gunzip: Gunzip, piece: bytes) -> Problem | None:
         """Decompress ``piece``, and stop as soon as it proves to be a bomb. [D-14]"""

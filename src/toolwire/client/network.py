@@ -119,7 +119,7 @@ class Network:
                 connection.abort()
                 return left(hop.target.origin)
             pool.add(connection)
-        incoming = Incoming(hop.target.origin, limits, heard=hear is not None)
+        incoming = Incoming(hop.target.origin, limits, heard=hear is not None, echoes=hop.echoes)
         reader = ResponseReader(hop.target.origin, hop.method, incoming, limits)
         try:
             connection.start(write_request(hop), reader, until - loop.time())
@@ -213,10 +213,13 @@ class SyncNetwork:
             return _not_found(step.origin, error)
 
     def _whole(self, hop: Hop) -> Response | Problem:
-        return heard(self._exchange_pieces(hop, Incoming(hop.target.origin, self._exchange.limits)), _ignore)
+        incoming = Incoming(hop.target.origin, self._exchange.limits, echoes=hop.echoes)
+        return heard(self._exchange_pieces(hop, incoming), _ignore)
 
     def _heard(self, hop: Hop) -> Pieces:
-        return self._exchange_pieces(hop, Incoming(hop.target.origin, self._exchange.limits, heard=True))
+        return self._exchange_pieces(
+            hop, Incoming(hop.target.origin, self._exchange.limits, heard=True, echoes=hop.echoes)
+        )
 
     def _exchange_pieces(self, hop: Hop, incoming: Incoming) -> Pieces:
         """Yield the pieces of a stream, if one comes, and return the response."""

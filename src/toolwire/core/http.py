@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import NamedTuple, TypeAlias, cast
 
-from .model import Kind
+from .model import Kind, Secret
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Header fields in order; names in lower case."""
@@ -20,7 +20,8 @@ class Request(NamedTuple):
     ``url`` is absolute on a client and ``/path?query`` on a server. ``id`` is what the server calls this
     request; it serves as the call id where the caller gave none. ``signed`` says that a client's request carries its
     credentials already, so that the network adds none. ``approved`` says that a person saw exactly this request: it is
-    not repeated at another path. (A named tuple: one is made for each call.)
+    not repeated at another path. ``credentials`` are those in it: they are taken out of what comes back. (A named
+    tuple: one is made for each call.)
     """
 
     method: str
@@ -30,6 +31,7 @@ class Request(NamedTuple):
     id: str = ""
     signed: bool = False
     approved: bool = False
+    credentials: tuple[Secret, ...] = ()
 
 
 class Response(NamedTuple):

@@ -179,5 +179,6 @@ def _signed(request: Request, credential: Credential) -> Request:
     name = credential.header.encode("latin-1")
     others = [field for field in request.headers if field[0].lower() != name]
     return request._replace(
-        headers=(*others, (name, (credential.prefix + credential.access.reveal()).encode("latin-1")))
+        headers=(*others, (name, (credential.prefix + credential.access.reveal()).encode("latin-1"))),
+        credentials=(*request.credentials, credential.access),
     )

@@ -74,8 +74,10 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
         text = f"The arguments of {call.tool.name} cannot be sent: {error}."
         return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
     result: Result = Problem(kind=Kind.NOT_FOUND, message="This server has no path for calls.")
+    credentials = (*call.context.tokens.values(), *call.context.secrets.values())
     for path in memo.dialect.paths:
-        response = yield from fetch(Request("POST", peer.url + path, _POST, body, call.call_id))
+        request = Request("POST", peer.url + path, _POST, body, call.call_id, credentials=credentials)
+        response = yield from fetch(request)
         if isinstance(response, Problem):
             return response
         result = _result(response, memo.dialect)

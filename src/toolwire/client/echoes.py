@@ -1,0 +1,73 @@
+"""Credentials of ours taken out of what a server sends back: an echo of them would reach a model, a log or a person.
+
+Rules:
+- A key that was sent is looked for as it is, and as JSON, a URL, HTML and base64 write it. [D-26]
+- In an error any key is taken out. In any other answer only one that cannot well be the name of a member: a long one,
+  or one of eight characters that are not letters alone.
+- In a stream of events a key that is cut between two pieces is not found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from toolwire.core.http import Headers
+from toolwire.core.model import Secret
+from toolwire.telemetry.redaction import HIDDEN, find_forms
+
+_SHORTEST, _SHORT, _LONG = 4, 8, 16
+_MARK = HIDDEN.encode()
+
+
+class Echoes(NamedTuple):
+    """The forms of the secrets of one request: those that are taken out of errors, and those out of everything."""
+
+    in_errors: tuple[bytes, ...] = ()
+    anywhere: tuple[bytes, ...] = ()
+
+    def join(self, other: Echoes) -> Echoes:
+        """Return what to look for of both."""
+        return Echoes((*self.in_errors, *other.in_errors), (*self.anywhere, *other.anywhere))
+
+    def remove_from(self, body: bytes, status: int) -> bytes:
+        """Return ``body`` without the secrets."""
+        for form in self.in_errors if status >= 400 else self.anywhere:
+            if form in body:
+                body = body.replace(form, _MARK)
+        return body
+
+    def remove_from_fields(self, fields: Headers) -> Headers:
+        """Return header fields without the secrets in their values."""
+        if not any(form in value for form in self.anywhere for _, value in fields):
+            return fields
+        return [(name, self.remove_from(value, 200)) for name, value in fields]
+
+
+NO_ECHOES = Echoes()
+
+
+def find_echoes(secrets: Iterable[Secret]) -> Echoes:
+    """Return what to look for of ``secrets``, each a credential or the whole value of a header field that has one."""
+    texts = {part for secret in secrets for part in _parts(secret.reveal())}
+    if not texts:
+        return NO_ECHOES
+    everywhere = {text for text in texts if len(text) >= _LONG or (len(text) >= _SHORT and not _is_word(text))}
+    return Echoes(_forms(texts), _forms(everywhere))
+
+
+def _parts(value: str) -> Iterable[str]:
+    """Yield a credential, and what stands behind the scheme where it is a whole field such as ``Bearer KEY``."""
+    scheme, _, rest = value.partition(" ")
+    for text in (value, rest.strip() if scheme.isalpha() else ""):
+        if len(text) >= _SHORTEST:
+            yield text
+
+
+def _is_word(text: str) -> bool:
+    return text.replace("_", "").replace("-", "").isalpha()
+
+
+def _forms(texts: Iterable[str]) -> tuple[bytes, ...]:
+    forms = {form.encode("utf-8", "replace") for text in texts for form in find_forms(text)}
+    return tuple(sorted(forms, key=lambda form: (-len(form), form)))
