@@ -260,7 +260,7 @@ def _joined(whole: dict[str, Json], key: str, value: Json) -> bool:  # noqa: PLR
 
 def _both(one: Json, other: Json) -> dict[str, Json]:
     """Return one schema that says what both say; a third then stands beside them, not one level deeper."""
-    listed = one["allOf"] if isinstance(one, Mapping) and one.keys() == {"allOf"} else [one]
+    listed = one["allOf"] if isinstance(one, Mapping) and set(one) == {"allOf"} else [one]
     return {"allOf": [*listed, other]}
 
 

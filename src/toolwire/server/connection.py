@@ -98,7 +98,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Start the one timer that this connection has."""
         super().connection_made(transport)
-        self.flow: Reading = Reading(transport, self.pipeline, self._limits.pipelined)
+        self.flow: Any = Reading(transport, self.pipeline, self._limits.pipelined)  # where uvicorn has its own
         self._since = self.loop.time()
         self._timer = self.loop.call_later(self._every, self._look)
         self._usual_scope: Any = {
@@ -114,7 +114,8 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer, and let go of exchanges: they hold this connection, which would not go by itself."""
         self._timer.cancel()
-        for cycle in (self._current, *(cycle for cycle, _ in self.pipeline)):  # uvicorn knows the last one alone
+        cycles: list[Any] = [self._current, *(cycle for cycle, _ in self.pipeline)]  # uvicorn knows the last one alone
+        for cycle in cycles:
             if cycle is not None:
                 cycle.disconnect()
         super().connection_lost(exc)

@@ -16,6 +16,7 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeAlias
 
 from .app import App
@@ -132,7 +133,7 @@ def _retiring(send: Send) -> Send:
     return last
 
 
-def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
+def _end_with(parent: BaseProcess) -> None:
     """End the process when ``parent`` has ended, however that happened: nobody else would stop this one."""
     parent.join()  # on a pipe whose other end only the parent holds, so that no signal and no polling is needed
     os._exit(1)
