@@ -92,6 +92,9 @@ def rates() -> Iterator[Row]:
             wire.served("ours", env={"BENCH_LEDGER": f"{folder}/calls.sqlite"}) as port,
         ):
             yield Row("rate, otc, recorded in SQLite", ratio(port, CALLS["otc recorded"]), "of raw", 0.40)
+        yield Row(
+            "rate, recorded in SQLite, two workers to one", wire.workers_ratio(CALLS["otc recorded"]), "times", 1.5
+        )
         with wire.served("ours", plain=True) as port:
             yield Row("rate, opentool, on plain uvicorn", ratio(port, CALLS["opentool"]), "of raw")
         with wire.served("ours", env={"BENCH_KEY": "bench-key"}) as port:
@@ -217,6 +220,19 @@ def growths() -> Iterator[Row]:
     yield Row("list after one tool has come to 1,000", growth.one_more_tool_ms(), "ms", 20, least=False)
     yield Row("check, API key among 10,000", growth.key_us(10_000), "us", 3.0, least=False)
     yield Row("define 10,000 tools and make their lists", growth.define_s(10_000), "s", 4.0, least=False)
+    what = "slowest recorded call in SQLite after a limit of 100,000 rows became 100"
+    yield Row(what, growth.lowered_limit_ms(), "ms", 50, least=False)
+    what = "slowest recorded call in memory when 100,000 rows expire at once"
+    yield Row(what, growth.expiry_ms(), "ms", 1.0, least=False)
+    taken, given = growth.rows_ms()
+    yield Row("a call that takes 1 MB of rows", taken, "ms", 25, least=False)
+    yield Row("a call that gives 1 MB of rows", given, "ms", 25, least=False)
+    what = "a small call beside results of 10 MB, 99th percentile"
+    yield Row(what, growth.beside_large_results_ms(), "ms", 30, least=False)
+    document = conversion.path("GitHub")
+    if document is not None:
+        what = "longest stall of the event loop while GitHub's document is connected"
+        yield Row(what, growth.connect_stall_ms(document), "ms", 50, least=False)
 
 
 def processes() -> Iterator[Row]:

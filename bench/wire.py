@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -98,6 +99,46 @@ def _cpu_s(port: int) -> float:
     found = subprocess.run(["pgrep", "-f", f"port {port}"], capture_output=True, text=True, check=True)
     fields = Path(f"/proc/{found.stdout.split()[0]}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+_RECORDED = """
+from toolwire import Toolkit
+
+kit = Toolkit("Calculator")
+
+
+@kit.tool(safe=False)
+async def add(a: int, b: int) -> int:
+    \"\"\"Add two numbers.\"\"\"
+    return a + b
+"""
+
+
+def workers_ratio(call: Call) -> float:
+    """Return the rate of ``call`` with two workers on one SQLite ledger, to that with one, all cores for both.
+
+    wrk needs a core too: with two cores this says less than with three.
+    """
+    return statistics.median(_workers_rate(2, call) / _workers_rate(1, call) for _ in range(3))
+
+
+def _workers_rate(workers: int, call: Call) -> float:
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        kit = Path(folder) / "kit.py"
+        kit.write_text(_RECORDED)
+        options = ["--port", str(port), "--workers", str(workers), "--ledger", f"{folder}/calls.sqlite"]
+        command = [sys.executable, "-m", "toolwire", "serve", str(kit), *options]
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            _wait(port, server)
+            rate(port, call, seconds=1)
+            return rate(port, call, seconds=2)
+        finally:
+            server.terminate()
+            server.wait(20)
 
 
 def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
