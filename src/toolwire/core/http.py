@@ -43,7 +43,8 @@ class Response(NamedTuple):
 
 
 request_of = cast(
-    "Callable[[tuple[str, str, Headers, bytes, str, bool, bool]], Request]", MethodType(tuple.__new__, Request)
+    "Callable[[tuple[str, str, Headers, bytes, str, bool, bool, tuple[Secret, ...]]], Request]",
+    MethodType(tuple.__new__, Request),
 )
 """Make a Request of all its parts, at half the cost of its name: for what is made for each call."""
 response_of = cast("Callable[[tuple[int, Headers, bytes]], Response]", MethodType(tuple.__new__, Response))

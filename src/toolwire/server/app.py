@@ -151,7 +151,7 @@ class App:
         query: bytes = scope["query_string"]
         url = f"{path}?{query.decode('latin-1')}" if query else path
         request = request_of(
-            (scope["method"], url, scope["headers"], body, f"{self._id_prefix}{self._number()}", False, False)
+            (scope["method"], url, scope["headers"], body, f"{self._id_prefix}{self._number()}", False, False, ())
         )
         reading = read(entry, request)
         if table.scopes and self._admission.wanted:
