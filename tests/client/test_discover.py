@@ -60,6 +60,7 @@ def test_the_first_protocol_that_is_found_wins_and_the_rest_is_not_asked() -> No
     assert found.peer is not None
     assert found.peer.protocol == BUILTIN[0].name
     assert found.others == ()
+    assert "mcp" not in {probe.protocol for probe in found.probes}
     assert found.probes[0].url == f"{HERE}/.well-known/llm.json"
     assert found.probes[-1].accepted
 

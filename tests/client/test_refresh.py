@@ -466,13 +466,15 @@ def kit(name: str) -> Any:
 @pytest.mark.requirement("OQ-4")
 @pytest.mark.parametrize("protocol", ["otc", "opentool", "mcp"])
 def test_a_server_that_does_not_know_a_tool_is_looked_at_again_by_every_protocol(protocol: str) -> None:
-    app = Switched(kit("first"))
-    with background(app) as url, connect_sync(url, protocol=protocol, agree=lambda _: True) as remote:
+    app, person = Switched(kit("first")), Yes()
+    with background(app) as url, connect_sync(url, protocol=protocol, agree=lambda _: True, approve=person) as remote:
         assert remote.call("first") == Value("first")
         app.app = kit("second")
         result: Any = remote.call("first")
         assert "does not offer first any more" in result.message
+        assert person.questions == []
         assert remote.call("second") == Value("second")
+        assert [question.call.tool.name for question in person.questions] == ["second"]  # agreed to was the first alone
         assert [tool.name for tool in remote.tools] == ["second"]
 
 

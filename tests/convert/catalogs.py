@@ -84,6 +84,7 @@ TOOLS = st.builds(
     requirements=st.just(Requirements()) | REQUIREMENTS,
     timeout_s=st.none() | st.floats(0.1, 100),
     streams=st.booleans(),
+    reports=st.booleans(),
     deprecated=st.booleans(),
     hints=st.just({}) | st.dictionaries(NAMES, VALUES, max_size=2),
 )

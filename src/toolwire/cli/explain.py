@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 
 from toolwire.client.connection import nothing_found
-from toolwire.client.discover import Discovery, discover, shown
+from toolwire.client.discover import Discovery, discover, end_sessions, shown
 from toolwire.client.discreet import SyncDiscreet
+from toolwire.client.drive import BRIEF_S
 from toolwire.client.drive import run as drive
-from toolwire.client.limits import LOOKING
+from toolwire.client.limits import LOOKING, Limits
 from toolwire.client.network import SyncNetwork
 from toolwire.client.options import Options
 from toolwire.core.codec import Peer
@@ -41,12 +43,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 def survey(url: str, key: Secret | None) -> Discovery:
     """Return what ``url`` speaks, with all that would do. The key is sent only where one is asked for."""
-    signed = SyncNetwork(limits=LOOKING, credentials=Options(url=url, api_key=key).credentials())
-    door = SyncDiscreet(SyncNetwork(limits=LOOKING), signed)
-    try:
-        return drive(discover(url, survey=True), door, None)
-    finally:
-        door.close()
+    with closing(_door(url, key, LOOKING)) as door:
+        found = drive(discover(url, survey=True), door, None)
+    with closing(_door(url, key, Limits(total_s=BRIEF_S))) as door:
+        for request in end_sessions(found):
+            door.send(request)
+    return found
+
+
+def _door(url: str, key: Secret | None, limits: Limits) -> SyncDiscreet:
+    signed = SyncNetwork(limits=limits, credentials=Options(url=url, api_key=key).credentials())
+    return SyncDiscreet(SyncNetwork(limits=limits), signed)
 
 
 def described(found: Discovery) -> dict[str, Json]:

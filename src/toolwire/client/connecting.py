@@ -12,6 +12,7 @@ from anyio import to_thread
 
 from toolwire.consent.binding import NO_CREDENTIAL
 from toolwire.core.codec import Flow
+from toolwire.core.http import Request
 from toolwire.core.model import Problem, Tool
 
 from .basis import Readings, again
@@ -19,7 +20,7 @@ from .cache import Cache
 from .connection import Connection
 from .discover import Discovery, origin
 from .discreet import Discreet, SyncDiscreet
-from .drive import Door, SyncDoor, arun, run
+from .drive import BRIEF_S, Door, SyncDoor, arun, run, send_briefly
 from .limits import Limits
 from .looking import TOTAL_S, Looking, SyncLooking
 from .moving import MOST
@@ -59,9 +60,13 @@ class Connecting:
         return self._remote
 
     async def __aexit__(self, *exception: Any) -> None:
-        if self._remote is not None:
-            self._remote.close()
-        await self._close()
+        try:
+            if self._remote is not None and self._door is not None:
+                self._remote.close()
+                message = _signed_now(self._remote.end_session(), self._hand)
+                await send_briefly(self._door, message)
+        finally:
+            await self._close()
 
     def unattended(self) -> Remote:
         """Return the Remote without entering; see the function of this name."""
@@ -163,9 +168,14 @@ class SyncConnecting:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._remote is not None:
-            self._remote.close()
-        self._close()
+        try:
+            if self._remote is not None and self._door is not None:
+                self._remote.close()
+                message = _signed_now(self._remote.end_session(), self._hand)
+                if message is not None:
+                    self._door.send(message, total_s=BRIEF_S)
+        finally:
+            self._close()
 
     def discovered(self) -> tuple[Discovery, Cache]:
         """Return what the URL leads to, looked at with nobody's credentials, and what is kept of that."""
@@ -237,6 +247,11 @@ class SyncConnecting:
             self._door.close()
         if self._behind is not None:
             self._behind.close()
+
+
+def _signed_now(message: Request | None, hand: Hand | None) -> Request | None:
+    """Return ``message`` as it can be sent at once; None where that takes a token which is not at hand."""
+    return message if message is None or hand is None else hand.ready(message)
 
 
 P = ParamSpec("P")

@@ -209,7 +209,8 @@ def nothing_found(found: Discovery, *, keyed: bool = False) -> str:
             return f"{url} does not accept this key."
         how = "give one with api_key=... or --key, or sign in with toolwire login"
         return f"{url} wants a key before it shows its tools: {how}."
-    return f"{url} speaks none of our protocols; `toolwire explain {url}` shows every look that was taken."
+    elsewhere = 'an MCP server at a path that does not end with /mcp is found with protocol="mcp" or --protocol mcp'
+    return f"{url} speaks none of our protocols; `toolwire explain {url}` shows every look that was taken; {elsewhere}."
 
 
 def _unreached(url: str, said: str) -> str:

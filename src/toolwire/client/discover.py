@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,6 +40,22 @@ class Discovery:
     basis: Basis = field(default=NO_BASIS, repr=False)
 
 
+def _answered(codec: Codec, probes: Sequence[Probe]) -> bool:
+    """Return whether a look for ``codec`` got an answer, so that there is a server to ask in another way."""
+    return any(probe.protocol == codec.name and probe.status is not None for probe in probes)
+
+
+def end_sessions(found: Discovery) -> Iterator[Request]:
+    """Yield the requests that end what the servers in ``found`` remember of a look that no calls follow."""
+    for peer in (found.peer, *found.others):
+        codec = candidates(peer.protocol)[0] if peer is not None else None
+        if peer is None or codec is None or codec.end_session is None:
+            continue
+        request = codec.end_session(peer)
+        if request is not None:
+            yield request
+
+
 def absolute(text: str) -> str:
     """Return the URL a person meant by ``text``: without a scheme https, and http for loopback names. [XL-006]"""
     text = text.strip()
@@ -54,7 +70,8 @@ def discover(
     """Return what ``url`` speaks. The first protocol in which something can be called wins; ``survey`` goes on.
 
     ``protocol`` looks for that one alone, ``selection`` says which tools to take. ``url`` may be the path of a document
-    on this machine. Probing sends no credentials of its own, and GETs before anything else. [XL-001, XL-005, C-8]
+    on this machine. Probing sends no credentials of its own, and GETs before anything else; where they find nothing, a
+    protocol may be looked for by a POST that changes nothing. [XL-001, XL-005, C-8]
     """
     url = file_url(url) or absolute(url)
     found: list[Peer] = []
@@ -72,6 +89,12 @@ def discover(
             found.append(peer if codec.choose is not None else _selected(peer, selection))
             if not survey and (finding.peer.catalog.tools or finding.peer.takes_any_name):
                 break
+    for codec in BUILTIN if protocol is None and not found else ():
+        if codec.find_by_post is not None and _answered(codec, probes):
+            finding = yield from codec.find_by_post(url)
+            probes.extend(finding.probes)
+            if finding.peer is not None:
+                found.append(_selected(_readable(finding.peer), selection))
     found.sort(key=lambda peer: not (peer.catalog.tools or peer.takes_any_name))
     return Discovery(url=url, peer=found[0] if found else None, others=tuple(found[1:]), probes=tuple(probes))
 

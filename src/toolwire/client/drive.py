@@ -43,8 +43,8 @@ MAX_PAUSE_S = 600.0
 """The longest wait; one that is longer is cut."""
 
 
-CANCEL_S = 0.5
-"""How long a cancelled call may take to tell its server so."""
+BRIEF_S = 0.5
+"""How long it may take to tell a server that a call is cancelled or a session is over."""
 
 
 class Door(Protocol):
@@ -136,7 +136,7 @@ async def arun(
         return value
     except anyio.get_cancelled_exc_class():
         if cancel is not None and sent is not None:
-            await _tell_cancelled(door, cancel(sent))
+            await send_briefly(door, cancel(sent))
         raise
     finally:
         flow.close()
@@ -147,10 +147,10 @@ def _last_sent(before: Request | None, request: Request) -> Request:
     return before if before is not None and request.method == "GET" else request
 
 
-async def _tell_cancelled(door: Door, message: Request | None) -> None:
-    """Send ``message``, if there is one, as far as that goes within a moment."""
+async def send_briefly(door: Door, message: Request | None) -> None:
+    """Send ``message``, if there is one, as far as that goes within a moment, also where this task is cancelled."""
     if message is not None:
-        with anyio.move_on_after(CANCEL_S, shield=True):
+        with anyio.move_on_after(BRIEF_S, shield=True):
             await door.send(message)
 
 

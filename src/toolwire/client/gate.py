@@ -110,6 +110,11 @@ class Gate:
         cancel = self._codec.cancel
         return None if cancel is None else cancel(self.peer, request)
 
+    def end_session(self) -> Request | None:
+        """Return the request that ends the server's memory of this connection, or None where it has none."""
+        end_session = self._codec.end_session
+        return None if end_session is None else end_session(self.peer)
+
     def renewed(self, peer: Peer) -> Gate:
         """Return the gate of the same connection to what its server is now; what was asked here counts there.
 

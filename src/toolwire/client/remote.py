@@ -14,6 +14,7 @@ import anyio
 from toolwire.consent.lock import Difference
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Probe
+from toolwire.core.http import Request
 from toolwire.core.model import ANONYMOUS, DONE, Call, Context, Json, Kind, Problem, Progress, Result, Tool, call_of
 from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Notify, unheard
@@ -50,6 +51,10 @@ class Remote:
         if not self.closed:
             self.closed = True
             self._connection.gate.session.release(self._connection.gate.name)
+
+    def end_session(self) -> Request | None:
+        """Return the request that ends the server's memory of this connection, or None where it has none."""
+        return self._connection.gate.end_session()
 
     @property
     def _connection(self) -> Connection:
@@ -217,6 +222,10 @@ class SyncRemote:
         if not self.closed:
             self.closed = True
             self._connection.gate.session.release(self._connection.gate.name)
+
+    def end_session(self) -> Request | None:
+        """Return the request that ends the server's memory of this connection, or None where it has none."""
+        return self._connection.gate.end_session()
 
     @property
     def _connection(self) -> Connection:

@@ -59,11 +59,14 @@ def binding(
 def goes_on(approved: Request, following: Request) -> bool:
     """Return whether ``following`` belongs to what was approved: the same said again, or an answer fetched.
 
-    Both only on the approved origin. Anything else is a new request that somebody must see first.
+    Both only on the approved origin. A request that only opens a session at the same URL belongs to it too. Anything
+    else is a new request that somebody must see first.
     """
     if _origin(approved.url) != _origin(following.url):
         return False
     if following.method == "GET" and not following.body:
+        return True
+    if following.opens_session and following.url == approved.url:
         return True
     return (following.method, following.body) == (approved.method, approved.body)
 

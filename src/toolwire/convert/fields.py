@@ -157,6 +157,7 @@ FIELDS: Mapping[str, Field] = {
     "scopes": Field("scopes", lambda tool: list(tool.scopes), _texts),
     "timeout_s": Field("time limit", lambda tool: tool.timeout_s, _or_none(_seconds)),
     "streams": Field("word that it streams", lambda tool: tool.streams, _flag),
+    "reports": Field("word that it says how far it is", lambda tool: tool.reports, _flag),
     "deprecated": Field("word that it is deprecated", lambda tool: tool.deprecated, _flag),
     "hints": Field("hints", _hints, _object),
 }

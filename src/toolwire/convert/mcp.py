@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json
@@ -34,7 +35,9 @@ def _read(data: Json) -> Sheet:
         label = tool.hints["mcp"]["name"]
         where = at("/tools", numbers[label])
         renamed = None if not tool.original_name else Loss(at(where, "name"), f"the name {shown(label)}", tool.name)
-        entries.append(Entry(label, where, tool, renamed))
+        # A client asks any tool for progress of which it is not said that it has none; a document says what it says.
+        declares = member(member(listed[numbers[label]], "_meta"), IDENTITY_META).get("reports") is True
+        entries.append(Entry(label, where, replace(tool, reports=declares), renamed))
     return Sheet(title="Tools", entries=tuple(entries), losses=tuple(_unread(data, {one.pointer for one in entries})))
 
 

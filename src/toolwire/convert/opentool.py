@@ -16,6 +16,7 @@ from .loss import Loss, at, shown, unread
 _ROOT = ("opentool", "info", "functions", "schemas", "x-toolwire")
 _INFO = ("title", "version", "description")
 _FUNCTION = ("name", "description", "parameters", "return", "stream", document.POLICY, document.EXACT)
+_PROGRESS = {"name", "schema"}
 _RETURN = ("name", "description", "schema", document.EXACT)
 _PARAMETER = (*_RETURN, "required")
 _SCHEMA = ("type", "description", "properties", "required", "items", "enum", "$ref")
@@ -90,7 +91,12 @@ def _function(function: Mapping[str, Json], where: str) -> Iterator[Loss]:
     known = (gives, document.streamed(gives)) if isinstance(gives, dict) else ()
     if streams and streams not in known:
         yield Loss(at(where, "stream", "data"), "the schema of what is streamed", "the word that it streams")
-    yield from unread(member(function, "stream"), ("data",), at(where, "stream"))
+    yield from unread(member(function, "stream"), ("data", document.PROGRESS), at(where, "stream"))
+    if document.PROGRESS in member(function, "stream"):
+        progress = member(function["stream"], document.PROGRESS)
+        if progress.get("schema") != document.PROGRESS_SCHEMA or not progress.keys() <= _PROGRESS:
+            place = at(where, "stream", document.PROGRESS)
+            yield Loss(place, "the schema of the progress", "the word that it says how far it is")
 
 
 def _described(node: Mapping[str, Json], known: tuple[str, ...], where: str) -> Iterator[Loss]:

@@ -253,9 +253,11 @@ class Codec:
     in the request it goes, as the end of a sentence. ``plan`` is all else that decides what is
     sent for a call of a tool, as data. ``choose`` is ``find`` for a protocol that can be told beforehand
     what to take; of the others' tools the unwanted are left out afterwards. ``insist`` is ``find`` for somebody who
-    says that it is this protocol: it need not be cautious where a look shows nothing.
+    says that it is this protocol: it need not be cautious where a look shows nothing. ``find_by_post`` is tried where
+    no protocol was found by GET: it posts only what changes nothing, and only to paths that the protocol itself names.
     ``cancel`` gives the message that tells a server that nobody waits for its answer to a request any more, or None
-    where closing the connection says so. ``safe_by_method`` means that a tool is ``safe`` only where the method of its
+    where closing the connection says so. ``end_session`` gives the request that ends the server's memory of a peer, or
+    None where it has none. ``safe_by_method`` means that a tool is ``safe`` only where the method of its
     requests says so (GET, HEAD); else that is the server's word. ``default_limits`` means that a client keeps to limits
     of its own where a tool
     declares none. [XL-067]
@@ -272,6 +274,8 @@ class Codec:
     plan: Callable[[Peer, Tool], Any] | None = None
     choose: Callable[[str, Selection], Flow[Finding]] | None = None
     insist: Callable[[str], Flow[Finding]] | None = None
+    find_by_post: Callable[[str], Flow[Finding]] | None = None
     cancel: Callable[[Peer, Request], Request | None] | None = None
+    end_session: Callable[[Peer], Request | None] | None = None
     safe_by_method: bool = False
     default_limits: bool = False

@@ -20,7 +20,8 @@ class Request(NamedTuple):
     ``url`` is absolute on a client and ``/path?query`` on a server. ``id`` is what the server calls this
     request; it serves as the call id where the caller gave none. ``signed`` says that a client's request carries its
     credentials already, so that the network adds none. ``approved`` says that a person saw exactly this request: it is
-    not repeated at another path. ``credentials`` are those in it: they are taken out of what comes back. (A named
+    not repeated at another path. ``opens_session`` says that it only opens a session at the place of a call
+    and runs nothing. ``credentials`` are those in it: they are taken out of what comes back. (A named
     tuple: one is made for each call.)
     """
 
@@ -32,6 +33,7 @@ class Request(NamedTuple):
     signed: bool = False
     approved: bool = False
     credentials: tuple[Secret, ...] = ()
+    opens_session: bool = False
 
 
 class Response(NamedTuple):

@@ -149,14 +149,22 @@ def test_a_server_behind_a_key_is_said_to_need_one(drive):
 
 @pytest.mark.parametrize("look", [Response(404), Response(200, [(b"content-type", b"text/html")], b"<html>")])
 @pytest.mark.requirement("XL-005")
-def test_a_server_without_a_mark_is_found_if_it_is_named_and_not_posted_to_if_it_is_not(drive, look):
+def test_a_server_without_a_mark_is_posted_to_once_every_get_has_found_nothing(drive, look):
     named = old_server(look=look)
     peer = drive(discover(URL, protocol="mcp"), named).peer
     assert list(peer.catalog.names) == ["get"]
     assert "initialize" in named.methods
     unnamed = old_server(look=look)
-    assert drive(discover(URL), unnamed).peer is None
-    assert unnamed.methods == []
+    assert list(drive(discover(URL), unnamed).peer.catalog.names) == ["get"]
+    posts = [request.method == "POST" for request in unnamed.seen]
+    assert posts == sorted(posts)  # no GET after the first POST
+    assert {request.url for request in unnamed.seen if request.method == "POST"} == {f"{URL}/mcp"}
+
+
+def test_where_nobody_answers_nothing_is_posted(drive):
+    sent = []
+    drive(discover(URL), lambda request: sent.append(request.method) or UNREACHED)
+    assert set(sent) == {"GET"}
 
 
 def test_a_named_server_that_wants_credentials_only_of_a_post_is_said_to_need_a_key_once(drive):
@@ -285,7 +293,7 @@ def unsupported(supported):
 def test_a_server_that_refuses_the_revision_it_says_it_speaks_is_asked_once_more(connect):
     answers = iter([unsupported(["2026-07-28"]), {"result": {"supportedVersions": ["2026-07-28"]}}])
     server = Scripted({"server/discover": lambda _: next(answers), "tools/list": tools("get")})
-    assert connect(server).memo.version == "2026-07-28"
+    assert connect(server).memo.session.version == "2026-07-28"
     assert server.methods == ["server/discover", "server/discover", "tools/list"]
 
 
@@ -435,10 +443,47 @@ def test_a_busy_server_says_when_to_come_back(outcome):
     assert (problem.kind, problem.message, problem.retry_after_ms) == (Kind.OVERLOADED, "Busy.", 4_000)
 
 
-def test_a_session_that_is_gone_asks_to_connect_again(outcome):
+def test_a_call_whose_sessions_all_end_asks_to_connect_again(outcome):
     problem = outcome(Response(404, JSON, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600}}'), session=b"s")
     assert problem.kind is Kind.UNREACHABLE
     assert "connect" in problem.message
+
+
+def test_a_server_that_opens_no_other_session_is_not_called_again(drive, connect):
+    server = old_server(Response(404), session=b"s")
+    peer = connect(server)
+    server.answers["initialize"] = Response(400)
+    call = Call(peer.catalog.names["get"], {}, "k")
+    assert "connect" in drive(CODEC.send(peer, call), server).message
+    assert server.methods.count("tools/call") == 1
+
+
+def test_two_calls_of_an_ended_session_leave_one_session(drive, connect):
+    server = old_server({"result": {"content": [], "structuredContent": {"x": 1}}}, session=b"first")
+    peer = connect(server)
+    call = Call(peer.catalog.names["get"], {}, "k")
+    slow = CODEC.send(peer, call)
+    asked = next(slow)
+    server.session = b"second"  # another call renews it while this one waits for its answer
+    other = CODEC.send(peer, call)
+    next(other)
+    drive(_going_on(other, Response(404)), server)
+    assert CODEC.end_session(peer).headers[-1] == (b"mcp-session-id", b"second")
+    assert header(asked.request.headers, b"mcp-session-id") == "first"
+    before = server.methods.count("initialize")
+    drive(_going_on(slow, Response(404)), server)
+    assert server.methods.count("initialize") == before  # the session of the other call serves
+    assert header(server.seen[-1].headers, b"mcp-session-id") == "second"
+
+
+def _going_on(flow, answer):
+    """Go on with a conversation that waits for ``answer``."""
+    while True:
+        try:
+            asked = flow.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        answer = yield asked
 
 
 def test_a_call_says_its_name_as_the_server_wrote_it(drive, connect):

@@ -11,7 +11,7 @@ from toolwire.core.codec import Peer
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Call, Kind, Problem, Value
 from toolwire.protocols.mcp import CODEC, exchange
-from toolwire.protocols.mcp.exchange import Session
+from toolwire.protocols.mcp.exchange import Conversation, Session
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "mcp.json").read_text())
 REQUESTS = {vector["name"]: vector for vector in VECTORS if vector["half"] == "request"}
@@ -94,7 +94,10 @@ def test_the_client_opens_a_real_server_of_either_kind(drive):
 )
 def test_the_client_reads_every_answer_of_a_real_server(drive, catalog, name, expected):
     peer = Peer(
-        protocol="mcp", url="https://x.example/mcp", catalog=catalog, memo=Session(endpoint="https://x.example/mcp")
+        protocol="mcp",
+        url="https://x.example/mcp",
+        catalog=catalog,
+        memo=Conversation(Session(endpoint="https://x.example/mcp")),
     )
     result = drive(CODEC.send(peer, Call(catalog.names["forget"], {})), lambda _: _response(name))
     assert result == expected

@@ -10,10 +10,10 @@ from toolwire.core.later import later
 from .server import refuse, routes
 
 if TYPE_CHECKING:
-    from .client import cancel, find, insist, places, send, target
+    from .client import cancel, end_session, find, find_by_post, insist, places, send, target
 else:
-    names = ("cancel", "find", "insist", "places", "send", "target")
-    cancel, find, insist, places, send, target = later(f"{__name__}.client", *names)
+    names = ("cancel", "end_session", "find", "find_by_post", "insist", "places", "send", "target")
+    cancel, end_session, find, find_by_post, insist, places, send, target = later(f"{__name__}.client", *names)
 
 CODEC = Codec(
     name="mcp",
@@ -22,8 +22,10 @@ CODEC = Codec(
     refuse=refuse,
     find=find,
     insist=insist,
+    find_by_post=find_by_post,
     send=send,
     target=target,
     places=places,
     cancel=cancel,
+    end_session=end_session,
 )

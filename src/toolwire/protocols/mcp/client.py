@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from urllib.parse import urlsplit, urlunsplit
 
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
@@ -12,15 +13,20 @@ from toolwire.framing import jsontext
 from toolwire.framing.jsontext import member
 
 from . import document, exchange, result, resuming
-from .exchange import Refused, Session, is_message, shown
-from .handshake import list_tools, open_session
+from .exchange import Conversation, Refused, Session, is_message, shown
+from .handshake import list_tools, open_session, reopen_session
 from .headers import mirrored
 from .listening import fetch_answer
 from .marks import Mirror
-from .revision import STATELESS
+from .revision import SESSION_HEADER, STATELESS
 
 _FIRST_ID = "call"
 _NOT_THERE = (404, 405)
+_SESSION_ENDED = Problem(
+    kind=Kind.UNREACHABLE,
+    message="The server has ended this session and opens no other: connect to it again.",
+    can_retry=True,
+)
 
 
 def find(url: str) -> Flow[Finding]:
@@ -54,6 +60,19 @@ def insist(url: str) -> Flow[Finding]:
     return (yield from _opened(written, probes))
 
 
+def find_by_post(url: str) -> Flow[Finding]:
+    """Return the MCP server at ``url`` or at ``url``/mcp that shows itself by its answer to a POST alone. [XL-005]
+
+    Only a path that ends with /mcp is posted to, and only if the GET before got an answer. What is posted asks who the
+    server is and changes nothing.
+    """
+    endpoint = _endpoint(url)
+    probes: list[Probe] = []
+    if endpoint is None:
+        return Finding(None)
+    return (yield from _opened(endpoint, probes))
+
+
 def _opened(endpoint: str, probes: list[Probe]) -> Flow[Finding]:
     opened = yield from open_session(endpoint, probes)
     if opened is None:
@@ -67,15 +86,43 @@ def _opened(endpoint: str, probes: list[Probe]) -> Flow[Finding]:
         url=endpoint,
         catalog=catalog,
         site=catalog.title,
-        memo=opened.session,
+        memo=Conversation(opened.session),
         findings=lambda: findings,
     )
     return Finding(peer, tuple(probes))
 
 
 def send(peer: Peer, call: Call) -> Flow[Result]:
-    """Return how ``call`` ended at ``peer``: one POST, and its answer fetched where that stream ends before it."""
-    session: Session = peer.memo
+    """Return how ``call`` ended at ``peer``: one POST, and its answer fetched where that stream ends before it.
+
+    A server that has ended the session did not take the call: it is sent once more, in a new one.
+    """
+    conversation: Conversation = peer.memo
+    used = conversation.session
+    result = yield from _send(used, call)
+    if result is not None:
+        return result
+    if conversation.session is used and not (yield from _renew(conversation, used)):
+        return _SESSION_ENDED
+    return (yield from _send(conversation.session, call)) or _SESSION_ENDED
+
+
+def _renew(conversation: Conversation, ended: Session) -> Flow[bool]:
+    """Open a new session in place of ``ended``; return whether there is one."""
+    renewed = yield from reopen_session(ended)
+    if renewed is None:
+        return False
+    if conversation.session is ended:
+        conversation.session = renewed
+    else:  # another call was faster: one session is enough
+        surplus = exchange.write_end(renewed)
+        if surplus is not None:
+            yield from fetch(surplus)
+    return True
+
+
+def _send(session: Session, call: Call) -> Flow[Result | None]:
+    """Return how ``call`` ended in ``session``, or None where the server says that there is no such session."""
     tool = call.tool
     id_ = call.call_id or _FIRST_ID
     params: dict[str, Json] = {"name": _wire_name(tool), "arguments": dict(call.arguments)}
@@ -91,8 +138,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     if isinstance(response, Problem):
         return response
     if response.status == 404 and session.id:
-        text = "The server has ended this session: connect to it again."
-        return Problem(kind=Kind.UNREACHABLE, message=text, can_retry=True)
+        return None
     if session.version != STATELESS:
         response = yield from resuming.completed(session, response, id_)
         if isinstance(response, Problem):
@@ -110,12 +156,20 @@ def cancel(peer: Peer, request: Request) -> Request | None:
 
     Up to 2025-11-25 a server must not take a closed connection for it.
     """
-    session: Session = peer.memo
+    conversation: Conversation = peer.memo
+    session = conversation.session
     message = jsontext.read(request.body)
     if session.version == STATELESS or not isinstance(message, dict) or message.get("method") != "tools/call":
         return None
     params: dict[str, Json] = {"requestId": message.get("id"), "reason": "The caller does not wait for it any more."}
+    session = replace(session, id=header(request.headers, SESSION_HEADER).encode())  # another call may have renewed it
     return exchange.write(session, "notifications/cancelled", params, None)
+
+
+def end_session(peer: Peer) -> Request | None:
+    """Return the request that ends the session at ``peer``, or None where the server keeps none."""
+    conversation: Conversation = peer.memo
+    return exchange.write_end(conversation.session)
 
 
 def target(peer: Peer, _: Call) -> str:
@@ -126,8 +180,8 @@ def target(peer: Peer, _: Call) -> str:
 def places(peer: Peer, call: Call) -> Mapping[str, str]:
     """Return where each argument goes: into the body, and some into a header too. [XL-049]"""
     found = dict.fromkeys(call.arguments, "in the body")
-    session: Session = peer.memo
-    for path, name in _mirror(call.tool) if session.version == STATELESS else ():
+    conversation: Conversation = peer.memo
+    for path, name in _mirror(call.tool) if conversation.session.version == STATELESS else ():
         if path and path[0] in found:
             found[path[0]] += f" and in the header {name.decode('latin-1')}"
     return found

@@ -41,6 +41,7 @@ _KINDS = {
     429: Kind.RATE_LIMITED,
     503: Kind.OVERLOADED,
 }
+_OPENING = ("initialize", "notifications/initialized")
 _SHOWN = 2_000
 
 
@@ -51,6 +52,13 @@ class Session:
     endpoint: str
     version: str = ""
     id: bytes = field(default=b"", repr=False)
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The session that calls to one endpoint use now. A server may end it; a call then opens the next."""
+
+    session: Session
 
 
 class Refused(NamedTuple):
@@ -79,7 +87,15 @@ def write(
     message: dict[str, Json] = {"jsonrpc": "2.0", "method": method, "params": params}
     if id_ is not None:
         message["id"] = id_
-    return Request("POST", session.endpoint, headers, jsontext.write(message))
+    return Request("POST", session.endpoint, headers, jsontext.write(message), opens_session=method in _OPENING)
+
+
+def write_end(session: Session) -> Request | None:
+    """Return the DELETE that ends ``session``, or None where the server keeps none."""
+    if not session.id:
+        return None
+    headers = ((VERSION_HEADER, session.version.encode()), (SESSION_HEADER, session.id))
+    return Request("DELETE", session.endpoint, headers)
 
 
 def write_reply(session: Session, id_: Json, error: dict[str, Json] | None) -> Request:

@@ -57,6 +57,12 @@ def open_session(endpoint: str, probes: list[Probe]) -> Flow[Opened | None]:
     return (yield from _initialize(Session(endpoint=endpoint), version, probes))
 
 
+def reopen_session(ended: Session) -> Flow[Session | None]:
+    """Return a new session in place of one that the server has ended, or None where it opens no other."""
+    opened = yield from _initialize(Session(endpoint=ended.endpoint), ended.version, [])
+    return None if opened is None else opened.session
+
+
 def list_tools(session: Session, probes: list[Probe]) -> Flow[list[Json] | None]:
     """Return what every page of ``tools/list`` holds, or None where a page cannot be read.
 

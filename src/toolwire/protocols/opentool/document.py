@@ -26,6 +26,7 @@ EXACT = "x-json-schema"
 POLICY = "x-llm"
 PROGRESS = "progress"
 """The event of a stream that says how far a function is, and is no part of its result."""
+PROGRESS_SCHEMA: dict[str, Json] = {"type": "object", "properties": {}}
 
 _MAX_NODES = 100_000
 _MAX_TITLE = 200
@@ -108,7 +109,7 @@ def write_function(tool: Tool, name: str) -> dict[str, Json]:
         if tool.streams:
             function["stream"] = {"data": _write_piece(tool.output_name, tool.output_schema)}
     if tool.reports:
-        said = {"name": tool.output_name, "schema": {"type": "object", "properties": {}}}
+        said = {"name": tool.output_name, "schema": PROGRESS_SCHEMA}
         function["stream"] = {**function.get("stream", {}), PROGRESS: said}
     policy = xllm.write(tool)
     function[POLICY] = policy | {"readOnly": True} if tool.safe else policy
