@@ -86,14 +86,15 @@ class Questions:
         refusal = self.budget.refusal(tool)
         if refusal is not None:
             return refusal
-        patience = self.parties.session.patience
+        session = self.parties.session
+        patience = session.patience
         if patience.blocked(self._subject(tool)):
             self.agreements.note(tool, "", "blocked", UNASKED)
             return denied(f"{tool.name} was refused too often to be asked about again.", reason=_BLOCKED)
         wait = patience.wait_s()
         if wait > 0.0:
             self.agreements.note(tool, "", "throttled", UNASKED)
-            return replace(rate_limited(tool, wait), message=f"{tool.name} was not called: too many questions at once.")
+            return replace(rate_limited(tool, wait), message=_too_many(tool, session.rules.questions_a_minute))
         return None
 
     def _subject(self, tool: Tool) -> str:
@@ -164,6 +165,14 @@ def elsewhere(begun: Begun, site: str, rules: ClientRules) -> Question | None:
     if there == site:
         return None
     return Question(begun.call, site, "", Approval.PER_CALL, reasons=(f"This goes to {there}, not to {site}.",))
+
+
+def _too_many(tool: Tool, most: int) -> str:
+    """Say why nobody was asked; a program that answers for a person learns which setting is for it."""
+    return (
+        f"{tool.name} was not called: {max(most, 1)} questions were asked within a minute, and no more are. "
+        "Where a program answers them, Session(rules=ClientRules(questions_a_minute=...)) allows more."
+    )
 
 
 _BLOCKED = "blocked for this session"

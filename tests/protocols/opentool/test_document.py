@@ -140,7 +140,6 @@ def test_what_only_the_whole_input_says_stands_on_the_function() -> None:
     assert only(whole(function)).input_schema == exact
 
 
-@pytest.mark.requirement("OT-028")
 def test_the_policy_of_a_tool_travels_with_it() -> None:
     tool = Tool(
         name="pay",
@@ -363,3 +362,22 @@ def test_what_is_written_is_read_back_the_same(several: list[Tool]) -> None:
     found = read(json.loads(json.dumps(document.write(catalog))))
     assert found.catalog == catalog
     assert found.notes == ()
+
+
+@pytest.mark.requirement("A-02")
+def test_numbers_of_an_enum_that_are_written_as_strings_are_read_with_a_finding() -> None:
+    parameter = {"name": "size", "schema": {"type": "integer", "enum": ["1", 2, "-3"]}, "required": True}
+    found = read(whole({**FUNCTION, "parameters": [parameter]}))
+    assert isinstance(found, Document)
+    assert found.catalog.tools[0].parameters["size"]["enum"] == [1, 2, -3]
+    assert found.notes == ("values of an enum of numbers that are strings, and are read as numbers: 2",)
+
+
+@pytest.mark.requirement("A-05")
+@pytest.mark.parametrize(("version", "known"), [("1.0.0", True), ("1.7.2", True), ("2.0.0", False), ("10.0.0", False)])
+def test_a_document_of_another_major_is_read_with_a_finding(version: str, known: bool) -> None:
+    found = read({**whole(FUNCTION), "opentool": version})
+    assert isinstance(found, Document)
+    assert len(found.catalog.tools) == 1
+    assert (found.notes == ()) is known
+    assert known or version in found.notes[0]

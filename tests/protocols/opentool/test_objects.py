@@ -191,6 +191,14 @@ def test_an_array_without_items_and_an_object_without_properties_are_read_and_ne
     assert check(write_text(by_hand)) == ()
 
 
+@pytest.mark.requirement("A-02")
+def test_numbers_of_an_enum_that_are_written_as_strings_are_mended() -> None:
+    found = document(with_schema({"type": "number", "enum": ["1", 2, "-0.5"]}))
+    assert found.functions[0].parameters[0].schema.enum == (1, 2, -0.5)
+    assert check(write_text(found)) == ()
+    assert isinstance(read(with_schema({"type": "integer", "enum": ["one"]})), Problem)
+
+
 @pytest.mark.requirement("C-4")
 def test_the_nulls_of_java_and_what_it_leaves_out_are_mended() -> None:
     unset = dict.fromkeys(["$ref", "description", "properties", "items", "enum", "required"])

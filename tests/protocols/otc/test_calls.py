@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolwire.core.check import Deny
+from toolwire.core.check import Allow, Deny
 from toolwire.core.codec import Pending
 from toolwire.core.http import Response
 from toolwire.core.model import Secret, Value
@@ -110,7 +110,15 @@ def test_unknown_members_are_passed_over(call):
     assert call({**ADD, "colour": "red", "toolkit": {}}, more=1).arguments == {"a": 1, "b": 2}
 
 
-@pytest.mark.requirement("OTC-014", "OTC-023")
+@pytest.mark.requirement("OTC-014")
+@pytest.mark.parametrize("more", [{}, {"context": {}}, {"context": None}])
+def test_a_tool_without_requirements_is_called_without_any_context(call, more):
+    found = call({**ADD, **more})
+    assert isinstance(requirements_check(found), Allow)
+    assert (found.context.tokens, found.context.secrets, found.context.user_id) == ({}, {}, None)
+
+
+@pytest.mark.requirement("OTC-023")
 def test_a_context_that_no_tool_asked_for_is_taken(call):
     context = {
         "authorization": [{"id": "google", "token": "t", "expires": 1}],
@@ -178,7 +186,16 @@ def test_a_member_of_the_wrong_type_is_400_and_named(refused, request_):
     assert "must be" in body["message"] or "must name" in body["message"] or "needs" in body["message"]
 
 
-@pytest.mark.requirement("OTC-039", "OTC-044", "OXP-013", "A-48")
+@pytest.mark.requirement("OTC-039")
+def test_a_request_that_names_no_schema_is_read_and_answered_as_the_latest_version(ask, call):
+    latest = json.loads(ask("/tools").body)["$schema"]
+    reading = ask("/call", {"request": ADD})
+    named = ask("/call", {"$schema": latest, "request": ADD})
+    assert reading.call.tool.id == named.call.tool.id
+    assert reading.reply(Value(3), 1.0).body == named.reply(Value(3), 1.0).body
+
+
+@pytest.mark.requirement("OTC-044", "OXP-013", "A-48")
 @pytest.mark.parametrize(
     "name",
     [

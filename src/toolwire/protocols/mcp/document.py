@@ -17,6 +17,7 @@ from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Schema, Tool
 from toolwire.core.names import assign_names, describe_renamed
 from toolwire.framing import xllm
+from toolwire.framing.cleaning import capped, clean
 from toolwire.framing.jsontext import member
 from toolwire.framing.jsontext import write as to_json
 from toolwire.framing.telling import told, untold
@@ -27,6 +28,7 @@ from .revision import IDENTITY_META, POLICY_META
 FASTMCP_MARK = "x-fastmcp-wrap-result"
 """Tells FastMCP's clients that the value is under ``result``."""
 
+_LONGEST_TITLE = 200
 _SDK_TITLE = re.compile(r"[a-z_][A-Za-z0-9_]*Output")
 _FOREIGN_REFERENCE = re.compile(rb'"\$ref":"(?!#/\$defs/)')
 
@@ -97,23 +99,42 @@ def write_tool(tool: Tool, name: str) -> dict[str, Json]:
     text = told(tool)
     if untold(text, tool.hint, tool.cost) != tool.description:
         identity["description"] = tool.description
-    title = tool.description.partition("\n")[0]
     data: dict[str, Json] = {
         "name": name,
         "description": text,
         "inputSchema": {**tool.input_schema, "type": "object"},
-        "annotations": {
-            **({"title": title} if title else {}),
-            "readOnlyHint": tool.safe,
-            "destructiveHint": tool.destructive,
-            "idempotentHint": tool.idempotent or tool.safe,
-            "openWorldHint": True,
-        },
+        "annotations": _write_annotations(tool),
         "_meta": {POLICY_META: policy, IDENTITY_META: identity},
     }
     if tool.output_schema is not None:
         data["outputSchema"] = _wrap(tool.output_schema) if is_wrapped(tool) else dict(tool.output_schema)
     return data
+
+
+def _write_annotations(tool: Tool) -> dict[str, Json]:
+    """Return the hints about ``tool``; of a tool of another MCP server also what that one says, as it is a hint too.
+
+    That a tool only reads is said where it holds here, and never on the word of another server alone.
+    """
+    passed_on = member(tool.hints, "mcp")
+    said = member(passed_on, "annotations")
+    title = passed_on.get("title")
+    title = title if isinstance(title, str) and title else tool.description.partition("\n")[0]
+    hints: dict[str, Json] = {"title": title} if title else {}
+    hints["readOnlyHint"] = tool.safe
+    if tool.destructive or "annotations" not in passed_on or said.get("destructiveHint") is False:
+        hints["destructiveHint"] = tool.destructive  # else it is not known, which clients take for yes
+    hints["idempotentHint"] = tool.idempotent or tool.safe or said.get("idempotentHint") is True
+    hints["openWorldHint"] = said.get("openWorldHint") is not False
+    return hints
+
+
+def _read_title(entry: dict[str, Json], annotations: Mapping[str, Json]) -> str:
+    """Return the title of a tool without hidden characters, cut where it is long; ``""`` if there is none."""
+    for text in (entry.get("title"), annotations.get("title")):
+        if isinstance(text, str) and text:
+            return capped(clean(text).text, _LONGEST_TITLE)
+    return ""
 
 
 def _wrap(schema: Schema) -> dict[str, Json]:
@@ -205,6 +226,7 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
             "mcp": {
                 "name": entry["name"],
                 "annotations": annotations,
+                "title": _read_title(entry, annotations),
                 "wrapped": wrapped,
                 "mirror": mirror(input_schema),
             }

@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple, TypeGuard
 
@@ -82,6 +83,11 @@ def read(data: Json) -> Document | Problem:
                 methods[tool.name] = tool.original_name
                 notes.append(describe_renamed(tool.original_name, tool.name))
     notes += [f"the reference {reference!r} could not be followed" for reference in sorted(walk.cuts)]
+    if walk.numerals:
+        notes.append(f"values of an enum of numbers that are strings, and are read as numbers: {walk.numerals}")
+    if re.match(r"1(?!\d)", data["opentool"]) is None:
+        said = data["opentool"][:_MAX_TITLE]
+        notes.append(f"it is of version {said!r} of OpenTool, which is not known: what is new in it is not read")
     if walk.is_cut:
         notes.append("the schemas are too deep or too large to read whole: some stand for any value")
     catalog = Catalog(title=title, version=version, description=_text(info, "description"), tools=tuple(tools.values()))

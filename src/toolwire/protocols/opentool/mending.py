@@ -13,7 +13,9 @@ from copy import copy
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 
+from .narrow import listing
 from .relations import members
+from .schema import read_numeral
 from .shapes import Form, Member, shape_of
 
 
@@ -21,7 +23,7 @@ def mend(data: Json) -> Json:
     """Return ``data``, a document, mended as far as it can be; what is wrong in other ways stays wrong.
 
     Java writes null for whatever is not set; a null ``return`` stays, for it may be meant. TypeScript serves arrays
-    without ``items``: they hold any object.
+    without ``items``: they hold any object. Numbers of an ``enum`` that are written as strings become numbers.
     """
     return _mend_one("document", data, 0)
 
@@ -61,4 +63,6 @@ def _mend_schema(data: Mapping[str, Json]) -> dict[str, Json]:
         return {"properties": {}}
     if data.get("type") == "array" and "items" not in data:
         return {"items": {"type": "object", "properties": {}}}
+    if data.get("type") in ("integer", "number") and listing(data, "enum"):
+        return {"enum": [read_numeral(value, data["type"]) for value in listing(data, "enum")]}
     return {}

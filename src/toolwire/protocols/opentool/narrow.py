@@ -21,12 +21,16 @@ _MAX_ALTERNATIVES = 100
 
 @dataclass(slots=True)
 class Walk:
-    """One walk over a schema: where its references point, how many more nodes it may visit, what it left out."""
+    """One walk over a schema: where its references point, how many more nodes it may visit, what it left out.
+
+    ``numerals`` counts the values of an ``enum`` of numbers that were written as strings.
+    """
 
     root: Json
     nodes_left: int = 2_000
     cuts: set[str] = field(default_factory=set)
     is_cut: bool = False
+    numerals: int = 0
 
     def may_enter(self, schema: Mapping[str, Json], depth: int) -> bool:
         """Count one more node with the values it lists; False where the walk is too deep, or was too long before."""

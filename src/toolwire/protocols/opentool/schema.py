@@ -112,12 +112,15 @@ def _expand(schema: Json, walk: Walk, refs: frozenset[str], depth: int) -> dict[
         full["required"] = required
     if items := _expand(schema.get("items"), walk, refs, depth + 1):
         full["items"] = items
-    if values := [_native(value, full.get("type")) for value in listing(schema, "enum")]:
+    listed = listing(schema, "enum")
+    if values := [read_numeral(value, full.get("type")) for value in listed]:
+        walk.numerals += sum(new is not old for new, old in zip(values, listed, strict=True))
         full["enum"] = values
     return full
 
 
-def _native(value: Json, type_: Json) -> Json:
+def read_numeral(value: Json, type_: Json) -> Json:
+    """Return the number that ``value`` is where ``type_`` says a number and a string is there; else ``value``."""
     if type_ not in ("integer", "number") or not isinstance(value, str) or not _NUMERAL.fullmatch(value):
         return value
     return float(value) if "." in value else int(value)
