@@ -242,7 +242,10 @@ def test_a_gateway_to_a_hostile_site_serves_on(listed: list[Tool], answer: Resul
         ):
             found = [remote.call(tool.id, arguments) for tool in remote.tools for arguments in ARGUMENTS[1:]]
             assert all(isinstance(one, Problem | Value) for one in found)
-            assert remote.call("Near.balance", {}) == Value("near")
+            own = next(
+                tool for tool in remote.tools if tool.description == "Tell the balance."
+            )  # its name may be longer
+            assert remote.call(own.id, {}) == Value("near")
             with urlopen(gateway.rstrip("/") + "/health", timeout=30) as health:
                 assert health.status == 200
         assert [ran for ran in site.ran if ran[0] not in SAFE_METHODS] == []

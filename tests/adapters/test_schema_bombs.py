@@ -1,6 +1,8 @@
 """Schemas that grow at each step are told to a model in bounded work, whatever the provider."""
 
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -44,3 +46,66 @@ def test_no_schema_is_written_beyond_its_bound(bomb: str, provider: Provider) ->
     shaped = shape(BOMBS[bomb], provider)  # it would hang here, or run out of levels
     assert len(str(shaped.schema)) < 1_000_000
     assert shaped.read({"x": {"n": None}})
+
+
+PARTS = 1_000
+MOST_CALLS = 9_000_000
+SPELLED = "abcdefghijkl"
+WIDE = {f"q{number}": {} for number in range(PARTS)}
+
+
+def spell(number: int) -> str:
+    """Return one of the 4,096 ways to write ``SPELLED`` in a reference: a bit of ``number`` for each character."""
+    return "".join(f"%{ord(one):02x}" if number >> place & 1 else one for place, one in enumerate(SPELLED))
+
+
+def shared(reference: Callable[[int], dict[str, Any]], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema of many properties, each of which refers to ``definitions``."""
+    return {"type": "object", "properties": {f"p{one}": reference(one) for one in range(PARTS)}, "$defs": definitions}
+
+
+SHARED = {
+    "one definition by many references": shared(
+        lambda number: {"$ref": f"#/$defs/{spell(number)}"}, {SPELLED: {"type": "object", "properties": WIDE}}
+    ),
+    "many definitions of one name": shared(
+        lambda number: {"$ref": f"#/$defs/d{number}/properties/x"},
+        {f"d{number}": {"properties": {"x": {"type": "string"}}} for number in range(PARTS)},
+    ),
+    "many choices of one object": shared(lambda _: {"anyOf": [{"$ref": "#/$defs/e"}]}, {"e": {"properties": WIDE}}),
+    "one type many times": {
+        "type": "object",
+        "properties": {"x": {"type": ["string"] * PARTS, "enum": [1, "a"] * PARTS}},
+    },
+    "many uses of long values": shared(
+        lambda _: {"allOf": [{"$ref": "#/$defs/e"}, {"enum": ["a"]}]}, {"e": {"enum": [*WIDE, "z" * 20_000]}}
+    ),
+    "many uses of a long text": shared(
+        lambda _: {"$ref": "#/$defs/e", "minLength": 1}, {"e": {"default": "z" * 20_000}}
+    ),
+}
+
+
+def count_calls(work: Callable[[], object]) -> int:
+    """Return how many functions are called while ``work`` is done."""
+    count = 0
+
+    def note(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.requirement("D-17")
+@pytest.mark.parametrize("provider", Provider)
+@pytest.mark.parametrize("bomb", SHARED)
+def test_what_many_parts_share_is_not_looked_at_for_each(bomb: str, provider: Provider) -> None:
+    assert count_calls(lambda: shape(SHARED[bomb], provider)) < MOST_CALLS
+    assert len(str(shape(SHARED[bomb], provider).schema)) < 5_000_000

@@ -18,7 +18,7 @@ from toolwire.core.model import Json, Schema
 
 from . import writing
 from .dialects import DIALECTS, KEY, Dialect, Provider
-from .walking import branches, resolve, takes_null, type_of, types
+from .walking import Nulls, branches, resolve, takes_null, type_of, types
 from .wording import renamed
 from .work import Loss
 
@@ -28,6 +28,7 @@ _MOST_PROPERTIES: Final = 5_000
 _MOST_LEVELS: Final = 10
 _MOST_VALUES: Final = 1_000
 _MOST_LETTERS: Final = 120_000
+_MOST_COMPARED: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +195,8 @@ def _fits(data: Json, node: Schema, root: Schema) -> bool:
 def _mixed(root: Schema) -> list[Loss]:
     """Return a loss for each property that may be null in one choice and may be left out in another."""
     losses: list[Loss] = []
+    known: Nulls = {}
+    room = _MOST_COMPARED
     waiting: list[Any] = [root]
     while waiting:
         node = waiting.pop()
@@ -206,9 +209,12 @@ def _mixed(root: Schema) -> list[Loss]:
             continue
         here = list(branches(root, [node]))
         named = [one["properties"] for one in here if isinstance(one.get("properties"), Mapping)]
+        room -= len(here) * (1 + sum(map(len, named)))  # each name is looked for in each schema
+        if room < 0:
+            return [*losses, Loss("", "anyOf: too many choices to compare them", narrows=True)]
         for name in {name for properties in named for name in properties}:
             inner = [properties[name] for properties in named if name in properties]
-            if len({takes_null(root, one) for one in inner}) > 1 or _sometimes_required(here, name):
+            if len({takes_null(root, one, known) for one in inner}) > 1 or _sometimes_required(here, name):
                 losses.append(Loss("", f"null: told from leaving {name} out in another choice", narrows=True))
     return losses
 

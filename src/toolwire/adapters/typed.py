@@ -77,7 +77,9 @@ def _closed(work: Work, node: Schema, place: Place, written: dict[str, Json]) ->
             continue
         own = work.names.get(name, name)
         inner = properties[name]
-        if takes_null(work.root, inner) and not (isinstance(inner, Mapping) and inner.get("default", True) is None):
+        if takes_null(work.root, inner, work.nulls) and not (
+            isinstance(inner, Mapping) and inner.get("default", True) is None
+        ):
             work.lost(place.at("properties", name), "null", "told from leaving it out", narrows=True)
         written[own] = or_null(written[own], work.dialect)
     return {"properties": written, "required": list(written), "additionalProperties": False}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from toolwire.core.model import Json, Schema
 from toolwire.core.pointer import find_pointer
@@ -77,7 +77,7 @@ def types(node: Schema) -> tuple[str, ...]:
     if isinstance(said, str):
         return (said,)
     if isinstance(said, list):
-        return tuple(one for one in said if one in _TYPES)
+        return tuple(dict.fromkeys(one for one in said if one in _TYPES))
     if "const" in node:
         return (type_of(node["const"]),)
     if isinstance(node.get("enum"), list):
@@ -112,24 +112,29 @@ def is_type(data: Json, kind: str) -> bool:
     return own == kind or (kind == "number" and own == "integer")
 
 
-def takes_null(root: Schema, node: Json) -> bool:
+Nulls: TypeAlias = dict[tuple[int, int], tuple[Schema, bool]]
+"""What ``takes_null`` found, by the id of a schema and the levels that were left; the schema is kept with it, so that
+no other has its id."""
+
+
+def takes_null(root: Schema, node: Json, known: Nulls | None = None) -> bool:
     """Return whether null is a value of ``node``, as far as one can see ``_NULL_LEVELS`` deep and without validating.
 
-    A schema that comes again on the way down is looked at once: each answer is kept.
+    A schema that comes again, on the way down or in another call with the same ``known``, is looked at once.
     """
-    return _takes_null(root, node, _NULL_LEVELS, {})
+    return _takes_null(root, node, _NULL_LEVELS, {} if known is None else known)
 
 
-def _takes_null(root: Schema, node: Json, levels: int, known: dict[tuple[int, int], bool]) -> bool:
+def _takes_null(root: Schema, node: Json, levels: int, known: Nulls) -> bool:
     if not isinstance(node, Mapping) or not levels:
         return node is not False
     found = known.get((id(node), levels))
     if found is None:
-        found = known[id(node), levels] = _looks_null(root, node, levels, known)
-    return found
+        found = known[id(node), levels] = node, _looks_null(root, node, levels, known)
+    return found[1]
 
 
-def _looks_null(root: Schema, node: Schema, levels: int, known: dict[tuple[int, int], bool]) -> bool:
+def _looks_null(root: Schema, node: Schema, levels: int, known: Nulls) -> bool:
     parts = [node.get("allOf"), [target] if (target := resolve(root, node.get("$ref"))) is not None else None]
     every = [one for part in parts for one in _listed(part)]
     if not all(_takes_null(root, one, levels - 1, known) for one in every):
@@ -191,44 +196,68 @@ def references(data: Json) -> set[str]:
     waiting = [data]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, Mapping):
-            if isinstance(node.get("$ref"), str):
-                found.add(node["$ref"])
-            waiting.extend(value for key, value in node.items() if key != "$defs")
-        elif isinstance(node, list):
-            waiting.extend(node)
+        if isinstance(node, Mapping) and isinstance(node.get("$ref"), str):
+            found.add(node["$ref"])
+        waiting += _containers(node)
     return found
 
 
 def recursive(root: Schema) -> frozenset[str]:
     """Return the references of ``root`` that lead back to themselves, or from one such to another."""
-    leads: dict[str, set[str]] = {}
-    waiting = list(references(root))
-    while waiting:
-        reference = waiting.pop()
-        if reference not in leads:
-            leads[reference] = references(resolve(root, reference))
-            waiting.extend(leads[reference])
+    leads = _reference_graph(root)
     for _ in range(2):  # what leads nowhere any more is no circle, and what nothing leads to is none either
-        _without_ends(leads)
-        back: dict[str, set[str]] = {one: set() for one in leads}
-        for one, others in leads.items():
-            for other in others:
-                back[other].add(one)
-        leads = back
-    return frozenset(leads)
+        _remove_ends(leads)
+        leads = _reverse(leads)
+    return frozenset(one for one in leads if isinstance(one, str))
 
 
-def _without_ends(leads: dict[str, set[str]]) -> None:
-    ends = [one for one, others in leads.items() if not others]
-    comes_from: dict[str, list[str]] = {}
+def _reference_graph(root: Schema) -> dict[int | str, set[int | str]]:
+    """Return what each object, array and reference of ``root`` leads to: objects and arrays are named by their id.
+
+    Each part is looked at once, however many references lead to it or around it.
+    """
+    leads: dict[int | str, set[int | str]] = {}
+    waiting: list[Json] = [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in leads:
+            continue
+        inner = _containers(node)
+        found = leads[id(node)] = set(map(id, inner))
+        waiting += inner
+        reference = node.get("$ref") if isinstance(node, Mapping) else None
+        if isinstance(reference, str):
+            found.add(reference)
+            if reference not in leads:
+                target = find_pointer(root, reference)
+                leads[reference] = {id(target)} if isinstance(target, Mapping) else set()
+                waiting += [target] if isinstance(target, Mapping) else []
+    return leads
+
+
+def _containers(node: Json) -> list[Json]:
+    """Return the objects and arrays that stand directly in ``node``, but for its definitions."""
+    if isinstance(node, Mapping):
+        return [value for key, value in node.items() if key != "$defs" and isinstance(value, Mapping | list)]
+    return [one for one in node if isinstance(one, Mapping | list)] if isinstance(node, list) else []
+
+
+def _reverse(leads: Mapping[int | str, set[int | str]]) -> dict[int | str, set[int | str]]:
+    back: dict[int | str, set[int | str]] = {one: set() for one in leads}
     for one, others in leads.items():
         for other in others:
-            comes_from.setdefault(other, []).append(one)
+            back[other].add(one)
+    return back
+
+
+def _remove_ends(leads: dict[int | str, set[int | str]]) -> None:
+    """Take out of ``leads`` what leads nowhere, until all that is left leads to something."""
+    ends = [one for one, others in leads.items() if not others]
+    comes_from = _reverse(leads)
     while ends:
         end = ends.pop()
         del leads[end]
-        for one in comes_from.get(end, ()):
+        for one in comes_from[end]:
             leads[one].discard(end)
             if not leads[one]:
                 ends.append(one)
@@ -240,7 +269,7 @@ def _joined(whole: dict[str, Json], key: str, value: Json) -> bool:  # noqa: PLR
         whole[key] = value
         return True
     old = whole[key]
-    if key in _WORDS or _text(old) == _text(value):
+    if key in _WORDS or _is_same(old, value):
         return True
     if key in _LOWER | _HIGHER and isinstance(old, int | float) and isinstance(value, int | float):
         whole[key] = min(old, value) if key in _LOWER else max(old, value)
@@ -262,6 +291,11 @@ def _both(one: Json, other: Json) -> dict[str, Json]:
     """Return one schema that says what both say; a third then stands beside them, not one level deeper."""
     listed = one["allOf"] if isinstance(one, Mapping) and set(one) == {"allOf"} else [one]
     return {"allOf": [*listed, other]}
+
+
+def _is_same(one: Json, other: Json) -> bool:
+    """Return whether two values are the same JSON: texts are made only of what Python calls equal, as 1 and True."""
+    return one is other or (one == other and _text(one) == _text(other))
 
 
 def _text(data: Json) -> str:

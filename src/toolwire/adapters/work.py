@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from toolwire.core.model import Json, Schema
+from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
 
 from .dialects import Dialect
-from .walking import recursive
+from .walking import Nulls, recursive
 
 _NODES: Final = 20_000
 _LEVELS: Final = 100
+_CHARACTERS: Final = 2_000_000
 _WORD_CHARACTERS: Final = 300
+_SUBSCHEMAS: Final = frozenset((*LISTED, *NAMED, *SINGLE))
 
 
 class Loss(NamedTuple):
@@ -56,13 +59,19 @@ class Work:
         self.waiting: deque[str] = deque()
         self.definitions: dict[str, str] = {}
         self.losses: list[Loss] = []
+        self.nulls: Nulls = {}
+        self._used: set[str] = set()
+        self._counts: defaultdict[str, int] = defaultdict(lambda: 1)
         self._write = write
         self._room = _NODES
+        self._letters = _CHARACTERS
+        self._sizes: dict[int, tuple[Json, int]] = {}
         self._level = 0
 
     def inner(self, node: Json, place: Place) -> dict[str, Json]:
         """Return one schema of the whole, written."""
         self._room -= 1
+        self._letters -= self._weigh(node) if self._letters >= 0 and isinstance(node, Mapping) else 0
         self._level += 1
         try:
             return self._write(self, node, place)
@@ -72,11 +81,13 @@ class Work:
     @property
     def is_full(self) -> bool:
         """Whether the schema is larger or deeper than one is written."""
-        return self._room < 0 or self._level > _LEVELS
+        return self._room < 0 or self._letters < 0 or self._level > _LEVELS
 
     def lost(self, place: Place, key: str, value: Json, *, narrows: bool = False) -> str:
         """Remember what is not said, and return it in words."""
-        text = f"{key}: {_short(value)}"
+        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        self._letters -= len(said)  # the work is that of all of it, though little is kept
+        text = f"{key}: {said}" if len(said) <= _WORD_CHARACTERS else f"{key}: {said[:_WORD_CHARACTERS]}..."
         if key not in ("default", "examples"):
             self.losses.append(Loss(place.pointer, text, narrows))
         return text
@@ -86,19 +97,47 @@ class Work:
         if reference == "#":
             return reference
         if reference not in self.definitions:
-            name = plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", reference.rpartition("/")[2])[:64] or "definition"
-            number = 2
-            while name in self.definitions.values():
-                name, number = f"{plain}_{number}", number + 1
-            self.definitions[reference] = name
+            plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", reference.rpartition("/")[2])[:64] or "definition"
+            self.definitions[reference] = self._unused_name(plain)
             self.waiting.append(reference)
         return f"#/$defs/{self.definitions[reference]}"
+
+    def _weigh(self, node: Schema) -> int:
+        """Return about how many characters ``node`` itself adds to what is written: not the schemas inside it."""
+        total = 0
+        for key, value in node.items():
+            if isinstance(value, str):
+                total += len(value)
+            elif isinstance(value, list | tuple | Mapping) and key not in _SUBSCHEMAS:
+                if id(value) not in self._sizes:
+                    self._sizes[id(value)] = value, _count_characters(value)  # kept, so that no other has its id
+                total += self._sizes[id(value)][1]
+        return total
+
+    def _unused_name(self, plain: str) -> str:
+        """Return ``plain``, with a number behind it where a definition has that name, and take it."""
+        name = plain
+        while name in self._used:
+            self._counts[plain] += 1  # kept, so that thousands of like names are not tried again from the first
+            name = f"{plain}_{self._counts[plain]}"
+        self._used.add(name)
+        return name
 
 
 WriteNode: TypeAlias = Callable[[Work, Json, Place], dict[str, Json]]
 """Writes one node of a schema."""
 
 
-def _short(value: Json) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _WORD_CHARACTERS else text[:_WORD_CHARACTERS] + "..."
+def _count_characters(data: Json) -> int:
+    """Return about how many characters ``data`` has as JSON."""
+    count = 0
+    waiting = [data]
+    while waiting:
+        node = waiting.pop()
+        count += len(node) if isinstance(node, str) else 1
+        if isinstance(node, Mapping):
+            count += sum(map(len, node))
+            waiting.extend(node.values())
+        elif isinstance(node, list | tuple):
+            waiting.extend(node)
+    return count
