@@ -8,6 +8,7 @@ import pytest
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Tool, Value
 from toolwire.protocols.mcp import document, result
+from toolwire.validation import schema_fault
 
 
 def read(*entries, title="Shop"):
@@ -181,3 +182,23 @@ def test_declared_identities_that_cannot_be_never_lose_the_list(identities):
 
 def test_a_server_without_a_name_is_called_tools():
     assert document.read({"name": 7}, "", []).catalog.title == "Tools"
+
+
+def test_the_nulls_that_java_writes_are_one_finding_and_the_tools_can_be_called() -> None:
+    unset = dict.fromkeys(["description", "enum", "items", "properties", "required", "format"])
+    java = {
+        "type": "object",
+        "properties": {"a": {"type": "string"} | unset, "b": {"type": "array"} | unset | {"items": {"$ref": None}}},
+        **dict.fromkeys(["required", "additionalProperties", "$defs", "definitions"]),
+    }
+    found = document.read({}, "", [{"name": name, "inputSchema": java, "outputSchema": None} for name in ("x", "y")])
+    assert found.findings == ("members of schemas are null and are read as if they were not there: 'x' and 1 more",)
+    for tool in found.catalog.tools:
+        assert schema_fault(tool.input_schema) == ""
+        assert tool.input_schema["properties"] == {"a": {"type": "string"}, "b": {"type": "array", "items": {}}}
+
+
+def test_a_null_that_is_a_value_stays() -> None:
+    schema = {"type": "object", "properties": {"a": {"default": None}, "b": {"const": None}, "c": {"enum": [None]}}}
+    found = document.read({}, "", [{"name": "x", "inputSchema": schema}])
+    assert (found.findings, found.catalog.tools[0].input_schema) == ((), schema)

@@ -23,6 +23,7 @@ from toolwire.framing.jsontext import write as to_json
 from toolwire.framing.telling import told, untold
 
 from .marks import mirror
+from .nulls import without_nulls
 from .revision import IDENTITY_META, POLICY_META
 
 FASTMCP_MARK = "x-fastmcp-wrap-result"
@@ -71,7 +72,7 @@ def read(server: Mapping[str, Json], description: str, entries: Iterable[Json]) 
     version = server.get("version")
     version = version if isinstance(version, str) and version else "1.0.0"
     findings: list[str] = []
-    listed = _by_name(entries, findings)
+    listed = _mend_nulls(_by_name(entries, findings), findings)
     names = assign_names(listed)
     tools = _read_tools(listed, names, identifier(title), _declared, findings)
     try:
@@ -164,6 +165,16 @@ def _by_name(entries: Iterable[Json], findings: list[str]) -> dict[str, dict[str
         else:
             named[name] = entry
     return named
+
+
+def _mend_nulls(listed: Mapping[str, dict[str, Json]], findings: list[str]) -> dict[str, dict[str, Json]]:
+    """Return ``listed`` with no null in schemas that says nothing; one sentence tells of all of them."""
+    mended = {name: without_nulls(entry) for name, entry in listed.items()}
+    odd = [name for name, entry in listed.items() if mended[name] is not entry]
+    if odd:
+        more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+        findings.append(f"members of schemas are null and are read as if they were not there: {odd[0][:100]!r}{more}")
+    return mended
 
 
 def _read_tools(

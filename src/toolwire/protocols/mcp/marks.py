@@ -20,11 +20,11 @@ _MARK = "x-mcp-header"
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,200}")
 _MARKED_TYPES = ("string", "integer", "boolean")
 _MAX_DEPTH = 20
-_NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 """The keywords of JSON Schema that hold schemas by name."""
 
-_LISTED = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
-_SINGLE = (
+LISTED = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
+SINGLE = (
     *("items", "additionalItems", "unevaluatedItems", "contains", "additionalProperties", "unevaluatedProperties"),
     *("propertyNames", "not", "if", "then", "else", "contentSchema"),
 )
@@ -66,16 +66,16 @@ def _wrong(schema: Mapping[str, Any], depth: int | None) -> str:
 
 
 def _within(schema: Mapping[str, Any], depth: int | None) -> Iterator[tuple[Any, int | None]]:
-    for keyword in _NAMED:
+    for keyword in NAMED:
         named = schema.get(keyword)
         below = depth + 1 if keyword == "properties" and depth is not None else None
         for inner in named.values() if isinstance(named, Mapping) else ():
             yield inner, below
-    for keyword in _LISTED:
+    for keyword in LISTED:
         listed = schema.get(keyword)
         for inner in listed if isinstance(listed, list) else ():
             yield inner, None
-    for keyword in _SINGLE:
+    for keyword in SINGLE:
         yield schema.get(keyword), None
 
 
