@@ -45,7 +45,7 @@ class Response(NamedTuple):
 
 
 request_of = cast(
-    "Callable[[tuple[str, str, Headers, bytes, str, bool, bool, tuple[Secret, ...]]], Request]",
+    "Callable[[tuple[str, str, Headers, bytes, str, bool, bool, tuple[Secret, ...], bool]], Request]",
     MethodType(tuple.__new__, Request),
 )
 """Make a Request of all its parts, at half the cost of its name: for what is made for each call."""

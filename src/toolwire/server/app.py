@@ -50,6 +50,9 @@ from .wire import arrived, below, collected, not_modified, other, respond, send_
 ANY_TELEMETRY = Telemetry()
 _ROOTS = 16
 
+_OF_CLIENTS = Request("", "")[5:]
+"""The fields that only a client's request uses, at their defaults: a field that is added is among them."""
+
 
 class App:
     """The application. ``drain()`` begins a graceful stop; ``running`` is the number of calls in flight.
@@ -151,7 +154,7 @@ class App:
         query: bytes = scope["query_string"]
         url = f"{path}?{query.decode('latin-1')}" if query else path
         request = request_of(
-            (scope["method"], url, scope["headers"], body, f"{self._id_prefix}{self._number()}", False, False, ())
+            (scope["method"], url, scope["headers"], body, f"{self._id_prefix}{self._number()}", *_OF_CLIENTS)
         )
         reading = read(entry, request)
         if table.scopes and self._admission.wanted:
