@@ -142,7 +142,7 @@ def test_thirty_payloads_in_a_question_run_no_script_and_are_shown_as_they_are(
     assert not {"\u202e", "\x1b", "\U000e0041"} & set(content)
     assert page.evaluate("document.activeElement.tagName") == "BODY"
     page.get_by_role("button", name="Allow this call").click()
-    page.get_by_text("To allow this, type its name").wait_for()
+    page.get_by_text("To allow this, type: ").wait_for()
     assert watched.unharmed()
     page.get_by_role("button", name="Deny").click()
     page.get_by_role("heading", name="Denied. Nothing was sent.").wait_for()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from toolwire import Session, Tool, Toolkit, asgi, connect, merged
+from toolwire import ClientRules, Session, Tool, Toolkit, asgi, connect, merged
 from toolwire.adapters.offering import named
 from toolwire.core.catalog import Catalog, likeness
 from toolwire.core.model import Approval, Call, Kind, Problem, Result, Value
@@ -44,6 +44,10 @@ class Site:
         return Value(self.title)
 
 
+def yes(_: object) -> bool:
+    return True
+
+
 BANK = (tool("balance"), tool("transfer", version="2.0.0"))
 REFERENCES = (
     "Bank.balance",
@@ -77,10 +81,10 @@ def test_no_call_by_a_name_goes_to_another_site(attack: str, protocol: str, is_f
     bank, evil = Site("Bank", *BANK), Site("Evil", tool("other", "Evil"))
 
     async def calls(urls: tuple[str, str]) -> None:
-        session = Session()
+        session = Session(rules=ClientRules(questions_a_minute=1_000))  # tools that come later are asked about
         async with (
-            connect(urls[0], agree=lambda _: True, protocol=protocol, session=session, name="bank_example") as good,
-            connect(urls[1], agree=lambda _: True, protocol=protocol, session=session, name="evil_example") as bad,
+            connect(urls[0], agree=yes, approve=yes, protocol=protocol, session=session, name="bank_example") as good,
+            connect(urls[1], agree=yes, approve=yes, protocol=protocol, session=session, name="evil_example") as bad,
         ):
             box = merged([bad, good] if is_first else [good, bad])
             before = {name: found for name in REFERENCES if isinstance(found := box.catalog().find(name), Tool)}
