@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +19,16 @@ from typing import Any
 
 import pytest
 
-from toolwire import Problem, Tool, Value, connect_sync
-from toolwire.cli.serving import SETTINGS, Settings, app_of, app_of_environment, box_of, denied_tools, read_settings
+from toolwire import Problem, Question, Tool, Value, connect_sync
+from toolwire.cli.serving import (
+    SETTINGS,
+    Settings,
+    app_of,
+    app_of_environment,
+    box_of,
+    count_asking_tools,
+    read_settings,
+)
 from toolwire.cli.targets import File, Url
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ConnectError, DefinitionError
@@ -263,21 +273,69 @@ def test_a_gateway_serves_a_remote_server_and_code_as_one(protocol: str, site: s
         assert remote.call("double", {"a": 21}) == Value(42)
 
 
-@pytest.mark.requirement("XL-053")
-def test_a_gateway_denies_what_it_would_have_to_ask_about(site: str, toolwire: Callable[..., Any]) -> None:
+@pytest.mark.requirement("XL-053", "XL-056")
+@pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
+def test_a_gateway_runs_what_its_caller_has_confirmed(site: str, protocol: str) -> None:
     box = box_of(Url(site))
-    assert denied_tools([box]) == 2
+    assert count_asking_tools([box]) == 2
+    reasons: list[str] = []
+
+    def answer(allowed: bool) -> Callable[[Question], bool]:
+        def approve(question: Question) -> bool:
+            asked = [reason for reason in question.reasons if "The server asks before" in reason]
+            reasons.extend(asked)
+            return allowed or not asked
+
+        return approve
+
+    def noted() -> Result:
+        with connect_sync(site) as direct:
+            return direct.call("noted")
+
     with background(app_of(Settings(targets=[site]), [box])) as url:
-        denied = toolwire("call", url, "note", "text=x", "--yes", "--json")
-    assert json.loads(denied.out)["kind"] == "denied"
-    assert denied.code == 3
-    assert toolwire("call", site, "noted").out == "[]\n"
+        for allowed, left in ((False, []), (True, ["x"])):
+            with connect_sync(url, protocol=protocol, approve=answer(allowed), agree=lambda _: True) as remote:
+                ended = remote.call("note", {"text": "x"})
+            assert isinstance(ended, Value) is allowed
+            assert noted() == Value(left)
+    assert len(reasons) == 2
+    assert all(site in reason and "note is a tool of" in reason for reason in reasons)
 
 
-def test_what_a_gateway_will_deny_is_said_at_the_start(site: str, toolwire: Callable[..., Any]) -> None:
+@pytest.mark.requirement("XL-056")
+def test_a_word_of_a_gateway_is_for_one_caller_one_call_and_once(site: str) -> None:
+    box = box_of(Url(site))
+    keys = ["key-of-ada ada", "key-of-bob bob"]
+    settings = Settings(targets=[site], api_keys=keys)
+
+    def call(url: str, text: str, key: str = "key-of-ada", word: str = "") -> tuple[int, str]:
+        fields = {"content-type": "application/json", "authorization": f"Bearer {key}"}
+        fields |= {"toolwire-confirmation": word} if word else {}
+        request = urllib.request.Request(f"{url}/api/note", json.dumps({"text": text}).encode(), fields)
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, ""
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)["details"]["confirmation"]["word"]
+
+    with background(app_of(settings, [box])) as url:
+        status, word = call(url, "x")
+        assert (status, bool(word)) == (428, True)
+        assert call(url, "x", "key-of-bob", word)[0] == 428, "another caller"
+        status, word = call(url, "x")
+        assert call(url, "y", word=word)[0] == 428, "other arguments"
+        status, word = call(url, "x")
+        assert call(url, "x", word="a-word-of-its-own")[0] == 428
+        assert call(url, "x", word=word)[0] == 200
+        assert call(url, "x", word=word)[0] == 428, "once"
+    with connect_sync(site) as direct:
+        assert direct.call("noted") == Value(["x"])
+
+
+def test_what_a_gateway_asks_its_callers_about_is_said_at_the_start(site: str, toolwire: Callable[..., Any]) -> None:
     with listening("127.0.0.1", 0) as taken:
         outcome = toolwire("serve", site, "--port", str(taken.getsockname()[1]))
-    assert "2 tools from elsewhere will be denied" in outcome.err
+    assert "2 tools from elsewhere need consent" in outcome.err
 
 
 @pytest.mark.requirement("D-24")

@@ -19,7 +19,7 @@ from toolwire.protocols import BUILTIN
 
 from .exits import OK, UsageError
 from .screen import drop_unwritable, escaped, styled, warn
-from .serving import FACTORY, SETTINGS, Settings, app_of, boxes_of, denied_tools
+from .serving import FACTORY, SETTINGS, Settings, app_of, boxes_of, count_asking_tools
 from .targets import File, Target, Url, read_target
 from .tokens import Tokens
 
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Made here even if other processes serve: what is wrong with it is said before anything listens.
     boxes = boxes_of(settings)
     app = app_of(settings, boxes)
-    _warn(arguments.host, settings, denied_tools(boxes))
+    _warn(arguments.host, settings, count_asking_tools(boxes))
     if arguments.workers > 1 and settings.ledger is None:
         warn("Each worker remembers its own calls alone; with --ledger FILE a call that is sent again runs once.")
     if arguments.workers > 1 and not settings.rates and _limited(boxes):
@@ -111,12 +111,12 @@ def _folders(targets: Iterable[Target]) -> Sequence[Path]:
     return [target.path.resolve().parent if isinstance(target, File) else Path.cwd() for target in local]
 
 
-def _warn(host: str, settings: Settings, denied: int) -> None:
+def _warn(host: str, settings: Settings, asking: int) -> None:
     if not settings.api_keys and not settings.tokens and not _is_loopback(host):
         warn(f"Whoever can reach {host} can call these tools: ask for a key with --api-key-file or TOOLWIRE_API_KEYS.")
-    if denied:
-        some = "1 tool" if denied == 1 else f"{denied} tools"
-        warn(f"{some} from elsewhere will be denied: they need a person's consent, and a server has nobody to ask.")
+    if asking:
+        some = "1 tool" if asking == 1 else f"{asking} tools"
+        warn(f"{some} from elsewhere need consent: each call of them runs once its caller has confirmed it.")
 
 
 def _limited(boxes: Iterable[Toolbox]) -> bool:

@@ -13,8 +13,9 @@ from typing import Any
 from toolwire.client.connecting import unattended
 from toolwire.client.remote import Remote
 from toolwire.client.session import Session
+from toolwire.consent import ClientRules
 from toolwire.core.toolbox import Toolbox
-from toolwire.gateway import merged
+from toolwire.gateway import CallerConsent, merged
 from toolwire.limits import Defaults
 from toolwire.opentool.methods import MethodBox
 from toolwire.opentool.serving import app_of as opentool_app
@@ -29,6 +30,7 @@ from .targets import Target, Url, read_target
 from .tokens import Tokens, callers_of
 
 SETTINGS = "TOOLWIRE_SERVE"
+_QUESTIONS_A_MINUTE = 1_000_000  # of many callers, each asked by their own client
 FACTORY = "toolwire.cli.serving:app_of_environment"
 
 
@@ -106,7 +108,7 @@ def boxes_of(settings: Settings) -> Sequence[Toolbox]:
 
 
 def box_of(target: Target, document: Path | None = None, *, agree: bool = False) -> Toolbox:
-    """Return the toolbox that ``target`` names. A remote one has nobody to ask: what needs consent it denies.
+    """Return the toolbox that ``target`` names. What needs consent of a remote one, its callers are asked about.
 
     ``agree`` lets the tools run that a remote site would run unasked by its word alone.
 
@@ -119,10 +121,12 @@ def box_of(target: Target, document: Path | None = None, *, agree: bool = False)
         return code_of(target, document)
     if document is not None:
         raise UsageError("--document is for a class on this machine; a server describes itself.")
-    unlimited = Session(limits=Defaults(tool=None, connection=None))  # callers are many; what the site declares holds
-    return unattended(target.text, unlimited, agree=(lambda _: True) if agree else None)
+    unlimited = Session(  # callers are many; what the site declares holds
+        limits=Defaults(tool=None, connection=None), rules=ClientRules(questions_a_minute=_QUESTIONS_A_MINUTE)
+    )
+    return unattended(target.text, unlimited, approve=CallerConsent(), agree=(lambda _: True) if agree else None)
 
 
-def denied_tools(boxes: Sequence[Toolbox]) -> int:
-    """Return how many tools of remote ``boxes`` need a consent that nobody is there to give."""
+def count_asking_tools(boxes: Sequence[Toolbox]) -> int:
+    """Return how many tools of remote ``boxes`` need a consent that their callers give."""
     return sum(box.needs_consent(tool) for box in boxes if isinstance(box, Remote) for tool in box.tools)

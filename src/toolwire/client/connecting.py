@@ -20,7 +20,7 @@ from .cache import Cache
 from .connection import Connection
 from .discover import Discovery, origin
 from .discreet import Discreet, SyncDiscreet
-from .drive import BRIEF_S, Door, SyncDoor, arun, run, send_briefly
+from .drive import BRIEF_S, Approver, Door, SyncDoor, arun, run, send_briefly
 from .limits import Limits
 from .looking import TOTAL_S, Looking, SyncLooking
 from .moving import MOST
@@ -72,7 +72,7 @@ class Connecting:
         """Return the Remote without entering; see the function of this name."""
         found, self._cache = SyncConnecting(self._options).discovered()
         self._door = self._signed()
-        return Remote(self._options.connection(found), self._door, None, look=self._again)
+        return Remote(self._options.connection(found), self._door, self._options.approve, look=self._again)
 
     async def _found(self) -> tuple[Discovery, Door]:
         """Return what the URL leads to, with the door for its calls; nothing of one origin is kept for another."""
@@ -289,14 +289,23 @@ def connect_sync(options: Options) -> SyncConnecting:
     return SyncConnecting(options)
 
 
-def unattended(url: str, session: Session, *, agree: Callable[[tuple[Tool, ...]], bool] | None = None) -> Remote:
-    """Return a Remote with nobody's credentials and nobody to ask, found out blocking: for a server in front of others.
+def unattended(
+    url: str,
+    session: Session,
+    *,
+    approve: Approver | None = None,
+    agree: Callable[[tuple[Tool, ...]], bool] | None = None,
+) -> Remote:
+    """Return a Remote with nobody's credentials, found out blocking: for a server in front of others.
 
-    ``agree`` is that of ``connect``: whether tools run that the site would run unasked by its word alone.
+    ``approve`` and ``agree`` are those of ``connect``: who answers for a call that needs consent, and whether tools run
+    that the site would run unasked by its word alone.
 
     It can be made inside a running event loop, looks at its server again like any other, and is left open.
 
     Raises:
         ConnectError: nothing was found.
     """
-    return Connecting(Options(url, session=session, agree=agree, timeout_s=Limits().total_s)).unattended()
+    return Connecting(
+        Options(url, session=session, approve=approve, agree=agree, timeout_s=Limits().total_s)
+    ).unattended()

@@ -58,13 +58,14 @@ class Questions:
         answer = yield from ask(full)
         took_s = session.clock() - asked_at
         if answer.allowed is not True:
-            decision = "unasked" if answer is UNASKED else "timeout" if answer.reason == "timeout" else "denied"
+            unasked = answer is UNASKED or answer.problem is not None
+            decision = "unasked" if unasked else "timeout" if answer.reason == "timeout" else "denied"
             note(tool, bound, decision, answer, took_s)
             if decision == "denied":
                 session.patience.denied(self._subject(tool))
             elif decision == "unasked":
                 session.patience.unasked()
-            return refused(tool, answer)
+            return answer.problem or refused(tool, answer)
         if took_s >= VALID_S:
             note(tool, bound, "timeout", answer, took_s)
             return denied(f"{tool.name} was not called: the answer came too late.", reason="timeout")

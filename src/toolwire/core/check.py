@@ -46,6 +46,7 @@ class Answer:
     """What the person said. ``always`` asks not to be asked again for this tool; ``reason`` is their own words.
 
     ``arguments`` are the person's own in place of those they were shown. ``channel`` says where they were asked.
+    ``problem`` is how a call ends that is not allowed yet, because whoever answers asks for something else first.
     """
 
     allowed: bool
@@ -53,6 +54,7 @@ class Answer:
     reason: str = ""
     arguments: Mapping[str, Json] | None = None
     channel: str = ""
+    problem: Problem | None = None
 
 
 @dataclass(frozen=True, slots=True)

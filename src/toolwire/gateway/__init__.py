@@ -1,6 +1,7 @@
 """Wrappers that make one Toolbox of several: a gateway is a Toolbox made of remote ones."""
 
+from .caller_consent import CallerConsent
 from .connections import Listed, read_connections, write_connections
 from .merged import merged
 
-__all__ = ["Listed", "merged", "read_connections", "write_connections"]
+__all__ = ["CallerConsent", "Listed", "merged", "read_connections", "write_connections"]

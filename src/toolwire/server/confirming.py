@@ -38,35 +38,55 @@ def destructive(call: Call) -> str:
     return f"{call.tool.name} cannot be undone. Do it?" if call.tool.destructive else ""
 
 
+class Words:
+    """The words that are out: each was given for one thing, and is taken for that alone, once, while it is valid.
+
+    At most 10,000 are out at once; of more, the oldest are forgotten. ``clock`` gives seconds and never goes back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._given: OrderedDict[str, _Asked] = OrderedDict()
+
+    def give(self, subject: bytes) -> str:
+        """Return a new word for ``subject``, the digest of what it confirms."""
+        word = secrets.token_urlsafe(18)
+        self._given[word] = _Asked(subject, self._clock() + VALID_S)
+        if len(self._given) > _MOST:
+            self._given.popitem(last=False)
+        return word
+
+    def take(self, word: str, subject: bytes) -> bool:
+        """Return whether ``word`` was given for ``subject``; it is good no more."""
+        known = self._given.pop(word, None) if word else None
+        return known is not None and known.call == subject and self._clock() < known.until
+
+
 def confirmation_check(demand: Demand, *, clock: Callable[[], float] = time.monotonic) -> Check:
     """Return a check that refuses a call for which ``demand`` has a question until it comes with the question's word.
 
     At most 10,000 questions are open at once; of more, the oldest are forgotten.
     """
-    asked: OrderedDict[str, _Asked] = OrderedDict()
+    words = Words(clock)
 
     def check(call: Call) -> Verdict:
         question = demand(call)
         if not question:
             return ALLOW
-        word, same = call.context.confirmation, _digest(call)
-        known = asked.pop(word, None) if word else None
-        if known is not None and known.call == same and clock() < known.until:
+        subject = _digest(call)
+        if words.take(call.context.confirmation, subject):
             return ALLOW
-        word = secrets.token_urlsafe(18)
-        asked[word] = _Asked(same, clock() + VALID_S)
-        if len(asked) > _MOST:
-            asked.popitem(last=False)
-        return Deny(_challenge(call, question, word))
+        return Deny(challenge(call, question, words.give(subject)))
 
     return check
 
 
-def _challenge(call: Call, question: str, word: str) -> Problem:
+def challenge(call: Call, question: str, word: str) -> Problem:
+    """Return the answer to ``call`` that asks ``question``, and says that the same call with ``word`` runs."""
     field = CONFIRMATION.decode()
     text = f"{call.tool.name} did not run: it must be confirmed. Send the same call again with the header {field}."
-    challenge = {"question": question, "word": word, "header": field, "valid_s": int(VALID_S)}
-    return Problem(kind=Kind.UNCONFIRMED, message=text, details={"confirmation": challenge})
+    details = {"question": question, "word": word, "header": field, "valid_s": int(VALID_S)}
+    return Problem(kind=Kind.UNCONFIRMED, message=text, details={"confirmation": details})
 
 
 def _digest(call: Call) -> bytes:

@@ -1,0 +1,50 @@
+"""The consent of a gateway's callers: who calls is asked, since nobody sits at the gateway.
+
+Rules:
+- A call that the gateway's own client would ask about is answered with a challenge, and does not run. The same call
+  with the challenge's word runs, once, within five minutes. [XL-053, XL-056]
+- A word is good for one caller, one tool of one site as it is defined now, and the same arguments alone.
+- What a site itself wants confirmed is not asked of the caller: such a call is refused as before.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from toolwire.core.check import Answer, Question
+from toolwire.framing import jsontext
+from toolwire.server.confirming import Words, challenge
+
+_CHANNEL = "caller"
+
+
+class CallerConsent:
+    """Answers for the callers of a gateway: give it to a connection as ``approve``."""
+
+    def __init__(self, words: Words | None = None) -> None:
+        self._words = Words() if words is None else words
+
+    def __call__(self, question: Question) -> Answer:
+        """Allow a call whose caller has confirmed it; else let it end with what the caller is to confirm."""
+        call, subject = question.call, _digest(question)
+        if self._words.take(call.context.confirmation, subject):
+            return Answer(allowed=True, channel=_CHANNEL)
+        reasons = " ".join(question.reasons)
+        text = f"{call.tool.name} is a tool of {question.site}. {reasons} Do you allow this call?"
+        problem = challenge(call, text, self._words.give(subject))
+        return Answer(allowed=False, channel=_CHANNEL, problem=problem)
+
+
+def _digest(question: Question) -> bytes:
+    call = question.call
+    parts = [
+        call.context.principal,
+        question.connection,
+        question.site,
+        question.target,
+        call.tool.id,
+        call.arguments,
+        list(question.reasons),
+        list(question.changes),
+    ]
+    return sha256(jsontext.canonical(parts)).digest()
