@@ -54,7 +54,7 @@ def test_nothing_is_left_when_the_block_ends() -> None:
     before = set(threading.enumerate())
     with background(Hello()) as url:
         read(url)
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before, "threads of other tests may end meanwhile"
     with pytest.raises(urllib.error.URLError):
         read(url)
 

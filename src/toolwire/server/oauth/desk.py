@@ -19,6 +19,7 @@ from toolwire.auth.refusal import Refusal
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
+from toolwire.server.threads import ThreadPool
 from toolwire.stores.oauth import Event, OAuthRows, OAuthStore, StoreGoneError
 from toolwire.telemetry.tokens import TokenCount
 
@@ -27,6 +28,7 @@ from .settings import Settings
 T = TypeVar("T")
 
 _THREADS = 16
+_STORE = "store"  # the one caller of these threads
 _PASSWORDS_AT_ONCE = 2
 _PASSWORDS_WAITING = 32
 _WAITING = 16
@@ -134,7 +136,7 @@ class Desk:
     revoked: list[Callable[[], None]] = field(default_factory=list)
     count: TokenCount = field(default_factory=TokenCount)
     signed_in: SignedIn | None = None
-    threads: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _THREADS))
+    threads: ThreadPool = field(default_factory=partial(ThreadPool, _THREADS, _THREADS))
     waiting: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _WAITING))
     pause: Callable[[float], Awaitable[None]] = sleep
     asked: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _PASSWORDS_AT_ONCE + _PASSWORDS_WAITING))
@@ -143,12 +145,14 @@ class Desk:
     async def run_in_thread(self, work: Callable[..., T], *args: object) -> T:
         """Return what ``work`` returns, which asks the database, in one of the few threads for that.
 
+        A thread that was given up keeps its place until the database answers it, so that there are never more.
+
         Raises:
             StoreGoneError: the database did not answer in time. What was begun may still be done, whole or not at all.
         """
         try:
             with fail_after(self.settings.store_s):
-                return await to_thread.run_sync(partial(work, *args), limiter=self.threads, abandon_on_cancel=True)
+                return await self.threads.run(_STORE, partial(work, *args))
         except TimeoutError as error:
             raise StoreGoneError(f"the database did not answer in {self.settings.store_s:g} s") from error
 
