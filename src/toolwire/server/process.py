@@ -160,7 +160,9 @@ def serve_reloading(
     config = Serving(factory, deadlines=deadlines, access_log=access_log, reload=True, reload_dirs=watched)
     with listening(host, port) as listener:
         announce(url(host, listener))
-        ChangeReload(config, target=Server(config).run, sockets=[listener]).run()
+        reload = ChangeReload(config, target=Server(config).run, sockets=[listener])
+        reload.should_restart()  # notes how the files are, before anything is served that a change could be noticed by
+        reload.run()
 
 
 def listening(host: str, port: int) -> socket.socket:
