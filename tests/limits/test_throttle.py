@@ -117,3 +117,10 @@ def test_who_waited_out_a_pause_is_let_through_and_very_many_pauses_are_not_kept
     assert throttle.wait_s(TOOL) == 0.0
     throttle.pause(Tool(name="t7"), 30.0)
     assert throttle.wait_s(Tool(name="t7")) == 30.0
+
+
+@pytest.mark.requirement("XL-067")
+def test_calls_of_very_many_tools_are_no_way_around_the_limit_of_a_connection() -> None:
+    clock = Clock()
+    throttle = Throttle(clock=clock, wall=clock)
+    assert sum(throttle.take(Tool(name=f"t{number}")) == 0.0 for number in range(11_000)) == 300

@@ -37,9 +37,9 @@ class Session:
     """What connections share when they are made with the same ``session=``.
 
     ``principal`` is for whom calls are made. ``preferences`` hold for every connection, on top of its own. ``limits``
-    is how often this client calls where a tool declares nothing; without them 60 times a minute, and 300 for a
-    connection, over the protocols that ask for that. ``grants`` and ``audit`` are kept in memory unless stores are
-    given; see ``stored_session``. ``traced`` has texts remembered, to know them on their way to another connection.
+    is how often this client calls at most, whatever a tool declares; without them each tool 60 times a minute, and 300
+    for a connection, over the protocols that ask for that. ``grants`` and ``audit`` are kept in memory unless stores
+    are given; see ``stored_session``. ``traced`` has texts remembered, to know them on their way to another connection.
     ``cache`` keeps what was fetched to find tools, as HTTP lets it; without one every connection
     looks again. ``telemetry`` takes spans and metrics elsewhere than to what is set up for the process. ``clock`` gives
     seconds and never goes back, ``wall`` seconds since 1970.

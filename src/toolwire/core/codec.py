@@ -259,8 +259,7 @@ class Codec:
     where closing the connection says so. ``end_session`` gives the request that ends the server's memory of a peer, or
     None where it has none. ``safe_by_method`` means that a tool is ``safe`` only where the method of its
     requests says so (GET, HEAD); else that is the server's word. ``default_limits`` means that a client keeps to limits
-    of its own where a tool
-    declares none. [XL-067]
+    of its own where the user sets none. [XL-067]
     """
 
     name: str

@@ -1,6 +1,7 @@
-"""The client's own throttle: no more calls than the site declares, and never more than it says in its answers.
+"""The client's own throttle: no more calls than the user's limits allow, and fewer where the site says so.
 
 Rules:
+- A limit that a site declares only tightens: the limits of the user's side hold beside it. [XL-067]
 - Only calls that are sent count. [XL-064]
 - What a server says can make us wait longer, never shorter. [XL-065]
 """
@@ -18,14 +19,15 @@ from .window import MemoryWindows
 
 _TIGHTENED = frozenset({429, 503})
 _CONNECTION = ""
+_OWN = "\0"
 _TOOLS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """How often a client calls: ``tool`` where a tool declares nothing, ``connection`` all of its tools together.
+    """How often a client calls: ``tool`` one tool, whatever it declares, ``connection`` all of its tools together.
 
-    None is no limit. [XL-067]
+    None is no limit.
     """
 
     tool: RateLimit | None = RateLimit(max=60, window="1m")  # noqa: RUF009 - a frozen value
@@ -90,7 +92,11 @@ class Throttle:
         if known is None or known[0] is not tool:
             if len(self._known) >= _TOOLS:
                 self._known.clear()
-            limits = ((tool.id, tool.rate_limit or self._defaults.tool), (_CONNECTION, self._defaults.connection))
+            limits = (
+                (tool.id, tool.rate_limit),
+                (_OWN + tool.id, self._defaults.tool),
+                (_CONNECTION, self._defaults.connection),
+            )
             known = self._known[id(tool)] = (tool, tuple((key, limit) for key, limit in limits if limit is not None))
         return known[1]
 

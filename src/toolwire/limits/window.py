@@ -34,7 +34,7 @@ class Windows(Protocol):
 
 
 class MemoryWindows:
-    """Windows of this process; threads may share them. At most 10,000 keys, the oldest forgotten first.
+    """Windows of this process; threads may share them. At most 10,000 keys, the longest unused forgotten first.
 
     ``clock`` gives seconds, such as ``time.monotonic``.
     """
@@ -77,7 +77,9 @@ class MemoryWindows:
             if len(self._windows) >= _KEYS:
                 self._windows.popitem(last=False)
             window = self._windows[key] = _Window(limit)
-        elif window.limit is not limit and window.limit != limit:
+            return window
+        self._windows.move_to_end(key)  # new keys are no way to have the window of a connection forgotten
+        if window.limit is not limit and window.limit != limit:
             window.become(limit)
         return window
 
