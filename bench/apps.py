@@ -47,8 +47,8 @@ def ours() -> Any:
     kit = calculator(int(os.environ.get("BENCH_TOOLS", "1")), os.environ.get("BENCH_STYLE", "async"))
     callers = None
     if secret := os.environ.get("BENCH_JWT"):
-        from toolwire.auth.signed import Expected, read_secret
-        from toolwire.server.jwt import Tokens
+        from toolwire.auth.caller_token import Expected, read_secret
+        from toolwire.server.access.signed_tokens import Tokens
 
         callers = Tokens(read_secret(secret.encode()), Expected())
     keys = [key] if (key := os.environ.get("BENCH_KEY")) else []
@@ -59,7 +59,7 @@ def gateway() -> Any:
     """Toolwire in front of the server at BENCH_UPSTREAM, as ``toolwire serve URL --agree`` is."""
     import toolwire
     from toolwire.client import Session
-    from toolwire.client.connecting import unattended
+    from toolwire.client.connection.connect import unattended
     from toolwire.gateway import merged
     from toolwire.limits import Defaults
 

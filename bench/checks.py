@@ -12,8 +12,8 @@ from .inprocess import scope_of
 from .requests import CALLS
 
 if TYPE_CHECKING:
-    from toolwire.client.connection import Connection
-    from toolwire.client.drive import SyncDoor
+    from toolwire.client.connection.connection import Connection
+    from toolwire.client.transport.drivers import SyncDoor
 
 KEY = "bench-key"
 
@@ -22,11 +22,11 @@ def server(token: str, secret: str) -> dict[str, Callable[[], object]]:
     """Return each check of a server as what runs it once, for a call that passes."""
     import uvloop
 
-    from toolwire.auth.signed import Expected, read_secret
+    from toolwire.auth.caller_token import Expected, read_secret
     from toolwire.core.model import Call
-    from toolwire.server.guard import Guard
-    from toolwire.server.jwt import Tokens
-    from toolwire.server.keys import Keys
+    from toolwire.server.access.api_keys import Keys
+    from toolwire.server.access.host_guard import Guard
+    from toolwire.server.access.signed_tokens import Tokens
     from toolwire.validation import arguments_check, requirements_check, scopes_check
 
     call = Call(calculator().catalog().tools[0], {"a": 1, "b": 2}, "c1")
@@ -56,8 +56,8 @@ def once_us(rows: int) -> float:
 async def _once_us(rows: int, each: int = 5_000) -> float:
     from toolwire.core.model import Call, Value
     from toolwire.core.toolbox import unheard
-    from toolwire.server.idempotency import Once
-    from toolwire.stores.ledger_memory import MemoryLedger
+    from toolwire.server.run.idempotency import Once
+    from toolwire.stores.ledger.memory import MemoryLedger
 
     ledger = MemoryLedger()
     once = Once(ledger, ledger, wait_s=1.0)
@@ -81,7 +81,7 @@ async def _verified(tokens: object, fields: dict[bytes, bytes]) -> None:
 
 def client() -> tuple[Callable[[], object], Callable[[], object]]:
     """Return a client's call with everything before and after it, and the codec's part alone; no socket in either."""
-    from toolwire.client.drive import run
+    from toolwire.client.transport.drivers import run
     from toolwire.core.model import Call
     from toolwire.protocols.opentool import CODEC
 
@@ -94,9 +94,9 @@ def client() -> tuple[Callable[[], object], Callable[[], object]]:
 def connected() -> tuple[Connection, SyncDoor]:
     """Return a connection to our server, unlimited and untraced, and the door to it, which answers at once."""
     from toolwire.client import Session
-    from toolwire.client.connection import open_connection
-    from toolwire.client.discover import Discovery
-    from toolwire.client.drive import run
+    from toolwire.client.connection.connection import open_connection
+    from toolwire.client.discovery.discover import Discovery
+    from toolwire.client.transport.drivers import run
     from toolwire.core.codec import Site
     from toolwire.core.http import JSON, Request, Response
     from toolwire.limits import Defaults

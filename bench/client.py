@@ -64,7 +64,7 @@ def door_us(url: str) -> float:
     """Return the CPU microseconds of the network door alone: the same request, no toolwire around it."""
 
     async def main() -> float:
-        from toolwire.client.network import Network
+        from toolwire.client.transport.network import Network
         from toolwire.core.http import Request, Response
 
         body = b'{"jsonrpc":"2.0","method":"add","params":{"a":1,"b":2},"id":"c1"}'

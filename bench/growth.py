@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import toolwire
-from toolwire.client.session import Session
+from toolwire.client.calls.session import Session
 from toolwire.core.codec import Site
 from toolwire.core.ledger import Claim, Ending, Key, Ledger, LedgerLimits, State, Ticket
 from toolwire.core.model import Secret, Value
 from toolwire.core.selection import Selection
 from toolwire.protocols import BUILTIN
-from toolwire.server.keys import ApiKey, Keys
-from toolwire.server.table import Table
-from toolwire.stores.ledger_memory import MemoryLedger
-from toolwire.stores.ledger_sqlite import SqliteLedger
+from toolwire.server.access.api_keys import ApiKey, Keys
+from toolwire.server.route_table import Table
+from toolwire.stores.ledger.memory import MemoryLedger
+from toolwire.stores.ledger.sqlite import SqliteLedger
 
 from .inprocess import once
 from .requests import CALLS, Call

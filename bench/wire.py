@@ -20,7 +20,7 @@ CONNECTIONS = 32
 _OURS = """
 import sys
 from bench import apps
-from toolwire.server.process import serve
+from toolwire.server.http.process import serve
 serve(getattr(apps, sys.argv[1])(), port=int(sys.argv[3]), announce=lambda _: None)
 """
 _WE_MADE = frozenset(("ours", "busy", "gateway"))

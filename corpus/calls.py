@@ -21,7 +21,7 @@ from toolwire.core.codec import Listen
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Call, Problem, Tool
 from toolwire.core.selection import Selection
-from toolwire.framing.telling import told
+from toolwire.framing.tool_description import told
 from toolwire.protocols.openapi import CODEC
 from toolwire.validation import arguments_check
 

@@ -19,7 +19,9 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Tool
 from toolwire.core.selection import Selection
 from toolwire.framing import jsontext
-from toolwire.protocols.openapi import CODEC, operations, requests
+from toolwire.protocols.openapi import CODEC
+from toolwire.protocols.openapi.request import build_request
+from toolwire.protocols.openapi.tools import operations
 from toolwire.validation import compile_schema
 
 from . import values
@@ -143,7 +145,7 @@ def _declared(text: bytes) -> int:
 
 def operations_data(text: bytes) -> dict[str, Any]:
     """Return the data of a document."""
-    from toolwire.protocols.openapi.loading import Loaded, load  # noqa: PLC0415 - what is judged elsewhere
+    from toolwire.protocols.openapi.document.loading import Loaded, load  # noqa: PLC0415 - what is judged elsewhere
 
     loaded = load(text)
     assert isinstance(loaded, Loaded)
@@ -194,7 +196,7 @@ def _called(tool: Tool, memo: operations.Memo, counts: Counter[str]) -> Iterator
             counts["unmade"] += 1
             continue
         counts["made"] += 1
-        request = requests.write(plan, made)
+        request = build_request.write(plan, made)
         if isinstance(request, Request):
             counts["written"] += 1
         else:

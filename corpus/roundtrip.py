@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from toolwire.client.drive import run
-from toolwire.client.network import SyncNetwork
+from toolwire.client.transport.drivers import run
+from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.model import Call
 from toolwire.core.selection import Selection
 from toolwire.protocols.openapi import CODEC
-from toolwire.protocols.openapi.operations import Memo
-from toolwire.protocols.openapi.plan import Plan
+from toolwire.protocols.openapi.request.plan import Plan
+from toolwire.protocols.openapi.tools.operations import Memo
 
 from . import values
 from .documents import documents, name

@@ -26,11 +26,11 @@ from todo import todo
 
 import toolwire
 from toolwire import Answer, Problem, Question, Result, SyncRemote, Toolkit, Value, connect, connect_sync
-from toolwire.cli.asking import asker, asking_lines
-from toolwire.cli.explain import survey
-from toolwire.cli.screen import complain, escaped, json_text, styled
-from toolwire.cli.table import print_table
-from toolwire.cli.tools import COLUMNS, rows
+from toolwire.cli.commands.explain import survey
+from toolwire.cli.commands.tools import COLUMNS, rows
+from toolwire.cli.terminal.screen import complain, escaped, json_text, styled
+from toolwire.cli.terminal.table import print_table
+from toolwire.cli.terminal.terminal_approver import asker, asking_lines
 from toolwire.consent.display import shown
 from toolwire.protocols import BUILTIN
 from toolwire.testing.loopback import background

@@ -12,9 +12,9 @@ from scripted_model import CHOICE, WISH, pasta, provider
 from toolwire import SyncRemote
 from toolwire.adapters.conversation import Said, Wanted, converse
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.offering import ran_sync
 from toolwire.adapters.openai import ChatModel
-from toolwire.cli.screen import escaped, escaped_lines
+from toolwire.adapters.tool_declarations import ran_sync
+from toolwire.cli.terminal.screen import escaped, escaped_lines
 
 _SHOWN = 100
 

@@ -12,7 +12,8 @@ from toolwire.core.model import Call, Json, Problem
 from toolwire.core.selection import Selection
 from toolwire.framing import jsontext, positions, xllm, yamltext
 from toolwire.protocols import BUILTIN
-from toolwire.protocols.openapi import operations, overlay
+from toolwire.protocols.openapi.document import overlay
+from toolwire.protocols.openapi.tools import operations
 from toolwire.protocols.opentool import document as opentool
 from toolwire.protocols.opentool import validator
 from toolwire.protocols.otc import document as otc

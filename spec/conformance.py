@@ -19,9 +19,9 @@ from pathlib import Path
 import uvicorn
 
 from toolwire import Toolkit, asgi
-from toolwire.testing.conform import Called, Report, conform
-from toolwire.testing.conform.telling import as_markdown, summary
 from toolwire.testing.loopback import background
+from toolwire.testing.server_checks import Called, Report, conform
+from toolwire.testing.server_checks.report import as_markdown, summary
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "conformance.md"
 CALL = Called("add", {"a": 1, "b": 2})
@@ -113,7 +113,7 @@ language. Each check has a number and the requirement it comes from (`spec/requi
 
 The exit code is 0 where no check failed, 1 where one did, 4 where the server speaks none of the protocols.
 
-As tests of your own server, with `pytest -p toolwire.testing.conform` (or `pytest_plugins` in `conftest.py`):
+As tests of your own server, with `pytest -p toolwire.testing.server_checks` (or `pytest_plugins` in `conftest.py`):
 
 ```text
 @pytest.mark.conform("otc")

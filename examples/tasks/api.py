@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from toolwire.core.model import Problem
 from toolwire.framing import jsontext
 from toolwire.integrations.fastapi import x_llm
-from toolwire.server.callers import Callers
+from toolwire.server.access.callers import Callers
 
 from .callers import user_of
 from .store import Status, Store, Task, TooManyError

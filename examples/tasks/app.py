@@ -17,9 +17,9 @@ from starlette.exceptions import HTTPException
 
 from toolwire.integrations.fastapi import opentools
 from toolwire.oauth import authorization_server
-from toolwire.server.callers import Callers, Several
-from toolwire.stores.oauth import OAuthStore
-from toolwire.stores.people import People
+from toolwire.server.access.callers import Callers, Several
+from toolwire.stores.oauth.accounts import People
+from toolwire.stores.oauth.database import OAuthStore
 
 from .api import SCOPES, api
 from .callers import RefusedError, StoredKeys

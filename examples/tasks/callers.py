@@ -10,7 +10,7 @@ from fastapi.security import SecurityScopes
 
 from toolwire.core.http import Headers, Response
 from toolwire.core.model import Kind, Problem
-from toolwire.server.callers import Caller, Callers, Fields, credential
+from toolwire.server.access.callers import Caller, Callers, Fields, credential
 from toolwire.server.oauth import identified, refusal
 
 from .store import Store
@@ -31,7 +31,7 @@ class RefusedError(Exception):
 
 
 class StoredKeys:
-    """Callers with a key that the store knows. See ``toolwire.server.callers``."""
+    """Callers with a key that the store knows. See ``toolwire.server.access.callers``."""
 
     wanted = True
 

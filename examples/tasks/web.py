@@ -20,7 +20,7 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import ValidationError
 
 from toolwire.server.oauth import Account, AuthorizationServer
-from toolwire.stores.people import People
+from toolwire.stores.oauth.accounts import People
 
 from .api import SCOPES, NewTask, TaskChange
 from .callers import PREFIX

@@ -10,17 +10,17 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from toolwire.client.limits import Limits
-from toolwire.client.network import Network
-from toolwire.core.errors import DefinitionError
-from toolwire.core.http import Request, Response
-from toolwire.core.model import Problem
+from .client.transport.limits import Limits
+from .client.transport.network import Network
+from .core.errors import DefinitionError
+from .core.http import Request, Response
+from .core.model import Problem
 
 if TYPE_CHECKING:
-    from toolwire.server.oauth import AuthorizationServer, Users
-    from toolwire.server.oauth.desk import Audit, Fetch, SignedIn
-    from toolwire.stores.oauth import OAuthStore
-    from toolwire.stores.people import People
+    from .server.oauth import AuthorizationServer, Users
+    from .server.oauth.server_context import Audit, Fetch, SignedIn
+    from .stores.oauth.accounts import People
+    from .stores.oauth.database import OAuthStore
 
 _DOCUMENTS = Limits(connect_s=3.0, total_s=5.0, response_bytes=5 * 1024, header_bytes=16 * 1024, redirects=0)
 _JSON = ((b"accept", b"application/json"),)
@@ -52,8 +52,8 @@ def authorization_server(
         DefinitionError: a setting cannot be, or ``toolwire[oauth]`` is not installed.
     """
     try:
-        from toolwire.server.oauth import AuthorizationServer, Desk, Settings  # noqa: PLC0415 - an extra
-        from toolwire.stores.oauth import OAuthStore  # noqa: PLC0415 - an extra
+        from .server.oauth import AuthorizationServer, Desk, Settings  # noqa: PLC0415 - an extra
+        from .stores.oauth.database import OAuthStore  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     settings = Settings(issuer=issuer, resource=resource or issuer, name=name or issuer, scopes=scopes, **more)
@@ -82,8 +82,8 @@ def accounts(store: OAuthStore | str | Path) -> People:
         DefinitionError: ``toolwire[oauth]`` is not installed.
     """
     try:
-        from toolwire.stores.oauth import OAuthStore  # noqa: PLC0415 - an extra
-        from toolwire.stores.people import People  # noqa: PLC0415 - an extra
+        from .stores.oauth.accounts import People  # noqa: PLC0415 - an extra
+        from .stores.oauth.database import OAuthStore  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     return People(store if isinstance(store, OAuthStore) else OAuthStore(store))

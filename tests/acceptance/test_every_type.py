@@ -15,7 +15,7 @@ import pydantic
 import pytest
 
 from toolwire import Kind, Toolkit, Value, asgi, connect, connect_sync
-from toolwire.framing.cleaning import cleaned
+from toolwire.framing.text_cleaning import cleaned
 from toolwire.testing.loopback import background
 
 WIRES = ("opentool", "otc", "openapi", "mcp")

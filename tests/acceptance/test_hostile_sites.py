@@ -19,17 +19,17 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from toolwire import Session, Tool, Toolkit, asgi, connect_sync, merged
-from toolwire.adapters.offering import offered, ran_sync
 from toolwire.adapters.schema import Provider
+from toolwire.adapters.tool_declarations import offered, ran_sync
 from toolwire.cli import main
-from toolwire.client.connecting import unattended
+from toolwire.client.connection.connect import unattended
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Approval, Call, Cost, Kind, Problem, Result, Value
 from toolwire.core.toolbox import Notify, unheard
-from toolwire.framing.cleaning import hidden_in
+from toolwire.framing.text_cleaning import hidden_in
 from toolwire.protocols import BUILTIN
-from toolwire.server.functions import FunctionBox
+from toolwire.server.run.function_toolbox import FunctionBox
 from toolwire.testing.loopback import background
 
 MANY = os.environ.get("TOOLWIRE_CASES") == "hunt"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolwire.adapters.offering import content, read
 from toolwire.adapters.schema import Provider
+from toolwire.adapters.tool_declarations import content, read
 from toolwire.core.model import Kind, Problem, Value
 
 NAME = "_1st-search_e4d0d4dde20e"

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from toolwire.auth.asking import Asking, Offer, read_asking
+from toolwire.auth.authorization_request import Asking, Offer, read_asking
 from toolwire.auth.clients import Client
 from toolwire.auth.grants import Grant, Token, good_at
-from toolwire.auth.parameters import Parameters
+from toolwire.auth.oauth_error import Refusal
 from toolwire.auth.pkce import challenge_of
-from toolwire.auth.refusal import Refusal
+from toolwire.auth.request_parameters import Parameters
 
 SITE = "https://tasks.example"
 GRANT = Grant(

@@ -8,14 +8,14 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
+from toolwire.auth.authorization_code import Started, by_secret, finish, renew, revoke, start
+from toolwire.auth.client_identity import Identity, identify
 from toolwire.auth.credential import Credential, read_credential, write_credential
-from toolwire.auth.device import Device, poll_device, start_device
-from toolwire.auth.exchange import read_tokens
-from toolwire.auth.identity import Identity, identify
-from toolwire.auth.journey import Started, by_secret, finish, renew, revoke, start
+from toolwire.auth.device_authorization import Device, poll_device, start_device
+from toolwire.auth.metadata_discovery import Place, Server
 from toolwire.auth.pkce import challenge_of
-from toolwire.auth.seeking import Place, Server
-from toolwire.client.drive import run
+from toolwire.auth.token_request import read_tokens
+from toolwire.client.transport.drivers import run
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.testing.wire import CannedDoor

@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolwire.auth.redirects import choose, form_source, host_of, matches, read_redirect
-from toolwire.auth.refusal import Refusal
+from toolwire.auth.oauth_error import Refusal
+from toolwire.auth.redirect_uris import choose, form_source, host_of, matches, read_redirect
 
 WEB = "https://app.example/callback"
 LOOP = "http://127.0.0.1/callback"

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from toolwire.auth.client_metadata import lifetime_s, read_document, read_document_url
 from toolwire.auth.clients import Client, fingerprint, read_client, write_client
-from toolwire.auth.documents import lifetime_s, read_document, read_document_url
-from toolwire.auth.parameters import Parameters, read_parameters
+from toolwire.auth.oauth_error import Refusal
 from toolwire.auth.pkce import challenge_of, proved, read_challenge
-from toolwire.auth.refusal import Refusal
-from toolwire.auth.resources import covers, read_resource
+from toolwire.auth.request_parameters import Parameters, read_parameters
+from toolwire.auth.resource_indicators import covers, read_resource
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from toolwire.auth.challenge import Challenge, read_challenges
-from toolwire.auth.schemes import read_schemes
-from toolwire.auth.seeking import Place, Server, find_place, find_server, find_server_at, is_safe
-from toolwire.client.drive import run
+from toolwire.auth.metadata_discovery import Place, Server, find_place, find_server, find_server_at, is_safe
+from toolwire.auth.security_schemes import read_schemes
+from toolwire.client.transport.drivers import run
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.testing.wire import CannedDoor

@@ -12,9 +12,9 @@ import pytest
 from joserfc import jws, jwt
 from joserfc.jwk import OctKey, RSAKey
 
-from toolwire.auth import signed
+from toolwire.auth import caller_token
+from toolwire.auth.caller_token import Expected, Token, read_jwks, read_secret, read_token
 from toolwire.auth.jwt import SigningKey
-from toolwire.auth.signed import Expected, Token, read_jwks, read_secret, read_token
 from toolwire.core.model import Problem
 
 SECRET = b"a secret of the server, long enough"
@@ -91,4 +91,4 @@ def test_a_token_without_end_is_not_even_looked_at() -> None:
 def test_without_the_extra_the_sentence_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "joserfc.errors", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'toolwire\[jwt\]'"):
-        runpy.run_path(signed.__file__)
+        runpy.run_path(caller_token.__file__)

@@ -28,8 +28,8 @@ except ImportError:  # the tests are skipped, and say why
 
 from examples.tasks.app import Settings, create_app
 from examples.tasks.store import Store
-from toolwire.stores.oauth import OAuthStore
-from toolwire.stores.people import People
+from toolwire.stores.oauth.accounts import People
+from toolwire.stores.oauth.database import OAuthStore
 
 PICTURES = Path(__file__).parents[2] / ".cache" / "browser"
 QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)

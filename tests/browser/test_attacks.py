@@ -12,7 +12,7 @@ import pytest
 
 import toolwire
 from examples.tasks.store import Store
-from toolwire.client.asking_page import page_approver
+from toolwire.client.approvers.browser_approver import page_approver
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Approval, Call, Tool
 

@@ -11,7 +11,7 @@ import pytest
 
 from toolwire import Answer, Kind, Problem, Question, connect_sync
 from toolwire.client import Session
-from toolwire.stores.credentials import Credentials
+from toolwire.stores.credentials.files import Credentials
 
 SCOPES = ("tasks:read", "tasks:write", "tasks:delete")
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from toolwire.cli import main
-from toolwire.cli.here import code_of
-from toolwire.cli.targets import File
+from toolwire.cli.targets.local_target import code_of
+from toolwire.cli.targets.target import File
 from toolwire.server import asgi
 from toolwire.testing.loopback import background
 

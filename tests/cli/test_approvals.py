@@ -14,7 +14,7 @@ import pytest
 
 from toolwire.core.check import Question
 from toolwire.core.model import Approval, Call, Tool
-from toolwire.stores.approvals import Approvals
+from toolwire.stores.consent.approvals import Approvals
 
 QUESTION = Question(
     Call(Tool(name="note"), {"text": "te\u202ea"}), "https://a.example", "POST /note", Approval.PER_CALL

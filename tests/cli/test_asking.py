@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.cli.asking import asker, asking_lines
+from toolwire.cli.terminal.terminal_approver import asker, asking_lines
 from toolwire.consent.display import shown
 from toolwire.core.check import Question
 from toolwire.core.model import Approval, Call, Cost, Tool

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.cli.check import kind_of
+from toolwire.cli.commands.check import kind_of
 
 EXAMPLES = Path(__file__).parents[2] / "spec" / "opentool" / "examples"
 GOOD = EXAMPLES / "valid" / "full.json"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolwire.cli.here import code_of
-from toolwire.cli.targets import File
+from toolwire.cli.targets.local_target import code_of
+from toolwire.cli.targets.target import File
 from toolwire.protocols import BUILTIN
 from toolwire.server import asgi
 from toolwire.testing.loopback import background

@@ -17,7 +17,7 @@ import pytest
 
 from toolwire import Problem, Value, connect_sync
 from toolwire.cli.exits import UsageError
-from toolwire.cli.serving import SETTINGS, Settings, app_of, app_of_environment, boxes_of
+from toolwire.cli.serve_app import SETTINGS, Settings, app_of, app_of_environment, boxes_of
 from toolwire.opentool import FunctionCall, SyncOpenToolClient
 from toolwire.testing.loopback import background
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.cli.screen import escaped, escaped_lines, json_text
-from toolwire.cli.table import print_table
+from toolwire.cli.terminal.screen import escaped, escaped_lines, json_text
+from toolwire.cli.terminal.table import print_table
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

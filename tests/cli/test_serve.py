@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from toolwire import Problem, Question, Tool, Value, connect_sync
-from toolwire.cli.serving import (
+from toolwire.cli.serve_app import (
     SETTINGS,
     Settings,
     app_of,
@@ -29,7 +29,7 @@ from toolwire.cli.serving import (
     count_asking_tools,
     read_settings,
 )
-from toolwire.cli.targets import File, Url
+from toolwire.cli.targets.target import File, Url
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ConnectError, DefinitionError
 from toolwire.core.model import Approval, Call, Result
@@ -37,7 +37,7 @@ from toolwire.core.toolbox import Notify, unheard
 from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 from toolwire.server import asgi
-from toolwire.server.process import listening
+from toolwire.server.http.process import listening
 from toolwire.testing.loopback import background
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from toolwire.cli.exits import UsageError
-from toolwire.cli.here import code_of
-from toolwire.cli.loading import load
-from toolwire.cli.targets import File, Module, Target, Url, read_target
+from toolwire.cli.targets.load_code import load
+from toolwire.cli.targets.local_target import code_of
+from toolwire.cli.targets.target import File, Module, Target, Url, read_target
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_any_toolbox_can_be_named(write: Callable[..., Path]) -> None:
         "both.py",
         """
         from toolwire import Toolkit, merged
-        from toolwire.server.functions import FunctionBox
+        from toolwire.server.run.function_toolbox import FunctionBox
         a, b = Toolkit("A"), Toolkit("B")
         both = merged([FunctionBox(a), FunctionBox(b)], title="Both")
         """,

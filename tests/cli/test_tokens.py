@@ -18,11 +18,11 @@ from joserfc.jwk import ECKey, OctKey
 
 from toolwire import Problem, Value, connect_sync
 from toolwire.cli.exits import UsageError
-from toolwire.cli.serving import Settings, app_of, boxes_of, read_settings
-from toolwire.cli.tokens import Tokens, callers_of
+from toolwire.cli.serve_app import Settings, app_of, boxes_of, read_settings
+from toolwire.cli.token_options import Tokens, callers_of
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Kind
-from toolwire.server.callers import Caller, Callers
+from toolwire.server.access.callers import Caller, Callers
 from toolwire.testing.loopback import background
 
 SECRET = "a secret of the server, long enough"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from toolwire.cli.here import code_of
-from toolwire.cli.targets import File
-from toolwire.cli.tools import described, rows
+from toolwire.cli.commands.tools import described, rows
+from toolwire.cli.targets.local_target import code_of
+from toolwire.cli.targets.target import File
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Authorization, Cost, RateLimit, Requirements, Tool
 from toolwire.protocols import BUILTIN

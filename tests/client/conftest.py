@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from toolwire.client.network import Network, SyncNetwork
+from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 

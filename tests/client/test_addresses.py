@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.client.addresses import Reach, fits
+from toolwire.client.transport.addresses import Reach, fits
 
 PUBLIC = ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1"]
 LOOPBACK = ["127.0.0.1", "127.255.255.254", "::1"]

@@ -9,8 +9,8 @@ import pytest
 import toolwire
 from toolwire import Kind, Problem, Toolkit
 from toolwire.client import Remote, SyncRemote
-from toolwire.client.connection import Connection
-from toolwire.client.options import Options
+from toolwire.client.connection.connection import Connection
+from toolwire.client.connection.options import Options
 from toolwire.testing.loopback import background
 
 CALLING = {"call", "run"}

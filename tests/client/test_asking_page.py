@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from toolwire.client.asking_page import page_approver
+from toolwire.client.approvers.browser_approver import page_approver
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Approval, Call, Tool
 

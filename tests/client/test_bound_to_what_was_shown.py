@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from toolwire import Answer, Preferences, Question, connect_sync
-from toolwire.auth.device import Device, start_device
-from toolwire.auth.identity import Identity
-from toolwire.auth.seeking import Place, Server
+from toolwire.auth.client_identity import Identity
+from toolwire.auth.device_authorization import Device, start_device
+from toolwire.auth.metadata_discovery import Place, Server
 from toolwire.client import Session
 from toolwire.consent.display import confirmation, shown
 from toolwire.consent.grant import GrantKey
 from toolwire.core.http import Response
 from toolwire.core.model import Approval, Call, Problem, Tool
 from toolwire.stores import MemoryGrants
-from toolwire.stores.approvals import Approvals
-from toolwire.stores.grants import StoredGrants
+from toolwire.stores.consent.approvals import Approvals
+from toolwire.stores.consent.grants import StoredGrants
 
 LLM = {"enabled": True, "approval": "per-call", "blanketApprovalAllowed": True}
 DOCUMENT: dict[str, Any] = {

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from toolwire.client.cache import DAY_S, Cache
-from toolwire.client.files import file_url, folder_of, read_file
-from toolwire.client.looking import SyncLooking
-from toolwire.client.source import source_of
+from toolwire.client.discovery.cache import DAY_S, Cache
+from toolwire.client.discovery.local_files import file_url, folder_of, read_file
+from toolwire.client.discovery.probe_transport import SyncLooking
+from toolwire.client.discovery.source import source_of
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 

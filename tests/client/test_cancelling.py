@@ -13,7 +13,7 @@ import pytest
 import uvloop
 
 from toolwire import connect
-from toolwire.client.network import Network, SyncNetwork
+from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.testing.loopback import Plain, background

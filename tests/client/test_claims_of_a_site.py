@@ -12,7 +12,7 @@ import pytest
 
 from toolwire import Answer, Kind, Problem, Question, Tool, connect, connect_sync
 from toolwire.client import Session
-from toolwire.client.session import stored_session
+from toolwire.client.calls.session import stored_session
 from toolwire.core.model import Result
 
 PAY: dict[str, Any] = {"type": "object", "properties": {"amount": {"type": "integer"}}}
@@ -178,7 +178,7 @@ def test_several_connections_share_no_agreement(bank: Bank) -> None:
 
 @pytest.mark.requirement("XL-044")
 def test_a_gateway_does_not_pass_the_claim_on_as_its_own(bank: Bank) -> None:
-    from toolwire.client.connecting import unattended
+    from toolwire.client.connection.connect import unattended
     from toolwire.server import asgi
     from toolwire.testing.loopback import background
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from toolwire.client.discover import Discovery, absolute, candidates, discover, origin
-from toolwire.client.drive import run
+from toolwire.client.discovery.discover import Discovery, absolute, candidates, discover, origin
+from toolwire.client.transport.drivers import run
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
 from toolwire.protocols import BUILTIN

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from toolwire.client.discreet import Discreet, SyncDiscreet
-from toolwire.client.drive import Hear, SyncHear
+from toolwire.client.discovery.auth_on_challenge import Discreet, SyncDiscreet
+from toolwire.client.transport.drivers import Hear, SyncHear
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 

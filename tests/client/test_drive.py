@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.client.drive import UNASKED, Hear, SyncHear, arun, run
+from toolwire.client.transport.drivers import UNASKED, Hear, SyncHear, arun, run
 from toolwire.core.check import Answer, Question
 from toolwire.core.codec import Flow, Listen, ask, fetch
 from toolwire.core.http import Request, Response

@@ -15,8 +15,8 @@ import pytest
 
 from toolwire import Context, Problem, Secret, Value, connect, connect_sync
 from toolwire.auth.credential import Credential
-from toolwire.client.echoes import find_echoes
-from toolwire.stores.credentials import Credentials
+from toolwire.client.transport.credential_echoes import find_echoes
+from toolwire.stores.credentials.files import Credentials
 from toolwire.testing.loopback import background
 
 KEY = 'zebra-7f"<é&>+ 1'

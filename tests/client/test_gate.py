@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from toolwire import Answer, Approval, Cost, DefinitionError, Kind, Preferences, Problem, RateLimit, Tool, Value
-from toolwire.client.connection import connection_to
-from toolwire.client.drive import UNASKED
-from toolwire.client.gate import Gate
-from toolwire.client.retry import Retries
-from toolwire.client.session import Session
+from toolwire.client.calls.call_pipeline import Gate
+from toolwire.client.calls.retry import Retries
+from toolwire.client.calls.session import Session
+from toolwire.client.connection.connection import connection_to
+from toolwire.client.transport.drivers import UNASKED
 from toolwire.consent import ClientRules, Lock
 from toolwire.consent.binding import Credential
-from toolwire.consent.record import fault
+from toolwire.consent.decision_record import fault
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Question
 from toolwire.core.codec import Flow, Peer, fetch

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.client.http1 import ResponseReader
-from toolwire.client.incoming import Incoming
-from toolwire.client.limits import Limits
-from toolwire.client.network import SyncNetwork
-from toolwire.client.tls import _make_context, find_tls_context
-from toolwire.client.urls import parse_url, resolve_location
+from toolwire.client.transport.http1 import ResponseReader
+from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.network import SyncNetwork
+from toolwire.client.transport.response_reader import Incoming
+from toolwire.client.transport.tls import _make_context, find_tls_context
+from toolwire.client.transport.urls import parse_url, resolve_location
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 

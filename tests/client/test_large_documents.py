@@ -12,13 +12,13 @@ import pytest
 
 from toolwire import connect, connect_sync
 from toolwire.cli import main
-from toolwire.client.drive import arun
+from toolwire.client.transport.drivers import arun
 from toolwire.core.codec import Flow
 from toolwire.core.errors import ConnectError
 from toolwire.core.http import Request, Response
 from toolwire.core.selection import Selection
 from toolwire.framing import jsontext
-from toolwire.protocols.openapi import loading
+from toolwire.protocols.openapi.document import loading
 
 MIB = 1_048_576
 DOCUMENT: dict[str, Any] = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolwire import Answer, ConnectError, Selection, Session, connect, connect_sync
-from toolwire.client.moving import Move, goes_on_at
+from toolwire.client.discovery.relocation import Move, goes_on_at
 
 KEY = "correct horse battery staple"
 Open = Callable[..., Any]

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from toolwire.client.exchange import Exchange
-from toolwire.client.limits import Limits
-from toolwire.client.network import Network, SyncNetwork
+from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.network import Network, SyncNetwork
+from toolwire.client.transport.request_rules import Exchange
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Secret
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolwire.client.exchange import Exchange, Hop, Lookup
-from toolwire.client.limits import Limits
+from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.request_rules import Exchange, Hop, Lookup
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from toolwire.client.limits import Limits
+from toolwire.client.transport.limits import Limits
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 

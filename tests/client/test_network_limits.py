@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.client.exchange import Exchange
-from toolwire.client.incoming import Incoming
-from toolwire.client.limits import MIB, Limits
-from toolwire.client.network import SyncNetwork
+from toolwire.client.transport.limits import MIB, Limits
+from toolwire.client.transport.network import SyncNetwork
+from toolwire.client.transport.request_rules import Exchange
+from toolwire.client.transport.response_reader import Incoming
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 

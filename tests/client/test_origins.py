@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from toolwire import Kind, Problem, Value, connect_sync
-from toolwire.client.exchange import Exchange, Hop
-from toolwire.client.limits import Limits
-from toolwire.client.origins import AllowedOrigins
+from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.origins import AllowedOrigins
+from toolwire.client.transport.request_rules import Exchange, Hop
 from toolwire.core.http import Request, Response
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from toolwire import connect_sync
-from toolwire.client.overlays import read_overlay
-from toolwire.protocols.openapi import overlay
+from toolwire.client.discovery.overlays import read_overlay
+from toolwire.protocols.openapi.document import overlay
 
 DOCUMENT: dict[str, Any] = {
     "openapi": "3.1.0",

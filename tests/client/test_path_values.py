@@ -9,11 +9,11 @@ from urllib.parse import unquote
 
 import pytest
 
-from toolwire.client.network import SyncNetwork
+from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
-from toolwire.protocols.openapi.plan import Parameter, Place, Plan
-from toolwire.protocols.openapi.requests import write
+from toolwire.protocols.openapi.request.build_request import write
+from toolwire.protocols.openapi.request.plan import Parameter, Place, Plan
 
 PAYLOADS = [
     "", ".", "..", "...", "%2e", "%2e%2e", "%252e%252e", "%25252e%25252e", ".%2e", "%2e.", "..;", "..;a=1", ";..",

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from toolwire import Answer, Kind, Preferences, Problem, Question, Session, Toolkit, Value, asgi, connect, connect_sync
-from toolwire.client.basis import Basis, again
-from toolwire.client.cache import DAY_S, Cache
-from toolwire.client.connecting import unattended
+from toolwire.client.connection.connect import unattended
+from toolwire.client.discovery.cache import DAY_S, Cache
+from toolwire.client.discovery.document_snapshot import Basis, again
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Context
 from toolwire.testing.loopback import background

@@ -22,9 +22,9 @@ from toolwire import (
     connect,
     connect_sync,
 )
-from toolwire.client.connection import nothing_found, open_connection
-from toolwire.client.discover import Discovery
-from toolwire.client.options import Options
+from toolwire.client.connection.connection import nothing_found, open_connection
+from toolwire.client.connection.options import Options
+from toolwire.client.discovery.discover import Discovery
 from toolwire.core.check import Known
 from toolwire.core.codec import Probe
 from toolwire.core.model import Call, Json, Result

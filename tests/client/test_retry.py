@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from toolwire import Context, Kind, Problem, Tool, Value, connect
-from toolwire.client.drive import MAX_PAUSE_S, arun, progress, run
-from toolwire.client.options import Options
-from toolwire.client.retry import Retries, again, send
+from toolwire.client.calls.retry import Retries, again, send
+from toolwire.client.connection.options import Options
+from toolwire.client.transport.drivers import MAX_PAUSE_S, arun, progress, run
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Flow, Pause, Peer, pause
 from toolwire.core.http import JSON, Response

@@ -11,13 +11,13 @@ import pytest
 
 from toolwire import connect_sync
 from toolwire.cli import main
-from toolwire.client.discover import discover
-from toolwire.client.drive import run
+from toolwire.client.discovery.discover import discover
 from toolwire.client.login import declared
-from toolwire.client.network import SyncNetwork
+from toolwire.client.transport.drivers import run
+from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.model import Value
 from toolwire.core.selection import Selection
-from toolwire.protocols.openapi import swagger
+from toolwire.protocols.openapi.document import swagger_20
 
 EVERY = Selection(include="all")
 TAGS = {"type": "array", "items": {"type": "string"}}
@@ -149,7 +149,7 @@ def test_a_file_is_sent_in_a_multipart_body(pets: Any) -> None:
 
 @pytest.mark.requirement("CV-29")
 def test_schemas_are_in_todays_words() -> None:
-    whole, notes = swagger.upgrade(DOCUMENT, "https://pets.example/swagger.json")
+    whole, notes = swagger_20.upgrade(DOCUMENT, "https://pets.example/swagger.json")
     assert notes == []
     assert whole["openapi"] == "3.0.3"
     pet = whole["components"]["schemas"]["Pet"]
@@ -173,7 +173,7 @@ def test_schemas_are_in_todays_words() -> None:
     ],
 )
 def test_host_base_path_and_schemes_are_the_servers(root: dict[str, Any], servers: list[str] | None) -> None:
-    whole, _ = swagger.upgrade({"swagger": "2.0", "paths": {}, **root}, "https://docs.example/swagger.json")
+    whole, _ = swagger_20.upgrade({"swagger": "2.0", "paths": {}, **root}, "https://docs.example/swagger.json")
     assert whole.get("servers") == (None if servers is None else [{"url": url} for url in servers])
 
 
@@ -235,5 +235,5 @@ def test_another_version_is_refused_by_its_name(tmp_path: Path, version: Any) ->
      "consumes", "produces", "info"],
 )  # fmt: skip
 def test_no_odd_member_is_an_error_of_ours(member: str, value: Any) -> None:
-    whole, _ = swagger.upgrade({**DOCUMENT, member: value}, "https://a.example/swagger.json")
+    whole, _ = swagger_20.upgrade({**DOCUMENT, member: value}, "https://a.example/swagger.json")
     assert whole["openapi"] == "3.0.3"

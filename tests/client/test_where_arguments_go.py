@@ -12,11 +12,11 @@ import pytest
 
 import toolwire
 from toolwire import Answer, Approval, Preferences, Question, Toolkit, connect_sync
-from toolwire.cli.asking import asking_lines
+from toolwire.cli.terminal.terminal_approver import asking_lines
 from toolwire.consent.display import shown
-from toolwire.consent.page import question_page
+from toolwire.consent.question_page import question_page
 from toolwire.protocols import BUILTIN
-from toolwire.stores.approvals import Approvals
+from toolwire.stores.consent.approvals import Approvals
 from toolwire.testing.loopback import background
 
 pytestmark = pytest.mark.requirement("XL-049")

@@ -9,10 +9,10 @@ import pytest
 
 from toolwire import connect_sync
 from toolwire.cli import main
-from toolwire.client.discover import discover
-from toolwire.client.drive import run
+from toolwire.client.discovery.discover import discover
 from toolwire.client.login import declared
-from toolwire.client.network import SyncNetwork
+from toolwire.client.transport.drivers import run
+from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.errors import ConnectError
 from toolwire.core.selection import Selection
 from toolwire.framing import jsontext

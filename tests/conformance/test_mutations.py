@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.client.drive import run
+from toolwire.client.transport.drivers import run
 from toolwire.core.codec import Codec, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolwire.consent import Lock, read_lock, write_lock
-from toolwire.consent.definition import changes, definition, definition_hash, plain, reach
+from toolwire.consent.tool_definition import changes, definition, definition_hash, plain, reach
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Cost, RateLimit, Tool
 

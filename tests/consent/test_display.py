@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.cli.asking import asking_lines
+from toolwire.cli.terminal.terminal_approver import asking_lines
 from toolwire.consent.display import needs_typing, secrets_of, shown
-from toolwire.consent.origins import origin, warning
-from toolwire.consent.page import ending_page, question_page
+from toolwire.consent.origin_display import origin, warning
+from toolwire.consent.question_page import ending_page, question_page
 from toolwire.core.check import Question
 from toolwire.core.http import Request
 from toolwire.core.model import Approval, Authorization, Call, Context, Cost, Requirements, Secret, Tool
-from toolwire.framing.visible import visible
+from toolwire.framing.visible_text import visible
 
 LONG = "x" * 99_990 + "\u202eEND\x1b[31m!"
 TOOL = Tool(

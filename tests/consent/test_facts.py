@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolwire.consent import Preferences
-from toolwire.consent.facts import facts
+from toolwire.consent.tool_facts import facts
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Call, Cost, RateLimit, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard

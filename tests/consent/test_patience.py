@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolwire.consent.patience import Patience
+from toolwire.consent.prompt_limit import Patience
 
 
 class Clock:

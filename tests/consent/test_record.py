@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolwire.consent.record import BEGINNING, Entry, Record, chained, fault
+from toolwire.consent.decision_record import BEGINNING, Entry, Record, chained, fault
 
 
 def chain(*decisions: str) -> list[Entry]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.consent.traces import LEAST, Traces
+from toolwire.consent.data_flow import LEAST, Traces
 
 WORDS = st.text(st.characters(min_codepoint=97, max_codepoint=122), min_size=LEAST, max_size=200)
 

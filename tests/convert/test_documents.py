@@ -14,7 +14,7 @@ from toolwire.convert.extension import Original, digest, embed
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Site
 from toolwire.core.model import Approval, Problem, RateLimit, Requirements, Tool
-from toolwire.protocols.openapi import document as openapi
+from toolwire.protocols.openapi import document_writer as openapi
 from toolwire.protocols.otc import document as otc
 
 VECTORS = sorted((Path(__file__).parents[1] / "vectors" / "opentool").glob("*.json"))

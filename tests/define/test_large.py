@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolwire import Problem, Toolkit, Value
-from toolwire.define.native import anything, matcher, plain
-from toolwire.define.plain import core_schema
+from toolwire.define.native_values import anything, matcher, plain
+from toolwire.define.plain_types import core_schema
 
 ROWS = [
     {"id": i, "name": f"name {i}", "price": i * 1.5, "ok": True, "note": None, "tags": ["a", "b"]} for i in range(5_000)

@@ -18,7 +18,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Value
 from toolwire.define import Function, Toolkit
 from toolwire.define.docstring import read_docstring
-from toolwire.define.plain import core_schema
+from toolwire.define.plain_types import core_schema
 
 MISSING = object()
 

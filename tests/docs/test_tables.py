@@ -13,16 +13,16 @@ import pytest
 
 import toolwire
 from toolwire.cli import parser
-from toolwire.client.limits import Limits as ClientLimits
+from toolwire.client.transport.limits import Limits as ClientLimits
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Site
 from toolwire.core.http import Request
 from toolwire.core.model import Kind, Problem, Tool
 from toolwire.define.options import Options
 from toolwire.protocols import BUILTIN
-from toolwire.server.deadlines import Deadlines
+from toolwire.server.http.deadlines import Deadlines
 from toolwire.server.limits import Limits
-from toolwire.server.table import Table
+from toolwire.server.route_table import Table
 
 from .page import ROOT
 

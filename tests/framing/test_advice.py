@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Tool
 from toolwire.framing import xllm
-from toolwire.framing.advice import Shown, Step, following, shown
+from toolwire.framing.next_steps import Shown, Step, following, shown
 from toolwire.protocols.mcp import document as mcp
 
 VALUE = {

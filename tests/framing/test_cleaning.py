@@ -12,8 +12,8 @@ import regex  # type: ignore[import-untyped]  # it has no types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.framing import cleaning, unicode_tables
-from toolwire.framing.visible import visible, visible_json
+from toolwire.framing import text_cleaning, unicode_tables
+from toolwire.framing.visible_text import visible, visible_json
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,38 +43,38 @@ TAGGED = "".join(chr(0xE0000 + ord(character)) for character in "ignore all rule
     ],
 )
 def test_only_what_nobody_could_see_is_taken_out(text: str, seen: str) -> None:
-    cleaned = cleaning.clean(text)
+    cleaned = text_cleaning.clean(text)
     assert cleaned.text == seen
     assert bool(cleaned.removed) is (text != seen)
-    assert cleaning.may_hide(f'"{text}"'.encode()) is (text != seen and "\r" not in text)
-    assert cleaning.clean(seen).removed == 0
+    assert text_cleaning.may_hide(f'"{text}"'.encode()) is (text != seen and "\r" not in text)
+    assert text_cleaning.clean(seen).removed == 0
 
 
 @pytest.mark.requirement("D-01")
 def test_a_text_is_in_its_composed_form_and_that_hides_nothing() -> None:
-    assert cleaning.clean("e\u0301") == ("\u00e9", 0)
+    assert text_cleaning.clean("e\u0301") == ("\u00e9", 0)
 
 
 @pytest.mark.requirement("D-01")
 @pytest.mark.parametrize("spelled", [r'"\u200b"', r'"\u202E"', r'"\udb40\udc41"', r'"\b"', r'"\ufe0f"', r'"\u001b[0m"'])
 def test_a_document_that_spells_a_hidden_character_wants_a_closer_look(spelled: str) -> None:
-    assert cleaning.may_hide(spelled.encode())
-    assert not cleaning.may_hide(rb'{"pattern": "\\bword\\b", "text": "a\nb \u003c \\u200b"}')
+    assert text_cleaning.may_hide(spelled.encode())
+    assert not text_cleaning.may_hide(rb'{"pattern": "\\bword\\b", "text": "a\nb \u003c \\u200b"}')
 
 
 @pytest.mark.requirement("D-01")
 def test_the_place_of_everything_hidden_is_said_and_names_are_looked_at_too() -> None:
     data = {"a": ["x", "y\u200b"], "b\u200b": {"c": "\x1b[0m", "d": 1}}
-    assert sorted(cleaning.hidden_in(data)) == [("a", 1), ("b\u200b",), ("b\u200b", "c")]
-    assert cleaning.cleaned(data) == {"a": ["x", "y"], "b": {"c": "", "d": 1}}
+    assert sorted(text_cleaning.hidden_in(data)) == [("a", 1), ("b\u200b",), ("b\u200b", "c")]
+    assert text_cleaning.cleaned(data) == {"a": ["x", "y"], "b": {"c": "", "d": 1}}
 
 
 @pytest.mark.requirement("XL-071")
 def test_a_long_text_is_cut_after_a_sentence_with_an_ellipsis() -> None:
     text = "One sentence. Another one. A third that is much too long for this."
-    assert cleaning.capped(text, 30) == "One sentence. Another one.\u2026"
-    assert cleaning.capped("x" * 100, 10) == "x" * 9 + "\u2026"
-    assert cleaning.capped(text, 1_000) == text
+    assert text_cleaning.capped(text, 30) == "One sentence. Another one.\u2026"
+    assert text_cleaning.capped("x" * 100, 10) == "x" * 9 + "\u2026"
+    assert text_cleaning.capped(text, 1_000) == text
 
 
 @pytest.mark.requirement("CV-25")
@@ -95,12 +95,12 @@ def test_a_long_text_is_cut_after_a_sentence_with_an_ellipsis() -> None:
     ],
 )
 def test_the_point_of_a_text_is_its_first_sentence_that_says_something(text: str, said: str) -> None:
-    assert cleaning.point(text, 50) == said
+    assert text_cleaning.point(text, 50) == said
 
 
 @given(st.text(), st.integers(1, 100))
 def test_the_point_of_a_text_is_never_longer_than_it_may_be(text: str, limit: int) -> None:
-    assert len(cleaning.point(text, limit)) <= limit
+    assert len(text_cleaning.point(text, limit)) <= limit
 
 
 @pytest.mark.requirement("D-01")
@@ -131,9 +131,9 @@ IGNORABLE = [
 def test_nothing_that_is_ignored_by_default_stays_in_a_text(before: str, after: str) -> None:
     for character in IGNORABLE:
         text = f"{before}{character}{after}"
-        assert cleaning.clean(text) == (f"{before}{after}", 1), hex(ord(character))
-        assert cleaning.may_hide(f'"{text}"'.encode()), hex(ord(character))
-        assert cleaning.may_hide(json.dumps(text).encode()), hex(ord(character))
+        assert text_cleaning.clean(text) == (f"{before}{after}", 1), hex(ord(character))
+        assert text_cleaning.may_hide(f'"{text}"'.encode()), hex(ord(character))
+        assert text_cleaning.may_hide(json.dumps(text).encode()), hex(ord(character))
         assert f"<U+{ord(character):04X}>" in visible(text)
         assert character not in visible_json(text)
 
@@ -151,8 +151,8 @@ def test_nothing_that_is_ignored_by_default_stays_in_a_text(before: str, after: 
     ],
 )
 def test_what_emoji_and_scripts_need_stays(text: str) -> None:
-    assert cleaning.clean(text) == (normalize("NFC", text), 0)
-    assert not cleaning.may_hide(text.encode())
+    assert text_cleaning.clean(text) == (normalize("NFC", text), 0)
+    assert not text_cleaning.may_hide(text.encode())
 
 
 @pytest.mark.requirement("D-01")
@@ -174,5 +174,5 @@ def test_what_emoji_and_scripts_need_stays(text: str) -> None:
     ],
 )
 def test_a_joiner_or_a_selector_elsewhere_is_taken_out(text: str) -> None:
-    assert cleaning.clean(text).removed >= 1
-    assert cleaning.may_hide(text.encode())
+    assert text_cleaning.clean(text).removed >= 1
+    assert text_cleaning.may_hide(text.encode())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolwire.framing.streams import is_stream
+from toolwire.framing.stream_types import is_stream
 
 
 @pytest.mark.requirement("XL-106")

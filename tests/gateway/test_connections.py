@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolwire import Toolkit, Value, asgi, connect_sync
-from toolwire.cli.serving import Settings, app_of, boxes_of
+from toolwire.cli.serve_app import Settings, app_of, boxes_of
 from toolwire.core.errors import DefinitionError
 from toolwire.gateway import Listed, read_connections, write_connections
 from toolwire.testing.loopback import background

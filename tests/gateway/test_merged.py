@@ -8,7 +8,7 @@ from toolwire import DefinitionError, Tool, Toolbox, Toolkit, merged
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Call, Kind, Problem, Result, Value
 from toolwire.core.toolbox import Notify, unheard
-from toolwire.server.functions import FunctionBox
+from toolwire.server.run.function_toolbox import FunctionBox
 
 
 class Box:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 import pytest
 
 from toolwire import Preferences, Toolbox, asgi
-from toolwire.client.connection import open_connection
-from toolwire.client.discover import discover
-from toolwire.client.drive import arun
-from toolwire.client.remote import Remote
-from toolwire.client.retry import Retries
+from toolwire.client.calls.retry import Retries
+from toolwire.client.connection.connection import open_connection
+from toolwire.client.connection.remote import Remote
+from toolwire.client.discovery.discover import discover
+from toolwire.client.transport.drivers import arun
 from toolwire.core.codec import Codec
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Value
 from toolwire.protocols import BUILTIN
-from toolwire.server.functions import FunctionBox
+from toolwire.server.run.function_toolbox import FunctionBox
 from toolwire.testing.conformance import kit
 from toolwire.testing.wire import HERE, AppDoor
 

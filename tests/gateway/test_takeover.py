@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from toolwire import ClientRules, Session, Tool, Toolkit, asgi, connect, merged
-from toolwire.adapters.offering import named
+from toolwire.adapters.tool_declarations import named
 from toolwire.core.catalog import Catalog, likeness
 from toolwire.core.model import Approval, Call, Kind, Problem, Result, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.protocols import BUILTIN
-from toolwire.server.functions import FunctionBox
+from toolwire.server.run.function_toolbox import FunctionBox
 from toolwire.testing.loopback import background
 
 

@@ -25,7 +25,7 @@ PATIENCE_S = 10.0
 def main(url: str) -> int:
     """Do what the scenario asks for at ``url``."""
     from toolwire import ConnectError, connect_sync
-    from toolwire.stores.credentials import Credentials
+    from toolwire.stores.credentials.files import Credentials
 
     with tempfile.TemporaryDirectory() as folder:
         kept = Credentials(Path(folder))
@@ -60,9 +60,9 @@ def _calls(schemas: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[tup
 
 def _sign_in(url: str, kept: Any, person: Any) -> None:
     """Do what ``toolwire login`` does with the options that two scenarios are about."""
-    from toolwire.auth.identity import Identity
+    from toolwire.auth.client_identity import Identity
     from toolwire.client.login import Wish, seek, sign_in, with_secret
-    from toolwire.client.network import SyncNetwork
+    from toolwire.client.transport.network import SyncNetwork
     from toolwire.core.model import Problem, Secret
 
     identity = None

@@ -21,8 +21,8 @@ from argon2 import PasswordHasher
 from tests.interop.mcp_suite import INSTALLED, LINE, MISSING, NODE, SUITE
 from toolwire.auth.clients import Client
 from toolwire.oauth import authorization_server
-from toolwire.stores.oauth import OAuthStore
-from toolwire.stores.people import People
+from toolwire.stores.oauth.accounts import People
+from toolwire.stores.oauth.database import OAuthStore
 from toolwire.testing.loopback import background
 
 NAME, PASSWORD = "Ada", "correct horse"

@@ -11,7 +11,7 @@ from mcp import Client
 from mcp.server.mcpserver import MCPServer
 
 from toolwire import Session, asgi
-from toolwire.client.connecting import unattended
+from toolwire.client.connection.connect import unattended
 from toolwire.testing.loopback import background
 
 from .conftest import running

@@ -10,12 +10,12 @@ from mcp.server.mcpserver import MCPServer
 
 from toolwire import Preferences, Value, asgi, connect, connect_sync
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.offering import ran_sync
+from toolwire.adapters.tool_declarations import ran_sync
 from toolwire.cli import main
-from toolwire.client.connection import open_connection
-from toolwire.client.discover import discover
-from toolwire.client.drive import arun
-from toolwire.client.remote import Remote
+from toolwire.client.connection.connection import open_connection
+from toolwire.client.connection.remote import Remote
+from toolwire.client.discovery.discover import discover
+from toolwire.client.transport.drivers import arun
 from toolwire.core.codec import Codec
 from toolwire.core.model import Call, Tool
 from toolwire.protocols import BUILTIN

@@ -77,8 +77,8 @@ def test_a_tool_that_fails_is_a_problem_and_runs_once(foreign: tuple[str, str]) 
 def test_what_does_not_fit_is_refused_here_and_there(foreign: tuple[str, str]) -> None:
     from dataclasses import replace
 
-    from toolwire.client.drive import run
-    from toolwire.client.network import SyncNetwork
+    from toolwire.client.transport.drivers import run
+    from toolwire.client.transport.network import SyncNetwork
     from toolwire.protocols.otc import CODEC
 
     _, url = foreign

@@ -11,14 +11,14 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
-from toolwire.auth.signed import Expected, read_secret
+from toolwire.auth.caller_token import Expected, read_secret
 from toolwire.core.ledger import Claim, Key, Stored, Ticket, ending
 from toolwire.core.model import Kind, Problem, RateLimit, Tool, Value
 from toolwire.limits import MemoryWindows, Windows
-from toolwire.server.callers import Caller
-from toolwire.server.jwt import Tokens
-from toolwire.stores.ledger_sqlite import SqliteLedger
-from toolwire.stores.windows import SharedWindows
+from toolwire.server.access.callers import Caller
+from toolwire.server.access.signed_tokens import Tokens
+from toolwire.stores.ledger.sqlite import SqliteLedger
+from toolwire.stores.limits.sqlite_windows import SharedWindows
 
 NOW = 1_800_000_000.0
 HOUR_S, DAY_S = 3_600.0, 86_400.0

@@ -10,7 +10,7 @@ import pytest
 
 import toolwire
 from toolwire import Kind, Problem, RateLimit, Toolkit
-from toolwire.client.session import Session
+from toolwire.client.calls.session import Session
 from toolwire.core.http import Request, Response, header
 from toolwire.limits import Defaults
 from toolwire.testing.loopback import background

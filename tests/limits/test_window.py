@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import RateLimit
 from toolwire.limits import MemoryWindows, Windows
-from toolwire.stores.library_windows import LibraryWindows
-from toolwire.stores.rates import windows_at
-from toolwire.stores.windows import SharedWindows
+from toolwire.stores.limits.library_windows import LibraryWindows
+from toolwire.stores.limits.open import windows_at
+from toolwire.stores.limits.sqlite_windows import SharedWindows
 
 THIRTY = RateLimit(max=30, window="1m")
 
@@ -141,7 +141,7 @@ def test_of_fifty_tasks_thirty_pass(windows: Windows) -> None:
 def test_of_fifty_calls_in_four_processes_thirty_pass(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from toolwire.core.model import RateLimit\n"
-        "from toolwire.stores.windows import SharedWindows\n"
+        "from toolwire.stores.limits.sqlite_windows import SharedWindows\n"
         "windows = SharedWindows(Path(sys.argv[1])); limit = RateLimit(max=30, window='1h')\n"
         "sys.stdout.write('ready\\n'); sys.stdout.flush(); sys.stdin.readline()\n"
         "print(sum(windows.take('k', limit) == 0.0 for _ in range(int(sys.argv[2]))))\n"

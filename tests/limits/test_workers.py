@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from toolwire import Kind, Problem, RateLimit, Value, asgi, connect_sync
-from toolwire.client.session import Session
+from toolwire.client.calls.session import Session
 from toolwire.limits import Defaults
-from toolwire.stores.rates import windows_at
+from toolwire.stores.limits.open import windows_at
 from toolwire.testing.wire import AppDoor
 
 from .test_server import called, kit

@@ -26,8 +26,8 @@ from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
 from toolwire.oauth import authorization_server
 from toolwire.server.oauth import AuthorizationServer
-from toolwire.stores.oauth import Event, OAuthStore
-from toolwire.stores.people import People
+from toolwire.stores.oauth.accounts import People
+from toolwire.stores.oauth.database import Event, OAuthStore
 
 ISSUER = "https://tasks.example"
 SCOPES = {"tasks:read": "See your tasks", "tasks:write": "Change your tasks", "tasks:delete": "Delete your tasks"}

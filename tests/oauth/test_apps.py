@@ -11,8 +11,8 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from toolwire.client.limits import Limits
-from toolwire.client.network import Network
+from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.network import Network
 from toolwire.core.http import Response
 from toolwire.core.model import Problem
 from toolwire.oauth import guarded_fetch

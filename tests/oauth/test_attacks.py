@@ -15,16 +15,16 @@ import anyio
 import pytest
 
 import toolwire
+from toolwire.auth.authorization_code import Started, finish, start
+from toolwire.auth.client_identity import Identity
 from toolwire.auth.clients import Client
-from toolwire.auth.identity import Identity
-from toolwire.auth.journey import Started, finish, start
-from toolwire.auth.seeking import Place, Server, find_place
-from toolwire.client.drive import run
-from toolwire.client.network import Network
+from toolwire.auth.metadata_discovery import Place, Server, find_place
+from toolwire.client.transport.drivers import run
+from toolwire.client.transport.network import Network
 from toolwire.core.http import JSON, Request, Response
 from toolwire.core.model import Problem
-from toolwire.stores.oauth import OAuthStore
-from toolwire.stores.people import People
+from toolwire.stores.oauth.accounts import People
+from toolwire.stores.oauth.database import OAuthStore
 from toolwire.testing.wire import AppDoor, CannedDoor
 
 from .conftest import CALLBACK, CLIENTS, ISSUER, Site, document

@@ -16,19 +16,19 @@ import pytest
 from argon2 import PasswordHasher
 
 import toolwire
+from toolwire.auth.client_identity import Identity
 from toolwire.auth.clients import Client
 from toolwire.auth.credential import Credential
-from toolwire.auth.identity import Identity
 from toolwire.cli import main
 from toolwire.client.login import Hand, Keeper, Person, SyncSigning, Wish, seek, sign_in, sign_out, step_up
-from toolwire.client.network import SyncNetwork
+from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.oauth import authorization_server
 from toolwire.server.oauth import AuthorizationServer, protected
-from toolwire.stores.credentials import Credentials
-from toolwire.stores.oauth import OAuthStore
-from toolwire.stores.people import People
+from toolwire.stores.credentials.files import Credentials
+from toolwire.stores.oauth.accounts import People
+from toolwire.stores.oauth.database import OAuthStore
 
 from .conftest import SCOPES, Walker
 
@@ -270,9 +270,9 @@ def test_processes_share_one_refresh(running: Running, tmp_path: Path) -> None:
         "import sys\n"
         "from pathlib import Path\n"
         "from toolwire.client.login import Keeper\n"
-        "from toolwire.client.network import SyncNetwork\n"
+        "from toolwire.client.transport.network import SyncNetwork\n"
         "from toolwire.core.model import Secret\n"
-        "from toolwire.stores.credentials import Credentials\n"
+        "from toolwire.stores.credentials.files import Credentials\n"
         "kept = Credentials(Path(sys.argv[1]))\n"
         "first = kept.get(sys.argv[2])\n"
         "print('ready', flush=True)\n"
@@ -494,7 +494,7 @@ def test_a_device_without_a_browser_waits_for_another(tmp_path: Path) -> None:
 
         def close(self) -> None: ...
 
-    from toolwire.auth.seeking import Place, Server
+    from toolwire.auth.metadata_discovery import Place, Server
 
     told: list[str] = []
     server = Server(

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import toolwire
+from toolwire.auth.client_metadata import read_document
 from toolwire.auth.clients import Client
-from toolwire.auth.documents import read_document
 from toolwire.client.login import Wish
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request, Response, header

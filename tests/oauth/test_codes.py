@@ -11,8 +11,8 @@ import pytest
 
 from toolwire.auth.clients import Client
 from toolwire.auth.grants import Redeeming
-from toolwire.auth.refusal import Refusal
-from toolwire.server.oauth.issuing import redeem
+from toolwire.auth.oauth_error import Refusal
+from toolwire.server.oauth.token_issuing import redeem
 
 from .conftest import CALLBACK, ISSUER, VERIFIER, Site
 

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from toolwire.core.http import Response
-from toolwire.stores.people import People
+from toolwire.stores.oauth.accounts import People
 
 from .conftest import CALLBACK, Site
 from .test_apps import URL, registering, served
@@ -117,9 +117,9 @@ def test_one_address_cannot_keep_the_apps_of_others_out(open_site: Callable[...,
 
 @pytest.mark.requirement("AS-18")
 def test_apps_that_nobody_uses_make_room_for_new_ones(open_site: Callable[..., Site], monkeypatch: Any) -> None:
-    from toolwire.server.oauth import register
+    from toolwire.server.oauth import registration
 
-    monkeypatch.setattr(register, "_UNUSED", 3)
+    monkeypatch.setattr(registration, "_UNUSED", 3)
     site = open_site(registration=True)
     used = registering(site).json()["client_id"]
     site.code(client_id=used)

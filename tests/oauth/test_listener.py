@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from toolwire.client.login.browser import open_page
-from toolwire.client.login.listener import Listener
+from toolwire.client.login.redirect_listener import Listener
 from toolwire.core.model import Problem
 
 

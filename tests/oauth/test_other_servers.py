@@ -24,12 +24,12 @@ from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from werkzeug.serving import make_server
 
+from toolwire.auth.authorization_code import renew
+from toolwire.auth.client_identity import Identity
 from toolwire.auth.credential import Credential
-from toolwire.auth.identity import Identity
-from toolwire.auth.journey import renew
-from toolwire.client.drive import run
 from toolwire.client.login import Wish, seek, sign_in, sign_out
-from toolwire.client.network import SyncNetwork
+from toolwire.client.transport.drivers import run
+from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.model import Problem
 
 from .conftest import Walker

@@ -12,7 +12,7 @@ import pytest
 from toolwire.core.errors import DefinitionError
 from toolwire.oauth import authorization_server
 from toolwire.server.oauth import protected
-from toolwire.stores.people import People, Person
+from toolwire.stores.oauth.accounts import People, Person
 
 from .conftest import ISSUER, SCOPES, Browser, Site
 

@@ -20,9 +20,9 @@ import pytest
 from tests.oauth import test_codes, test_tokens
 from toolwire.auth.clients import Client
 from toolwire.auth.grants import Redeeming, Refreshing
-from toolwire.auth.refusal import Refusal
-from toolwire.server.oauth.issuing import redeem, refresh, revoke
-from toolwire.stores.oauth import OAuthStore
+from toolwire.auth.oauth_error import Refusal
+from toolwire.server.oauth.token_issuing import redeem, refresh, revoke
+from toolwire.stores.oauth.database import OAuthStore
 
 from .conftest import CALLBACK, VERIFIER, Site
 

@@ -14,7 +14,7 @@ from toolwire.opentool import (
     OpenToolServer,
     ToolBreakException,
 )
-from toolwire.server.deadlines import Deadlines
+from toolwire.server.http.deadlines import Deadlines
 
 QUICK = Deadlines(drain_s=0.05, grace_s=5)
 

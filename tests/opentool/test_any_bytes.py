@@ -14,9 +14,9 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Flow, Pending, Site, Streaming
 from toolwire.core.http import JSON, Request, Response
 from toolwire.opentool import FunctionCall, OpenToolException
-from toolwire.opentool.conversation import ask_version, call_function, load_document
-from toolwire.opentool.serving import served
-from toolwire.opentool.toolbox import ANY
+from toolwire.opentool.flows import ask_version, call_function, load_document
+from toolwire.opentool.object_toolbox import ANY
+from toolwire.opentool.serve_object import served
 from toolwire.opentool.wire import codec, stoppable
 from toolwire.protocols.opentool import quirks
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.client.drive import Hear, Pieces
-from toolwire.client.failures import bad_answer
+from toolwire.client.transport.drivers import Hear, Pieces
+from toolwire.client.transport.failures import bad_answer
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.opentool import (
@@ -31,7 +31,7 @@ from toolwire.opentool import (
 )
 from toolwire.opentool.streaming import astream, stream
 from toolwire.protocols.opentool import quirks
-from toolwire.server.deadlines import Deadlines
+from toolwire.server.http.deadlines import Deadlines
 
 from .foreign_servers import running, text
 

@@ -14,8 +14,8 @@ from echo import Echo
 
 from toolwire import Limits, Toolkit, asgi
 from toolwire.core.errors import ToolwireError
-from toolwire.server.deadlines import Deadlines
-from toolwire.server.process import serve, serve_reloading, serve_workers
+from toolwire.server.http.deadlines import Deadlines
+from toolwire.server.http.process import serve, serve_reloading, serve_workers
 
 OPTIONS = "TOOLWIRE_TEST_OPTIONS"
 

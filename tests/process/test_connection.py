@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from toolwire import Toolkit, asgi
 from toolwire.core.errors import DefinitionError
-from toolwire.server.deadlines import Deadlines
+from toolwire.server.http.deadlines import Deadlines
 from toolwire.testing.loopback import background
 
 from .echo import LARGE, Echo

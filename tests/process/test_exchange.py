@@ -22,13 +22,13 @@ from uvicorn.server import ServerState
 from toolwire import Toolkit, asgi
 from toolwire.core.http import Response
 from toolwire.server.app import App
-from toolwire.server.connection import Connection
-from toolwire.server.cycle import Cycle
-from toolwire.server.exchange import Messages, exchange_of
+from toolwire.server.http.connection import Connection
+from toolwire.server.http.exchange import Messages, exchange_of
+from toolwire.server.http.messages import body_of, respond, send_messages
+from toolwire.server.http.process import Serving
+from toolwire.server.http.request_cycle import Cycle
 from toolwire.server.limits import Limits
-from toolwire.server.process import Serving
-from toolwire.server.watch import Watch
-from toolwire.server.wire import body_of, respond, send_messages
+from toolwire.server.run.deadline_scheduler import Watch
 from toolwire.testing.loopback import background
 
 FIELDS = st.lists(

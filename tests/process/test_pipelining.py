@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
-from toolwire.server.connection import Connection
-from toolwire.server.process import Serving
+from toolwire.server.http.connection import Connection
+from toolwire.server.http.process import Serving
 from toolwire.testing.loopback import background
 
 from .echo import Echo

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from toolwire.core.errors import DefinitionError
-from toolwire.server.process import listening, url
+from toolwire.server.http.process import listening, url
 
 from .calls import oxp
 from .peer import HANG, Gone, Peer, Running, dial, get, message

@@ -13,7 +13,7 @@ import pytest
 
 import toolwire
 from toolwire.core.model import Secret
-from toolwire.server.keys import Keys
+from toolwire.server.access.api_keys import Keys
 
 SOURCE = Path(toolwire.__file__).parent
 SECRET = re.compile(r"^_?(?:secret|password|signature|verifier|api_?key|token_text|credential)s?$")

@@ -17,8 +17,8 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Call, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.server import App
-from toolwire.server.callers import Everybody
-from toolwire.server.guard import Guard
+from toolwire.server.access.callers import Everybody
+from toolwire.server.access.host_guard import Guard
 from toolwire.testing.conformance import kit
 from toolwire.testing.wire import HERE, AppDoor
 

@@ -23,11 +23,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from toolwire import Authorization, Context, Requirements, Secret, ToolError, Toolkit, asgi
-from toolwire.auth.signed import Expected, read_secret
+from toolwire.auth.caller_token import Expected, read_secret
 from toolwire.core.codec import Codec, Site
 from toolwire.core.http import Request, Response
-from toolwire.server.jwt import Tokens
-from toolwire.server.keys import ApiKey
+from toolwire.server.access.api_keys import ApiKey
+from toolwire.server.access.signed_tokens import Tokens
 from toolwire.telemetry.calls import Telemetry
 from toolwire.telemetry.logs import JsonLines
 from toolwire.testing.wire import HERE, AppDoor

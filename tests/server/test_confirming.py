@@ -13,7 +13,7 @@ from toolwire.core.codec import Codec
 from toolwire.core.http import Request, header
 from toolwire.core.model import Call, Context, Tool
 from toolwire.server import App
-from toolwire.server.confirming import CONFIRMATION, VALID_S, confirmation_check, destructive
+from toolwire.server.run.confirmation import CONFIRMATION, VALID_S, confirmation_check, destructive
 from toolwire.testing.loopback import background
 from toolwire.testing.wire import HERE, SyncAppDoor
 

@@ -23,8 +23,8 @@ from toolwire import (
 )
 from toolwire.core.model import Call, Json, Progress, Result, Tool
 from toolwire.define import FunctionKind
-from toolwire.server.functions import FunctionBox
-from toolwire.server.injection import Reporting
+from toolwire.server.run.function_toolbox import FunctionBox
+from toolwire.server.run.tool_context import Reporting
 from toolwire.testing.loopback import background
 from toolwire.validation import Page, Pages, missing
 

@@ -9,7 +9,7 @@ import pytest
 
 from toolwire import Context, ToolError, Toolkit
 from toolwire.core.model import AFTER_START, Call, Json, Kind, Problem, Progress, Result, Tool, Value
-from toolwire.server.functions import MAX_ITEMS, FunctionBox
+from toolwire.server.run.function_toolbox import MAX_ITEMS, FunctionBox
 
 KIT = Toolkit("Kinds")
 HERE = threading.get_ident

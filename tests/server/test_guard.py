@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.core.model import Kind
-from toolwire.server.guard import Guard
+from toolwire.server.access.host_guard import Guard
 
 LOOPBACK = "127.0.0.1"
 

@@ -12,8 +12,8 @@ from toolwire.core.ledger import FULL, Claim, Ending, InFlight, Standing, Ticket
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, Secret, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.server import App
-from toolwire.server.idempotency import Once
-from toolwire.stores.ledger_memory import MemoryLedger
+from toolwire.server.run.idempotency import Once
+from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.testing.wire import HERE, AppDoor
 
 JSON = (b"content-type", b"application/json")

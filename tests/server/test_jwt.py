@@ -17,14 +17,14 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
 from toolwire import Secret
-from toolwire.auth.signed import Expected, Keyring, read_jwks, read_secret
+from toolwire.auth.caller_token import Expected, Keyring, read_jwks, read_secret
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Response, header
 from toolwire.core.model import Kind, Problem
 from toolwire.server import App
-from toolwire.server.callers import NOBODY, Caller, Everybody, Several
-from toolwire.server.jwt import KNOWN_S, Keyrings, Tokens
-from toolwire.server.keys import ApiKey, Keys
+from toolwire.server.access.api_keys import ApiKey, Keys
+from toolwire.server.access.callers import NOBODY, Caller, Everybody, Several
+from toolwire.server.access.signed_tokens import KNOWN_S, Keyrings, Tokens
 
 NOW = 1_800_000_000.0
 SECRET = b"a secret of the server, long enough"

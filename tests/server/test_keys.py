@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from toolwire.core.model import Kind, Problem
-from toolwire.server.callers import NOBODY, Caller
-from toolwire.server.keys import Keys
+from toolwire.server.access.api_keys import Keys
+from toolwire.server.access.callers import NOBODY, Caller
 
 
 @pytest.mark.requirement("OXP-012")

@@ -8,7 +8,7 @@ import sys
 
 SERVED = """
 import json, sys
-import toolwire, toolwire.server.process
+import toolwire, toolwire.server.http.process
 kit = toolwire.Toolkit("Kit")
 kit.add(lambda: 1, name="one", approval="auto")
 toolwire.asgi(kit)

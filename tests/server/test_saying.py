@@ -9,7 +9,7 @@ from toolwire import Toolkit, asgi, connect_sync
 from toolwire.core.codec import Codec
 from toolwire.core.http import Request
 from toolwire.core.model import Call, Problem, Value
-from toolwire.opentool.serving import app_of, served
+from toolwire.opentool.serve_object import app_of, served
 from toolwire.protocols.opentool import CODEC
 from toolwire.server import App
 from toolwire.testing.conformance import kit
@@ -104,7 +104,7 @@ def test_our_client_reads_every_combination(beside: dict[str, Any], nothing: dic
 
 
 def sent(peer: Any, call: Call, members: dict[str, Any]) -> Any:
-    from toolwire.client.drive import run
+    from toolwire.client.transport.drivers import run
     from toolwire.core.http import JSON, Response
 
     def answer(request: Request) -> Response:

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from toolwire import DefinitionError, Kind, Problem, Secret, Toolkit, Value, asgi
-from toolwire.client.drive import arun
+from toolwire.client.transport.drivers import arun
 from toolwire.core.codec import Codec, Site, ToolCache
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Call, Result, Tool
 from toolwire.framing.jsontext import write
 from toolwire.protocols import BUILTIN
 from toolwire.server import App
-from toolwire.server.callers import NOBODY, Caller
-from toolwire.server.keys import ApiKey, Keys, read_key
-from toolwire.server.table import Table
+from toolwire.server.access.api_keys import ApiKey, Keys, read_key
+from toolwire.server.access.callers import NOBODY, Caller
+from toolwire.server.route_table import Table
 from toolwire.testing.wire import HERE, AppDoor
 from toolwire.validation import permits, scopes_check
 

@@ -10,8 +10,8 @@ from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, Known, Question,
 from toolwire.core.model import Approval, Call, Context, Kind, Problem, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.server.limits import Limits
-from toolwire.server.service import Service
-from toolwire.server.watch import Watch
+from toolwire.server.run.deadline_scheduler import Watch
+from toolwire.server.run.service import Service
 
 TOOL = Tool(name="x", toolkit="Kit")
 CALL = Call(TOOL, {}, "c1")

@@ -8,7 +8,7 @@ from toolwire.core.codec import Codec, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.protocols import BUILTIN
-from toolwire.server.table import Entry, Table, plain
+from toolwire.server.route_table import Entry, Table, plain
 from toolwire.testing.conformance import kit
 
 TABLE = Table(kit().catalog(), BUILTIN, Site())

@@ -12,11 +12,11 @@ import pytest
 
 from toolwire import Context, Limits, Problem, Secret, Toolkit, Value, asgi, connect
 from toolwire.core.model import Call, Json, Kind
-from toolwire.server.functions import PEER_ADDRESS, FunctionBox
-from toolwire.server.keys import ApiKey
-from toolwire.server.service import Service
-from toolwire.server.threads import ThreadPool
-from toolwire.server.watch import Watch
+from toolwire.server.access.api_keys import ApiKey
+from toolwire.server.run.deadline_scheduler import Watch
+from toolwire.server.run.function_toolbox import PEER_ADDRESS, FunctionBox
+from toolwire.server.run.service import Service
+from toolwire.server.run.worker_threads import ThreadPool
 from toolwire.testing.loopback import background
 
 SIZE = 4

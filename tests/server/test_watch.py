@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from toolwire.server.watch import Late, Watch
+from toolwire.server.run.deadline_scheduler import Late, Watch
 
 
 async def waiting(watch: Watch, seconds: float) -> bool:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from toolwire.server.exchange import Messages
+from toolwire.server.http.exchange import Messages
+from toolwire.server.http.messages import below, body_of
 from toolwire.server.limits import Limits
-from toolwire.server.watch import Watch
-from toolwire.server.wire import below, body_of
+from toolwire.server.run.deadline_scheduler import Watch
 
 
 def test_a_request_that_is_given_up_is_not_a_slow_one() -> None:

@@ -15,7 +15,8 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Tool
 from toolwire.protocols import openapi
 from toolwire.protocols.mcp import document as mcp
-from toolwire.protocols.openapi import client, operations
+from toolwire.protocols.openapi import client
+from toolwire.protocols.openapi.tools import operations
 
 SDKS = ("openai", "anthropic", "google.genai", "langchain_core", "pydantic_ai", "fastapi", "starlette", "mcp")
 
@@ -54,7 +55,7 @@ def test_the_prefix_is_x_llm_and_no_neighbour_s_offers_anything() -> None:
 @pytest.mark.requirement("OQ-9")
 def test_the_library_needs_neither_an_sdk_nor_the_sample_app() -> None:
     code = (
-        "import sys, toolwire.adapters.schema, toolwire.adapters.offering, toolwire.client\n"
+        "import sys, toolwire.adapters.schema, toolwire.adapters.tool_declarations, toolwire.client\n"
         f"print([name for name in {SDKS!r} if name in sys.modules], 'examples' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

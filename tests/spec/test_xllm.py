@@ -18,7 +18,7 @@ from referencing import Registry
 from toolwire.core.model import Approval, Cost
 from toolwire.framing import xllm
 from toolwire.framing.xllm_faults import of_llm_json, of_operation, of_root
-from toolwire.protocols.openapi.policy import read_site
+from toolwire.protocols.openapi.document.consent_policy import read_site
 
 SPEC = Path(__file__).parents[2] / "spec"
 HERE = SPEC / "x-llm" / "0.1"

@@ -11,8 +11,8 @@ import pytest
 
 from toolwire.auth.credential import Credential
 from toolwire.core.model import Secret
-from toolwire.stores.credentials import CredentialError, Credentials
-from toolwire.stores.vault import SystemVault
+from toolwire.stores.credentials.files import CredentialError, Credentials
+from toolwire.stores.credentials.system_keyring import SystemVault
 
 
 def credential(resource: str = "https://tasks.example", **more: str) -> Credential:

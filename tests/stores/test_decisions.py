@@ -10,12 +10,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from toolwire.client.queue import aqueued, queued
-from toolwire.consent.record import Record, fault
+from toolwire.client.approvers.store_approver import aqueued, queued
+from toolwire.consent.decision_record import Record, fault
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Approval, Call, Tool
-from toolwire.stores.approvals import Approvals
-from toolwire.stores.audit import StoredAudit
+from toolwire.stores.consent.approvals import Approvals
+from toolwire.stores.consent.audit import StoredAudit
 
 QUESTION = Question(
     Call(Tool(name="note"), {"text": "tea"}), "https://a.example", "POST /note", Approval.PER_CALL, binding="b1"

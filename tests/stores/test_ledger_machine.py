@@ -23,9 +23,9 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from toolwire.core.ledger import Claim, Ending, Ledger, Standing, Ticket
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
-from toolwire.server.idempotency import Once
-from toolwire.stores.ledger_memory import MemoryLedger
-from toolwire.stores.ledger_sqlite import SqliteLedger
+from toolwire.server.run.idempotency import Once
+from toolwire.stores.ledger.memory import MemoryLedger
+from toolwire.stores.ledger.sqlite import SqliteLedger
 
 TOOLS = {"pay": Tool(name="pay", toolkit="Kit"), "put": Tool(name="put", toolkit="Kit", idempotent=True)}
 WAIT_S = 0.02

@@ -10,7 +10,7 @@ import pytest
 
 from toolwire.core.ledger import Claim, Ending, Key, State, Ticket
 from toolwire.core.model import Kind, Problem, Value
-from toolwire.stores.ledger_memory import MemoryLedger
+from toolwire.stores.ledger.memory import MemoryLedger
 
 ROWS = 20_000
 MEASURED = f"""
@@ -18,8 +18,8 @@ import asyncio
 from pathlib import Path
 from toolwire.core.model import Call, Tool, Value
 from toolwire.core.toolbox import unheard
-from toolwire.server.idempotency import Once
-from toolwire.stores.ledger_memory import MemoryLedger
+from toolwire.server.run.idempotency import Once
+from toolwire.stores.ledger.memory import MemoryLedger
 
 TOOL = Tool(name="pay", toolkit="Kit")
 

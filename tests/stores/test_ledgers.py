@@ -18,9 +18,9 @@ from toolwire.core.http import Request
 from toolwire.core.ledger import Claim, Ending, InFlight, Key, Ledger, LedgerLimits, Standing, State, Stored, Ticket
 from toolwire.core.model import Result
 from toolwire.stores.group_commit import GroupCommit
-from toolwire.stores.ledger_age import Mark, boot_id, resumed
-from toolwire.stores.ledger_memory import MemoryLedger
-from toolwire.stores.ledger_sqlite import SqliteLedger
+from toolwire.stores.ledger.clock import Mark, boot_id, resumed
+from toolwire.stores.ledger.memory import MemoryLedger
+from toolwire.stores.ledger.sqlite import SqliteLedger
 from toolwire.testing.wire import HERE, AppDoor
 
 DAY_S = 86_400.0

@@ -9,7 +9,7 @@ import pytest
 
 from toolwire.consent.grant import GrantKey, Grants
 from toolwire.stores import MemoryGrants
-from toolwire.stores.grants import StoredGrants
+from toolwire.stores.consent.grants import StoredGrants
 
 KEY = GrantKey("ada", "recipes", "https://recipes.example", "Recipes.note@1.0.0", "d1")
 

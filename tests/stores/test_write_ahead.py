@@ -14,7 +14,7 @@ from toolwire.stores.write_ahead import write_ahead
 _OPENS = """
 import sys
 from pathlib import Path
-from toolwire.stores.approvals import Approvals
+from toolwire.stores.consent.approvals import Approvals
 sys.stdin.readline()
 for number in range(40):
     approvals = Approvals(Path(sys.argv[1]) / str(number))

@@ -11,7 +11,7 @@ import pytest
 
 import toolwire
 from toolwire import DefinitionError, Kind, Problem, Toolkit, Value, connect, connect_sync, merged
-from toolwire.server.functions import FunctionBox
+from toolwire.server.run.function_toolbox import FunctionBox
 from toolwire.testing.loopback import background
 
 PROTOCOLS = ["openapi", "opentool", "otc", "mcp"]

@@ -117,10 +117,10 @@ def test_the_command_line_shows_it(url: str, capfd: pytest.CaptureFixture[str]) 
 
 
 def test_a_gateway_passes_it_on(url: str) -> None:
-    from toolwire.client.connection import open_connection
-    from toolwire.client.discover import discover
-    from toolwire.client.drive import arun
-    from toolwire.client.remote import Remote
+    from toolwire.client.connection.connection import open_connection
+    from toolwire.client.connection.remote import Remote
+    from toolwire.client.discovery.discover import discover
+    from toolwire.client.transport.drivers import arun
     from toolwire.testing.wire import HERE, AppDoor
 
     heard: list[Progress] = []

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from toolwire import Answer, Kind, Problem, SyncRemote, Toolkit, connect_sync
-from toolwire.cli.loading import load
-from toolwire.cli.targets import File
+from toolwire.cli.targets.load_code import load
+from toolwire.cli.targets.target import File
 from toolwire.consent import effective
 
 APP = Path(__file__).parents[2] / "examples" / "todo.py"

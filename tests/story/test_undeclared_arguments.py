@@ -131,7 +131,7 @@ def test_a_model_gets_the_sentence_back_through_any_sdk(site: str) -> None:
 
 def test_a_model_gets_the_sentence_back_from_a_toolkit_in_this_process() -> None:
     from toolwire.adapters import langchain
-    from toolwire.server.functions import FunctionBox
+    from toolwire.server.run.function_toolbox import FunctionBox
 
     deleted: list[str] = []
     tool = next(one for one in langchain.tools(FunctionBox(shop(deleted))) if one.name == "delete_orders")

@@ -17,7 +17,7 @@ from toolwire.core.model import ANONYMOUS, Call, Context, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.telemetry.arrival import Arrival
 from toolwire.telemetry.calls import Telemetry, observer
-from toolwire.telemetry.outbound import current_traceparent
+from toolwire.telemetry.propagation import current_traceparent
 
 TOOL = Tool(name="add", toolkit="Calc", version="2.1.0")
 

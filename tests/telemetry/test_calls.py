@@ -16,10 +16,10 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from toolwire.core.model import ANONYMOUS, Call, Context, Kind, Problem, Result, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.telemetry.calls import LOG, Observer, Telemetry, observer
-from toolwire.telemetry.joining import joined
 from toolwire.telemetry.logs import JsonLines
 from toolwire.telemetry.names import BUCKETS_S, ERROR_TYPES
-from toolwire.telemetry.outbound import current_traceparent, traced
+from toolwire.telemetry.propagation import current_traceparent, traced
+from toolwire.telemetry.trace_context import joined
 
 from .sdk import TOOL, Sdk, attributes
 
@@ -205,7 +205,7 @@ def test_without_an_sdk_nothing_is_observed_and_opentelemetry_is_not_even_loaded
     code = (
         "import sys; from toolwire import Toolkit, asgi; asgi(Toolkit('T')); "
         "from toolwire.telemetry.calls import Telemetry, observer; assert observer(Telemetry()) is None; "
-        "from toolwire.telemetry.outbound import current_traceparent; assert current_traceparent() == ''; "
+        "from toolwire.telemetry.propagation import current_traceparent; assert current_traceparent() == ''; "
         "assert 'opentelemetry' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

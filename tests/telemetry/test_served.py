@@ -17,13 +17,13 @@ from toolwire.core.ledger import FULL
 from toolwire.core.model import Call, Context, Kind, Problem, RateLimit, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.protocols import BUILTIN
-from toolwire.server.idempotency import Once
-from toolwire.stores.ledger_memory import MemoryLedger
+from toolwire.server.run.idempotency import Once
+from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.telemetry.arrival import Arrival
 from toolwire.telemetry.attributes import rpc_code
 from toolwire.telemetry.calls import LOG, Observer
 from toolwire.telemetry.logs import JsonLines
-from toolwire.telemetry.tokens import TokenCount
+from toolwire.telemetry.oauth_metrics import TokenCount
 
 from .sdk import TOOL, Sdk, attributes
 

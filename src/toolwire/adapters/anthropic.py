@@ -12,7 +12,7 @@ from toolwire.core.toolbox import Toolbox
 
 from .conversation import ModelError, Said, Wanted
 from .dialects import Provider
-from .offering import Caller, failed, offered, ran, ran_sync
+from .tool_declarations import Caller, failed, offered, ran, ran_sync
 
 _MOST_TOKENS: Final = 4_096
 

@@ -10,7 +10,7 @@ from google.genai import types
 from toolwire.core.toolbox import Toolbox
 
 from .dialects import Provider
-from .offering import Caller, Offered, failed, offered, ran, ran_sync
+from .tool_declarations import Caller, Offered, failed, offered, ran, ran_sync
 
 
 def tools(box: Toolbox | Caller, *, json_schema: bool = True) -> types.Tool:

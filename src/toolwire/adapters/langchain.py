@@ -7,11 +7,11 @@ from typing import Any
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
 
-from toolwire.consent.facts import facts
+from toolwire.consent.tool_facts import facts
 from toolwire.core.toolbox import Toolbox
 
 from .dialects import Provider
-from .offering import Caller, Offered, failed, offered, ran, ran_sync
+from .tool_declarations import Caller, Offered, failed, offered, ran, ran_sync
 
 _PROVIDER = Provider.OPENAI  # whole JSON Schema, with keys that every model behind LangChain takes
 

@@ -20,7 +20,7 @@ from toolwire.core.toolbox import Toolbox
 
 from .conversation import ModelError, Said, Wanted
 from .dialects import Provider
-from .offering import Caller, offered, ran, ran_sync
+from .tool_declarations import Caller, offered, ran, ran_sync
 
 
 def chat_tools(box: Toolbox | Caller, *, strict: bool = False) -> list[ChatCompletionFunctionToolParam]:

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic_ai import Tool
 
-from toolwire.consent.facts import facts
+from toolwire.consent.tool_facts import facts
 from toolwire.core.toolbox import Toolbox
 
 from .dialects import Provider
-from .offering import Offered, offered, ran
+from .tool_declarations import Offered, offered, ran
 
 _PROVIDER = Provider.OPENAI  # whole JSON Schema: Pydantic AI fits it to the model, and restores nothing but our keys
 

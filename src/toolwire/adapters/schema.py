@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from toolwire.core.model import Json, Schema
 
-from . import writing
+from . import schema_writer
+from .conversion_context import Loss
 from .dialects import DIALECTS, KEY, Dialect, Provider
-from .walking import Nulls, branches, resolve, takes_null, type_of, types
-from .wording import renamed
-from .work import Loss
+from .schema_texts import renamed
+from .schema_walk import Nulls, branches, resolve, takes_null, type_of, types
 
 __all__ = ["Loss", "Provider", "Shape", "shape"]
 
@@ -60,12 +60,12 @@ def shape(schema: Schema, provider: Provider) -> Shape:
     """Return ``schema``, which is of an object, in the shape that ``provider`` takes. [XL-090]"""
     dialect = DIALECTS[provider]
     names = _names(schema)
-    written = writing.write(schema, dialect, names)
+    written = schema_writer.write(schema, dialect, names)
     narrowing = [loss for loss in written.losses if loss.narrows]
     if dialect.strict:
         narrowing += _too_large(written.schema) + _mixed(schema)
     if narrowing and dialect.otherwise is not None:
-        plain = writing.write(schema, DIALECTS[dialect.otherwise], names)
+        plain = schema_writer.write(schema, DIALECTS[dialect.otherwise], names)
         losses = (*plain.losses, *dict.fromkeys(narrowing))
         return _shape(schema, plain.schema, losses, names, DIALECTS[dialect.otherwise])
     return _shape(schema, written.schema, written.losses, names, dialect)

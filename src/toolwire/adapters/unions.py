@@ -7,10 +7,10 @@ from typing import Final
 
 from toolwire.core.model import Json, Schema
 
+from .conversion_context import Place, Work
 from .dialects import Dialect
-from .walking import merged, types
-from .wording import SILENT, anything, noted, words
-from .work import Place, Work
+from .schema_texts import SILENT, anything, noted, words
+from .schema_walk import merged, types
 
 UNIONS: Final = ("anyOf", "oneOf")
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from .oauth_error import Refusal, invalid_grant
 from .pkce import proved
-from .refusal import Refusal, invalid_grant
-from .resources import canonical, invalid_target
+from .resource_indicators import canonical, invalid_target
 from .scopes import invalid_scope
 
 

@@ -15,9 +15,9 @@ from joserfc.jwk import ECKey, KeySet
 
 from toolwire.core.model import Json
 
-from .metadata import ALGORITHMS
-from .refusal import Refusal, invalid_client
-from .resources import canonical
+from .oauth_error import Refusal, invalid_client
+from .resource_indicators import canonical
+from .server_metadata import ALGORITHMS
 
 _LEEWAY_S = 30
 _LONGEST_S = 600

@@ -7,8 +7,8 @@ from base64 import urlsafe_b64encode
 from hashlib import sha256
 from hmac import compare_digest
 
-from .parameters import Parameters
-from .refusal import Refusal, invalid_grant, invalid_request
+from .oauth_error import Refusal, invalid_grant, invalid_request
+from .request_parameters import Parameters
 
 METHOD = "S256"
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from .refusal import Refusal
+from .oauth_error import Refusal
 
 _TOKEN = re.compile(r"[!#-\[\]-~]{1,128}")
 _MOST = 64

@@ -16,7 +16,7 @@ from toolwire.core.errors import ConnectError, DefinitionError, ToolwireError
 
 from .exits import FAILED, INTERRUPTED, NOT_FOUND, PIPE_CLOSED, USAGE, UsageError
 from .parser import read_command
-from .screen import complain, drop_unwritable, escaped_lines, open_closed_streams
+from .terminal.screen import complain, drop_unwritable, escaped_lines, open_closed_streams
 
 _UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """Why a stream cannot be written. Errors of files that cannot be opened have a name, and are not meant."""
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     With the process's own arguments, a tool that still runs in a thread ends with the process.
     """
     code = _main(argv)
-    threads = sys.modules.get("toolwire.server.threads")  # imported only where tools run in this process
+    threads = sys.modules.get("toolwire.server.run.worker_threads")  # imported only where tools run in this process
     if argv is None and threads is not None and threads.is_any_running():
         # A thread that uses standard output while the interpreter is taken down would abort the process.
         sys.stderr.flush()
@@ -74,7 +74,7 @@ def _read_and_run(argv: Sequence[str] | None, *, is_closed: bool) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     try:
         # A command's file imports all it needs, so that --help imports nothing of it.
-        code: int = import_module(f".{arguments.command}", __package__).run(arguments)
+        code: int = import_module(f"{__package__}.commands.{arguments.command}").run(arguments)
     except ToolwireError as error:
         if arguments.debug:
             sys.stderr.write(escaped_lines("".join(format_exception(error.__cause__ or error))))

@@ -2,12 +2,12 @@
 
 from toolwire.core.selection import Selection
 
-from .cache import Cache
-from .connecting import connect, connect_sync
-from .discover import Discovery, discover
-from .drive import Approver, arun, run
-from .remote import Remote, SyncRemote
-from .session import Session, stored_session
+from .calls.session import Session, stored_session
+from .connection.connect import connect, connect_sync
+from .connection.remote import Remote, SyncRemote
+from .discovery.cache import Cache
+from .discovery.discover import Discovery, discover
+from .transport.drivers import Approver, arun, run
 
 __all__ = [
     "Approver",

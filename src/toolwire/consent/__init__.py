@@ -1,10 +1,10 @@
 """Whether a call needs a person's yes: the strictest of site, user and client, bound to what was shown."""
 
-from .check import consent_check, denied
+from .consent_check import consent_check, denied
+from .decision_record import Audit, Record
+from .definition_lock import Lock, read_lock, write_lock
 from .grant import Grant, GrantKey, Grants, grant_key
-from .lock import Lock, read_lock, write_lock
 from .policy import CLIENT_RULES, NO_PREFERENCES, ClientRules, Preferences, effective, site_level, strictest
-from .record import Audit, Record
 
 __all__ = [
     "CLIENT_RULES",

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from toolwire.core.http import Request
 from toolwire.core.model import Call
 
-from .definition import digest, plain
+from .tool_definition import digest, plain
 
 
 class Credential(NamedTuple):

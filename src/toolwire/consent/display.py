@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from toolwire.core.check import Question
 from toolwire.core.model import Json, Schema
-from toolwire.framing.visible import hidden, visible, visible_json
+from toolwire.framing.visible_text import hidden, visible, visible_json
 
-from .facts import scopes_of
-from .origins import origin, warning
+from .origin_display import origin, warning
+from .tool_facts import scopes_of
 
 _LONG = 2_000
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from toolwire.core.model import Json, Tool
 
-from .definition import definition, definition_hash
+from .tool_definition import definition, definition_hash
 
 SET_BACK_S = 300.0
 """How far a clock may go back, in seconds, before every grant is void: a clock set back would lengthen them."""

@@ -2,6 +2,6 @@
 
 from .converter import KINDS, Converted, Read, Written, convert, kind_of, read, write
 from .loss import Loss
-from .places import Source
+from .source_positions import Source
 
 __all__ = ["KINDS", "Converted", "Loss", "Read", "Source", "Written", "convert", "kind_of", "read", "write"]

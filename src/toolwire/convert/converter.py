@@ -16,19 +16,19 @@ from typing import Final
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext
-from toolwire.protocols.openapi import loading
+from toolwire.protocols.openapi.document import loading
 
-from . import compare, extension
+from . import compare_tools, extension
+from .document_kind import Form, Sheet
 from .extension import MAX_SOURCE_BYTES, Original
-from .form import Form, Sheet
-from .joining import beside, joined
 from .jsonschema import JSONSCHEMA
 from .lists import OTC, OXP, UNIVERSAL
 from .loss import Loss
 from .mcp import MCP
+from .merge_extension import beside, joined
 from .openapi import OPENAPI
 from .opentool import OPENTOOL
-from .places import Places, Source
+from .source_positions import Places, Source
 
 _FORMS: Final = {form.kind: form for form in (OPENTOOL, OPENAPI, MCP, JSONSCHEMA, OXP, OTC, UNIVERSAL)}
 KINDS: Final = tuple(_FORMS)
@@ -118,8 +118,8 @@ def write(catalog: Catalog, kind: str, source: Source | None = None) -> Written:
     places = Places(catalog, source, None if source is None else _form(source.kind))
     found = {entry.label: entry.tool for entry in back.entries}
     losses = [
-        *compare.about_losses(catalog, back.catalog, places.about),
-        *compare.tool_losses(catalog, form.labels(catalog), found, places.of),
+        *compare_tools.about_losses(catalog, back.catalog, places.about),
+        *compare_tools.tool_losses(catalog, form.labels(catalog), found, places.of),
     ]
     if source is not None and form.room:
         document, too_large = _with_source(form, document, source)

@@ -13,7 +13,7 @@ from toolwire.core.catalog import NAME, VERSION, Catalog, identifier
 from toolwire.core.model import Json, Tool
 from toolwire.framing.jsontext import member
 
-from .form import Entry, Form, Sheet, every_version
+from .document_kind import Entry, Form, Sheet, every_version
 from .loss import Loss, at, shown, unread
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"

@@ -14,7 +14,7 @@ from toolwire.core.model import Json, Problem, Tool
 from toolwire.framing.jsontext import member
 from toolwire.protocols.otc import document, standard
 
-from .form import POLICY_SPOTS, Entry, Form, Sheet
+from .document_kind import POLICY_SPOTS, Entry, Form, Sheet
 from .loss import Loss, at, shown, unread
 
 _ROOT = ("$schema", "items", "tools", "x-toolwire")

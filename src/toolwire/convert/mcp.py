@@ -11,7 +11,7 @@ from toolwire.framing.jsontext import member
 from toolwire.protocols.mcp import document
 from toolwire.protocols.mcp.revision import IDENTITY_META, POLICY_META
 
-from .form import Entry, Form, Sheet
+from .document_kind import Entry, Form, Sheet
 from .loss import Loss, at, shown, unread
 
 _ROOM = ("_meta", "toolwire/convert")

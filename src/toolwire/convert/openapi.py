@@ -14,16 +14,18 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Site
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing.jsontext import member
-from toolwire.protocols.openapi import document, hidden, identity, operations, swagger
-from toolwire.protocols.openapi.listing import METHODS, inlined
-from toolwire.protocols.openapi.operations import Offer
-from toolwire.protocols.openapi.plan import Plan
-from toolwire.protocols.openapi.policy import extension
-from toolwire.protocols.openapi.references import Unusable, follow
-from toolwire.protocols.openapi.texts import undescribed
+from toolwire.protocols.openapi import document_writer
+from toolwire.protocols.openapi.document import hidden_text, identity, swagger_20
+from toolwire.protocols.openapi.document.consent_policy import extension
+from toolwire.protocols.openapi.document.descriptions import undescribed
+from toolwire.protocols.openapi.document.operation_list import METHODS, inlined
+from toolwire.protocols.openapi.document.references import Unusable, follow
+from toolwire.protocols.openapi.request.plan import Plan
+from toolwire.protocols.openapi.tools import operations
+from toolwire.protocols.openapi.tools.operations import Offer
 
+from .document_kind import POLICY_SPOTS, Entry, Form, Sheet
 from .extension import taken
-from .form import POLICY_SPOTS, Entry, Form, Sheet
 from .loss import Loss, at, shown, unread
 
 _HOME = "https://localhost/openapi.json"
@@ -56,17 +58,17 @@ class _Operation(NamedTuple):
 
 
 def _write(catalog: Catalog) -> Json:
-    return document.write(catalog, Site())
+    return document_writer.write(catalog, Site())
 
 
 def _read(data: Json) -> Sheet | Problem:
-    data, notes = swagger.upgrade(data) if swagger.is_swagger(data) else (data, [])
+    data, notes = swagger_20.upgrade(data) if swagger_20.is_swagger(data) else (data, [])
     data = inlined(data)
     offers_all = not isinstance(extension(data), dict) and all(extension(dict(one.node)) is None for one in _all(data))
     prepared = _prepared(data, {"x-llm": True} if offers_all else {})
     if reason := operations.unfit(prepared):
         return Problem(kind=Kind.BAD_ANSWER, message=f"This {reason}.")
-    offer = operations.read(prepared, _HOME, hides=hidden.NOTHING)
+    offer = operations.read(prepared, _HOME, hides=hidden_text.NOTHING)
     catalog = offer.catalog
     by_place = {_place(one): one for one in _all(data)}
     entries = [_entry(by_place[_planned(offer.memo.plans[tool.id])], tool) for tool in catalog.tools]
@@ -90,7 +92,7 @@ def _read(data: Json) -> Sheet | Problem:
 def _hidden(data: dict[str, Any]) -> Iterator[Loss]:
     """Yield what texts hide from people; of a document of ours, the exact texts stand beside."""
     if not taken(data, OPENAPI.room):
-        yield from (Loss(place, "what this text hides from people") for place in hidden.look(data).places)
+        yield from (Loss(place, "what this text hides from people") for place in hidden_text.look(data).places)
 
 
 def _prepared(data: dict[str, Any], offered: dict[str, Json]) -> dict[str, Json]:
@@ -184,7 +186,7 @@ OPENAPI = Form(
     fits=lambda data: isinstance(data, dict) and ("openapi" in data or "swagger" in data),
     write=_write,
     read=_read,
-    labels=lambda catalog: {one.operation_id: one.tool for one in document.offered(catalog)},
+    labels=lambda catalog: {one.operation_id: one.tool for one in document_writer.offered(catalog)},
     spots={
         **POLICY_SPOTS,
         "name": "/operationId",

@@ -10,7 +10,7 @@ from toolwire.core.model import Json, Problem
 from toolwire.framing.jsontext import member
 from toolwire.protocols.opentool import document
 
-from .form import POLICY_SPOTS, Entry, Form, Sheet
+from .document_kind import POLICY_SPOTS, Entry, Form, Sheet
 from .loss import Loss, at, shown, unread
 
 _ROOT = ("opentool", "info", "functions", "schemas", "x-toolwire")

@@ -18,9 +18,9 @@ from .catalog import NAME, Catalog
 from .check import Answer, Question
 from .http import Headers, Request, Response
 from .model import Call, Problem, Progress, Result, Tool
-from .names import add_digest
 from .resources import CAPS, Caps, Resources
 from .selection import Selection
+from .tool_names import add_digest
 
 T = TypeVar("T")
 

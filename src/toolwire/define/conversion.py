@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.core.suggestion import nearest
 
-from .form import Form
 from .function import Read, Write
-from .native import Matches, anything, exact_type, matcher, plain
-from .plain import with_numbers
+from .json_form import Form
+from .native_values import Matches, anything, exact_type, matcher, plain
+from .plain_types import with_numbers
 from .schema import Argument
 
 _INPUT_VALUE = re.compile(r"input_value=.*?, (?=input_type=)", re.DOTALL)

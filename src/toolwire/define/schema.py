@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from toolwire.core.model import Json
 
-from .form import Form, adapted_form, plain_form
-from .native import matcher, plain
-from .plain import with_numbers
+from .json_form import Form, adapted_form, plain_form
+from .native_values import matcher, plain
+from .plain_types import with_numbers
 from .signature import Parameter
 
 _MAPS = ("properties", "patternProperties", "$defs", "dependentSchemas")

@@ -2,6 +2,6 @@
 
 from .caller_consent import CallerConsent
 from .connections import Listed, read_connections, write_connections
-from .merged import merged
+from .merged_toolbox import merged
 
 __all__ = ["CallerConsent", "Listed", "merged", "read_connections", "write_connections"]

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from toolwire.core.check import Answer, Question
 from toolwire.framing import jsontext
-from toolwire.server.confirming import Words, challenge
+from toolwire.server.run.confirmation import Words, challenge
 
 _CHANNEL = "caller"
 

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from toolwire.client.remote import Remote
+from toolwire.client.connection.remote import Remote
 from toolwire.core.catalog import Catalog, likeness, spellings
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
 from toolwire.core.toolbox import Toolbox
-from toolwire.server.functions import FunctionBox
+from toolwire.server.run.function_toolbox import FunctionBox
 
 HERE: Final = -1
 """The owner of all functions of this process."""

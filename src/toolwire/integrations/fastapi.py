@@ -15,10 +15,10 @@ from fastapi import FastAPI, Request, Response
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
-from toolwire.protocols.openapi.versions import Version, as_version
+from toolwire.protocols.openapi.document.versions import Version, as_version
 
 from .documents import CATALOG, LLM, OPENAPI, Answer, answer, api_catalog, catalog_answer, llm_json
-from .marking import Include, Site, findings, marked, x_llm
+from .route_marks import Include, Site, findings, marked, x_llm
 
 __all__ = ["opentools", "x_llm"]
 

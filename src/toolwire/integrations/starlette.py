@@ -19,11 +19,11 @@ from starlette.routing import Mount, Route
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
-from toolwire.protocols.openapi.versions import Version, as_version
+from toolwire.protocols.openapi.document.versions import Version, as_version
 
-from . import marking
+from . import route_marks
 from .documents import CATALOG, LLM, OPENAPI, Answer, answer, api_catalog, catalog_answer, llm_json
-from .marking import Include, Said, Site, findings, marked, operations
+from .route_marks import Include, Said, Site, findings, marked, operations
 
 __all__ = ["opentools", "x_llm"]
 
@@ -45,7 +45,7 @@ def x_llm(**said: Unpack[Said]) -> Callable[[F], F]:
     Raises:
         DefinitionError: there is no such member, or its value cannot be.
     """
-    data = marking.x_llm(**said)
+    data = route_marks.x_llm(**said)
 
     def mark(endpoint: F) -> F:
         setattr(endpoint, _MARK, data)

@@ -1,6 +1,6 @@
 """How often something may be called: windows that count, the client's own throttle, and the server's check."""
 
-from .check import rate_check
+from .limit_check import rate_check
 from .throttle import CLIENT_DEFAULTS, NO_DEFAULTS, Defaults, Throttle
 from .window import MemoryWindows, Windows
 

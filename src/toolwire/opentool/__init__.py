@@ -19,8 +19,8 @@ from toolwire.protocols.opentool.objects import (
     Server,
 )
 
-from .agreement import check_against
 from .client import OpenToolClient, SyncOpenToolClient
+from .document_check import check_against
 from .exceptions import (
     ErrorNullException,
     FunctionNotSupportedException,
@@ -38,10 +38,10 @@ from .tool import Tool
 
 if TYPE_CHECKING:
     from .command import main
+    from .serve_object import served
     from .server import OpenToolServer
-    from .serving import served
 
-_HOME = {"OpenToolServer": "server", "main": "command", "served": "serving"}
+_HOME = {"OpenToolServer": "server", "main": "command", "served": "serve_object"}
 
 __all__ = [
     "NOTHING",

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Generator, Sequence
 from types import TracebackType
 
-from toolwire.client.discover import absolute, origin
-from toolwire.client.drive import arun, run
-from toolwire.client.exchange import Credentials
-from toolwire.client.limits import Limits
-from toolwire.client.network import Network, SyncNetwork
+from toolwire.client.discovery.discover import absolute, origin
+from toolwire.client.transport.drivers import arun, run
+from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.network import Network, SyncNetwork
+from toolwire.client.transport.request_rules import Credentials
 from toolwire.core.model import Secret
 from toolwire.protocols.opentool import quirks
 from toolwire.protocols.opentool.client import endpoint
 from toolwire.protocols.opentool.objects import OpenTool
 from toolwire.protocols.opentool.quirks import Quirk
 
-from .conversation import ask_version, call_function, load_document
+from .flows import ask_version, call_function, load_document
 from .messages import FunctionCall, ToolReturn, Version
 from .streaming import astream, stream
 

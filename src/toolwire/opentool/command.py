@@ -10,13 +10,13 @@ from ipaddress import ip_address
 from typing import Any, NoReturn
 
 from toolwire.core.errors import DefinitionError, ToolwireError
-from toolwire.server.process import HOST, PORT
+from toolwire.server.http.process import HOST, PORT
 
 from .description import Given
 from .keys import ADMIN_KEY, API_KEYS, read_keys
 from .options import Option, read_options
+from .serve_object import served
 from .server import OpenToolServer
-from .serving import served
 
 OK = 0
 FAILED = 1

@@ -17,12 +17,12 @@ from uvicorn import Server
 
 from toolwire.core.errors import ToolwireError
 from toolwire.server import App, Limits
-from toolwire.server.deadlines import DEADLINES, Deadlines
+from toolwire.server.http.deadlines import DEADLINES, Deadlines
+from toolwire.server.http.process import HOST, PORT, Serving, listening, url
 from toolwire.server.lifespan import end
-from toolwire.server.process import HOST, PORT, Serving, listening, url
 
 from .description import Given
-from .serving import app_of, served
+from .serve_object import app_of, served
 
 _STOP_S = 10.0
 _LOOK_S = 0.02

@@ -11,11 +11,11 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 
 import anyio
 
-from toolwire.client.drive import Door, Streaming, arun, progress
+from toolwire.client.transport.drivers import Door, Streaming, arun, progress
 from toolwire.core.model import Progress
 from toolwire.protocols.opentool.quirks import Quirk
 
-from .conversation import piece_of, stream_function
+from .flows import piece_of, stream_function
 from .messages import FunctionCall, ToolReturn
 
 

@@ -18,9 +18,9 @@ from toolwire.core.http import JSON, Request, Response
 from toolwire.core.model import Json, Problem, Tool
 from toolwire.framing import jsontext
 from toolwire.protocols.opentool import CODEC, document, schema
-from toolwire.server.keys import Keys
+from toolwire.server.access.api_keys import Keys
 
-from .toolbox import ANY
+from .object_toolbox import ANY
 
 _CALL = ("POST", "/opentool/call")
 _STREAM = ("POST", "/opentool/streamCall")

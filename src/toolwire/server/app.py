@@ -21,31 +21,31 @@ from toolwire.core.model import ANONYMOUS, Call, Problem, Result, call_of
 from toolwire.core.toolbox import Notify, Toolbox, unheard
 from toolwire.limits import Windows
 from toolwire.protocols import BUILTIN
-from toolwire.stores.ledger_memory import MemoryLedger
-from toolwire.stores.rates import windows_at
+from toolwire.stores.ledger.memory import MemoryLedger
+from toolwire.stores.limits.open import windows_at
 from toolwire.telemetry.arrival import Arrival
 from toolwire.telemetry.calls import Observer, Telemetry, observer
-from toolwire.telemetry.joining import joined
 from toolwire.telemetry.redaction import secrets_of
+from toolwire.telemetry.trace_context import joined
 from toolwire.validation import Authorizer, arguments_check, authorized_by, requirements_check, scopes_check
 
-from .admission import Admission
-from .callers import NOBODY, Caller, Callers, Fields
-from .confirming import CONFIRMATION, Demand, confirmation_check
-from .counting import counting
-from .exchange import Exchange, Receive, Scope, Send, exchange_of
-from .functions import PEER_ADDRESS
-from .guard import Guard
-from .idempotency import HEADER, Once, key_in, opened
+from .access.admission import Admission
+from .access.callers import NOBODY, Caller, Callers, Fields
+from .access.host_guard import Guard
+from .access.visibility import as_seen, challenged, private
+from .http.exchange import Exchange, Receive, Scope, Send, exchange_of
+from .http.messages import arrived, below, collected, not_modified, other, respond, send_messages
 from .lifespan import begin, end, live
 from .limits import Limits
-from .replies import read, refused, said
-from .service import Service
-from .streams import stream
-from .table import NO_DOCUMENTS, Table
-from .views import as_seen, challenged, private
-from .watch import Watch
-from .wire import arrived, below, collected, not_modified, other, respond, send_messages
+from .responses import read, refused, said
+from .route_table import NO_DOCUMENTS, Table
+from .run.confirmation import CONFIRMATION, Demand, confirmation_check
+from .run.deadline_scheduler import Watch
+from .run.function_toolbox import PEER_ADDRESS
+from .run.idempotency import HEADER, Once, key_in, opened
+from .run.progress_stream import stream
+from .run.rate_count import counting
+from .run.service import Service
 
 ANY_TELEMETRY = Telemetry()
 _ROOTS = 16

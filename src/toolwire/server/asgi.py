@@ -10,19 +10,19 @@ from toolwire.core.ledger import Ledger
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.protocols import BUILTIN, STRICT_JSONRPC
-from toolwire.stores.rates import windows_at
+from toolwire.stores.limits.open import windows_at
 from toolwire.telemetry.calls import Telemetry
 from toolwire.validation import Authorizer
 
+from .access.api_keys import ApiKey, Keys
+from .access.callers import Callers, Several
+from .access.host_guard import Guard
 from .app import ANY_TELEMETRY, App
-from .callers import Callers, Several
-from .confirming import Demand
-from .functions import FunctionBox
-from .guard import Guard
-from .idempotency import opened
-from .keys import ApiKey, Keys
 from .limits import Limits
-from .table import NO_DOCUMENTS
+from .route_table import NO_DOCUMENTS
+from .run.confirmation import Demand
+from .run.function_toolbox import FunctionBox
+from .run.idempotency import opened
 
 
 def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from toolwire.auth.identity import document_address, write_document
+from toolwire.auth.client_identity import document_address, write_document
 from toolwire.core.http import JSON, Response
 from toolwire.framing import jsontext
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol, runtime_checkable
 
-from .exchange import Receive, Send
+from .http.exchange import Receive, Send
 
 _log = logging.getLogger("toolwire.server")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .memory import MemoryAudit, MemoryGrants
+    from .consent.memory import MemoryAudit, MemoryGrants
 
 __all__ = ["MemoryAudit", "MemoryGrants"]
 
@@ -13,7 +13,7 @@ __all__ = ["MemoryAudit", "MemoryGrants"]
 def __getattr__(name: str) -> Any:
     """Return what memory keeps of consent: a client's business, and nothing that every server should load."""
     if name in __all__:
-        from . import memory  # noqa: PLC0415 - as it says above
+        from .consent import memory  # noqa: PLC0415 - as it says above
 
         return getattr(memory, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

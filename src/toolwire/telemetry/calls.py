@@ -15,7 +15,7 @@ from toolwire.core.model import ANONYMOUS, Call, Context, Kind, Problem, Result
 from toolwire.core.toolbox import Notify
 
 from . import names
-from .served import SERVED, Served
+from .current_call import SERVED, Served
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from toolwire.core.ledger import Claim, Ending, Ledger, Standing, Stored, Ticket
 
-from .served import SERVED
+from .current_call import SERVED
 
 Record: TypeAlias = Callable[[str, str, float], None]
 """Takes what was done, by which sort of ledger, and the seconds it took."""

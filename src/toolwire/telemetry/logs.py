@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 
-from .outbound import current_traceparent
+from .propagation import current_traceparent
 from .redaction import redacted, redacted_data
 
 _NAMES = ("toolwire", "uvicorn.error", "uvicorn.access")

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from uvicorn import Server
 
-from toolwire.server.deadlines import DEADLINES, Deadlines
-from toolwire.server.process import HOST, Serving, listening, url
-from toolwire.server.stopping import Served
+from toolwire.server.http.deadlines import DEADLINES, Deadlines
+from toolwire.server.http.graceful_shutdown import Served
+from toolwire.server.http.process import HOST, Serving, listening, url
 
 _STOP_S = 10.0
 

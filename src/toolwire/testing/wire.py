@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from toolwire.client.drive import Hear, SyncHear
+from toolwire.client.transport.drivers import Hear, SyncHear
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Problem
 

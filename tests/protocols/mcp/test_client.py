@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolwire.client.discover import discover
+from toolwire.client.discovery.discover import discover
 from toolwire.core.codec import Peer
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Call, Kind, Problem, Value

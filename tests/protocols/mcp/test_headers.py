@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.protocols.mcp import headers, marks
+from toolwire.protocols.mcp import header_arguments, headers
 
 
 @given(st.text())
@@ -35,7 +35,7 @@ def test_marked_scalars_are_mirrored_and_nothing_else():
             "any": True,
         }
     }
-    fields = marks.mirror(schema)
+    fields = header_arguments.mirror(schema)
     arguments = {"region": "grün", "deep": {"on": True}, "count": None, "ratio": 1.5, "list": ["x"], "evil": "x"}
     assert headers.mirrored(fields, arguments) == [
         (b"mcp-param-region", b"=?base64?Z3LDvG4=?="),
@@ -47,4 +47,4 @@ def test_a_schema_without_end_is_walked_to_a_limit():
     schema: dict = {"type": "string", "x-mcp-header": "Deep"}
     for _ in range(100):
         schema = {"properties": {"in": schema}}
-    assert marks.mirror(schema) == ()
+    assert header_arguments.mirror(schema) == ()

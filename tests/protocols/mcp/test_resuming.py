@@ -13,8 +13,8 @@ from toolwire import connect
 from toolwire.core.codec import Listen, Pause
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Kind, Problem, Value
-from toolwire.protocols.mcp import resuming
-from toolwire.protocols.mcp.exchange import Session
+from toolwire.protocols.mcp import resume_stream
+from toolwire.protocols.mcp.post_message import Session
 from toolwire.testing.loopback import Plain, background
 
 STREAM = ((b"content-type", b"text/event-stream"),)
@@ -34,7 +34,7 @@ class Driven:
         self.waits: list[float] = []
         self.requests: list[Request] = []
         coming = iter(streams)
-        flow = resuming.completed(SESSION, first, "c1")
+        flow = resume_stream.completed(SESSION, first, "c1")
         said: Any = None
         try:
             while True:
@@ -106,7 +106,7 @@ def test_a_server_that_does_not_go_on_is_taken_at_its_word(came: Response | Prob
 
 def test_it_is_not_tried_for_ever() -> None:
     driven = Driven(stream(b"id: 1\ndata:\n\n"), [[b"id: 1\ndata:\n\n"]] * 100)
-    assert len(driven.requests) == resuming.MOST_STREAMS
+    assert len(driven.requests) == resume_stream.MOST_STREAMS
     assert driven.ended == stream(b"id: 1\ndata:\n\n")
 
 

@@ -10,8 +10,8 @@ import pytest
 from toolwire.core.codec import Peer
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Call, Kind, Problem, Value
-from toolwire.protocols.mcp import CODEC, exchange
-from toolwire.protocols.mcp.exchange import Conversation, Session
+from toolwire.protocols.mcp import CODEC, post_message
+from toolwire.protocols.mcp.post_message import Conversation, Session
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "mcp.json").read_text())
 REQUESTS = {vector["name"]: vector for vector in VECTORS if vector["half"] == "request"}
@@ -53,7 +53,7 @@ def test_the_server_answers_every_request_of_a_real_client(serve, vector):
 def test_the_client_writes_what_a_real_client_writes(name, version, method, id_):
     vector = REQUESTS[name]
     params = {key: value for key, value in vector["body"].get("params", {}).items() if key != "_meta"}
-    request = exchange.write(Session(endpoint="https://x.example/mcp", version=version), method, params, id_)
+    request = post_message.write(Session(endpoint="https://x.example/mcp", version=version), method, params, id_)
     said, known = json.loads(request.body), vector["body"]
     for body in (said, known):
         meta = body.get("params", {}).get("_meta", {})

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from toolwire.core.http import Request, header
 from toolwire.core.model import Kind, Problem
 from toolwire.core.resources import Resource, Resources
-from toolwire.protocols.openapi.plan import Encoding, Parameter, Place, Plan
-from toolwire.protocols.openapi.requests import write
+from toolwire.protocols.openapi.request.build_request import write
+from toolwire.protocols.openapi.request.plan import Encoding, Parameter, Place, Plan
 
 FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -13,7 +13,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Finding, Peer, Pending, Site
 from toolwire.core.http import JSON, Request, Response, header
 from toolwire.core.model import Call, Kind, Problem, Tool, Value
-from toolwire.framing import cleaning
+from toolwire.framing import text_cleaning
 from toolwire.protocols.openapi import CODEC
 from toolwire.validation import compile_schema
 
@@ -243,7 +243,7 @@ def test_any_argument_that_fits_comes_back_the_same_from_a_query_and_from_a_body
     sending = CODEC.send(peer, Call(peer.catalog.names["x"], {argument: value}))
     with pytest.raises(StopIteration) as done:
         sending.send(answer(next(sending)))  # type: ignore[arg-type]  # nor does a send
-    assert done.value.value == Value(cleaning.cleaned(value) if list(cleaning.hidden_in(value)) else value)
+    assert done.value.value == Value(text_cleaning.cleaned(value) if list(text_cleaning.hidden_in(value)) else value)
 
 
 REPLACEMENTS: tuple[Any, ...] = (None, 7, "x", [], {})

@@ -10,12 +10,12 @@ from toolwire.core.codec import Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Cost, RateLimit, Tool
 from toolwire.framing import jsontext
-from toolwire.protocols.openapi import CODEC, document
-from toolwire.protocols.openapi.references import resolve
+from toolwire.protocols.openapi import CODEC, document_writer
+from toolwire.protocols.openapi.document.references import resolve
 
 
 def write(*tools: Tool, keys: bool = False) -> dict[str, Any]:
-    return document.write(Catalog(tools=tools), Site(keys=keys))
+    return document_writer.write(Catalog(tools=tools), Site(keys=keys))
 
 
 def references(node: object) -> list[str]:
@@ -54,7 +54,7 @@ ODD = {
 @pytest.mark.requirement("XL-120", "XL-122")
 @pytest.mark.parametrize("keys", [False, True])
 def test_the_document_is_valid_openapi_3_1(kitchen: Catalog, keys: bool) -> None:
-    published = document.write(kitchen, Site(keys=keys))
+    published = document_writer.write(kitchen, Site(keys=keys))
     OpenAPIV31SpecValidator(published).validate()
     assert published["openapi"].startswith("3.1.")
 
@@ -87,7 +87,7 @@ def test_the_document_has_the_same_bytes_each_time_and_at_both_places(kitchen: C
 
 
 def test_each_tool_has_an_operation_at_a_path_without_variables(kitchen: Catalog) -> None:
-    paths = document.write(kitchen, Site())["paths"]
+    paths = document_writer.write(kitchen, Site())["paths"]
     assert {path: {method: one["operationId"] for method, one in item.items()} for path, item in paths.items()} == {
         "/api/reset": {"post": "reset"},
         "/api/save": {"post": "save"},
@@ -103,7 +103,7 @@ def test_operation_ids_stay_unique_whatever_tools_are_called() -> None:
 
 
 def test_parameters_say_how_each_argument_is_written(kitchen: Catalog) -> None:
-    operation = document.write(kitchen, Site())["paths"]["/api/search"]["get"]
+    operation = document_writer.write(kitchen, Site())["paths"]["/api/search"]["get"]
     forms = {one["name"]: "content" if "content" in one else "schema" for one in operation["parameters"]}
     assert forms == {
         "text": "schema", "limit": "schema", "tags": "schema", "exact": "schema", "near": "content",
@@ -147,7 +147,7 @@ def test_the_policy_of_a_tool_is_on_its_operation() -> None:
 
 @pytest.mark.requirement("XL-025")
 def test_the_root_says_who_the_site_is(kitchen: Catalog) -> None:
-    published = document.write(kitchen, Site())
+    published = document_writer.write(kitchen, Site())
     assert published["x-llm"] == {
         "version": "0.1", "name": "Kitchen", "description": "Keeps recipes.", "defaultApproval": "per-call",
     }  # fmt: skip

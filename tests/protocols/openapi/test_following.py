@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolwire.adapters.offering import offered, ran
 from toolwire.adapters.schema import Provider
+from toolwire.adapters.tool_declarations import offered, ran
 from toolwire.core.model import Call, Result, Value
 from toolwire.core.toolbox import Notify, unheard
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from toolwire.core.resources import Resource
-from toolwire.protocols.openapi.combining import join_branches, mark_branches
-from toolwire.protocols.openapi.files import file_name
-from toolwire.protocols.openapi.references import References, Unusable, follow
+from toolwire.protocols.openapi.document.references import References, Unusable, follow
+from toolwire.protocols.openapi.request.files import file_name
+from toolwire.protocols.openapi.schema.combine import join_branches, mark_branches
 
 
 @pytest.mark.parametrize(

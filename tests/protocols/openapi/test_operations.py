@@ -12,7 +12,8 @@ from toolwire.core.codec import Peer
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Call, Cost, RateLimit, Tool
 from toolwire.framing import jsontext
-from toolwire.protocols.openapi import CODEC, operations
+from toolwire.protocols.openapi import CODEC
+from toolwire.protocols.openapi.tools import operations
 from toolwire.validation import compile_schema
 
 Read = Callable[..., Peer]

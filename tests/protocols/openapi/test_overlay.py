@@ -11,9 +11,10 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Problem
 from toolwire.core.selection import Selection
 from toolwire.framing import jsontext
-from toolwire.protocols.openapi import operations, overlay
 from toolwire.protocols.openapi.discovery import find
-from toolwire.protocols.openapi.overlay import Action, Overlay
+from toolwire.protocols.openapi.document import overlay
+from toolwire.protocols.openapi.document.overlay import Action, Overlay
+from toolwire.protocols.openapi.tools import operations
 
 DOCUMENT: dict[str, Any] = {
     "openapi": "3.1.0",

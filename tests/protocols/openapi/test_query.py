@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.core.model import Kind, Problem, Schema, Tool
-from toolwire.protocols.openapi.query import Field, Form, fields, read
+from toolwire.protocols.openapi.request.query import Field, Form, fields, read
 
 
 def known(schema: Schema | bool, *, required: bool = False, **members: Any) -> dict[str, Field]:

@@ -10,10 +10,11 @@ from toolwire.core.codec import Finding, Peer
 from toolwire.core.http import Response
 from toolwire.core.model import Approval, Call, Cost, Tool
 from toolwire.core.selection import Selection
-from toolwire.framing.telling import told
-from toolwire.protocols.openapi import CODEC, operations
+from toolwire.framing.tool_description import told
+from toolwire.protocols.openapi import CODEC
 from toolwire.protocols.openapi.discovery import find
-from toolwire.protocols.openapi.plan import Place, Plan, Scheme
+from toolwire.protocols.openapi.request.plan import Place, Plan, Scheme
+from toolwire.protocols.openapi.tools import operations
 from toolwire.validation import compile_schema
 
 HOME = "https://recipes.test"

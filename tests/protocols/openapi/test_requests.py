@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from toolwire.core.http import Request, header
 from toolwire.core.model import Kind, Problem
-from toolwire.protocols.openapi.plan import Parameter, Place, Plan
-from toolwire.protocols.openapi.requests import write
+from toolwire.protocols.openapi.request.build_request import write
+from toolwire.protocols.openapi.request.plan import Parameter, Place, Plan
 
 BASE = "https://recipes.test/v1"
 

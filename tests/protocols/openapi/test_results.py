@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from toolwire.core.http import Response, header
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.core.resources import Caps, Resource, Resources
-from toolwire.framing import cleaning, jsontext, rates
-from toolwire.framing.rates import Rate
-from toolwire.protocols.openapi import CODEC, fitting, problems, results
-from toolwire.protocols.openapi.results import ANYTHING, Expected
+from toolwire.framing import jsontext, rate_headers, text_cleaning
+from toolwire.framing.rate_headers import Rate
+from toolwire.protocols.openapi import CODEC, problems
+from toolwire.protocols.openapi.response import results, truncate_json
+from toolwire.protocols.openapi.response.results import ANYTHING, Expected
 
 JSON = b"application/json"
 
@@ -189,7 +190,7 @@ JSON_VALUES = st.recursive(
 
 @given(JSON_VALUES)
 def test_every_value_comes_back_as_it_was_but_for_what_was_hidden_in_it(value: Any) -> None:
-    plain = cleaning.cleaned(value) if list(cleaning.hidden_in(value)) else value
+    plain = text_cleaning.cleaned(value) if list(text_cleaning.hidden_in(value)) else value
     assert results.read(results.write(Value(value), 0.1)) == Value(plain)
 
 
@@ -266,7 +267,7 @@ def test_what_fits_exactly_is_whole() -> None:
 
 @given(JSON_VALUES, st.integers(40, 400))
 def test_any_data_can_be_made_to_fit(value: Any, characters: int) -> None:
-    fit = fitting.fitted([value], characters)
+    fit = truncate_json.fitted([value], characters)
     assert len(json.dumps(fit, ensure_ascii=False, separators=(",", ":"))) <= max(characters, 2)
 
 
@@ -385,5 +386,5 @@ def test_any_fields_say_a_time_or_nothing(fields: list[tuple[bytes, bytes]]) -> 
 )
 def test_a_rate_whose_reset_is_no_time_is_still_a_rate(reset: str, reset_ms: int | None) -> None:
     fields = ((b"x-ratelimit-remaining", b"3"), (b"x-ratelimit-reset", reset.encode()))
-    assert rates.read(fields) == Rate(3, reset_ms)
-    assert rates.read(((b"x-ratelimit-remaining", b"many"), *fields[1:])) is None
+    assert rate_headers.read(fields) == Rate(3, reset_ms)
+    assert rate_headers.read(((b"x-ratelimit-remaining", b"many"), *fields[1:])) is None

@@ -9,7 +9,7 @@ import pytest
 
 from toolwire.core.codec import Peer
 from toolwire.core.model import Json
-from toolwire.protocols.openapi.combining import join_branches
+from toolwire.protocols.openapi.schema.combine import join_branches
 from toolwire.validation import compile_schema
 
 Read = Callable[..., Peer]

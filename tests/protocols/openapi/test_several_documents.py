@@ -12,9 +12,9 @@ from toolwire.core.codec import Peer
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.core.selection import Selection
-from toolwire.protocols.openapi import canonical, loading
 from toolwire.protocols.openapi.discovery import find
-from toolwire.protocols.openapi.loading import Loaded
+from toolwire.protocols.openapi.document import bundle, loading
+from toolwire.protocols.openapi.document.loading import Loaded
 from toolwire.validation import compile_schema
 
 HOME = "https://recipes.test"
@@ -74,7 +74,7 @@ def test_what_has_its_url_in_the_document_is_not_looked_for_elsewhere() -> None:
         "C": {"$ref": "https://elsewhere.test/c"},
         "D": {"$ref": "http://[half"},
     }
-    assert canonical.elsewhere({"components": {"schemas": schemas}}, OPEN) == [
+    assert bundle.elsewhere({"components": {"schemas": schemas}}, OPEN) == [
         "https://elsewhere.test/c", "http://[half",
     ]  # fmt: skip
 

@@ -15,9 +15,9 @@ from toolwire.core.http import Response
 from toolwire.core.model import Tool, Value
 from toolwire.core.resources import Caps, Resources
 from toolwire.framing import jsontext
-from toolwire.protocols.openapi import fitting, results
-from toolwire.protocols.openapi.collecting import paused
-from toolwire.protocols.openapi.results import Expected
+from toolwire.protocols.openapi.document.gc_pause import paused
+from toolwire.protocols.openapi.response import results, truncate_json
+from toolwire.protocols.openapi.response.results import Expected
 from toolwire.validation import compile_schema
 
 Read = Callable[..., Peer]
@@ -161,10 +161,10 @@ def test_a_result_of_too_many_possible_values_is_any_value_of_its_type(peer: Rea
 @pytest.mark.requirement("XL-103")
 def test_a_number_is_kept_whole_or_not_at_all() -> None:
     large = 10**50
-    assert fitting.fitted([large], 60) == [large]
-    assert fitting.fitted([large], 40) == [large]
-    assert fitting.fitted([large], 30) == []
-    assert fitting.fitted({"n": large, "t": "x" * 90}, 120) == {"n": large, "t": "x" * 52 + "..."}
+    assert truncate_json.fitted([large], 60) == [large]
+    assert truncate_json.fitted([large], 40) == [large]
+    assert truncate_json.fitted([large], 30) == []
+    assert truncate_json.fitted({"n": large, "t": "x" * 90}, 120) == {"n": large, "t": "x" * 52 + "..."}
 
 
 @pytest.mark.requirement("XL-100", "XL-103")

@@ -13,10 +13,11 @@ from toolwire.core.codec import Listen, Peer
 from toolwire.core.http import Response
 from toolwire.core.model import Call, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.resources import CAPS, Caps, Resources
-from toolwire.protocols.openapi import CODEC, results
-from toolwire.protocols.openapi.operations import Memo
-from toolwire.protocols.openapi.plan import Plan
-from toolwire.protocols.openapi.results import Expected
+from toolwire.protocols.openapi import CODEC
+from toolwire.protocols.openapi.request.plan import Plan
+from toolwire.protocols.openapi.response import results
+from toolwire.protocols.openapi.response.results import Expected
+from toolwire.protocols.openapi.tools.operations import Memo
 
 ORIGIN = "https://a.test"
 ITEMS = [{"n": 1}, "two", [3], None, True, -4.5]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from toolwire.protocols.openapi.parameters import querystring, write
-from toolwire.protocols.openapi.plan import Parameter, Place
+from toolwire.protocols.openapi.request.parameter_styles import querystring, write
+from toolwire.protocols.openapi.request.plan import Parameter, Place
 
 EMPTY, STRING, ARRAY, OBJECT = "", "blue", ["blue", "black", "brown"], {"R": 100, "G": 200, "B": 150}
 

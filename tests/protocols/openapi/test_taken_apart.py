@@ -13,9 +13,10 @@ import pytest
 from toolwire.core.codec import Peer
 from toolwire.core.http import Request, header
 from toolwire.core.model import Kind, Problem, Tool
-from toolwire.protocols.openapi import operations, paths
-from toolwire.protocols.openapi.plan import Plan
-from toolwire.protocols.openapi.requests import write
+from toolwire.protocols.openapi.request import path_template
+from toolwire.protocols.openapi.request.build_request import write
+from toolwire.protocols.openapi.request.plan import Plan
+from toolwire.protocols.openapi.tools import operations
 
 Read = Callable[..., Peer]
 One = Callable[..., dict[str, Any]]
@@ -134,7 +135,7 @@ def test_what_is_null_inside_a_deep_object_is_left_out(peer: Read, one: One) -> 
 @pytest.mark.requirement("CV-05", "D-10")
 def test_a_bare_slash_never_becomes_part_of_a_path() -> None:
     errors: dict[str, str] = {}
-    paths.write("/a/{id}/b", {"id": ("which", "x/../y")}, errors)
+    path_template.write("/a/{id}/b", {"id": ("which", "x/../y")}, errors)
     assert list(errors) == ["which"]
 
 

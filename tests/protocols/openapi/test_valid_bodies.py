@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from toolwire.core.http import Request
 from toolwire.core.selection import Selection
 from toolwire.framing import jsontext
-from toolwire.protocols.openapi import operations, requests
-from toolwire.protocols.openapi.references import References
-from toolwire.protocols.openapi.schemas import Schemas, Sizes
+from toolwire.protocols.openapi.document.references import References
+from toolwire.protocols.openapi.request import build_request
+from toolwire.protocols.openapi.schema.converter import Schemas, Sizes
+from toolwire.protocols.openapi.tools import operations
 from toolwire.validation import compile_schema
 from toolwire.validation.declared import declared_names
 
@@ -79,7 +80,7 @@ def test_a_body_that_a_document_accepts_is_accepted_as_arguments(document: dict[
         else:
             continue
         assert check(given) is None, (given, dict(tool.input_schema))
-        request = requests.write(plan, given)
+        request = build_request.write(plan, given)
         assert isinstance(request, Request), (request, given)
         assert request.url == "https://api.test/a"
         assert json.loads(request.body) == value  # what is sent is the body, and nothing else

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.protocols.openapi import operations
+from toolwire.protocols.openapi.tools import operations
 from toolwire.protocols.openapi.validator import MAX_BYTES, check, check_llm
 
 

@@ -12,9 +12,9 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Tool
-from toolwire.protocols.openapi import operations
+from toolwire.protocols.openapi.document.versions import as_version
 from toolwire.protocols.openapi.server import routes
-from toolwire.protocols.openapi.versions import as_version
+from toolwire.protocols.openapi.tools import operations
 
 CATALOG = Catalog(
     title="Shop",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Kind, Problem, Progress, Tool, Value
-from toolwire.protocols.opentool.heard import Heard
+from toolwire.protocols.opentool.stream_reader import Heard
 
 ENDED = Response(200)
 

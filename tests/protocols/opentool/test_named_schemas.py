@@ -9,7 +9,7 @@ import pytest
 
 from toolwire.core.http import Request
 from toolwire.core.model import Problem
-from toolwire.opentool.serving import app_of, served
+from toolwire.opentool.serve_object import app_of, served
 from toolwire.protocols.opentool import document
 from toolwire.protocols.opentool.validator import check
 from toolwire.testing.wire import HERE, SyncAppDoor

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.protocols.opentool import schema
-from toolwire.protocols.opentool.narrow import TYPES, Walk
+from toolwire.protocols.opentool.narrow_schema import TYPES, Walk
 
 TEXT = {"type": "string"}
 NODE = {

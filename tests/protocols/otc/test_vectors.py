@@ -10,7 +10,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import ANONYMOUS, Call, Kind, Value
-from toolwire.protocols.otc import CODEC, dialect, request
+from toolwire.protocols.otc import CODEC, call_request, dialect
 
 VECTORS = {
     vector["name"]: vector
@@ -69,13 +69,13 @@ def test_a_request_is_read(name, rfc_catalog):
 @pytest.mark.requirement("C-9")
 def test_our_request_is_the_one_that_oxp_sends(rfc_catalog):
     tool = rfc_catalog.find("Calculator.Add")
-    made = request.write(Call(tool, {"a": 1, "b": 2}, "c1", ANONYMOUS), "Calculator.Add")
+    made = call_request.write(Call(tool, {"a": 1, "b": 2}, "c1", ANONYMOUS), "Calculator.Add")
     assert made == VECTORS["oxp-call"]["body"]
 
 
 def test_our_request_is_the_one_that_a_universal_tool_client_sends(rfc_catalog):
     tool = rfc_catalog.find("Add")
-    assert request.write_universal(Call(tool, {"a": 1, "b": 2}), "Add") == VECTORS["universal-call"]["body"]
+    assert call_request.write_universal(Call(tool, {"a": 1, "b": 2}), "Add") == VECTORS["universal-call"]["body"]
 
 
 @pytest.mark.parametrize("name", LISTS)

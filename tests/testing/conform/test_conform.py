@@ -14,9 +14,9 @@ import pytest
 import toolwire
 from toolwire import Toolkit
 from toolwire.core.http import JSON, Response
-from toolwire.testing.conform import PROTOCOLS, Called, Report, Standing, conform
-from toolwire.testing.conform.telling import as_json, as_markdown, summary
 from toolwire.testing.loopback import background
+from toolwire.testing.server_checks import PROTOCOLS, Called, Report, Standing, conform
+from toolwire.testing.server_checks.report import as_json, as_markdown, summary
 
 pytest_plugins = ["pytester"]
 
@@ -186,7 +186,7 @@ def test_as_a_plugin_each_check_is_a_test(pytester: pytest.Pytester, serve: Call
             pass
         """
     )
-    loaded = ("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "toolwire.testing.conform")
+    loaded = ("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "toolwire.testing.server_checks")
     result = pytester.runpytest_inprocess(*loaded)
     result.assert_outcomes(passed=13, failed=11, skipped=3)
     result.stdout.fnmatch_lines(["*R17 ping is answered.*does not take connections*"])

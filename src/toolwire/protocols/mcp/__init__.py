@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolwire.core.codec import Codec
-from toolwire.core.later import later
+from toolwire.core.lazy_import import later
 
 from .server import refuse, routes
 

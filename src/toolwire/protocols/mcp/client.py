@@ -12,13 +12,13 @@ from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import member
 
-from . import document, exchange, result, resuming
-from .exchange import Conversation, Refused, Session, is_message, shown
+from . import document, post_message, result, resume_stream
 from .handshake import list_tools, open_session, reopen_session
+from .header_arguments import Mirror
 from .headers import mirrored
-from .listening import fetch_answer
-from .marks import Mirror
+from .post_message import Conversation, Refused, Session, is_message, shown
 from .revision import SESSION_HEADER, STATELESS
+from .stream_reader import fetch_answer
 
 _FIRST_ID = "call"
 _NOT_THERE = (404, 405)
@@ -115,7 +115,7 @@ def _renew(conversation: Conversation, ended: Session) -> Flow[bool]:
     if conversation.session is ended:
         conversation.session = renewed
     else:  # another call was faster: one session is enough
-        surplus = exchange.write_end(renewed)
+        surplus = post_message.write_end(renewed)
         if surplus is not None:
             yield from fetch(surplus)
     return True
@@ -134,20 +134,20 @@ def _send(session: Session, call: Call) -> Flow[Result | None]:
     if meta:
         params["_meta"] = meta
     extra = mirrored(_mirror(tool), call.arguments) if session.version == STATELESS else ()
-    response = yield from fetch_answer(exchange.write(session, "tools/call", params, id_, extra), session, id_)
+    response = yield from fetch_answer(post_message.write(session, "tools/call", params, id_, extra), session, id_)
     if isinstance(response, Problem):
         return response
     if response.status == 404 and session.id:
         return None
     if session.version != STATELESS:
-        response = yield from resuming.completed(session, response, id_)
+        response = yield from resume_stream.completed(session, response, id_)
         if isinstance(response, Problem):
             return response
-    answer = exchange.read(response, id_)
+    answer = post_message.read(response, id_)
     if isinstance(answer, Problem):
         return answer
     if isinstance(answer, Refused):
-        return exchange.problem(response, answer)
+        return post_message.problem(response, answer)
     return result.read(tool, answer)
 
 
@@ -163,13 +163,13 @@ def cancel(peer: Peer, request: Request) -> Request | None:
         return None
     params: dict[str, Json] = {"requestId": message.get("id"), "reason": "The caller does not wait for it any more."}
     session = replace(session, id=header(request.headers, SESSION_HEADER).encode())  # another call may have renewed it
-    return exchange.write(session, "notifications/cancelled", params, None)
+    return post_message.write(session, "notifications/cancelled", params, None)
 
 
 def end_session(peer: Peer) -> Request | None:
     """Return the request that ends the session at ``peer``, or None where the server keeps none."""
     conversation: Conversation = peer.memo
-    return exchange.write_end(conversation.session)
+    return post_message.write_end(conversation.session)
 
 
 def target(peer: Peer, _: Call) -> str:

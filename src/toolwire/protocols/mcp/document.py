@@ -15,14 +15,14 @@ from typing import NamedTuple, TypeAlias
 from toolwire.core.catalog import NAME, VERSION, Catalog, identifier
 from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Schema, Tool
-from toolwire.core.names import assign_names, describe_renamed
+from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import xllm
-from toolwire.framing.cleaning import capped, clean
 from toolwire.framing.jsontext import member
 from toolwire.framing.jsontext import write as to_json
-from toolwire.framing.telling import told, untold
+from toolwire.framing.text_cleaning import capped, clean
+from toolwire.framing.tool_description import told, untold
 
-from .marks import mirror
+from .header_arguments import mirror
 from .nulls import without_nulls
 from .revision import IDENTITY_META, POLICY_META
 

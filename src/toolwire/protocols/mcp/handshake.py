@@ -11,10 +11,10 @@ from toolwire.core.http import Response, header
 from toolwire.core.model import Json, Problem
 from toolwire.framing.jsontext import member
 
-from .exchange import CLIENT, Refused, Session, read, shown, write
-from .listening import fetch_answer
-from .marks import fault
+from .header_arguments import fault
+from .post_message import CLIENT, Refused, Session, read, shown, write
 from .revision import HANDSHAKE, SERVER_META, SESSION_HEADER, STATELESS, UNSUPPORTED_VERSION
+from .stream_reader import fetch_answer
 
 MAX_PAGES = 100
 MAX_TOOLS = 10_000

@@ -10,7 +10,7 @@ from typing import Any
 from toolwire.core.http import Headers
 from toolwire.core.model import Json
 
-from .marks import Mirror
+from .header_arguments import Mirror
 
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?|")
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)

@@ -7,7 +7,7 @@ from typing import Final
 
 from toolwire.core.model import Json
 
-from .marks import LISTED, NAMED, SINGLE
+from .header_arguments import LISTED, NAMED, SINGLE
 
 _MEANT: Final = frozenset({"const", "default", "example"})
 """The keywords whose null is a value."""

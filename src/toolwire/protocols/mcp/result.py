@@ -13,7 +13,7 @@ from typing import Any
 from toolwire.core.model import AFTER_START, Json, Kind, Problem, Result, Tool, Value
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import member
-from toolwire.framing.rates import milliseconds
+from toolwire.framing.rate_headers import milliseconds
 
 from .document import is_wrapped
 from .revision import PROBLEM_META, SERVER_META

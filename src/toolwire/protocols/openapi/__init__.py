@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from toolwire.core.codec import Codec
-from toolwire.core.later import later
+from toolwire.core.lazy_import import later
 
-from .places import NAME
+from .document.paths import NAME
 from .server import refuse, routes
 
 if TYPE_CHECKING:

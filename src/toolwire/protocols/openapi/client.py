@@ -11,11 +11,12 @@ from toolwire.core.http import Request
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.validation import refuse_undeclared
 
-from . import requests, results
-from .operations import Memo
-from .plan import Plan
-from .results import Expected
-from .servers import origin
+from .document.servers import origin
+from .request import build_request
+from .request.plan import Plan
+from .response import results
+from .response.results import Expected
+from .tools.operations import Memo
 
 
 def send(peer: Peer, call: Call) -> Flow[Result]:
@@ -29,7 +30,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     refused = refuse_undeclared(call.tool.name, call.arguments, None if plan.takes_more else plan.names)
     if refused is not None:
         return refused
-    request = requests.write(plan, call.arguments, resources=peer.resources, call_id=call.call_id)
+    request = build_request.write(plan, call.arguments, resources=peer.resources, call_id=call.call_id)
     if isinstance(request, Problem):
         return request
     expected = Expected(_origin(plan.base), plan.responses, peer.resources, peer.caps)
@@ -48,14 +49,14 @@ def target(peer: Peer, call: Call) -> str:
     plan = _plan(peer, call)
     if isinstance(plan, Problem):
         return peer.url
-    request = requests.write(plan, call.arguments, resources=peer.resources)
-    return f"{request.method} {request.url}" if isinstance(request, Request) else requests.shown(plan)
+    request = build_request.write(plan, call.arguments, resources=peer.resources)
+    return f"{request.method} {request.url}" if isinstance(request, Request) else build_request.shown(plan)
 
 
 def places(peer: Peer, call: Call) -> Mapping[str, str]:
     """Return where in its request each argument of ``call`` goes. [XL-049]"""
     plan = _plan(peer, call)
-    return {} if isinstance(plan, Problem) else requests.places(plan, call.arguments)
+    return {} if isinstance(plan, Problem) else build_request.places(plan, call.arguments)
 
 
 def plan_of(peer: Peer, tool: Tool) -> Mapping[str, object]:

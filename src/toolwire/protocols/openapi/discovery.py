@@ -22,15 +22,16 @@ from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Json, Problem
 from toolwire.core.selection import DECLARED, Selection
 
-from . import canonical, entry, hidden, operations, overlay, swagger
-from .collecting import paused
-from .entry import Entry
-from .findings import SHOWN, Note
-from .loading import Loaded, load
-from .places import CATALOG, CONVENTIONAL, NAME, WELL_KNOWN
-from .policy import extension, read_site
-from .references import References, Unusable
-from .servers import join, origin, server, unfilled
+from .document import bundle, hidden_text, llm_json, overlay, swagger_20
+from .document.consent_policy import extension, read_site
+from .document.findings import SHOWN, Note
+from .document.gc_pause import paused
+from .document.llm_json import Entry
+from .document.loading import Loaded, load
+from .document.paths import CATALOG, CONVENTIONAL, NAME, WELL_KNOWN
+from .document.references import References, Unusable
+from .document.servers import join, origin, server, unfilled
+from .tools import operations
 
 _HEADERS = ((b"accept", b"application/json"),)  # what the others ask with, so that one answer serves them all
 _DOCUMENT_ENDINGS = (".json", ".yaml", ".yml")
@@ -168,7 +169,7 @@ def _is_document(data: dict[str, Any]) -> bool:
 
 def _llm_json(look: _Look, loaded: Loaded, home: str, linked: tuple[_Look, ...]) -> _Sight:
     data: dict[str, Json] = loaded.data
-    found = entry.read(data, look.url)
+    found = llm_json.read(data, look.url)
     if found is None or look.sort in (_Sort.CONVENTION, _Sort.CATALOG):
         ours = "" if data.get("openapi") is not None else " and no llm.json of ours"
         return _Sight(f"is {loaded.written_as}, but no OpenAPI document{ours}", None, linked)
@@ -206,24 +207,24 @@ def _peer(look: _Look, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer 
     """Return the peer that a document makes, with what its look meant."""
     document: dict[str, Any] = loaded.data
     others: dict[str, Json] = {}
-    if not canonical.is_plain(loaded.references, named=loaded.named):
+    if not bundle.is_plain(loaded.references, named=loaded.named):
         if selection.elsewhere:
             others = yield from _elsewhere(document, look.url, selection.document_bytes)
-        document = canonical.write(document, look.url, others)
+        document = bundle.write(document, look.url, others)
     as_written, notes = document, list[Note]()
-    if swagger.is_swagger(document):
+    if swagger_20.is_swagger(document):
         with paused():
-            document, notes = swagger.upgrade(document, look.url)
+            document, notes = swagger_20.upgrade(document, look.url)
     url = look.url if origin(look.url) else _called_at(document, look.url, selection)
     if not url:
         return None, _uncalled(document)
     with paused():
-        hides = hidden.NOTHING if not loaded.hidden and not others else hidden.look(document)
+        hides = hidden_text.NOTHING if not loaded.hidden and not others else hidden_text.look(document)
         offer = operations.read(document, url, selection, hides=hides)
     offer.memo.notes.extend((*loaded.notes, *notes))
     offer.memo.notes.extend(Note("", text) for text in _astray(as_written, look.url, loaded, others))
     if look.entry is not None:
-        offer.memo.notes.extend(Note("", text) for text in entry.contradictions(look.entry, document))
+        offer.memo.notes.extend(Note("", text) for text in llm_json.contradictions(look.entry, document))
     peer = Peer(
         tags=offer.memo.tags,
         protocol=NAME,
@@ -243,7 +244,7 @@ def _astray(document: dict[str, Any], url: str, loaded: Loaded, others: dict[str
     known = References(document)
     astray = [one for one in sorted(loaded.references) if not _leads_somewhere(one, known, url, others)]
     # The text of a document shows references quickly, but also what only looks like one.
-    real = canonical.references_in(loaded.data) if astray else frozenset()
+    real = bundle.references_in(loaded.data) if astray else frozenset()
     for reference in astray:
         if reference not in real:
             continue
@@ -284,7 +285,7 @@ def _called_at(document: dict[str, Any], url: str, selection: Selection) -> str:
 def _elsewhere(document: dict[str, Any], url: str, room: int) -> Flow[dict[str, Json]]:
     """Return the other documents that this one refers to, by URL; one that is elsewhere, or is none, is left out."""
     found: dict[str, Json] = {}
-    waiting = deque(canonical.elsewhere(document, url))
+    waiting = deque(bundle.elsewhere(document, url))
     asked: set[str] = set()
     while waiting and len(asked) < _MOST_DOCUMENTS:
         other = waiting.popleft()
@@ -298,7 +299,7 @@ def _elsewhere(document: dict[str, Any], url: str, room: int) -> Flow[dict[str, 
         loaded = load(answer.body, header(answer.headers, b"content-type"), other)
         if isinstance(loaded, Loaded):
             found[other] = loaded.data
-            waiting.extend(canonical.elsewhere(loaded.data, other))
+            waiting.extend(bundle.elsewhere(loaded.data, other))
     return found
 
 

@@ -12,9 +12,11 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem, Tool
 from toolwire.framing import jsontext
 
-from . import document, problems, query, results
-from .places import CATALOG, CONVENTIONAL, WELL_KNOWN
-from .versions import RELEASES, Version, as_version
+from . import document_writer, problems
+from .document.paths import CATALOG, CONVENTIONAL, WELL_KNOWN
+from .document.versions import RELEASES, Version, as_version
+from .request import query
+from .response import results
 
 _ANYONE = (b"access-control-allow-origin", b"*")
 _FOR_A_WHILE = (b"cache-control", b"max-age=300")
@@ -28,7 +30,7 @@ def routes(catalog: Catalog, site: Site) -> Routes:
     table = {("GET", WELL_KNOWN): Route(_always(entry._replace(headers=(*entry.headers, _ANYONE))), open=True)}
     table |= {("GET", path): Route(described, open=True) for path in CONVENTIONAL}
     table["GET", CATALOG] = Route(_always(_catalogued(site)), open=True)
-    for tool, path, _ in document.offered(catalog):
+    for tool, path, _ in document_writer.offered(catalog):
         table["GET" if tool.safe else "POST", path] = site.cache.get(_route, tool, "")
     return table
 
@@ -53,11 +55,11 @@ def _catalogued(site: Site) -> Response:
 
 def _described(catalog: Catalog, site: Site) -> Reader:
     """Return the reader of the document: 3.1, and with ``?openapi=3.0`` or ``?openapi=3.2`` that version. [XL-124]"""
-    outline = document.write_outline(catalog, site)
+    outline = document_writer.write_outline(catalog, site)
 
     def serialize(version: Version) -> Response:
         describe = partial(site.cache.get, _SERIALIZED[version])
-        return _static(jsontext.write(document.assemble(catalog, as_version(outline, version), describe)))
+        return _static(jsontext.write(document_writer.assemble(catalog, as_version(outline, version), describe)))
 
     usual, other = serialize("3.1"), cache(serialize)
 
@@ -73,11 +75,11 @@ def _described(catalog: Catalog, site: Site) -> Reader:
     return read
 
 
-def _serialize_parts(version: Version, tool: Tool, operation_id: str) -> document.Parts:
-    path_item, schemas = document.write_parts(tool, operation_id)
+def _serialize_parts(version: Version, tool: Tool, operation_id: str) -> document_writer.Parts:
+    path_item, schemas = document_writer.write_parts(tool, operation_id)
     written = as_version({"paths": {"": path_item}, "components": {"schemas": schemas}}, version)
     parts = written["components"]["schemas"]
-    return document.Parts(
+    return document_writer.Parts(
         jsontext.fragment(written["paths"][""]), {key: jsontext.fragment(parts[key]) for key in parts}
     )
 

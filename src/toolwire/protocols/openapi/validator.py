@@ -9,17 +9,18 @@ from typing import Any, Final, NamedTuple
 from toolwire.core.model import Json, Problem
 from toolwire.core.selection import DECLARED, Selection
 from toolwire.framing import yamltext
-from toolwire.framing.faults import Fault, faults, placed
 from toolwire.framing.jsontext import kind_of
 from toolwire.framing.positions import Step
 from toolwire.framing.report import MAX_FOUND, Found, Path
+from toolwire.framing.text_faults import Fault, faults, placed
 from toolwire.framing.xllm_faults import Slip, of_llm_json, of_operation, of_root
 
-from . import loading, operations, swagger
-from .listing import listed
-from .policy import SAFE_METHODS, SitePolicy, extension, read_operation, read_site
-from .references import References, Unusable
-from .servers import unfilled
+from .document import loading, swagger_20
+from .document.consent_policy import SAFE_METHODS, SitePolicy, extension, read_operation, read_site
+from .document.operation_list import listed
+from .document.references import References, Unusable
+from .document.servers import unfilled
+from .tools import operations
 
 MOST_TOOLS: Final = 128
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -95,8 +96,8 @@ def _examine(data: Json) -> Iterator[Slip]:
     if not isinstance(data, dict):
         yield Slip((), "error", "CV-29", "This is no OpenAPI document, which is an object.")
         return
-    if swagger.is_swagger(data):
-        data, notes = swagger.upgrade(data)
+    if swagger_20.is_swagger(data):
+        data, notes = swagger_20.upgrade(data)
         yield from (
             Slip(_steps(one.pointer), "warning", "XL-088", f"{one.text[:1].upper()}{one.text[1:]}.") for one in notes
         )

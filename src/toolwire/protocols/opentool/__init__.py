@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from toolwire.core.codec import Codec
-from toolwire.core.later import later
+from toolwire.core.lazy_import import later
 
 from .server import STRICT as STRICT_FORM
 from .server import refuse, routes

@@ -15,11 +15,11 @@ from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch, listen
 from toolwire.core.http import JSON, Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
 from toolwire.framing import jsontext
-from toolwire.framing.rates import retry_after_ms
+from toolwire.framing.rate_headers import retry_after_ms
 
-from . import document, failure, quirks, result
+from . import document, error_object, quirks, result
 from .document import Document
-from .heard import Heard
+from .stream_reader import Heard
 
 _ACCEPT = ((b"accept", b"application/json"),)
 _POST = (*JSON, *_ACCEPT)
@@ -168,7 +168,7 @@ def _answer(response: Response, call: Call) -> Result:
     data = _data(response)
     match quirks.mend(data, quirks.ANSWER):
         case {"error": dict(error)}:
-            return failure.read({"code": status if status >= 400 else None} | error)
+            return error_object.read({"code": status if status >= 400 else None} | error)
         case {"result": said} if said is not None and 200 <= status < 300:
             return Value(result.read(said, result.shape(call.tool.output_schema), call.tool.output_name))
         case _:

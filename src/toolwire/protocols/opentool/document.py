@@ -16,11 +16,11 @@ from typing import NamedTuple, TypeGuard
 from toolwire.core.catalog import VERSION, Catalog, identifier
 from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Kind, Problem, Schema, Tool
-from toolwire.core.names import assign_names, describe_renamed
+from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import jsontext, xllm
 
 from . import schema
-from .narrow import Walk
+from .narrow_schema import Walk
 
 SPECIFICATION = "1.1.0"
 EXACT = "x-json-schema"

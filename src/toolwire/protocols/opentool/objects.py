@@ -19,7 +19,7 @@ from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext, positions
 from toolwire.framing.report import steps
 
-from .mending import mend
+from .document_repair import mend
 from .relations import lacks_server, members
 from .rules import examine
 from .shapes import SHAPES, Form, Member, shape_of

@@ -12,7 +12,7 @@ from toolwire.core.model import Json
 from toolwire.framing import jsontext
 from toolwire.framing.report import Path, Report, quoted
 
-from .narrow import TYPES, listing
+from .narrow_schema import TYPES, listing
 from .shapes import SHAPES, Member
 
 _Rule: TypeAlias = Callable[[Mapping[str, Json], Path, Report], None]

@@ -14,7 +14,7 @@ from enum import Enum, auto
 
 from toolwire.core.model import Json, Schema
 
-from .narrow import Walk
+from .narrow_schema import Walk
 
 
 class Shape(Enum):

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from toolwire.core.model import Json, Schema
 from toolwire.framing import jsontext
 
-from .narrow import TYPES, Walk, items_of, listing, mapping, plain, type_of, type_of_value, values_of
+from .narrow_schema import TYPES, Walk, items_of, listing, mapping, plain, type_of, type_of_value, values_of
 
 _NUMERAL = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
 _NOTES = {

@@ -22,7 +22,7 @@ from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Progress, 
 from toolwire.framing import jsonrpc, jsontext, sse
 from toolwire.validation import declared_names
 
-from . import document, failure, result
+from . import document, error_object, result
 from .document import PROGRESS
 from .result import Shape
 
@@ -182,7 +182,7 @@ def _frame(event: str, data: Json) -> bytes:
 
 
 def _error_frame(problem: Problem, id_: Id, form: Form) -> bytes:
-    return _frame("error", {"jsonrpc": "2.0", **form.error, "error": failure.write(problem), "id": id_})
+    return _frame("error", {"jsonrpc": "2.0", **form.error, "error": error_object.write(problem), "id": id_})
 
 
 def _refuse_call(problem: Problem, id_: Id, form: Form) -> Response:
@@ -200,7 +200,7 @@ def _status(problem: Problem) -> int:
 
 
 def _envelope(problem: Problem, id_: Id, status: int, form: Form, code: int | None = None) -> Response:
-    error = failure.write(problem, code)
+    error = error_object.write(problem, code)
     body: dict[str, Json] = {"jsonrpc": "2.0", **form.error, "error": error, "id": id_}
     if problem.kind is Kind.UNAUTHORIZED:
         body["message"] = error["message"]  # [S-7]

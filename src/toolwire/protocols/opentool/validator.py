@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from toolwire.core.model import Json
-from toolwire.framing.faults import MAX_BYTES, Fault, faults
 from toolwire.framing.report import Found
+from toolwire.framing.text_faults import MAX_BYTES, Fault, faults
 
 from .rules import examine
 

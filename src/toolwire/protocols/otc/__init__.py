@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from toolwire.core.codec import Codec
-from toolwire.core.later import later
+from toolwire.core.lazy_import import later
 
 from .server import refuse, routes
 

@@ -11,7 +11,7 @@ from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as write_json
 
-from . import answer, document
+from . import call_response, document
 from .dialect import Dialect
 
 _GET: Headers = ((b"accept", b"application/json"),)
@@ -94,7 +94,7 @@ def target(peer: Peer, call: Call) -> str:  # noqa: ARG001  # every tool is call
 
 def _result(response: Response, dialect: Dialect) -> Result:
     if not 200 <= response.status < 300:
-        return answer.read_refusal(response, dialect.kinds)
+        return call_response.read_refusal(response, dialect.kinds)
     data = read_json(response.body)
     if isinstance(data, Problem):
         return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer cannot be read. {data.message}")

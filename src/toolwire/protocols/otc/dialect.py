@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from toolwire.core.model import Call, Json, Kind, Result, Value
 
-from . import answer, request
+from . import call_request, call_response
 
 
 class Dialect(NamedTuple):
@@ -28,7 +28,9 @@ class Dialect(NamedTuple):
 
 _FRAMEWORK = {400: Kind.INVALID_ARGUMENTS, 404: Kind.UNKNOWN_TOOL, 500: Kind.TOOL_FAILED}
 
-RFC = Dialect("Open Tool Calling (RFC)", ("/call", "/tools/call"), request.write, answer.read, {}, keeps_calls=True)
-OXP = Dialect("OXP 1.0", ("/tools/call", "/call"), request.write, answer.read, {}, keeps_calls=True)
-UNIVERSAL = Dialect("universal-tool", ("/tools/call",), request.write_universal, answer.read, _FRAMEWORK)
-OPEN_TOOL = Dialect("open-tool", ("/tools/call",), request.write_legacy, Value, _FRAMEWORK)
+RFC = Dialect(
+    "Open Tool Calling (RFC)", ("/call", "/tools/call"), call_request.write, call_response.read, {}, keeps_calls=True
+)
+OXP = Dialect("OXP 1.0", ("/tools/call", "/call"), call_request.write, call_response.read, {}, keeps_calls=True)
+UNIVERSAL = Dialect("universal-tool", ("/tools/call",), call_request.write_universal, call_response.read, _FRAMEWORK)
+OPEN_TOOL = Dialect("open-tool", ("/tools/call",), call_request.write_legacy, Value, _FRAMEWORK)

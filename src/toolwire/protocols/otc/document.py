@@ -14,7 +14,7 @@ from typing import NamedTuple
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Kind, Problem, Tool
-from toolwire.core.names import add_digest, describe_renamed
+from toolwire.core.tool_names import add_digest, describe_renamed
 from toolwire.framing.jsontext import kind_of
 
 from . import definition

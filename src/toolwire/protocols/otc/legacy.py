@@ -17,7 +17,7 @@ from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.framing.jsontext import kind_of, read_object
 from toolwire.framing.jsontext import write as write_json
 
-from .answer import FINAL
+from .call_response import FINAL
 from .schema import described
 
 _STATUS: Mapping[Kind, int] = {

@@ -14,7 +14,7 @@ from toolwire.core.model import Json, Problem, Result, Tool
 from toolwire.framing.jsontext import fragment, read_object
 from toolwire.framing.jsontext import write as write_json
 
-from . import answer, document, legacy, request, standard
+from . import call_request, call_response, document, legacy, standard
 
 _UNIVERSAL_AGENT = "universal-tool-sdk-py/"
 _OPEN_TOOL_AGENT = "open-tool-sdk-py/"
@@ -27,13 +27,13 @@ class _Endpoint(NamedTuple):
     """
 
     schema: str
-    shape: answer.Shape
-    shared: answer.Shape
+    shape: call_response.Shape
+    shared: call_response.Shape
 
 
-_RFC = _Endpoint(standard.RFC, answer.in_output, answer.in_output)
-_OXP = _Endpoint(standard.OXP, answer.in_result, answer.both)
-_UNIVERSAL = _Endpoint(standard.UNIVERSAL, answer.flat, answer.flat)
+_RFC = _Endpoint(standard.RFC, call_response.in_output, call_response.in_output)
+_OXP = _Endpoint(standard.OXP, call_response.in_result, call_response.both)
+_UNIVERSAL = _Endpoint(standard.UNIVERSAL, call_response.flat, call_response.flat)
 
 
 def routes(catalog: Catalog, site: Site) -> Routes:
@@ -77,7 +77,7 @@ _serialize_older = partial(_serialize, legacy.write_tool)
 
 def refuse(problem: Problem) -> Response:
     """Return ``problem`` in the words of the RFC, for a request that no reader saw. [OTC-044, S-12]"""
-    return answer.refuse(problem, standard.RFC)
+    return call_response.refuse(problem, standard.RFC)
 
 
 def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
@@ -89,24 +89,24 @@ def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
     def read(http: Request) -> Reading:
         data = read_object(http)
         if isinstance(data, Problem):
-            return answer.refuse(data, default)
+            return call_response.refuse(data, default)
         if takes_legacy and "request" not in data and legacy.is_call(data):
             return legacy.reading(data, find, http.id)
         schema, shape = default, usual
         if "$schema" in data:
             agreed = standard.agreed(data["$schema"], default)
             if isinstance(agreed, Problem):
-                return answer.refuse(agreed, standard.family(data["$schema"], default))
+                return call_response.refuse(agreed, standard.family(data["$schema"], default))
             schema, shape = agreed, usual if data["$schema"] is None else shared.get(agreed, usual)
         elif usual is not shared_shape and header(http.headers, b"user-agent").startswith(_UNIVERSAL_AGENT):
             shape = shared_shape
-        call = request.read(data, find, http.id)
+        call = call_request.read(data, find, http.id)
         if isinstance(call, Problem):
-            return answer.refuse(call, schema)
+            return call_response.refuse(call, schema)
         call_id = call.call_id
 
         def reply(result: Result, duration_ms: float) -> Response:
-            return answer.respond(shape, schema, call_id, result, duration_ms)
+            return call_response.respond(shape, schema, call_id, result, duration_ms)
 
         return pending_of((call, reply))
 

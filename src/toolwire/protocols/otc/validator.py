@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolwire.framing.faults import Fault, faults
+from toolwire.framing.text_faults import Fault, faults
 
 from .rules import examine
 

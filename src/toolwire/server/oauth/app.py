@@ -8,27 +8,27 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from toolwire.auth.grants import Grant
-from toolwire.auth.metadata import RESOURCE, SERVER, well_known, write_resource, write_server
+from toolwire.auth.server_metadata import RESOURCE, SERVER, well_known, write_resource, write_server
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext
-from toolwire.server.exchange import Exchange, Receive, Scope, Send, exchange_of
+from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, exchange_of
+from toolwire.server.http.messages import body_of, other, respond
 from toolwire.server.lifespan import live
 from toolwire.server.limits import Limits
-from toolwire.server.watch import Watch
-from toolwire.server.wire import body_of, other, respond
-from toolwire.stores.oauth import StoreGoneError
+from toolwire.server.run.deadline_scheduler import Watch
+from toolwire.stores.oauth.database import StoreGoneError
 
-from .authorize import authorize, consent
-from .callers import TokenCallers
-from .desk import CORS, Account, Desk, Visit, refused
-from .login import login, logout
+from .authorization_endpoint import authorize, consent
 from .pages import error_page
-from .register import register
+from .registration import register
+from .server_context import CORS, Account, Desk, Visit, refused
 from .sessions import session_of
-from .token import revocation, token
+from .sign_in import login, logout
+from .token_callers import TokenCallers
+from .token_endpoint import revocation, token
 
-from toolwire.auth.refusal import invalid_request  # isort: skip
+from toolwire.auth.oauth_error import invalid_request  # isort: skip
 
 _log = logging.getLogger("toolwire.oauth")
 _BODY_BYTES = 64 * 1024

@@ -15,9 +15,9 @@ from inspect import isawaitable
 from urllib.parse import parse_qs
 
 from toolwire.auth.clients import digest
-from toolwire.auth.refusal import Refusal
+from toolwire.auth.oauth_error import Refusal
 
-from .desk import Account, Desk, Visit
+from .server_context import Account, Desk, Visit
 
 _FIELDS = 100
 _ID = re.compile(r"[A-Za-z0-9_-]{43}")

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from toolwire.auth.asking import Offer
+from toolwire.auth.authorization_request import Offer
 from toolwire.auth.clients import Client
 from toolwire.auth.jwt import SigningKey
-from toolwire.auth.refusal import Refusal
-from toolwire.auth.resources import canonical
+from toolwire.auth.oauth_error import Refusal
+from toolwire.auth.resource_indicators import canonical
 from toolwire.auth.scopes import read_scopes
 from toolwire.core.errors import DefinitionError
 

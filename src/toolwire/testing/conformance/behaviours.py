@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from toolwire.core.model import Approval, Call, Json, Kind, Problem, Tool, Value
-from toolwire.framing.cleaning import cleaned
+from toolwire.framing.text_cleaning import cleaned
 
 from .kit import RETRY_AFTER_MS, SECRET, kit
 from .session import Session

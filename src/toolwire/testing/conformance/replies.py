@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from toolwire.client.drive import run
+from toolwire.client.transport.drivers import run
 from toolwire.core.codec import Codec, Finding, Peer, Pending, Routes, Streaming
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Value

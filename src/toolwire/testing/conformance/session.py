@@ -7,20 +7,20 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from toolwire.client import session as shared
-from toolwire.client.connection import Connection, connection_to
-from toolwire.client.drive import Approver, arun, run
-from toolwire.client.remote import Remote, SyncRemote
-from toolwire.client.retry import Retries
+from toolwire.client.calls import session as shared
+from toolwire.client.calls.retry import Retries
+from toolwire.client.connection.connection import Connection, connection_to
+from toolwire.client.connection.remote import Remote, SyncRemote
+from toolwire.client.transport.drivers import Approver, arun, run
 from toolwire.core.codec import Codec, Finding, Flow, Peer
 from toolwire.core.model import Call, Json, Progress, Result
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.limits import Defaults
 from toolwire.server import App, Limits
-from toolwire.server.callers import Everybody
-from toolwire.server.functions import FunctionBox
-from toolwire.server.guard import Guard
+from toolwire.server.access.callers import Everybody
+from toolwire.server.access.host_guard import Guard
+from toolwire.server.run.function_toolbox import FunctionBox
 from toolwire.testing.wire import HERE, AppDoor, Exchange, SyncAppDoor
 
 from .kit import kit

@@ -1,0 +1,154 @@
+"""The client's way to tokens: ask a person, exchange the code, refresh, revoke.
+
+Rules:
+- Nothing of an answer is used before its state and issuer were checked. [AC-06]
+- A refresh token goes to the token endpoint it came from, which is kept with it. [AC-09]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hmac import compare_digest
+from urllib.parse import urlencode
+
+from toolwire.core.codec import Flow, fetch
+from toolwire.core.model import Kind, Problem, Secret
+
+from .client_identity import Identity
+from .credential import Credential, Tokens
+from .metadata_discovery import Place
+from .pkce import METHOD, challenge_of
+from .request_parameters import Parameters, read_parameters
+from .token_request import asked, exchange, post, resource
+
+_WORD = re.compile(r"[a-z_]{1,40}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A sign-in that has begun: ``url`` is for the person's browser, the rest is kept until the answer. [AC-06]"""
+
+    url: str
+    state: Secret
+    verifier: Secret
+    redirect_uri: str
+    place: Place
+    identity: Identity
+    scopes: tuple[str, ...]
+
+
+def start(
+    place: Place, identity: Identity, redirect_uri: str, scopes: Sequence[str], *, state: str, verifier: str
+) -> Started | Problem:
+    """Return the sign-in to open in a browser; ``state`` and ``verifier`` are 256 random bits each. [AC-05..08]"""
+    if not place.server.authorization_url:
+        return Problem(kind=Kind.UNAUTHORIZED, message=f"{place.server.issuer} has no page to sign in at.")
+    parameters = {
+        "response_type": "code",
+        "client_id": identity.client_id,
+        "redirect_uri": redirect_uri,
+        "state": state,
+        "code_challenge": challenge_of(verifier),
+        "code_challenge_method": METHOD,
+        **asked(place, scopes),
+    }
+    page = place.server.authorization_url
+    return Started(
+        url=page + ("&" if "?" in page else "?") + urlencode(parameters),
+        state=Secret(state),
+        verifier=Secret(verifier),
+        redirect_uri=redirect_uri,
+        place=place,
+        identity=identity,
+        scopes=tuple(scopes),
+    )
+
+
+def finish(started: Started, query: str, now: float) -> Flow[Credential | Problem]:
+    """Return the credential that the answer ``query`` leads to, or why it leads to none. [AC-06]"""
+    answer = read_parameters(query)
+    if not isinstance(answer, Parameters) or not _is_for(started, answer):
+        return Problem(kind=Kind.UNAUTHORIZED, message="The answer does not belong to this sign-in; it was not used.")
+    error = answer.get("error")
+    if error or not answer.get("code"):
+        why = error if _WORD.fullmatch(error) else "no code came"
+        return Problem(kind=Kind.DENIED, message=f"Signing in did not work: {why}.", details={"error": why})
+    form = {
+        "grant_type": "authorization_code",
+        "code": answer.get("code"),
+        "redirect_uri": started.redirect_uri,
+        "code_verifier": started.verifier.reveal(),
+        **resource(started.place),
+    }
+    tokens = yield from exchange(started.place.server.token_url, started.identity, form, now)
+    return (
+        tokens if isinstance(tokens, Problem) else credential(started.place, started.identity, tokens, started.scopes)
+    )
+
+
+def credential(place: Place, identity: Identity, tokens: Tokens, scopes: Sequence[str]) -> Credential:
+    """Return what is kept of a sign-in; a server that does not say its scopes granted those asked for."""
+    return Credential(
+        kind="oauth",
+        resource=place.resource,
+        access=tokens.access,
+        issuer=place.server.issuer,
+        client_id=identity.client_id,
+        client_secret=identity.secret,
+        method=identity.method,
+        registered=identity.registered,
+        token_url=place.server.token_url,
+        revocation_url=place.server.revocation_url,
+        refresh=tokens.refresh,
+        until=tokens.until,
+        scopes=tokens.scopes or tuple(scopes),
+        indicated=place.indicated,
+    )
+
+
+def renew(old: Credential, now: float) -> Flow[Credential | Problem]:
+    """Return ``old`` with new tokens. A Problem with ``invalid_grant`` in its details means: sign in again. [AC-09]"""
+    if old.refresh is None:
+        text = f"The sign-in for {old.resource} has ended: run toolwire login {old.resource}."
+        return Problem(kind=Kind.UNAUTHORIZED, message=text, details={"error": "invalid_grant"})
+    form = {"grant_type": "refresh_token", "refresh_token": old.refresh.reveal()}
+    if old.indicated:
+        form["resource"] = old.resource
+    tokens = yield from exchange(old.token_url, _identity(old), form, now)
+    return tokens if isinstance(tokens, Problem) else old.with_tokens(tokens)
+
+
+def revoke(old: Credential) -> Flow[bool]:
+    """Return whether the server took back what it gave: the refresh token first, then the access token. [AC-12]"""
+    if not old.revocation_url:
+        return False
+    done = True
+    for secret, hint in ((old.refresh, "refresh_token"), (old.access, "access_token")):
+        if secret is not None:
+            form = {"token": secret.reveal(), "token_type_hint": hint}
+            response = yield from fetch(post(old.revocation_url, _identity(old), form))
+            done = done and not isinstance(response, Problem) and response.status == 200
+    return done
+
+
+def by_secret(place: Place, identity: Identity, scopes: Sequence[str], now: float) -> Flow[Credential | Problem]:
+    """Return a credential of our own, with no person behind it: the client credentials grant. [AC-13]"""
+    form = {"grant_type": "client_credentials", **asked(place, scopes)}
+    tokens = yield from exchange(place.server.token_url, identity, form, now)
+    return tokens if isinstance(tokens, Problem) else credential(place, identity, tokens, scopes)
+
+
+def _is_for(started: Started, answer: Parameters) -> bool:
+    """Return whether an answer is that of this sign-in and of the server it was begun with. [AC-06]"""
+    if answer.repeated or not compare_digest(answer.get("state").encode(), started.state.reveal().encode()):
+        return False
+    server, issuer = started.place.server, answer.get("iss")
+    if issuer:
+        return not server.proven or compare_digest(issuer.encode(), server.issuer.encode())
+    return not server.names_issuer
+
+
+def _identity(old: Credential) -> Identity:
+    return Identity(client_id=old.client_id, secret=old.client_secret, method=old.method)

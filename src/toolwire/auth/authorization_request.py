@@ -1,0 +1,94 @@
+"""An authorization request: what an app asks of a person, once it is clear which app and where the answer goes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from .clients import Client
+from .oauth_error import Refusal, invalid_request
+from .pkce import read_challenge
+from .redirect_uris import choose
+from .request_parameters import Parameters
+from .resource_indicators import read_resource
+from .scopes import known_scopes, read_scopes
+
+_STATE_CHARS = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What an app asks for: ``scopes`` at ``resource``, the answer to go to ``redirect_uri`` with its ``state``."""
+
+    client_id: str
+    redirect_uri: str
+    state: str
+    challenge: str
+    resource: str
+    scopes: tuple[str, ...]
+    anew: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What may be asked for here; ``first`` are the scopes of an app that names none, ``drop`` ignores unknown ones."""
+
+    resource: str
+    scopes: Collection[str]
+    first: tuple[str, ...]
+    drop: bool = False
+
+
+def read_redirect_of(parameters: Parameters, client: Client) -> str | Refusal:
+    """Return where the answer may go; a Refusal here is shown to the person and redirected nowhere. [AS-01]"""
+    if parameters.repeated & {"client_id", "redirect_uri"}:
+        return invalid_request("client_id or redirect_uri came more than once.")
+    return choose(client.redirect_uris, parameters.get("redirect_uri"))
+
+
+def read_asking(parameters: Parameters, client: Client, redirect_uri: str, offer: Offer) -> Asking | Refusal:
+    """Return what ``client`` asks for, or the Refusal that goes to its redirect URI. [AS-03, AS-04, AS-07, AS-08]"""
+    problem = parameters.problem() or _unsupported(parameters)
+    if problem is not None:
+        return problem
+    challenge = read_challenge(parameters)
+    if isinstance(challenge, Refusal):
+        return challenge
+    resource = read_resource(parameters.resources, offer.resource)
+    if isinstance(resource, Refusal):
+        return resource
+    asked = read_scopes(parameters.get("scope"))
+    if isinstance(asked, Refusal):
+        return asked
+    scopes = known_scopes(asked or offer.first, offer.scopes, drop=offer.drop)
+    if isinstance(scopes, Refusal):
+        return scopes
+    return Asking(
+        client_id=client.id,
+        redirect_uri=redirect_uri,
+        state=parameters.get("state"),
+        challenge=challenge,
+        resource=resource,
+        scopes=scopes,
+        anew="consent" in parameters.get("prompt").split(),
+    )
+
+
+def answer_url(redirect_uri: str, issuer: str, state: str, members: dict[str, str]) -> str:
+    """Return the URL that takes ``members``, the issuer and the state back to the app. [AS-06]"""
+    pairs = {**members, "iss": issuer, **({"state": state} if state else {})}
+    return redirect_uri + ("&" if "?" in redirect_uri else "?") + urlencode(pairs)
+
+
+def _unsupported(parameters: Parameters) -> Refusal | None:
+    response_type = parameters.get("response_type")
+    if not response_type:
+        return invalid_request("response_type is missing.")
+    if response_type != "code":
+        return Refusal(error="unsupported_response_type", description="response_type must be code.")
+    if parameters.get("response_mode") not in ("", "query"):
+        return invalid_request("response_mode must be query.")
+    if len(parameters.get("state")) > _STATE_CHARS:
+        return invalid_request("state is too long.")
+    return None

@@ -1,0 +1,93 @@
+"""Who we are to an authorization server: what we say of ourselves, in a registration or a document of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from toolwire.core.codec import Flow, fetch
+from toolwire.core.errors import DefinitionError
+from toolwire.core.http import Headers, Request
+from toolwire.core.model import Json, Kind, Problem, Secret
+from toolwire.framing import jsontext
+
+from .client_metadata import read_document_url
+from .metadata_discovery import Server
+from .oauth_error import Refusal
+
+DOCUMENT_PATH = "/.well-known/oauth-client.json"
+"""Where our metadata document is, unless somebody wants it elsewhere. [OQ-11]"""
+LOOPBACK = ("http://127.0.0.1/callback", "http://[::1]/callback")
+"""Where a browser is sent back to: programs cannot know their port beforehand, and any port is taken for these."""
+_POST: Headers = ((b"accept", b"application/json"), (b"content-type", b"application/json"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who we are to one authorization server, and to no other; ``registered`` for this one sign-in. [AC-04]"""
+
+    client_id: str
+    secret: Secret | None = None
+    method: str = "none"
+    registered: bool = False
+
+
+def document_address(url: str, *, loopback: bool = False) -> str:
+    """Return the address of our metadata document: ``url``, at the usual place where it is only an origin. [OQ-11]
+
+    Raises:
+        DefinitionError: no authorization server would take a document from there. [AS-16]
+    """
+    bare = url.rstrip("/")
+    address = bare + DOCUMENT_PATH if bare.count("/") == 2 else url
+    found = read_document_url(address, loopback=loopback)
+    if isinstance(found, Refusal):
+        raise DefinitionError(f"{url} cannot be the address of a client metadata document: {found.description}")
+    return found
+
+
+def write_document(address: str) -> Mapping[str, Json]:
+    """Return the metadata document that is to be read at ``address``, which is our name for every server. [XL-113]"""
+    origin = "/".join(address.split("/")[:3])
+    return {"client_id": address, "client_uri": origin, **write_metadata(LOOPBACK)}
+
+
+def write_metadata(redirect_uris: Sequence[str]) -> Mapping[str, Json]:
+    """Return what we say of ourselves: a program on a person's machine, which can keep no secret."""
+    return {
+        "client_name": "toolwire",
+        "application_type": "native",
+        "redirect_uris": list(redirect_uris),
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+    }
+
+
+def identify(
+    server: Server, redirect_uris: Sequence[str], *, configured: Identity | None = None, document_url: str = ""
+) -> Flow[Identity | Problem]:
+    """Return who we are there: as configured, else our metadata document, else newly registered. [AC-04, XL-113]"""
+    if configured is not None:
+        return configured
+    if document_url and server.documents:
+        return Identity(client_id=document_url)
+    if server.registration_url:
+        return (yield from _registered(server, redirect_uris))
+    text = f"{server.issuer} does not know toolwire: register it there, and give the id you get with --client-id."
+    return Problem(kind=Kind.UNAUTHORIZED, message=text)
+
+
+def _registered(server: Server, redirect_uris: Sequence[str]) -> Flow[Identity | Problem]:
+    body = jsontext.write(write_metadata(redirect_uris))
+    response = yield from fetch(Request("POST", server.registration_url, _POST, body))
+    if isinstance(response, Problem):
+        return response
+    data = jsontext.read(response.body) if response.status in (200, 201) else None
+    if not isinstance(data, dict) or not isinstance(data.get("client_id"), str) or not data["client_id"]:
+        text = f"{server.issuer} did not register toolwire ({response.status}): give an id with --client-id."
+        return Problem(kind=Kind.BAD_ANSWER, message=text)
+    secret, method = data.get("client_secret"), data.get("token_endpoint_auth_method", "none")
+    if not isinstance(secret, str) or not secret or method == "none":
+        return Identity(client_id=data["client_id"], registered=True)
+    return Identity(client_id=data["client_id"], secret=Secret(secret), method=str(method), registered=True)

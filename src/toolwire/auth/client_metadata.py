@@ -1,0 +1,144 @@
+"""What an app says about itself: Client ID Metadata Documents and dynamic registrations (RFC 7591), checked alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote, urlsplit
+
+from toolwire.core.http import Response, header
+from toolwire.core.model import Json, Problem
+from toolwire.framing import jsontext
+
+from .clients import GRANTS, METHODS, Client, Method
+from .loopback_hosts import is_here
+from .oauth_error import Refusal, invalid_client
+from .redirect_uris import read_redirect
+
+DOCUMENT_BYTES = 5 * 1024
+_URL = re.compile(r"https?://[!$%&'()*+,./0-9:;=?A-Z_a-z~\[\]-]{1,1000}")  # no @, no #, no backslash
+_NAME_CHARS = 200
+_REDIRECTS = 20
+_MIN_S, _MAX_S = 60.0, 86_400.0
+_MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?([0-9]{1,10})", re.IGNORECASE)
+
+
+def is_document_url(client_id: str) -> bool:
+    """Return whether ``client_id`` says to be the URL of a document rather than a name we gave."""
+    return client_id.startswith(("https://", "http://"))
+
+
+def read_document_url(url: str, *, loopback: bool) -> str | Refusal:
+    """Return ``url`` if a metadata document may be there; http only on ``loopback``, for development. [AS-16]"""
+    if _URL.fullmatch(url) is None:
+        return invalid_client("client_id is not a URL that a metadata document may have.")
+    parts = urlsplit(url)
+    try:
+        local = is_here(parts.hostname)
+        port_is_one = parts.port is None or parts.port > 0
+    except ValueError:
+        local = port_is_one = False
+    if not parts.hostname or not port_is_one:
+        return invalid_client("client_id is a URL without a host.")
+    if (parts.scheme == "http" or local) and not (local and loopback):
+        return invalid_client("client_id must be an https URL.")
+    segments = [unquote(segment) for segment in parts.path.split("/")]
+    if parts.path in ("", "/") or any(segment in (".", "..") for segment in segments):
+        return invalid_client("client_id must be a URL with a path, and no dot segments in it.")
+    return url
+
+
+def read_document(url: str, response: Response | Problem) -> Client | Refusal:
+    """Return the client whose metadata document at ``url`` came as ``response``. [AS-16, XL-114]"""
+    data = _document(response)
+    if isinstance(data, str):
+        return invalid_client(f"The app's metadata document {data}.")
+    if data.get("client_id") != url:
+        return invalid_client("The app's metadata document names another client_id than its own URL.")
+    if "client_secret" in data or "client_secret_expires_at" in data:
+        return invalid_client("The app's metadata document has a client_secret, which everybody could read.")
+    client = read_metadata(data, url)
+    if not isinstance(client, Refusal) and client.method.startswith("client_secret"):
+        return invalid_client("An app with a metadata document has no secret to authenticate with.")
+    return client
+
+
+def _document(response: Response | Problem) -> Mapping[str, Json] | str:
+    """Return the object that came, or what is wrong with it."""
+    if isinstance(response, Problem):
+        return "could not be fetched"
+    if response.status != 200:
+        return f"was answered with {response.status}, not with 200"
+    media = header(response.headers, b"content-type").partition(";")[0].strip().lower()
+    if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
+        return "is not JSON"
+    if len(response.body) > DOCUMENT_BYTES:
+        return f"is larger than {DOCUMENT_BYTES:,} bytes"
+    data = jsontext.read(response.body)
+    return data if isinstance(data, dict) else "is not a JSON object"
+
+
+def read_metadata(data: Mapping[str, Json], client_id: str) -> Client | Refusal:
+    """Return the client that ``data`` describes. Members we do not know are ignored, software statements too."""
+    redirects = _redirects(data.get("redirect_uris"))
+    if isinstance(redirects, Refusal):
+        return redirects
+    name = data.get("client_name", "")
+    if not isinstance(name, str) or len(name) > _NAME_CHARS:
+        return _invalid(f"client_name must be a text of at most {_NAME_CHARS} characters.")
+    method = _method(data)
+    grants = data.get("grant_types", ["authorization_code"])
+    if not isinstance(grants, list) or "authorization_code" not in grants:
+        return _invalid("grant_types must contain authorization_code.")
+    if isinstance(method, Refusal):
+        return method
+    keys, keys_url = _keys(data)
+    if method == "private_key_jwt" and keys is None and not keys_url:
+        return _invalid("private_key_jwt needs jwks or an https jwks_uri.")
+    return Client(
+        id=client_id,
+        name=name.strip(),
+        redirect_uris=redirects,
+        origin="document" if is_document_url(client_id) else "registered",
+        method=method,
+        keys=keys,
+        keys_url=keys_url,
+        grants=tuple(grant for grant in GRANTS if grant in grants),
+    )
+
+
+def _redirects(given: Json) -> tuple[str, ...] | Refusal:
+    if not isinstance(given, list) or not 0 < len(given) <= _REDIRECTS:
+        return _invalid(f"redirect_uris must be a list of one to {_REDIRECTS}.", "invalid_redirect_uri")
+    for uri in given:
+        read = read_redirect(uri) if isinstance(uri, str) else _invalid("redirect_uris must be strings.")
+        if isinstance(read, Refusal):
+            return _invalid(read.description, "invalid_redirect_uri")
+    return tuple(given)
+
+
+def lifetime_s(response: Response) -> float:
+    """Return for how long a document may be used again: what it says itself, from a minute to a day. [AS-16]"""
+    control = header(response.headers, b"cache-control").lower()
+    if "no-store" in control or "no-cache" in control:
+        return _MIN_S
+    match = _MAX_AGE.search(control)
+    return min(max(float(match[1]), _MIN_S), _MAX_S) if match else _MIN_S
+
+
+def _method(data: Mapping[str, Json]) -> Method | Refusal:
+    given = data.get("token_endpoint_auth_method", "none")
+    for method in METHODS:
+        if given == method:
+            return method
+    return _invalid("token_endpoint_auth_method is not one that is known here.")
+
+
+def _keys(data: Mapping[str, Json]) -> tuple[Mapping[str, Json] | None, str]:
+    keys, url = data.get("jwks"), data.get("jwks_uri")
+    keys = keys if isinstance(keys, dict) and isinstance(keys.get("keys"), list) else None
+    return keys, url if isinstance(url, str) and _URL.fullmatch(url) else ""
+
+
+def _invalid(description: str, error: str = "invalid_client_metadata") -> Refusal:
+    return Refusal(error=error, description=description)

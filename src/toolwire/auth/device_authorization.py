@@ -1,0 +1,79 @@
+"""Signing in on another device: a code is shown here and typed there (RFC 8628)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from toolwire.core.codec import Flow, fetch
+from toolwire.core.model import Kind, Problem, Secret
+from toolwire.framing import jsontext
+
+from .authorization_code import credential
+from .client_identity import Identity
+from .credential import Credential
+from .metadata_discovery import Place, Server, is_safe
+from .token_request import asked, exchange, post
+
+_USER_CODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 -]{0,38}[A-Za-z0-9])?")
+_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """What a person types at ``url`` on another device. ``interval_s`` is the pause between two looks.
+
+    ``warning`` is a sentence to show with it where the page is on another host than the server that asks, or empty.
+    """
+
+    code: Secret
+    user_code: str
+    url: str
+    interval_s: float
+    until: float
+    warning: str = ""
+
+
+def start_device(place: Place, identity: Identity, scopes: Sequence[str], now: float) -> Flow[Device | Problem]:
+    """Return what to show a person who signs in on another device (RFC 8628). [AC-13]"""
+    if not place.server.device_url:
+        text = f"{place.server.issuer} cannot be signed in to from another device: run this where a browser is."
+        return Problem(kind=Kind.UNAUTHORIZED, message=text)
+    response = yield from fetch(post(place.server.device_url, identity, dict(asked(place, scopes))))
+    data = None if isinstance(response, Problem) or response.status != 200 else jsontext.read(response.body)
+    match data:
+        case {"device_code": str(code), "user_code": str(user_code), "verification_uri": str(url), **more}:
+            interval, lasts = more.get("interval", 5), more.get("expires_in", 600)
+            pause = float(interval) if isinstance(interval, int) and 1 <= interval <= 60 else 5.0
+            until = now + (float(lasts) if isinstance(lasts, int) and 0 < lasts <= 3_600 else 600.0)
+            # RFC 8628, 5.4: a page that only looks like the server's is how such sign-ins are stolen.
+            if not is_safe(url, place.server.issuer) or _USER_CODE.fullmatch(user_code) is None:
+                text = f"{place.server.issuer} names a page or a code for another device that is not safe to show."
+                return Problem(kind=Kind.BAD_ANSWER, message=text)
+            warning = _warning(url, place.server)
+            return Device(
+                code=Secret(code), user_code=user_code, url=url, interval_s=pause, until=until, warning=warning
+            )
+        case _:
+            text = f"{place.server.issuer} did not give a code for another device."
+            return Problem(kind=Kind.BAD_ANSWER, message=text)
+
+
+def _warning(url: str, server: Server) -> str:
+    """Return what to say of a page on another host than those of ``server``, or nothing."""
+    host = urlsplit(url).hostname
+    own = (server.issuer, server.authorization_url)
+    if host in [urlsplit(one).hostname for one in own if one]:
+        return ""
+    return f"Careful: this page is on {host}, not on {urlsplit(server.issuer).hostname}. Go on only if you know it."
+
+
+def poll_device(
+    place: Place, identity: Identity, device: Device, scopes: Sequence[str], now: float
+) -> Flow[Credential | Problem]:
+    """Return the credential once the person has signed in; ``authorization_pending`` in details means: look again."""
+    form = {"grant_type": _GRANT, "device_code": device.code.reveal()}
+    tokens = yield from exchange(place.server.token_url, identity, form, now)
+    return tokens if isinstance(tokens, Problem) else credential(place, identity, tokens, scopes)

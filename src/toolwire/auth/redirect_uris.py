@@ -1,0 +1,78 @@
+"""Where a person may be sent back to.
+
+Rules:
+- Redirect URIs are compared as exact strings, never parsed into something equal.
+- The one exception is the port of an http loopback address, which a native app cannot know beforehand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from .oauth_error import Refusal, invalid_request
+
+_CHARS = 2_000
+_TEXT = re.compile(r"[!$%&'()+,./0-9:;=?@A-Z_a-z~\[\]-]+")  # no fragment, no backslash, no wildcard
+_LOOPBACK = re.compile(r"http://(?P<host>127\.0\.0\.1|\[::1\]|localhost)(?::(?P<port>[0-9]{1,5}))?(?P<rest>[/?].*)?")
+_HTTPS = re.compile(r"https://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:[/?].*)?")
+_PRIVATE = re.compile(r"(?P<scheme>[a-z][a-z0-9+-]*(?:\.[a-z0-9+-]+)+):/[^@]*")
+
+
+def read_redirect(text: str) -> str | Refusal:
+    """Return ``text`` if a client may register it: https, http on loopback, or a private scheme with a dot. [AS-02]"""
+    if len(text) > _CHARS or _TEXT.fullmatch(text) is None:
+        return invalid_request("A redirect URI has a fragment or a character that does not belong there.")
+    if _LOOPBACK.fullmatch(text) or _HTTPS.fullmatch(text) or _PRIVATE.fullmatch(text):
+        return text
+    return invalid_request("A redirect URI is https, http on a loopback address, or a private scheme with a dot.")
+
+
+def is_loopback(uri: str) -> bool:
+    """Return whether ``uri`` leads to this very machine, where any program may listen."""
+    return _LOOPBACK.fullmatch(uri) is not None
+
+
+def matches(registered: str, given: str) -> bool:
+    """Return whether ``given`` is ``registered``: the same text, but for the port of a loopback address. [AS-02]"""
+    if registered == given:
+        return True
+    ours, theirs = _LOOPBACK.fullmatch(registered), _LOOPBACK.fullmatch(given)
+    if ours is None or theirs is None or _TEXT.fullmatch(given) is None:
+        return False
+    port = theirs["port"]
+    if port is not None and not 0 < int(port) < 65_536:
+        return False
+    return (ours["host"], ours["rest"]) == (theirs["host"], theirs["rest"])
+
+
+def choose(registered: Sequence[str], given: str) -> str | Refusal:
+    """Return where a person is sent back to: ``given`` if it is registered, or the one there is. [AS-01, AS-02]"""
+    if not given:
+        if len(registered) == 1 and not is_loopback(registered[0]):
+            return registered[0]
+        return invalid_request("redirect_uri is missing.")
+    if len(given) > _CHARS or not any(matches(uri, given) for uri in registered):
+        return invalid_request("redirect_uri is not one that this app has registered.")
+    return given
+
+
+def host_of(uri: str) -> str:
+    """Return what a person is shown of ``uri``: its host, or its private scheme."""
+    for pattern in (_LOOPBACK, _HTTPS):
+        match = pattern.fullmatch(uri)
+        if match is not None:
+            return match["host"]
+    private = _PRIVATE.fullmatch(uri)
+    return f"an app on this device ({private['scheme']})" if private is not None else ""
+
+
+def form_source(uri: str) -> str:
+    """Return what a Content-Security-Policy must let a form lead to, so that its answer may redirect to ``uri``."""
+    match = _LOOPBACK.fullmatch(uri)
+    if match is not None:
+        return "http:" if match["host"] == "[::1]" else f"http://{match['host']}:*"
+    private = _PRIVATE.fullmatch(uri)
+    if private is not None:
+        return f"{private['scheme']}:"
+    return "/".join(uri.partition("?")[0].split("/")[:3])

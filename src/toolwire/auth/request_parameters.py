@@ -1,0 +1,47 @@
+"""The parameters of an OAuth request, from a query or a form."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from .oauth_error import Refusal, invalid_request
+
+_MOST = 64
+_MAY_REPEAT = frozenset({"resource"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Each parameter's one value. ``repeated`` names those that came more than once and so have none."""
+
+    values: Mapping[str, str]
+    resources: tuple[str, ...] = ()
+    repeated: frozenset[str] = frozenset()
+
+    def get(self, name: str) -> str:
+        """Return the value of ``name``, empty where it is absent: an empty parameter is as good as none."""
+        return self.values.get(name, "")
+
+    def problem(self) -> Refusal | None:
+        """Return the Refusal of repeated parameters, if there are any. [AS-04]"""
+        if not self.repeated:
+            return None
+        return invalid_request(f"A parameter came more than once: {sorted(self.repeated)[0][:40]}.")
+
+
+def read_parameters(text: str) -> Parameters | Refusal:
+    """Return the parameters of a query or form; only ``resource`` may repeat, empty ones are absent. [AS-04]"""
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST, errors="strict")
+    except ValueError:
+        return invalid_request("The parameters cannot be read.")
+    if any("\0" in name or "\0" in value for name, value in pairs):  # no identifier has one, and no database keeps it
+        return invalid_request("A parameter has a null character in it.")
+    count = Counter(name for name, _ in pairs)
+    repeated = frozenset(name for name, times in count.items() if times > 1 and name not in _MAY_REPEAT)
+    values = {name: value for name, value in pairs if value and name not in repeated and name not in _MAY_REPEAT}
+    resources = tuple(dict.fromkeys(value for name, value in pairs if name == "resource" and value))
+    return Parameters(values=values, resources=resources, repeated=repeated)

@@ -1,0 +1,35 @@
+"""Resource indicators (RFC 8707): which server a token is for, as its URL."""
+
+from __future__ import annotations
+
+import re
+
+from .oauth_error import Refusal
+
+_RESOURCE = re.compile(r"(?:https?)://[!$%&'()*+,./0-9:;=?@A-Z_a-z~\[\]-]{1,2000}")
+
+
+def canonical(uri: str) -> str:
+    """Return ``uri`` as it is compared and sent: without a slash at its end. [AC-07]"""
+    return uri.rstrip("/")
+
+
+def read_resource(given: tuple[str, ...], ours: str) -> str | Refusal:
+    """Return the resource a token is asked for: ``ours``, which is also meant where none is named. [AS-08]"""
+    for uri in given:
+        if _RESOURCE.fullmatch(uri) is None:
+            return invalid_target("resource must be an absolute URL without a fragment.")
+        if canonical(uri) != canonical(ours):
+            return invalid_target("There is no such resource here.")
+    return canonical(ours)
+
+
+def invalid_target(description: str) -> Refusal:
+    """Return the Refusal of a resource."""
+    return Refusal(error="invalid_target", description=description)
+
+
+def covers(resource: str, url: str) -> bool:
+    """Return whether ``url`` is the resource, or below it: same origin, and a path that begins with its path."""
+    base = canonical(resource)
+    return url == base or url.startswith((base + "/", base + "?"))

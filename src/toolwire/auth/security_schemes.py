@@ -1,0 +1,101 @@
+"""The ways to authenticate that an OpenAPI document declares, as far as they say where to sign in.
+
+Rules:
+- Implicit and password flows are named and not used: they show tokens, or passwords, where others see them. [AC-13]
+- The page and the token endpoint of a flow are of one origin, or a hostile document could have a code that an honest
+  server gave sent to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+from urllib.parse import urljoin
+
+from toolwire.core.model import Json
+
+from .metadata_discovery import Place, Server, is_safe
+from .resource_indicators import canonical
+
+Way: TypeAlias = Literal["page", "secret", "device"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What a document declares: where a person, a program or another device signs in, or where metadata is.
+
+    ``keys`` are header schemes: header name and prefix of the value. ``unsafe`` names the flows that are not used.
+    """
+
+    places: Mapping[Way, Place]
+    metadata_urls: tuple[str, ...] = ()
+    keys: tuple[tuple[str, str], ...] = ()
+    unsafe: tuple[str, ...] = ()
+
+
+_WAYS: Mapping[str, Way] = {
+    "authorizationCode": "page",
+    "clientCredentials": "secret",
+    "deviceAuthorization": "device",
+}
+
+
+def read_schemes(document: Json, base: str, resource: str) -> Declared:
+    """Return what the OpenAPI ``document`` at ``base`` declares about signing in for ``resource``. [AC-01, XL-110]"""
+    components = document.get("components") if isinstance(document, dict) else None
+    schemes = components.get("securitySchemes") if isinstance(components, dict) else None
+    places: dict[Way, Place] = {}
+    metadata: list[str] = []
+    keys: list[tuple[str, str]] = []
+    unsafe: list[str] = []
+    for scheme in schemes.values() if isinstance(schemes, dict) else ():
+        match scheme:
+            case {"type": "oauth2", **more}:
+                flows = more.get("flows")
+                _read_flows(flows if isinstance(flows, dict) else {}, base, resource, places, unsafe)
+                metadata += _absolute(base, more.get("oauth2MetadataUrl"))
+            case {"type": "openIdConnect", "openIdConnectUrl": str(url)}:
+                metadata += _absolute(base, url)
+            case {"type": "apiKey", "in": "header", "name": str(name)}:
+                keys.append((name.lower(), ""))
+            case {"type": "http", "scheme": str(name)} if name.lower() in ("bearer", "basic"):
+                keys.append(("authorization", f"{name.capitalize()} "))
+            case _:
+                pass
+    return Declared(places=places, metadata_urls=tuple(metadata), keys=tuple(keys), unsafe=tuple(unsafe))
+
+
+def _read_flows(
+    flows: Mapping[str, Json], base: str, resource: str, places: dict[Way, Place], unsafe: list[str]
+) -> None:
+    for name, flow in flows.items():
+        if name in ("implicit", "password"):
+            unsafe.append(name)
+        elif name in _WAYS and isinstance(flow, dict):
+            place = _place(flow, base, resource)
+            if place is not None:
+                places.setdefault(_WAYS[name], place)
+
+
+def _place(flow: Mapping[str, Json], base: str, resource: str) -> Place | None:
+    """Return where one flow leads; what a document says is unproven, so PKCE is sent and not relied on. [AC-03]"""
+    urls = [_absolute(base, flow.get(name)) for name in ("tokenUrl", "authorizationUrl", "deviceAuthorizationUrl")]
+    token, page, device = (found[0] if found else "" for found in urls)
+    origin = "/".join(token.split("/")[:3])
+    if not token or any(url and not url.startswith(origin + "/") for url in (page, device)):
+        return None
+    scopes = flow.get("scopes")
+    server = Server(issuer=origin, authorization_url=page, token_url=token, device_url=device, proven=False)
+    known = tuple(scopes) if isinstance(scopes, dict) else ()
+    return Place(resource=canonical(resource), server=server, scopes=known, indicated=False)
+
+
+def _absolute(base: str, url: Json) -> list[str]:
+    if not isinstance(url, str):
+        return []
+    try:
+        whole = urljoin(base, url)
+    except ValueError:
+        return []
+    return [whole] if is_safe(whole, base) else []

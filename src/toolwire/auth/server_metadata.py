@@ -1,0 +1,65 @@
+"""What a server says about itself: authorization server metadata (RFC 8414), protected resource metadata (RFC 9728)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from toolwire.core.model import Json
+
+from .clients import GRANTS, METHODS
+from .pkce import METHOD
+from .resource_indicators import canonical
+
+SERVER = "/.well-known/oauth-authorization-server"
+RESOURCE = "/.well-known/oauth-protected-resource"
+OPENID = "/.well-known/openid-configuration"
+ALGORITHMS = ("ES256", "RS256", "PS256")
+
+
+def well_known(name: str, url: str) -> str:
+    """Return the well-known URL ``name`` of the issuer or resource ``url``, inserted before its path. [AS-13, AS-14]"""
+    parts = urlsplit(canonical(url))
+    return f"{parts.scheme}://{parts.netloc}{name}{parts.path}"
+
+
+def write_server(
+    issuer: str, scopes: Iterable[str], *, registration: bool = False, keys: bool = False
+) -> dict[str, Json]:
+    """Return the metadata of our authorization server; true in every member. [AS-13]"""
+    base = canonical(issuer) + "/oauth"
+    methods = list(METHODS)
+    algorithms = list(ALGORITHMS)
+    metadata: dict[str, Json] = {
+        "issuer": issuer,
+        "authorization_endpoint": f"{base}/authorize",
+        "token_endpoint": f"{base}/token",
+        "revocation_endpoint": f"{base}/revoke",
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": list(GRANTS),
+        "code_challenge_methods_supported": [METHOD],
+        "token_endpoint_auth_methods_supported": methods,
+        "token_endpoint_auth_signing_alg_values_supported": algorithms,
+        "revocation_endpoint_auth_methods_supported": methods,
+        "revocation_endpoint_auth_signing_alg_values_supported": algorithms,
+        "scopes_supported": list(scopes),
+        "client_id_metadata_document_supported": True,
+        "authorization_response_iss_parameter_supported": True,
+    }
+    if registration:
+        metadata["registration_endpoint"] = f"{base}/register"
+    if keys:
+        metadata["jwks_uri"] = f"{base}/jwks"
+    return metadata
+
+
+def write_resource(resource: str, issuer: str, scopes: Iterable[str], name: str) -> dict[str, Json]:
+    """Return the metadata of a resource that takes our tokens, in the header only. [AS-14]"""
+    return {
+        "resource": canonical(resource),
+        "authorization_servers": [issuer],
+        "scopes_supported": [scope for scope in scopes if scope != "offline_access"],
+        "bearer_methods_supported": ["header"],
+        "resource_name": name,
+    }

@@ -1,0 +1,82 @@
+"""The token endpoint from the client's side: a form goes there, tokens or the name of an error come back."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote, urlencode
+
+from toolwire.core.codec import Flow, fetch
+from toolwire.core.http import Headers, Request
+from toolwire.core.model import Json, Kind, Problem, Secret
+from toolwire.framing import jsontext
+
+from .client_identity import Identity
+from .credential import Tokens
+from .metadata_discovery import Place
+from .scopes import write_scopes
+
+_FORM: Headers = ((b"accept", b"application/json"), (b"content-type", b"application/x-www-form-urlencoded"))
+_WORD = re.compile(r"[a-z_]{1,40}")
+_TOKEN = re.compile(r"[!-~]{1,16384}")
+
+
+def exchange(url: str, identity: Identity, form: Mapping[str, str], now: float) -> Flow[Tokens | Problem]:
+    """Return the tokens that ``form`` is exchanged for; the error's name is in the details of a Problem."""
+    response = yield from fetch(post(url, identity, form))
+    if isinstance(response, Problem):
+        return response
+    data = jsontext.read(response.body)
+    if response.status != 200 or not isinstance(data, dict):
+        error = data.get("error") if isinstance(data, dict) else None
+        word = error if isinstance(error, str) and _WORD.fullmatch(error) else f"status {response.status}"
+        return Problem(
+            kind=Kind.UNAUTHORIZED, message=f"The authorization server refused: {word}.", details={"error": word}
+        )
+    return read_tokens(data, now)
+
+
+def read_tokens(data: Mapping[str, Json], now: float) -> Tokens | Problem:
+    """Return the tokens of a token endpoint's answer; only Bearer tokens are taken."""
+    access, refresh, lasts = data.get("access_token"), data.get("refresh_token"), data.get("expires_in")
+    if not isinstance(access, str) or _TOKEN.fullmatch(access) is None:
+        return _bad("The authorization server gave no access token that can be sent.")
+    if str(data.get("token_type", "")).lower() != "bearer":
+        return _bad("The authorization server gave a token of a type that is not known here.")
+    until = now + lasts if isinstance(lasts, int | float) and not isinstance(lasts, bool) and lasts >= 0 else None
+    scope = data.get("scope")
+    return Tokens(
+        access=Secret(access),
+        refresh=Secret(refresh) if isinstance(refresh, str) and refresh else None,
+        until=until,
+        scopes=tuple(scope.split()) if isinstance(scope, str) else (),
+    )
+
+
+def post(url: str, identity: Identity, form: Mapping[str, str]) -> Request:
+    """Return the request that sends ``form`` as ``identity``."""
+    headers = _FORM
+    if identity.secret is not None and identity.method == "client_secret_basic":
+        pair = f"{quote(identity.client_id, safe='')}:{quote(identity.secret.reveal(), safe='')}"
+        headers = (*_FORM, (b"authorization", b"Basic " + b64encode(pair.encode())))
+    else:
+        form = {**form, "client_id": identity.client_id}
+        if identity.secret is not None:
+            form["client_secret"] = identity.secret.reveal()
+    return Request("POST", url, headers, urlencode(form).encode())
+
+
+def asked(place: Place, scopes: Sequence[str]) -> Mapping[str, str]:
+    """Return the parameters that say what is asked for: scopes, and the resource where the site names it. [AC-08]"""
+    scope = {"scope": write_scopes(scopes)} if scopes else {}
+    return {**scope, **resource(place)}
+
+
+def resource(place: Place) -> Mapping[str, str]:
+    """Return the parameter that says which site the tokens are for. [AC-08]"""
+    return {"resource": place.resource} if place.indicated else {}
+
+
+def _bad(message: str) -> Problem:
+    return Problem(kind=Kind.BAD_ANSWER, message=message)

@@ -1,0 +1,121 @@
+"""``toolwire call``: one call of one tool, with the person's consent where it is needed."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from toolwire.cli.exits import OK, UsageError, exit_code
+from toolwire.cli.targets.arguments import read_object, read_values
+from toolwire.cli.targets.open_target import Opened, Reach, opened, read_key, read_selection
+from toolwire.cli.terminal.screen import complain, escaped_lines, json_text, styled
+from toolwire.cli.terminal.terminal_approver import agreement, chosen_asker, kept_session
+from toolwire.cli.terminal.terminal_user import person_here
+from toolwire.core.errors import ConnectError
+from toolwire.core.model import Json, Kind, Problem, Progress, Result, Tool
+
+from .lock import read as read_locked
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Call the tool and print how it ended."""
+    locked = read_locked(Path(arguments.file)) if arguments.locked else None
+    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
+    agree = agreement(agreed=arguments.agree, called=arguments.name)
+    reach = Reach(key=key, protocol=arguments.protocol, locked=locked, selection=chosen, agree=agree)
+    ask = chosen_asker(arguments.ask, "yes" if arguments.yes else "ask")
+    given = _given(arguments.args)
+    tool: Tool | None = None
+    result: Result
+    try:
+        opening = opened(arguments.target, reach, ask, kept_session(), person_here())
+        with opening as source, _log_of_tools(arguments):
+            tool, result = _called(source, arguments, given)
+    except ConnectError as error:
+        result = Problem(kind=Kind.UNREACHABLE, message=str(error))
+    if arguments.json:
+        print(json_text(_as_json(result), indent=2))
+    elif isinstance(result, Problem):
+        _explain(result)
+    else:
+        _print_value(result.value, tool)
+    return exit_code(result) if isinstance(result, Problem) else OK
+
+
+def _called(
+    source: Opened, arguments: argparse.Namespace, given: dict[str, Json] | Problem
+) -> tuple[Tool | None, Result]:
+    tool = source.find(arguments.name)
+    if isinstance(tool, Problem):
+        return None, tool
+    values = given if isinstance(given, Problem) else read_values(arguments.values, given, tool)
+    return tool, values if isinstance(values, Problem) else source.call(arguments.name, values, notify=_show_progress)
+
+
+def _given(text: str | None) -> dict[str, Json] | Problem:
+    if text is None:
+        return {}
+    if text == "-":
+        return read_object(sys.stdin.read())
+    if not text.startswith("@"):
+        return read_object(text)
+    try:
+        return read_object(Path(text[1:]).read_text(encoding="utf-8"))
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"The arguments cannot be read from {text[1:]}: {why}.") from error
+
+
+def _as_json(result: Result) -> dict[str, Json]:
+    if not isinstance(result, Problem):
+        return {"ok": True, "value": result.value}
+    return {
+        "ok": False,
+        "kind": result.kind,
+        "message": result.message,
+        "parameter_errors": dict(result.parameter_errors),
+        "can_retry": result.can_retry,
+        "retry_after_ms": result.retry_after_ms,
+        "additional_prompt_content": result.additional_prompt_content,
+        "details": dict(result.details),
+    }
+
+
+def _explain(problem: Problem) -> None:
+    complain(problem.message)
+    if problem.can_retry and problem.retry_after_ms is not None:
+        complain(f"The same call may work in {problem.retry_after_ms / 1_000:g} seconds.")
+    elif problem.can_retry:
+        complain("The same call may work later.")
+
+
+def _print_value(value: Json, tool: Tool | None) -> None:
+    """Print a text as it is into a pipe and made harmless on a terminal; anything else as JSON."""
+    if value is None and tool is not None and tool.output_schema is None:
+        return
+    if not isinstance(value, str):
+        print(json_text(value, indent=2))
+        return
+    text = escaped_lines(value) if sys.stdout.isatty() else value
+    print(text, end="" if text.endswith("\n") else "\n")
+
+
+def _show_progress(progress: Progress) -> None:
+    text = progress.value if isinstance(progress.value, str) else json_text(progress.value)
+    print(styled(escaped_lines(text), "dim", sys.stderr), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _log_of_tools(arguments: argparse.Namespace) -> Generator[None, None, None]:
+    """Show the traceback of a tool of our own only if it was asked for; logging would print it unasked."""
+    log = logging.getLogger("toolwire")
+    quiet = logging.NullHandler() if not arguments.debug else logging.StreamHandler()
+    log.addHandler(quiet)
+    try:
+        yield
+    finally:
+        log.removeHandler(quiet)

@@ -1,0 +1,64 @@
+"""``toolwire conform``: whether a server does what its protocols ask, check by check."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from toolwire.cli.exits import FAILED, NOT_FOUND, OK, UsageError
+from toolwire.cli.targets.open_target import read_key
+from toolwire.cli.targets.target import Url, read_target
+from toolwire.cli.terminal.screen import complain, escaped, json_text
+from toolwire.cli.terminal.table import print_table
+from toolwire.framing import jsontext
+from toolwire.testing.server_checks import PROTOCOLS, Called, Report, Standing, conform
+from toolwire.testing.server_checks.report import as_json, as_markdown, summary
+
+_COLUMNS = ("check", "requirement", "outcome", "what")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check the server and print each check and how it ended; a check that failed makes the exit code 1."""
+    target = read_target(arguments.target)
+    if not isinstance(target, Url):
+        raise UsageError("conform takes a URL; serve a file first, with toolwire serve.")
+    if arguments.protocol not in (None, *PROTOCOLS):
+        raise UsageError(f"There is no protocol {arguments.protocol!r} to check; there is {', '.join(PROTOCOLS)}.")
+    key = read_key(arguments.key, arguments.key_env)
+    reports = conform(target.text, protocol=arguments.protocol, key=key, call=_read_call(arguments.call))
+    if not reports:
+        complain(f"{target.text} speaks none of {', '.join(PROTOCOLS)}; give one with --protocol to see why.")
+        return NOT_FOUND
+    if arguments.json:
+        print(json_text(as_json(reports), indent=2))
+    elif arguments.markdown:
+        print("\n\n".join("\n".join([summary(report), "", *as_markdown(report)]) for report in reports))
+    else:
+        _print(reports)
+    return FAILED if any(report.failed for report in reports) else OK
+
+
+def _read_call(given: Sequence[str] | None) -> Called | None:
+    if given is None:
+        return None
+    tool, text = given
+    arguments = jsontext.read(text.encode())
+    if not isinstance(arguments, dict):
+        raise UsageError(f"The arguments of {tool} must be a JSON object, such as '{{\"a\": 1}}'.")
+    return Called(tool, arguments)
+
+
+def _print(reports: Sequence[Report]) -> None:
+    for report in reports:
+        rows = [
+            (
+                one.number,
+                one.requirement,
+                one.standing.upper() if one.standing is Standing.FAILED else str(one.standing),
+                escaped(f"{one.sentence} {one.why}".strip()),
+            )
+            for one in report.outcomes
+        ]
+        print_table(_COLUMNS, rows, sys.stdout)
+        print(f"\n{summary(report)}\n")

@@ -1,0 +1,111 @@
+"""``toolwire convert``: the tools of a document, a URL or code as a document of another sort, and what is lost."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from toolwire.cli.exits import FAILED, OK, UsageError
+from toolwire.cli.targets.open_target import Reach, opened, read_key
+from toolwire.cli.targets.target import Url, read_target
+from toolwire.cli.terminal.screen import complain, escaped, json_text
+from toolwire.cli.terminal.terminal_approver import asker
+from toolwire.convert import Converted, Loss, convert
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Problem
+from toolwire.core.selection import DOCUMENT_BYTES
+
+_MAX_BYTES: Final = DOCUMENT_BYTES
+_DOCUMENTS: Final = (".json", ".yaml", ".yml")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Convert, and write the document and what was lost. With --strict, a loss is a failure and no document."""
+    reach = Reach(key=read_key(arguments.key, arguments.key_env), protocol=arguments.protocol)
+    converted = convert(_source(arguments.source, reach), arguments.to, arguments.kind)
+    if isinstance(converted, Problem):
+        raise UsageError(f"{arguments.source}: {converted.message}")
+    for loss in converted.losses:
+        where = loss.pointer or "the whole"
+        print(escaped(f"{where}: {loss.what}; {loss.instead} stands for it"), file=sys.stderr)
+    if arguments.losses is not None:
+        _replace(Path(arguments.losses), json_text(_described(converted.losses), indent=2).encode() + b"\n")
+    if converted.losses and arguments.strict:
+        count = len(converted.losses)
+        complain(f"{count} {'loss' if count == 1 else 'losses'}, and --strict allows none: no document is written.")
+        return FAILED
+    _write(converted, arguments.output)
+    return OK
+
+
+def _source(text: str, reach: Reach) -> bytes | Catalog:
+    if text == "-":
+        return _bounded(sys.stdin.buffer.read(_MAX_BYTES + 1), "standard input")
+    path = Path(text)
+    if path.suffix != ".py" and path.is_file():
+        if reach != Reach():
+            raise UsageError("--key, --key-env and --protocol are for URLs; this source is a file.")
+        return _file(path)
+    if path.suffix in _DOCUMENTS and "://" not in text and len(path.parts) == 1:
+        raise UsageError(f"There is no file {text}.")
+    with opened(text, reach, asker("ask")) as source:
+        catalog = source.catalog()
+    return _without_memory(catalog) if isinstance(read_target(text), Url) else catalog
+
+
+def _file(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return _bounded(file.read(_MAX_BYTES + 1), str(path))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _bounded(data: bytes, name: str) -> bytes:
+    if len(data) > _MAX_BYTES:
+        raise UsageError(f"{name} is larger than {_MAX_BYTES:,} bytes.")
+    return data
+
+
+def _without_memory(catalog: Catalog) -> Catalog:
+    """Return ``catalog`` without the hints in which a connection keeps what it needs to call each tool."""
+    tools = tuple(replace(tool, hints={}) for tool in catalog.tools)
+    return Catalog(title=catalog.title, version=catalog.version, description=catalog.description, tools=tools)
+
+
+def _described(losses: Sequence[Loss]) -> list[dict[str, str]]:
+    return [{"pointer": loss.pointer, "what": loss.what, "instead": loss.instead} for loss in losses]
+
+
+def _write(converted: Converted, output: str | None) -> None:
+    if output is not None:
+        _replace(Path(output), converted.text.encode())
+    elif sys.stdout.isatty():
+        print(json_text(converted.document, indent=2))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(converted.text.encode())
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path`` as a whole or not at all."""
+    whole = path.resolve()
+    part = whole.with_name(f".{whole.name}.{os.getpid()}")
+    try:
+        if whole.exists() and not whole.is_file():  # a pipe or a device has nothing to keep
+            whole.write_bytes(data)
+            return
+        try:
+            part.write_bytes(data)
+            part.replace(whole)
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from error

@@ -1,0 +1,38 @@
+"""``toolwire diff``: what of a URL is no longer as the lock pins it; ends with 1 if anything is."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from toolwire.cli.exits import FAILED, OK, UsageError
+from toolwire.cli.terminal.screen import escaped, json_text
+from toolwire.consent.definition_lock import Difference
+from toolwire.consent.origin_display import without_secrets
+from toolwire.core.model import Json
+
+from .lock import lines, look, read
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print every tool that was added, removed or changed, and whether that is wider, narrower or the same."""
+    lock = read(Path(arguments.file))
+    pinned = look(arguments.target, arguments)
+    if not lock.holds(pinned.url):
+        there, asked = without_secrets(pinned.url), without_secrets(arguments.target)
+        raise UsageError(f"{arguments.file} does not hold {there}: `toolwire lock {asked}` adds it.")
+    found = lock.compared(pinned.url, pinned.definitions)
+    if arguments.json:
+        print(json_text([_as_json(one) for one in found], indent=2))
+    else:
+        print("\n".join(lines(found)) or f"{escaped(without_secrets(pinned.url))} is as it was locked.")
+    return FAILED if found else OK
+
+
+def _as_json(one: Difference) -> dict[str, Json]:
+    return {
+        "tool": one.tool,
+        "what": one.what,
+        "direction": one.direction,
+        "changes": [change._asdict() for change in one.changes],
+    }

@@ -1,0 +1,118 @@
+"""``toolwire explain``: every look at a URL, what it meant, and which protocol was chosen."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+
+from toolwire.cli.exits import NOT_FOUND, OK, UsageError
+from toolwire.cli.targets.open_target import read_key
+from toolwire.cli.targets.target import Url, read_target
+from toolwire.cli.terminal.screen import complain, escaped, json_text, styled
+from toolwire.cli.terminal.table import print_table
+from toolwire.client.connection.connection import nothing_found
+from toolwire.client.connection.options import Options
+from toolwire.client.discovery.auth_on_challenge import SyncDiscreet
+from toolwire.client.discovery.discover import Discovery, discover, end_sessions, shown
+from toolwire.client.transport.drivers import BRIEF_S
+from toolwire.client.transport.drivers import run as drive
+from toolwire.client.transport.limits import LOOKING, Limits
+from toolwire.client.transport.network import SyncNetwork
+from toolwire.core.codec import Peer
+from toolwire.core.model import Json, Secret
+from toolwire.protocols import BUILTIN
+
+_COLUMNS = ("protocol", "url", "status", "what it meant")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look at the URL for every protocol and print what was seen."""
+    target = read_target(arguments.target)
+    if not isinstance(target, Url):
+        raise UsageError("explain takes a URL; a file speaks no protocol before it is served.")
+    found = survey(target.text, read_key(arguments.key, arguments.key_env))
+    if arguments.json:
+        print(json_text(described(found), indent=2))
+    else:
+        _print(found)
+    return OK if found.peer is not None else NOT_FOUND
+
+
+def survey(url: str, key: Secret | None) -> Discovery:
+    """Return what ``url`` speaks, with all that would do. The key is sent only where one is asked for."""
+    with closing(_door(url, key, LOOKING)) as door:
+        found = drive(discover(url, survey=True), door, None)
+    with closing(_door(url, key, Limits(total_s=BRIEF_S))) as door:
+        for request in end_sessions(found):
+            door.send(request)
+    return found
+
+
+def _door(url: str, key: Secret | None, limits: Limits) -> SyncDiscreet:
+    signed = SyncNetwork(limits=limits, credentials=Options(url=url, api_key=key).credentials())
+    return SyncDiscreet(SyncNetwork(limits=limits), signed)
+
+
+def described(found: Discovery) -> dict[str, Json]:
+    """Return what was found as JSON data."""
+    return {
+        "url": shown(found.url),
+        "chosen": None if found.peer is None else _peer(found.peer),
+        "others": [_peer(peer) for peer in found.others],
+        "probes": [
+            {
+                "protocol": probe.protocol,
+                "url": shown(probe.url),
+                "status": probe.status,
+                "meaning": probe.meaning,
+                "accepted": probe.accepted,
+            }
+            for probe in found.probes
+        ],
+    }
+
+
+def _peer(peer: Peer) -> dict[str, Json]:
+    return {
+        "protocol": peer.protocol,
+        "url": shown(peer.url),
+        "site": peer.site,
+        "tools": len(peer.catalog.tools),
+        "findings": list(peer.findings()),
+    }
+
+
+def _print(found: Discovery) -> None:
+    rows = [
+        (
+            probe.protocol,
+            escaped(shown(probe.url)),
+            "-" if probe.status is None else str(probe.status),
+            escaped(probe.meaning),
+        )
+        for probe in found.probes
+    ]
+    print_table(_COLUMNS, rows, sys.stdout)
+    print(flush=True)
+    if found.peer is None:
+        complain(nothing_found(found))
+        return
+    chosen = styled(_title(found.peer), "bold", sys.stdout)
+    print(f"{chosen} was chosen: {_count(found.peer)} at {escaped(shown(found.peer.url))}.")
+    if found.others:
+        print(f"It also speaks {_listed(found.others)}; the first in the order of looking is taken.")
+
+
+def _listed(peers: Sequence[Peer]) -> str:
+    return ", ".join(f"{_title(peer)} ({_count(peer)})" for peer in peers)
+
+
+def _title(peer: Peer) -> str:
+    return next(codec.title for codec in BUILTIN if codec.name == peer.protocol)
+
+
+def _count(peer: Peer) -> str:
+    count = len(peer.catalog.tools)
+    return "1 tool" if count == 1 else f"{count} tools"

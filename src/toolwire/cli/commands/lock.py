@@ -1,0 +1,79 @@
+"""``toolwire lock``: pin the definitions of connections, so that a change of them is seen before it is used."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.targets.open_target import read_key
+from toolwire.cli.targets.target import Url, read_target
+from toolwire.cli.terminal.screen import escaped
+from toolwire.client import Session, SyncRemote
+from toolwire.client.connection.fetch_definitions import Pinned, surveyed
+from toolwire.consent import Lock, read_lock, write_lock
+from toolwire.consent.definition_lock import Difference
+from toolwire.consent.origin_display import without_secrets
+from toolwire.core.errors import DefinitionError
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the definitions of every URL into the lock; the other URLs in it stay."""
+    for target in map(read_target, arguments.targets):
+        if not isinstance(target, Url):
+            raise UsageError("lock takes URLs: what is in a file changes with you alone.")
+    file = Path(arguments.file)
+    lock = read(file) if file.exists() else Lock()
+    for url in arguments.targets:
+        found = look(url, arguments)
+        lock = lock.with_connection(found.url, found.definitions)
+        print(f"{escaped(without_secrets(found.url))}: {len(found.definitions)} tools pinned in {file}")
+    write_private(file, write_lock(lock))
+    return OK
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write ``text`` into ``file``, which only its owner can read and write then."""
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
+        if os.name == "posix":
+            os.fchmod(opened.fileno(), 0o600)
+        opened.write(text)
+
+
+def look(url: str, arguments: argparse.Namespace) -> Pinned:
+    """Return the definitions that ``url`` has now."""
+    key = read_key(arguments.key, arguments.key_env)
+    try:
+        return surveyed(url, api_key=key, protocol=arguments.protocol, session=Session())
+    except ValueError as error:
+        raise UsageError(f"{error}.") from error
+
+
+def read(file: Path) -> Lock:
+    """Return the lock in ``file``.
+
+    Raises:
+        UsageError: it cannot be read, or is no lock.
+    """
+    try:
+        return read_lock(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"The lock cannot be read from {file}: {why}. `toolwire lock URL` makes one.") from error
+    except DefinitionError as error:
+        raise UsageError(f"{file}: {error}") from error
+
+
+def differences(lock: Lock, source: object) -> tuple[Difference, ...]:
+    """Return what of a connection is not as ``lock`` pins it; a connection it does not hold is all new."""
+    return lock.compared(source.url, source.definitions()) if isinstance(source, SyncRemote) else ()
+
+
+def lines(found: tuple[Difference, ...]) -> list[str]:
+    """Return differences as lines that are fit to show."""
+    said: list[str] = []
+    for one in found:
+        said.append(f"{escaped(one.tool)}: {one.what}, {one.direction}")
+        said += [f"  {change.sentence}" for change in one.changes]
+    return said

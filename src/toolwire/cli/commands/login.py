@@ -1,0 +1,126 @@
+"""``toolwire login``: sign in to a site, in a browser, on another device, or with a key."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from base64 import b64encode
+from collections.abc import Sequence
+from getpass import getpass
+
+from toolwire.auth.client_identity import Identity
+from toolwire.auth.credential import Credential
+from toolwire.auth.metadata_discovery import Place
+from toolwire.auth.security_schemes import Declared
+from toolwire.cli.exits import OK, UsageError, exit_code
+from toolwire.cli.targets.open_target import read_key
+from toolwire.cli.targets.target import Url, read_target
+from toolwire.cli.terminal.screen import complain, escaped
+from toolwire.client.discovery.discover import Discovery, absolute, discover
+from toolwire.client.login import Person, Wish, declared, place_of, seek, sign_in, with_secret
+from toolwire.client.login.saved_credentials import own_credentials
+from toolwire.client.transport.drivers import run as drive
+from toolwire.client.transport.limits import LOOKING
+from toolwire.client.transport.network import SyncNetwork
+from toolwire.core.errors import ConnectError
+from toolwire.core.model import Problem, Secret
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Sign in, and keep what comes of it for later calls."""
+    target = read_target(arguments.url)
+    if not isinstance(target, Url):
+        raise UsageError("One signs in to a URL; this is code on this machine.")
+    url = absolute(target.text)
+    door = SyncNetwork(limits=LOOKING)
+    try:
+        found = _with_key(url, door) if arguments.key else _signed_in(url, arguments, door)
+    finally:
+        door.close()
+    if isinstance(found, Problem):
+        complain(found.message)
+        return exit_code(found)
+    credentials = own_credentials()
+    credentials.put(found)
+    for older in credentials.all():
+        if older.resource == found.resource and older.name != found.name:
+            credentials.delete(older.name)  # one sign-in for one site; another client's would be taken by chance
+    scopes = f", for {escaped(', '.join(found.scopes))}" if found.scopes else ""
+    print(f"Signed in to {escaped(found.resource)}{scopes}.")
+    return OK
+
+
+def _signed_in(url: str, arguments: argparse.Namespace, door: SyncNetwork) -> Credential | Problem:
+    identity = _identity(arguments)
+    person = Person(tell=lambda sentence: print(escaped(sentence), file=sys.stderr))
+    place = seek(url, door)
+    if isinstance(place, Problem):
+        said = declared(_found(url, door), door)
+        place = _declared(said, place, door, arguments) if said is not None else place
+    if isinstance(place, Problem):
+        return place
+    if not place.server.proven:
+        print("The site does not say whether it protects sign-in with PKCE; it is used all the same.", file=sys.stderr)
+    scopes: Sequence[str] = tuple(arguments.scope)
+    if arguments.as_program:
+        if identity is None or identity.secret is None:
+            raise UsageError("--as-program needs --client-id and --client-secret-env.")
+        return with_secret(place, identity, scopes, person, door)
+    wish = Wish(
+        identity=identity,
+        document_url=arguments.client_document or "",
+        scopes=tuple(scopes),
+        device=arguments.device,
+    )
+    return sign_in(place, wish, person, door)
+
+
+def _found(url: str, door: SyncNetwork) -> Discovery:
+    return drive(discover(url), door, None)
+
+
+def _declared(said: Declared, sought: Problem, door: SyncNetwork, arguments: argparse.Namespace) -> Place | Problem:
+    """Return where the document of a site says that one signs in, or what can be done instead. [AC-13]"""
+    if arguments.as_program and "secret" in said.places:
+        return said.places["secret"]
+    place = place_of(said, door, device=arguments.device)
+    if place is not None:
+        return place
+    if said.unsafe:
+        flows = " and ".join(said.unsafe)
+        text = f"The site only has the {flows} flow, which is not safe: give a token you have, with --key."
+        return Problem(kind=sought.kind, message=text)
+    return Problem(kind=sought.kind, message="The site takes keys: give one with --key.") if said.keys else sought
+
+
+def _identity(arguments: argparse.Namespace) -> Identity | None:
+    if arguments.client_id is None:
+        return None
+    secret = read_key(None, arguments.client_secret_env)
+    return Identity(
+        client_id=arguments.client_id, secret=secret, method="none" if secret is None else "client_secret_basic"
+    )
+
+
+def _with_key(url: str, door: SyncNetwork) -> Credential | Problem:
+    """Ask for a key, a token or a name and password, masked, once. [AC-14]"""
+    found = _found(url, door)
+    reached = [probe for probe in found.probes if probe.status is not None]
+    if not reached:
+        raise ConnectError(f"{'/'.join(url.split('/')[:3])} could not be reached.", found.probes)
+    said = declared(found, door)
+    header, prefix = said.keys[0] if said is not None and said.keys else ("authorization", "Bearer ")
+    resource = "/".join(url.split("/")[:3])
+    if prefix == "Basic ":
+        name = _asked(f"Name at {resource}: ", masked=False)
+        pair = f"{name}:{_asked('Password: ', masked=True)}"
+        key = Secret(b64encode(pair.encode()).decode())
+    else:
+        key = read_key(_asked(f"Key for {resource}: ", masked=True), None) or Secret("")
+    return Credential(kind="key", resource=resource, access=key, header=header, prefix=prefix)
+
+
+def _asked(question: str, *, masked: bool) -> str:
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\n")
+    return getpass(escaped(question)) if masked else input(escaped(question))

@@ -1,0 +1,32 @@
+"""``toolwire logout``: give back what a sign-in gave, and forget it."""
+
+from __future__ import annotations
+
+import argparse
+
+from toolwire.cli.exits import NOT_FOUND, OK
+from toolwire.cli.terminal.screen import complain, escaped, warn
+from toolwire.client.discovery.discover import absolute
+from toolwire.client.login import sign_out
+from toolwire.client.login.saved_credentials import own_credentials
+from toolwire.client.transport.network import SyncNetwork
+from toolwire.consent.origin_display import without_secrets
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Revoke the tokens for a URL and delete them here, even where revoking does not work. [AC-12, XL-116]"""
+    credentials = own_credentials()
+    found = credentials.covering(absolute(arguments.url))
+    if found is None:
+        complain(f"There is no sign-in for {without_secrets(arguments.url)}.")
+        return NOT_FOUND
+    door = SyncNetwork()
+    try:
+        taken_back = found.kind == "key" or sign_out(found, door)
+    finally:
+        door.close()
+        credentials.delete(found.name)
+    if not taken_back:
+        warn(f"{found.resource} did not take its tokens back; they are deleted here and end by themselves.")
+    print(f"Signed out of {escaped(found.resource)}.")
+    return OK

@@ -1,0 +1,70 @@
+"""``toolwire overlay``: a starter overlay for an API that is not yours, with everything a person should decide."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.targets.target import Url, read_target
+from toolwire.cli.terminal.screen import json_text
+from toolwire.client.discovery.discover import absolute
+from toolwire.client.transport.drivers import run as drive
+from toolwire.client.transport.limits import LOOKING
+from toolwire.client.transport.network import SyncNetwork
+from toolwire.core.codec import Flow, fetch
+from toolwire.core.errors import ConnectError
+from toolwire.core.http import Request, header
+from toolwire.core.model import Problem
+from toolwire.core.selection import Selection
+from toolwire.protocols.openapi.discovery import find
+from toolwire.protocols.openapi.document import overlay
+from toolwire.protocols.openapi.document.loading import load
+
+_EVERYTHING = Selection(include="all")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the overlay to standard output, or to a file."""
+    file = Path(arguments.target)
+    document = _data(file.read_bytes(), arguments.target) if file.is_file() else _at(arguments.target)
+    text = json_text(overlay.starter(document), indent=2)
+    if arguments.output:
+        try:
+            Path(arguments.output).write_text(f"{text}\n", encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{arguments.output} cannot be written: {error.strerror}.") from error
+    else:
+        print(text)
+    return OK
+
+
+def _at(text: str) -> dict[str, Any]:
+    target = read_target(text)
+    if not isinstance(target, Url):
+        raise UsageError("overlay takes a URL, or a file that is an OpenAPI document.")
+    door = SyncNetwork(limits=LOOKING)
+    try:
+        return drive(_looked(absolute(target.text)), door, None)
+    finally:
+        door.close()
+
+
+def _looked(url: str) -> Flow[dict[str, Any]]:
+    finding = yield from find(url, _EVERYTHING)
+    if finding.peer is None:
+        raise ConnectError(f"{url} has no OpenAPI document that could be found.", finding.probes)
+    answer = yield from fetch(Request("GET", finding.peer.url, ((b"accept", b"application/json"),)))
+    if isinstance(answer, Problem):
+        raise ConnectError(answer.message, finding.probes)
+    return _data(answer.body, finding.peer.url, header(answer.headers, b"content-type"))
+
+
+def _data(body: bytes, where: str, media_type: str = "") -> dict[str, Any]:
+    loaded = load(body, media_type, where)
+    if isinstance(loaded, Problem):
+        raise UsageError(f"{where} {loaded.message.rstrip('.')}.")
+    if not isinstance(loaded.data, dict):
+        raise UsageError(f"{where} is no OpenAPI document, which is an object.")
+    return loaded.data

@@ -1,0 +1,162 @@
+"""``toolwire serve``: tools on every protocol at once, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final, TypedDict
+
+from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.serve_app import FACTORY, SETTINGS, Settings, app_of, boxes_of, count_asking_tools
+from toolwire.cli.targets.target import File, Target, Url, read_target
+from toolwire.cli.terminal.screen import drop_unwritable, escaped, styled, warn
+from toolwire.cli.token_options import Tokens
+from toolwire.core.catalog import Catalog
+from toolwire.core.toolbox import Toolbox
+from toolwire.gateway import read_connections
+from toolwire.opentool.keys import read_keys
+from toolwire.protocols import BUILTIN
+
+try:
+    from toolwire.server.http.process import serve, serve_reloading, serve_workers
+except ModuleNotFoundError as error:
+    raise UsageError(f"Serving needs {error.name}: pip install 'toolwire[server]'.") from error
+
+_NAMED: Final = 8
+
+
+class Place(TypedDict):
+    """Where and how to listen, whatever serves."""
+
+    host: str
+    port: int
+    announce: Callable[[str], object]
+    access_log: bool
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve the targets until a signal ends it."""
+    if arguments.reload and arguments.workers > 1:
+        raise UsageError("--reload serves from one process: leave out --workers.")
+    listed = read_connections(arguments.connections) if arguments.connections else ()
+    named_targets = [*arguments.targets, *(one.url for one in listed)]
+    if not named_targets:
+        raise UsageError("There is nothing to serve: name a target, or a list with --connections FILE.")
+    settings = Settings(
+        targets=named_targets,
+        api_keys=read_keys(arguments.api_key, arguments.api_key_file),
+        hosts=arguments.allow_host,
+        origins=arguments.allow_origin,
+        document=arguments.document,
+        ledger=arguments.ledger,
+        rates=arguments.rates,
+        client_document=arguments.client_document,
+        tokens=Tokens(
+            secret_file=arguments.jwt_secret_file,
+            jwks=arguments.jwks,
+            issuer=arguments.jwt_issuer,
+            audience=arguments.jwt_audience,
+        ),
+        log=arguments.log,
+        strict_jsonrpc=arguments.strict_jsonrpc,
+        agree=arguments.agree,
+        debug=arguments.debug,
+    )
+    targets = [read_target(text) for text in settings.targets]
+    # Made here even if other processes serve: what is wrong with it is said before anything listens.
+    boxes = boxes_of(settings)
+    app = app_of(settings, boxes)
+    _warn(arguments.host, settings, count_asking_tools(boxes))
+    if arguments.workers > 1 and settings.ledger is None:
+        warn("Each worker remembers its own calls alone; with --ledger FILE a call that is sent again runs once.")
+    if arguments.workers > 1 and not settings.rates and _limited(boxes):
+        warn("Each worker counts calls alone; with --rates WHERE the limits of tools hold for all of them together.")
+    announce = _announcer([box.catalog() for box in boxes], keys=_wanted(settings))
+    place: Place = {
+        "host": arguments.host,
+        "port": arguments.port,
+        "announce": announce,
+        "access_log": arguments.access_log,
+    }
+    if not arguments.reload and arguments.workers == 1:
+        serve(app, **place)
+        return OK
+    with _in_environment(settings):
+        if arguments.reload:
+            serve_reloading(FACTORY, directories=_folders(targets), **place)
+        else:
+            serve_workers(FACTORY, workers=arguments.workers, **place)
+    return OK
+
+
+@contextmanager
+def _in_environment(settings: Settings) -> Generator[None, None, None]:
+    os.environ[SETTINGS] = settings.write()
+    try:
+        yield
+    finally:
+        del os.environ[SETTINGS]
+
+
+def _folders(targets: Iterable[Target]) -> Sequence[Path]:
+    local = [target for target in targets if not isinstance(target, Url)]
+    if not local:
+        raise UsageError("--reload watches files, and no target is one.")
+    return [target.path.resolve().parent if isinstance(target, File) else Path.cwd() for target in local]
+
+
+def _warn(host: str, settings: Settings, asking: int) -> None:
+    if not settings.api_keys and not settings.tokens and not _is_loopback(host):
+        warn(f"Whoever can reach {host} can call these tools: ask for a key with --api-key-file or TOOLWIRE_API_KEYS.")
+    if asking:
+        some = "1 tool" if asking == 1 else f"{asking} tools"
+        warn(f"{some} from elsewhere need consent: each call of them runs once its caller has confirmed it.")
+
+
+def _limited(boxes: Iterable[Toolbox]) -> bool:
+    return any(tool.rate_limit is not None for box in boxes for tool in box.catalog().tools)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _wanted(settings: Settings) -> str:
+    """Return what a caller must bring, in a few words."""
+    keys = [f"one of {len(settings.api_keys)}"] if settings.api_keys else []
+    return " or ".join([*keys, *(["a signed token"] if settings.tokens else [])]) or "none asked for"
+
+
+def _announcer(catalogs: Sequence[Catalog], *, keys: str) -> Callable[[str], None]:
+    def announce(url: str) -> None:
+        try:
+            show(url)
+        except OSError as error:  # to serve is what was asked for; to print is not
+            drop_unwritable(sys.stdout)
+            warn(f"Standard output cannot be written: {error.strerror}. The server goes on at {url} without it.")
+
+    def show(url: str) -> None:
+        for catalog in catalogs:
+            title = styled(escaped(catalog.title), "bold", sys.stdout)
+            print(f"{title} {escaped(catalog.version)}: {_named(catalog)}")
+        print(f"at     {styled(url, 'green', sys.stdout)}")
+        print(f"wires  {', '.join(codec.title for codec in BUILTIN)}")
+        print(f"keys   {keys}")
+        print(styled("Ctrl-C stops it.", "dim", sys.stdout), flush=True)
+
+    return announce
+
+
+def _named(catalog: Catalog) -> str:
+    names = [escaped(name) for name in catalog.names]
+    if len(names) <= _NAMED:
+        return ", ".join(names) or "no tools"
+    return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"

@@ -1,0 +1,57 @@
+"""``toolwire size``: what the tools of a target cost in tokens before anybody has asked for anything.
+
+A token is taken to be four characters of JSON; a provider's own count differs by some percent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Final
+
+from toolwire.adapters.dialects import Provider
+from toolwire.adapters.tool_declarations import Offered, offered
+from toolwire.cli.exits import OK
+from toolwire.cli.targets.open_target import Reach, opened, read_key, read_selection
+from toolwire.cli.terminal.screen import escaped, json_text
+from toolwire.cli.terminal.table import print_table
+from toolwire.cli.terminal.terminal_approver import asker
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Json
+
+CHARACTERS_A_TOKEN: Final = 4
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the tokens of each tool for each provider, the largest first, and all together."""
+    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
+    reach = Reach(key=key, protocol=arguments.protocol, selection=chosen)
+    with opened(arguments.target, reach, asker("ask")) as source:
+        sizes = measured(source.catalog())
+    totals = {provider: sum(size[provider] for size in sizes.values()) for provider in Provider}
+    if arguments.json:
+        data: Json = {"characters_a_token": CHARACTERS_A_TOKEN, "total": totals, "tools": sizes}
+        print(json_text(data, indent=2))
+        return OK
+    ordered = sorted(sizes.items(), key=lambda pair: (-max(pair[1].values()), pair[0]))
+    rows = [(escaped(name), *(f"{size[provider]:,}" for provider in Provider)) for name, size in ordered]
+    rows.append(("total", *(f"{totals[provider]:,}" for provider in Provider)))
+    print_table(("tool", *Provider), rows, sys.stdout)
+    print(f"Estimated tokens: {CHARACTERS_A_TOKEN} characters of the declaration are taken for one.")
+    return OK
+
+
+def measured(catalog: Catalog) -> dict[str, dict[Provider, int]]:
+    """Return the estimated tokens of each tool of ``catalog`` by its name, for each provider."""
+    sizes: dict[str, dict[Provider, int]] = {}
+    for provider in Provider:
+        for one in offered(catalog, provider):
+            sizes.setdefault(one.name, {})[provider] = _tokens(one)
+    return sizes
+
+
+def _tokens(one: Offered) -> int:
+    declared = {"name": one.name, "description": one.description, "parameters": one.shape.schema}
+    text = json.dumps(declared, ensure_ascii=False, separators=(",", ":"), default=dict)
+    return -(-len(text) // CHARACTERS_A_TOKEN)

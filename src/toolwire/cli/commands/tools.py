@@ -1,0 +1,179 @@
+"""``toolwire tools``: what can be called at a target."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from toolwire.cli.exits import FAILED, OK
+from toolwire.cli.targets.open_target import Opened, Reach, opened, read_key, read_selection
+from toolwire.cli.terminal.screen import complain, escaped, first_line, json_text
+from toolwire.cli.terminal.table import print_table
+from toolwire.cli.terminal.terminal_approver import asker
+from toolwire.consent import effective
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Approval, Json, Schema, Tool
+
+from .lock import differences, lines
+from .lock import read as read_locked
+
+_MOST_TEXT = 100
+_MOST_ARGUMENTS = 120
+_MOST_VALUES = 6
+_TAG = re.compile(r"</?[A-Za-z][^<>]{0,300}>")  # documents of REST APIs say much in HTML
+
+COLUMNS = ("name", "what it does", "arguments", "consent", "cost")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the tools of the target, as a table or as JSON."""
+    locked = read_locked(Path(arguments.file)) if arguments.locked else None
+    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
+    reach = Reach(key=key, protocol=arguments.protocol, locked=locked, selection=chosen)
+    with opened(arguments.target, reach, asker("ask")) as source:
+        if arguments.tags:
+            return _print_tags(source.tags(), as_json=arguments.json)
+        catalog = source.catalog()
+        changed = differences(locked, source) if locked is not None else ()
+        findings = () if arguments.json and not arguments.findings else _found(source)
+        table = () if arguments.json or arguments.findings else rows(catalog)
+    for line in lines(changed):
+        complain(line)
+    if arguments.findings:
+        said = json_text(list(findings), indent=2) if arguments.json else "\n".join(map(escaped, findings))
+        print(said, end="\n" if said else "")
+    elif arguments.json:
+        print(json_text([described(tool) for tool in catalog.tools], indent=2))
+    else:
+        _print(catalog, table, len(findings))
+    return FAILED if changed else OK
+
+
+def _print(catalog: Catalog, table: Sequence[tuple[str, ...]], number: int) -> None:
+    """Print the table of the tools, and how many findings there are."""
+    if table:
+        print_table(COLUMNS, table, sys.stdout)
+    else:
+        print(f"{escaped(catalog.title)} has no tools.")
+    if number:
+        said = "1 finding" if number == 1 else f"{number:,} findings"
+        print(f"\n{said}: --findings shows what was left out or taken otherwise.")
+
+
+def _print_tags(tags: Mapping[str, int], *, as_json: bool) -> int:
+    if as_json:
+        print(json_text(dict(tags), indent=2))
+    elif tags:
+        print_table(("tag", "tools"), [(escaped(tag), f"{number:,}") for tag, number in tags.items()], sys.stdout)
+    else:
+        print("The tools have no tags.")
+    return OK
+
+
+def _found(source: Opened) -> tuple[str, ...]:
+    """Return all that was found, after a look at every schema: only then it is known."""
+    for tool in source.catalog().tools:
+        len(tool.input_schema)
+        len(tool.output_schema or {})
+    return source.findings()
+
+
+def described(tool: Tool) -> dict[str, Json]:
+    """Return ``tool`` as JSON data. ``approval`` is the site's word (or null), ``consent`` what a call needs here."""
+    limit = tool.rate_limit
+    needed = tool.requirements
+    return {
+        "id": tool.id,
+        "name": tool.name,
+        "toolkit": tool.toolkit,
+        "version": tool.version,
+        "description": tool.description,
+        "input_schema": dict(tool.input_schema),
+        "output_schema": None if tool.output_schema is None else dict(tool.output_schema),
+        "approval": tool.approval,
+        "consent": effective(tool),
+        "blanket_allowed": tool.blanket_allowed,
+        "destructive": tool.destructive,
+        "safe": tool.safe,
+        "idempotent": tool.idempotent,
+        "cost": tool.cost,
+        "hint": tool.hint,
+        "rate_limit": None if limit is None else {"max": limit.max, "window": limit.window},
+        "requirements": {
+            "authorization": [{"id": each.id, "scopes": list(each.scopes)} for each in needed.authorization],
+            "secrets": list(needed.secrets),
+            "user_id": needed.user_id,
+        },
+        "streams": tool.streams,
+        "deprecated": tool.deprecated,
+    }
+
+
+def rows(catalog: Catalog) -> list[tuple[str, ...]]:
+    """Return a row of the table for each tool, in the order of the catalog; every text may be shown."""
+    newest = {tool.id: name for name, tool in catalog.names.items()}
+    return [
+        (
+            escaped(newest.get(tool.id, tool.id)),
+            _short(_TAG.sub("", first_line(tool.description)), _MOST_TEXT),
+            escaped(_arguments(tool)),
+            _consent(tool),
+            tool.cost or "",
+        )
+        for tool in catalog.tools
+    ]
+
+
+def _arguments(tool: Tool) -> str:
+    """Return the arguments, those that are needed first, as far as there is room; then how many more there are."""
+    needed = set(tool.required)
+    names = sorted(tool.parameters, key=lambda name: name not in needed)
+    shown: list[str] = []
+    for name in names:
+        said = _argument(name, tool.parameters[name], tool)
+        if shown and sum(map(len, shown)) + len(said) > _MOST_ARGUMENTS:
+            break
+        shown.append(said)
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f", and {more} more" if more else "")
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def _argument(name: str, schema: Schema, tool: Tool) -> str:
+    optional = "" if name in tool.required else "?"
+    return f"{name}{optional}: {_type(schema)}"
+
+
+def _type(schema: Json) -> str:
+    match schema:
+        case {"enum": [_, *_] as values}:
+            said = "|".join(json_text(value) for value in values[:_MOST_VALUES])
+            return _short(said, _MOST_TEXT) + ("|…" if len(values) > _MOST_VALUES else "")
+        case {"type": [_, *_] as kinds}:
+            return "|".join(kind for kind in kinds if isinstance(kind, str))
+        case {"anyOf": [_, *_] as choices} | {"oneOf": [_, *_] as choices}:
+            return "|".join(dict.fromkeys(_named(choice) for choice in choices))
+        case _:
+            return _named(schema)
+
+
+def _named(schema: Json) -> str:
+    match schema:
+        case {"type": str() as kind}:
+            return kind
+        case {"$ref": str() as reference}:
+            return reference.rpartition("/")[2]
+        case _:
+            return "any"
+
+
+def _consent(tool: Tool) -> str:
+    words = ["auto" if effective(tool) is Approval.AUTO else "asks"]
+    words += ["destroys"] if tool.destructive else []
+    return ", ".join(words)

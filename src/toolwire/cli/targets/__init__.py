@@ -1,0 +1,1 @@
+"""What a user points a command at: a URL, a document, or Python code."""

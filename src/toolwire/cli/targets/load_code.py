@@ -1,0 +1,182 @@
+"""From a file or a module of the user's to the toolkit in it, or to the tool as OpenTool's SDKs have one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType
+from typing import Final, TypeGuard
+
+from toolwire.cli.exits import UsageError
+from toolwire.core.errors import ToolwireError
+from toolwire.core.toolbox import Toolbox
+from toolwire.define import Toolkit
+from toolwire.opentool.serve_object import served
+
+from .target import File, Module
+
+_TOOLWIRE: Final = Path(__file__).parents[1]
+
+
+def load(target: File | Module, document: Path | None = None) -> Toolkit | Toolbox:
+    """Return the toolkit (or toolbox) that ``target`` names. The user's code runs, as an import would run it.
+
+    A class as OpenTool's SDKs have one, with ``call`` or ``load``, is made and becomes a toolbox; with its
+    ``document`` beside it, any class does.
+
+    Raises:
+        DefinitionError: a class cannot be served, or does not fit its document; the text names every difference.
+        UsageError: there is no such thing, or the code cannot be imported; the sentence says where and why.
+    """
+    match target:
+        case File(path, name):
+            where = str(path)
+            module = _load_file(path)
+            found = _only(module, where) if name is None else _named(module, name, where)
+        case Module(where, name):
+            found = _named(_load_module(where), name, where)
+    if _is_toolbox(found):
+        if document is not None:
+            raise UsageError(f"--document is for a class; what {where} has is no such class, and describes itself.")
+        return found
+    if document is None and not _is_tool(found):
+        raise UsageError(f"{name!r} in {where} is no Toolkit, but of the type {type(found).__name__}.")
+    return _served(found, document, f"{name!r} in {where}")
+
+
+def _is_toolbox(found: object) -> TypeGuard[Toolkit | Toolbox]:
+    return isinstance(found, Toolkit) or (isinstance(found, Toolbox) and not isinstance(found, type))
+
+
+def _is_tool(found: object) -> bool:
+    """Return whether ``found`` is a Tool as OpenTool has it, or a class of one."""
+    if isinstance(found, Toolbox):  # the class of a Toolbox has calls of its own
+        return False
+    return callable(getattr(found, "call", None)) or callable(getattr(found, "load", None))
+
+
+def _served(found: object, document: Path | None, where: str) -> Toolbox:
+    try:
+        return served(found, document)
+    except ToolwireError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{where} cannot be made: {_said(error)}.") from error
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"There is no file {path}.")
+    path = path.resolve()
+    # Under its whole path: no other module is called that, and pydantic finds the names of the file again.
+    if (known := sys.modules.get(str(path))) is not None:
+        return known
+    _importable_from(path.parent)
+    with _explained(path.parent, path.name):
+        return _execute(path)
+
+
+def _execute(path: Path) -> ModuleType:
+    spec = spec_from_file_location(str(path), path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not Python")
+    module = module_from_spec(spec)
+    sys.modules[str(path)] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[str(path)]
+        raise
+    return module
+
+
+def _load_module(name: str) -> ModuleType:
+    _importable_from(Path.cwd())
+    with _explained(Path.cwd(), name):
+        try:
+            return import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise
+            raise UsageError(f"There is no module {error.name!r}, neither here nor where Python looks.") from error
+
+
+def _importable_from(folder: Path) -> None:
+    """Let the user's code import its neighbours, as when Python itself starts it."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+@contextmanager
+def _explained(folder: Path, name: str) -> Generator[None, None, None]:
+    """Make one sentence of whatever the user's code below ``folder`` raises."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except SystemExit as error:
+        place = _place(error, folder, name)
+        raise UsageError(f"{place}: this ends the program; put it below `if __name__ == '__main__':`.") from error
+    except Exception as error:
+        raise UsageError(f"{_place(error, folder, name)}: {_said(error)}.") from error
+
+
+def _place(error: BaseException, folder: Path, name: str) -> str:
+    """Return file and line of the user's own code that led to ``error``: the innermost that is below ``folder``."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_short(error.filename)}, line {error.lineno}"
+    own = [frame for frame in extract_tb(error.__traceback__) if _is_own(Path(frame.filename), folder)]
+    return f"{_short(own[-1].filename)}, line {own[-1].lineno}" if own else name
+
+
+def _is_own(path: Path, folder: Path) -> bool:
+    return path.is_relative_to(folder) and not path.is_relative_to(_TOOLWIRE) and "site-packages" not in path.parts
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename
+
+
+def _said(error: Exception) -> str:
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__}: {' '.join(text.split())}".rstrip(".: ")
+
+
+def _named(module: ModuleType, name: str, where: str) -> object:
+    found: object = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"There is no {name!r} in {where}: {_listed(_toolkits(module))}.")
+        found = getattr(found, part)
+    return found
+
+
+def _only(module: ModuleType, where: str) -> Toolkit:
+    names = _toolkits(module)
+    if len(names) == 1:
+        only: Toolkit = getattr(module, names[0])
+        return only
+    if names:
+        raise UsageError(f"{where} has several toolkits: write {' or '.join(f'{where}:{name}' for name in names)}.")
+    raise UsageError(
+        f"There is no Toolkit in {where}: write `tools = Toolkit('Tools')`, and @tools.tool above a function."
+    )
+
+
+def _toolkits(module: ModuleType) -> Sequence[str]:
+    """Return the name of each toolkit in ``module``, the first where one has several."""
+    names: dict[int, str] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, Toolkit):
+            names.setdefault(id(value), name)
+    return tuple(names.values())
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"there is {', '.join(names)}" if names else "it has no toolkit"

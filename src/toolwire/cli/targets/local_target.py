@@ -1,0 +1,115 @@
+"""The user's own code as a target: the checks and the consent of a remote call, and no network."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import assert_never
+
+import anyio
+
+from toolwire.cli.terminal.screen import complain
+from toolwire.cli.terminal.terminal_approver import Asker
+from toolwire.client.calls.call_ids import new_id
+from toolwire.client.transport.drivers import SyncNotify
+from toolwire.consent import consent_check, denied
+from toolwire.core.catalog import Catalog
+from toolwire.core.check import Allow, Ask, Deny, Known, review
+from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool
+from toolwire.core.toolbox import Toolbox
+from toolwire.define import Toolkit
+from toolwire.server.lifespan import begin, end
+from toolwire.server.run.function_toolbox import FunctionBox
+from toolwire.validation import arguments_check
+
+from .load_code import load
+from .target import File, Module
+
+
+def code_of(target: File | Module, document: Path | None = None) -> Toolbox:
+    """Return the code that ``target`` names, as a Toolbox. See ``load`` for ``document`` and what is raised."""
+    found = load(target, document)
+    return FunctionBox(found) if isinstance(found, Toolkit) else found
+
+
+class Here:
+    """Calls a Toolbox in this process. ``site`` is what the person is told about where it runs."""
+
+    def __init__(self, toolbox: Toolbox, site: str, ask: Asker) -> None:
+        self._toolbox = toolbox
+        self._ask = ask
+        self._notify: SyncNotify | None = None
+        consent = consent_check(site=site, target=lambda call: f"{call.tool.name}() in this process")
+        self._checks = (arguments_check(), consent)
+
+    def catalog(self) -> Catalog:
+        """Return what can be called."""
+        return self._toolbox.catalog()
+
+    def find(self, name: str, /) -> Tool | Problem:
+        """Return the tool that ``name`` means, or the Problem that there is none."""
+        return self.catalog().find(name)
+
+    def tags(self) -> Mapping[str, int]:
+        """Return nothing: code has no tags."""
+        return {}
+
+    def findings(self) -> tuple[str, ...]:
+        """Return nothing: code is no description that could be taken otherwise."""
+        return ()
+
+    def call(self, name: str, arguments: Mapping[str, Json], /, *, notify: SyncNotify | None = None) -> Result:
+        """Return how a call of the tool ``name`` ended; the person is asked where the policy says so."""
+        self._notify = notify
+        tool = self.catalog().find(name)
+        if isinstance(tool, Problem):
+            return tool
+        call = Call(tool, arguments, new_id())
+        verdict = review(call, self._checks)
+        match verdict:
+            case Allow():
+                pass
+            case Deny(problem):
+                return problem
+            case Known(result):
+                return result
+            case Ask(question):
+                answer = self._ask(question)
+                if answer.allowed is not True:
+                    return denied(f"{call.tool.name} was not called: it was not allowed.")
+            case _:
+                assert_never(verdict)
+        with redirect_stdout(sys.stderr):  # standard output is for the result alone, whatever the tool prints
+            result = anyio.run(self._begun_and_ended, call)
+        if isinstance(result, Problem) and result.developer_message:
+            complain(f"For the developer: {result.developer_message}")  # that is who runs code of their own
+        return result
+
+    async def _begun_and_ended(self, call: Call) -> Result:
+        if threading.current_thread() is threading.main_thread():
+            # asyncio only cancels its task at the first Ctrl-C, which a tool that blocks the loop would never notice
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            await begin(self._toolbox)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the tool's
+            text = f"{type(error).__name__}: {error}"
+            return Problem(kind=Kind.TOOL_FAILED, message="The tool could not begin.", developer_message=text)
+        try:
+            return await self._within_its_time(call)
+        finally:
+            await end(self._toolbox)
+
+    async def _reported(self, progress: Progress) -> None:
+        if self._notify is not None:
+            self._notify(progress)
+
+    async def _within_its_time(self, call: Call) -> Result:
+        limit = call.tool.timeout_s
+        with anyio.move_on_after(limit):
+            return await self._toolbox.run(call, self._reported)
+        message = f"{call.tool.name} was cancelled: it took longer than {limit:g} seconds."
+        return Problem(kind=Kind.TIMEOUT, message=message)

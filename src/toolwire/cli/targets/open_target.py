@@ -1,0 +1,167 @@
+"""From a target to its tools, and to calls that pass the same checks wherever the tools are."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
+
+from toolwire.cli.exits import UsageError
+from toolwire.cli.terminal.relocation_prompt import moving
+from toolwire.cli.terminal.terminal_approver import Asker
+from toolwire.client import Session, connect_sync
+from toolwire.client.discovery.overlays import read_overlay
+from toolwire.client.transport.drivers import SyncNotify
+from toolwire.consent import Lock
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Json, Problem, Result, Secret, Tool
+from toolwire.core.selection import DECLARED, Selection
+
+from .target import Url, read_target
+
+if TYPE_CHECKING:  # signing in is rare, and a lot of code
+    from toolwire.client.login import Person
+
+_MOST_TAGS = 20
+
+
+class Opened(Protocol):
+    """What a target leads to: its tools, and calls of them that are checked and asked about first."""
+
+    def catalog(self) -> Catalog:
+        """Return what can be called."""
+        ...
+
+    def find(self, name: str, /) -> Tool | Problem:
+        """Return the tool that ``name`` means, or the Problem that there is none."""
+        ...
+
+    def tags(self) -> Mapping[str, int]:
+        """Return how many tools there are under each tag, whatever was selected."""
+        ...
+
+    def findings(self) -> tuple[str, ...]:
+        """Return what of its description was left out or taken otherwise."""
+        ...
+
+    def call(self, name: str, arguments: Mapping[str, Json], /, *, notify: SyncNotify | None = None) -> Result:
+        """Return how a call of the tool ``name`` ended. It starts only if every check, and the person, say yes.
+
+        ``notify`` is given what the tool says of its progress.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How to reach a URL: the key of its server, the one protocol to look for, the lock, and which tools."""
+
+    key: Secret | None = None
+    protocol: str | None = None
+    locked: Lock | None = None
+    selection: Selection = DECLARED
+    agree: Callable[[tuple[Tool, ...]], bool] | None = field(default=None, compare=False)
+
+
+def read_selection(arguments: Namespace) -> Selection:
+    """Return which tools the options select.
+
+    Raises:
+        UsageError: there is no such overlay, or it is none.
+    """
+    try:
+        laid = None if arguments.overlay is None else read_overlay(arguments.overlay)
+    except ValueError as error:
+        raise UsageError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+    return Selection(
+        include=arguments.include,
+        tags=tuple(arguments.tag),
+        paths=tuple(arguments.path),
+        methods=tuple(arguments.method),
+        names=tuple(arguments.match),
+        safe_only=arguments.safe_only,
+        deprecated=not arguments.no_deprecated,
+        server=arguments.server or "",
+        elsewhere=arguments.follow,
+        overlay=laid,
+        document_bytes=arguments.document_bytes,
+    )
+
+
+def read_key(key: str | None, key_env: str | None) -> Secret | None:
+    """Return the key that the options give, if they give one.
+
+    Raises:
+        UsageError: it is none that a header can carry, or the environment has no variable of that name.
+    """
+    if key_env is not None:
+        key = os.environ.get(key_env)
+        if key is None:
+            raise UsageError(f"The environment has no variable {key_env} to take the key from.")
+    if key is None:
+        return None
+    if not (key.isascii() and key.isprintable() and key.strip()):
+        raise UsageError("The key is empty, or has a character in it that keys do not have.")
+    return Secret(key.strip())
+
+
+@contextmanager
+def opened(
+    text: str,
+    reach: Reach,
+    ask: Asker,
+    session: Session | None = None,
+    person: Person | None = None,
+) -> Generator[Opened, None, None]:
+    """Give what the target ``text`` leads to, until the block ends. ``ask`` answers, ``person`` signs in.
+
+    Raises:
+        ConnectError: nothing was found at the URL.
+        UsageError: the target cannot be loaded, or the options do not go with it.
+    """
+    target = read_target(text)
+    if not isinstance(target, Url):
+        if reach != Reach():
+            raise UsageError("--key, --key-env, --protocol and --locked are for URLs; this target is code here.")
+        from .local_target import Here, code_of  # noqa: PLC0415 - brings the whole server, which a URL does not need
+
+        yield Here(code_of(target), text, ask)
+        return
+    try:
+        connecting = connect_sync(
+            target.text,
+            approve=ask,
+            api_key=reach.key,
+            protocol=reach.protocol,
+            session=session,
+            locked=reach.locked,
+            agree=reach.agree,
+            selection=reach.selection,
+            person=person,
+            moved=moving,
+        )
+    except ValueError as error:
+        raise UsageError(f"{error}.") from error
+    with connecting as remote:
+        _check_tags(reach.selection, remote.tags())
+        yield remote
+
+
+def _check_tags(selection: Selection, tags: Mapping[str, int]) -> None:
+    """Refuse a selection by a tag that nothing has.
+
+    Raises:
+        UsageError: there is no such tag; the sentence names those that there are.
+    """
+    for tag in selection.tags:
+        if tag not in tags:
+            near = get_close_matches(tag, tags, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            shown = ", ".join(islice(tags, _MOST_TAGS)) + (", and more" if len(tags) > _MOST_TAGS else "")
+            there = f"the tags are {shown}; --tags lists them" if tags else "its tools have no tags"
+            raise UsageError(f"There is no tag {tag!r} here: {there}.{meant}")

@@ -1,0 +1,92 @@
+"""Signed tokens as ``toolwire serve`` takes them: which keys check them, and where those come from."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio.to_thread
+
+from toolwire.client.transport.network import Network
+from toolwire.core.http import Request
+from toolwire.core.model import Kind, Problem
+from toolwire.server.access.callers import Callers
+
+from .exits import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """What the command line says of signed tokens; paths and URLs only, no secret."""
+
+    secret_file: str | None = None
+    jwks: str | None = None
+    issuer: str = ""
+    audience: str = ""
+
+    def __bool__(self) -> bool:
+        return self.secret_file is not None or self.jwks is not None
+
+
+def callers_of(tokens: Tokens) -> Callers | None:
+    """Return who tells callers apart by their tokens, or None where no tokens are taken.
+
+    Raises:
+        DefinitionError: the secret is too short.
+        UsageError: a file cannot be read or has no key in it, or the options do not go together.
+    """
+    if not tokens:
+        if tokens.issuer or tokens.audience:
+            raise UsageError("--jwt-issuer and --jwt-audience need --jwt-secret-file or --jwks.")
+        return None
+    if tokens.secret_file is not None and tokens.jwks is not None:
+        raise UsageError("Tokens are signed by a secret or by public keys: give --jwt-secret-file or --jwks.")
+    try:
+        from toolwire.auth import caller_token  # noqa: PLC0415 - an extra, and most servers do without
+        from toolwire.server.access import signed_tokens  # noqa: PLC0415 - as above
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error}.") from error
+    expected = caller_token.Expected(issuer=tokens.issuer, audience=tokens.audience)
+    if tokens.secret_file is not None:
+        return signed_tokens.Tokens(
+            caller_token.read_secret(_bytes(Path(tokens.secret_file)).rstrip(b"\r\n")), expected
+        )
+    if not tokens.audience:
+        raise UsageError("--jwks needs --jwt-audience: its issuer signs tokens for other servers too.")
+    return signed_tokens.Tokens(signed_tokens.Keyrings(_fetching(tokens.jwks or "")), expected)
+
+
+def _fetching(place: str) -> Callable[[], Awaitable[bytes | Problem]]:
+    """Return what fetches the keys from ``place``, a URL or a file, which must be there now."""
+    if "://" not in place:
+        file = Path(place)
+        _bytes(file)
+        return lambda: anyio.to_thread.run_sync(_read, file)
+    url = urlsplit(place)
+    if url.scheme != "https" and url.hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise UsageError(f"{place} is not https: whoever is between could put their own keys there.")
+    network = Network(allow_private=(f"{url.scheme}://{url.netloc}",))
+
+    async def fetch() -> bytes | Problem:
+        answer = await network.send(Request("GET", place, ((b"accept", b"application/json"),)))
+        if isinstance(answer, Problem) or answer.status == 200:
+            return answer if isinstance(answer, Problem) else answer.body
+        return Problem(kind=Kind.BAD_ANSWER, message=f"The keys cannot be had: the answer is {answer.status}.")
+
+    return fetch
+
+
+def _read(file: Path) -> bytes | Problem:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        return Problem(kind=Kind.UNREACHABLE, message=f"The keys cannot be read: {error.strerror}.")
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.") from error

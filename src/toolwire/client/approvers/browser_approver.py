@@ -1,0 +1,166 @@
+"""Asking on a page of this machine: a small server on the loopback address that lives as long as a question does.
+
+Rules:
+- It answers to its own address alone, and takes an answer only with the token that its page holds. [D-19]
+- A destructive call is allowed only by its name and ``yes``, typed.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import webbrowser
+from collections.abc import Callable
+from hmac import compare_digest
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs
+
+import anyio.to_thread
+
+from toolwire.consent.binding import VALID_S
+from toolwire.consent.display import confirmation, needs_typing, secrets_of
+from toolwire.consent.question_page import HEADERS, ending_page, question_page
+from toolwire.core.check import Answer, Question
+
+_MOST_BYTES = 4 << 20
+_PATIENCE_S = 10.0
+
+
+class Desk:
+    """One question on its page: ``url`` is where, ``answer`` what was said."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.path = f"/{secrets.token_urlsafe(24)}"
+        self.token = secrets.token_urlsafe(24)
+        self.answer: Answer | None = None
+        self.port = 0
+        self.done = threading.Event()
+
+    def say(self, form: dict[str, list[str]]) -> str:
+        """Take the answer in ``form``, and return why it is none, or nothing."""
+        given = {name: values[0] for name, values in form.items()}
+        if not compare_digest(given.get("token", "").encode(), self.token.encode()):
+            return "This answer did not come from this page."
+        reason = given.get("reason", "").strip()[:500]
+        if given.get("answer") != "allow":
+            return self._end(Answer(allowed=False, reason=reason, channel="page"))
+        wanted = confirmation(self.question)
+        if needs_typing(self.question) and given.get("confirm", "").strip() != wanted:
+            return f"To allow this, type: {wanted}"
+        try:
+            arguments = json.loads(given.get("arguments", "null"))
+        except (ValueError, RecursionError):
+            return "The arguments are no JSON."
+        if arguments is not None and not isinstance(arguments, dict):
+            return "The arguments are no JSON object."
+        given_before = self.question.call.arguments
+        if arguments is not None:
+            arguments |= {name: given_before[name] for name in secrets_of(self.question)}
+        changed = arguments if arguments != given_before else None
+        return self._end(Answer(allowed=True, always="always" in given, arguments=changed, channel="page"))
+
+    def _end(self, answer: Answer) -> str:
+        if self.answer is None:  # the first answer holds
+            self.answer = answer
+        return ""
+
+
+def page_approver(
+    show: Callable[[str], object] = webbrowser.open, *, within_s: float = VALID_S
+) -> Callable[[Question], Answer]:
+    """Return an approver for blocking connections that asks on a page; ``show`` is given its URL to open it.
+
+    What nobody answers ``within_s`` seconds is denied with the reason "timeout". [XL-049, D-19]
+    """
+
+    def approve(question: Question) -> Answer:
+        desk = Desk(question)
+        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(desk))
+        server.daemon_threads = True
+        desk.port = server.server_port
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        serving.start()
+        try:
+            show(f"http://127.0.0.1:{server.server_port}{desk.path}")
+            desk.done.wait(within_s)
+        finally:
+            server.shutdown()
+            server.server_close()
+            serving.join(_PATIENCE_S)
+        return desk.answer or Answer(allowed=False, reason="timeout", channel="page")
+
+    return approve
+
+
+def apage_approver(
+    show: Callable[[str], object] = webbrowser.open, *, within_s: float = VALID_S
+) -> Callable[[Question], Any]:
+    """Return what ``page_approver`` does for asynchronous connections."""
+    blocking = page_approver(show, within_s=within_s)
+
+    async def approve(question: Question) -> Answer:
+        return await anyio.to_thread.run_sync(blocking, question, abandon_on_cancel=True)
+
+    return approve
+
+
+def _handler(desk: Desk) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - a class that knows its desk, in one piece
+    class Handler(BaseHTTPRequestHandler):
+        """Answers for one desk."""
+
+        timeout = _PATIENCE_S
+
+        def do_GET(self) -> None:
+            if self._is_ours():
+                self._send(200, question_page(desk.question, desk.token))
+
+        def do_POST(self) -> None:
+            size = self.headers.get("Content-Length", "")
+            if not self._is_ours():
+                return
+            if not (size.isascii() and size.isdigit() and len(size) < 9 and int(size) <= _MOST_BYTES):
+                self._send(413, ending_page("This answer is too long."))
+                return
+            text = self.rfile.read(int(size)).decode("utf-8", "replace")
+            try:
+                form = parse_qs(text, keep_blank_values=True, max_num_fields=20)
+            except ValueError:
+                form = {}
+            fault = desk.say(form)
+            if fault:
+                self._send(400, question_page(desk.question, desk.token, fault))
+                return
+            allowed = desk.answer is not None and desk.answer.allowed
+            self._send(200, ending_page("Allowed." if allowed else "Denied. Nothing was sent."))
+            desk.done.set()
+
+        def _is_ours(self) -> bool:
+            """Refuse whatever was not sent to this page by itself or by the person who opened it."""
+            own = f"127.0.0.1:{desk.port}"
+            elsewhere = self.headers.get("Origin") not in (None, f"http://{own}")
+            elsewhere |= self.command == "POST" and self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin"
+            if self.headers.get("Host") != own or elsewhere:
+                self._send(403, ending_page("This page answers to its own address alone."))
+                return False
+            if not compare_digest(self.path.encode(), desk.path.encode()):
+                self._send(404, ending_page("There is no such page."))
+                return False
+            return True
+
+        def _send(self, status: int, text: str) -> None:
+            body = text.encode("utf-8", "replace")
+            self.send_response(status)
+            for name, value in HEADERS.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
+            """Say nothing: the path is a secret."""
+
+    return Handler

@@ -1,0 +1,203 @@
+"""What a person has agreed to of one connection's tools, by their definitions, and the record of what they decided.
+
+Rules:
+- A server's word only tightens. That a tool only reads is such a word where the method of its requests does not say it:
+  it stands for a tool once the list of these tools was agreed to. [XL-044]
+- An agreement is to one definition of one tool; with any part of it another, nothing was agreed to. [XL-048, D-04]
+- Every decision is recorded, also that nobody could be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from toolwire.client.transport.drivers import UNASKED
+from toolwire.consent import Lock, Preferences, Record
+from toolwire.consent.binding import Credential
+from toolwire.consent.grant import GrantKey
+from toolwire.consent.policy import unasked_writes
+from toolwire.consent.tool_definition import Change, changes, definition, definition_hash
+from toolwire.core.catalog import Catalog
+from toolwire.core.check import ALLOW, Answer, Check, Deny, Verdict
+from toolwire.core.model import Call, Json, Kind, Problem, Tool
+
+from .session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parties:
+    """Who calls whom: a session's principal, under the connection's ``name``, a ``site`` that calls itself ``title``.
+
+    ``credential`` says how requests of a tool are signed at that moment; ``preferences`` are the session's and the
+    connection's.
+    """
+
+    session: Session
+    name: str
+    site: str
+    title: str
+    preferences: Preferences
+    credential: Callable[[Tool], Credential]
+
+
+class _Known(NamedTuple):
+    tool: Tool
+    parts: dict[str, Json]
+    key: GrantKey
+
+
+class Agreements:
+    """What was agreed to between ``parties``. ``target`` says method and URL of a tool, ``plan`` what else it sends."""
+
+    def __init__(self, parties: Parties, target: Callable[[Tool], str], plan: Callable[[Tool], Any]) -> None:
+        self._parties = parties
+        self._session = parties.session
+        self._target = target
+        self._plan = plan
+        self._known: dict[int, _Known] = {}
+        self._settled: dict[int, Tool] = {}
+        self._agreed: set[int] = set()
+
+    def key(self, tool: Tool) -> GrantKey:
+        """Return what a grant for ``tool`` as it is defined now is kept under."""
+        return self._definition(tool).key
+
+    def definitions(self, tools: Iterable[Tool]) -> list[dict[str, Json]]:
+        """Return the definition of each tool, as a lock pins it."""
+        return [{**self._definition(tool).parts, "credential": ""} for tool in tools]
+
+    def check_claims(self, catalog: Catalog) -> Catalog:
+        """Return ``catalog`` with ``safe`` turned into ``claimed_safe`` for each tool that was not agreed to."""
+        tools = tuple(self._check_claim(tool) for tool in catalog.tools)
+        unchanged = all(one is other for one, other in zip(tools, catalog.tools, strict=True))
+        return catalog if unchanged else replace(catalog, tools=tools)
+
+    def _check_claim(self, tool: Tool) -> Tool:
+        if not tool.safe:
+            return tool
+        doubted = replace(tool, safe=False, claimed_safe=True)
+        agreed = unasked_writes((doubted,)) and self._session.grants.holds(self._unasked_key(doubted))
+        return tool if agreed else doubted
+
+    def agreed(self, tool: Tool) -> bool:
+        """Return whether the site's word stands for a tool that is not safe."""
+        return id(tool) in self._agreed
+
+    def unasked(self, tools: Iterable[Tool]) -> tuple[Tool, ...]:
+        """Return the tools that would run unasked by the site's word alone, and nobody here has agreed to. [XL-044]"""
+        waiting: list[Tool] = []
+        for tool in unasked_writes(tools):
+            if self._session.grants.holds(self._unasked_key(tool)):
+                self._agreed.add(id(tool))
+            else:
+                waiting.append(tool)
+        return tuple(waiting)
+
+    def agree(self, tools: Iterable[Tool]) -> None:
+        """Let the site's word stand for ``tools``, until their definitions change."""
+        for tool in tools:
+            self._agreed.add(id(tool))
+            self._session.grants.add(self._unasked_key(tool))
+            self.note(tool, "", "agreed", UNASKED)
+
+    def renew(self, tools: Iterable[Tool]) -> None:
+        """Take back what was allowed of another definition of any of ``tools``. [XL-048]"""
+        grants, name = self._session.grants, self._parties.name
+        granted = {grant.key.tool.partition(" ")[0] for grant in grants.listed() if grant.key.connection == name}
+        for tool in tools if granted else ():
+            if tool.id in granted:
+                grants.renewed(self.key(tool))
+
+    def changes(self, tool: Tool) -> tuple[Change, ...]:
+        """Return how ``tool`` differs from what was last approved; nothing where nothing was. [D-04]"""
+        known = self._definition(tool)
+        before = self._session.grants.pinned(known.key)
+        return () if before is None else changes(before, known.parts)
+
+    def notices(self, call: Call) -> tuple[str, ...]:
+        """Return the reasons to ask about this very call, whatever was allowed before."""
+        tool, found = call.tool, []
+        if self._settled.get(id(tool)) is not tool:
+            changed = self.changes(tool)
+            if changed:
+                found.append(_SIGNED_OTHERWISE if {one.part for one in changed} == {"credential"} else _CHANGED)
+            else:
+                self._settled[id(tool)] = tool
+        if self._session.traces is not None:  # D-33: a GET carries text away as well as a POST does
+            name = self._parties.name
+            sources = self._session.traces.sources(name, call.arguments)
+            found += [f"This carries text that came from {source} to {name}." for source in sources]
+        return tuple(found)
+
+    def remember(self, tool: Tool, *, always: bool) -> None:
+        """Keep ``tool`` as the one that was approved, and with ``always`` a grant for later calls."""
+        known = self._definition(tool)
+        self._session.grants.pin(known.key, known.parts)
+        self._settled.pop(id(tool), None)
+        if always:
+            self._session.grants.add(known.key)
+
+    def note(self, tool: Tool, bound: str, decision: str, answer: Answer, took_s: float = 0.0) -> None:
+        """Record a decision about what ``bound`` is the digest of, and how long the question was shown."""
+        self._session.audit.append(
+            Record(
+                at=self._session.wall(),
+                principal=self._session.principal,
+                connection=self._parties.name,
+                tool=tool.id,
+                binding=bound,
+                decision=decision,
+                channel=answer.channel,
+                always=answer.always is True and decision == "allowed",
+                shown_ms=int(took_s * 1_000),
+            )
+        )
+
+    def _definition(self, tool: Tool) -> _Known:
+        known = self._known.get(id(tool))
+        if known is None or known.tool is not tool:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            parties = self._parties
+            parts = definition(
+                tool,
+                target=_masked(self._target(tool)),
+                plan=self._plan(tool),
+                credential=parties.credential(tool).scheme,
+            )
+            key = GrantKey(self._session.principal, parties.name, parties.site, tool.id, definition_hash(parts))
+            known = self._known[id(tool)] = _Known(tool, parts, key)
+        return known
+
+    def _unasked_key(self, tool: Tool) -> GrantKey:
+        key = self.key(tool)
+        return key._replace(tool=f"{key.tool} unasked")
+
+
+def _masked(target: str) -> str:
+    """Return ``target`` with the values of its query masked: a definition is stored, and keys stand in queries."""
+    address, mark, query = target.partition("?")
+    return address + mark + "&".join(f"{one.partition('=')[0]}=***" for one in query.split("&") if one)
+
+
+def lock_check(locked: Lock, url: str, definitions: list[dict[str, Json]]) -> Check:
+    """Return a check that refuses every tool of ``url`` that is not as ``locked`` pins it."""
+    changed = {one.tool: one for one in locked.compared(url, definitions)}
+    listed = locked.holds(url)
+
+    def check(call: Call) -> Verdict:
+        difference = changed.get(call.tool.id)
+        if listed and difference is None:
+            return ALLOW
+        what = f"was {difference.what} since the lock was made" if listed and difference else "is not in the lock"
+        text = f"{call.tool.name} {what}: look at `toolwire diff`, and lock it again if you agree."
+        return Deny(Problem(kind=Kind.CONFLICT, message=text, details={"locked": True}))
+
+    return check
+
+
+_KEPT = 20_000
+_CHANGED = "The site has changed this tool since it was approved."
+_SIGNED_OTHERWISE = "You approved this tool with another credential, or with none."

@@ -1,0 +1,298 @@
+"""What every call of one connection passes before it is sent, and how a person's decision is bound to the request.
+
+Rules:
+- The request is made before anybody is asked; what cannot be sent is refused without a question.
+- What was shown is what is sent: the stored request, if nothing it was bound to has changed meanwhile. [XL-050, D-20]
+- A later request of the same call that says something else, or goes elsewhere, is asked about anew.
+- A redirect to another path is asked about anew, unless the call only reads and nobody was asked.
+- Only what is sent counts against the limits. [XL-064]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, assert_never
+
+from toolwire.client.discovery.discover import origin
+from toolwire.client.transport.redirects import going_round
+from toolwire.consent import Lock, Preferences, consent_check, denied
+from toolwire.consent.binding import Credential, goes_on
+from toolwire.consent.data_flow import texts_of
+from toolwire.consent.policy import effective, joined
+from toolwire.core.check import Allow, Answer, Ask, Check, Deny, Known, Question, review
+from toolwire.core.codec import Codec, Flow, Listen, Pause, Peer
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Approval, Call, Json, Problem, Progress, Result, Tool
+from toolwire.validation import arguments_check, snapshot
+
+from .agreements import Agreements, Parties, lock_check
+from .budget import Budget, budget
+from .prepared_call import Asked, Begun, edited, mark_approved, requested, sent_to
+from .questions import Questions, elsewhere
+from .retry import SENT_AGAIN, Retries, relies_on_word
+from .server_confirmation import send
+from .session import Session
+
+
+class Gate:
+    """The checks, the consent and the limits of one connection. ``name`` is its name in the session.
+
+    ``counted`` is what was counted before, where the connection is not new.
+    """
+
+    def __init__(
+        self,
+        *,
+        session: Session,
+        peer: Peer,
+        codec: Codec,
+        name: str,
+        preferences: Preferences,
+        credential: Callable[[Tool], Credential],
+        retries: Retries,
+        locked: Lock | None = None,
+        counted: Budget | None = None,
+    ) -> None:
+        self.session = session
+        self.name = name
+        self.peer = peer
+        self._declared = peer
+        self.site = origin(peer.url)
+        self._budget = budget(session, codec) if counted is None else counted
+        self.throttle, self.allowance = self._budget
+        self.preferences = joined(session.preferences, preferences)
+        self._codec = codec
+        self._locked = locked
+        self._successor: Gate | None = None
+        self._credential = credential
+        self._retries = retries
+        parties = Parties(
+            session=session,
+            name=name,
+            site=self.site,
+            title=peer.site,
+            preferences=self.preferences,
+            credential=credential,
+        )
+        self._agreements = agreements = Agreements(
+            parties,
+            target=lambda tool: codec.target(self.peer, Call(tool, {})),
+            plan=lambda tool: None if codec.plan is None else codec.plan(self.peer, tool),
+        )
+        if not codec.safe_by_method:
+            self.peer = replace(peer, catalog=agreements.check_claims(peer.catalog))
+        arguments = arguments_check()
+        self._questions = Questions(
+            parties=parties,
+            agreements=agreements,
+            budget=self._budget,
+            arguments=arguments,
+            begin=self._begin,
+            places=lambda call: codec.places(self.peer, call),
+            defined=self._defined,
+        )
+        consent = consent_check(
+            site=self.site,
+            preferences=self.preferences,
+            rules=session.rules,
+            grants=session.grants,
+            key=agreements.key,
+            agreed=agreements.agreed,
+            notices=agreements.notices,
+        )
+        lock = () if locked is None else (lock_check(locked, peer.url, self.definitions()),)
+        self.checks: tuple[Check, ...] = (*lock, arguments, consent)
+        agreements.renew(self.peer.catalog.tools)
+
+    def cancel(self, request: Request) -> Request | None:
+        """Return the message that ``request`` is cancelled, or None where its closed connection says so."""
+        cancel = self._codec.cancel
+        return None if cancel is None else cancel(self.peer, request)
+
+    def end_session(self) -> Request | None:
+        """Return the request that ends the server's memory of this connection, or None where it has none."""
+        end_session = self._codec.end_session
+        return None if end_session is None else end_session(self.peer)
+
+    def renewed(self, peer: Peer) -> Gate:
+        """Return the gate of the same connection to what its server is now; what was asked here counts there.
+
+        Limits go on counting. A grant holds on where the definition is the same, and is void where it is not. A tool
+        that the site would run unasked is asked about, unless that was agreed to as it is now. [XL-048, D-04]
+        """
+        gate = Gate(
+            session=self.session,
+            peer=peer,
+            codec=self._codec,
+            name=self.name,
+            preferences=self.preferences,
+            credential=self._credential,
+            retries=self._retries,
+            locked=self._locked,
+            counted=self._budget,
+        )
+        gate.unasked()
+        self.session.renew(self.name, gate.peer.catalog)
+        self._successor = gate
+        return gate
+
+    def definitions(self) -> list[dict[str, Json]]:
+        """Return the definition of each tool, as a lock pins it."""
+        return self._agreements.definitions(self.peer.catalog.tools)
+
+    def unasked(self) -> tuple[Tool, ...]:
+        """Return the tools that would run unasked by the site's word alone, and nobody here has agreed to. [XL-044]"""
+        return self._agreements.unasked(self.peer.catalog.tools)
+
+    def needs_consent(self, tool: Tool) -> bool:
+        """Return whether a call of ``tool`` is asked about, whatever its arguments."""
+        return effective(tool, self.preferences, agreed=self._agreements.agreed(tool)) is not Approval.AUTO
+
+    def agree(self, tools: tuple[Tool, ...]) -> Gate:
+        """Return the gate at which the site's word stands for ``tools``, until their definitions change."""
+        self._agreements.agree(tools)
+        return self.renewed(self._declared)
+
+    def calling(self, call: Call) -> Flow[Result]:  # noqa: PLR0911 - each way in which a call ends before it is sent
+        """Return the result of ``call``: checks first, then the person if they must be asked, then the server."""
+        taken = snapshot(call)
+        if isinstance(taken, Problem):
+            return taken
+        verdict = review(taken, self.checks)
+        match verdict:
+            case Allow() | Ask():
+                pass
+            case Deny(problem):
+                return problem
+            case Known(result):
+                return result
+            case _:
+                assert_never(verdict)
+        begun = self._begin(taken, held=isinstance(verdict, Ask) or not taken.tool.safe)
+        if not isinstance(begun, Begun):
+            return begun
+        try:
+            question = verdict.question if isinstance(verdict, Ask) else elsewhere(begun, self.site, self.session.rules)
+            if question is None:
+                return (yield from self._sent(begun, None))
+            if relies_on_word(self.peer, begun.call.tool, begun.request, self._retries):
+                question = replace(question, reasons=(*question.reasons, SENT_AGAIN))
+            permitted = yield from self._questions.permission(begun, question)
+            if isinstance(permitted, Problem):
+                return permitted
+            if permitted is begun:
+                return (yield from self._sent(begun, question))
+            try:
+                return edited((yield from self._sent(permitted, question)))
+            finally:
+                permitted.flow.close()
+        finally:
+            begun.flow.close()
+
+    def _sent(self, begun: Begun, question: Question | None) -> Flow[Result]:
+        """Return what came of a call that may be sent, if its limit lets it."""
+        refusal = self._budget.take(begun.call.tool)
+        if refusal is not None:
+            return refusal
+        result = yield from self._carried(begun, question)
+        if self.session.traces is not None:
+            self.session.traces.end_stream(self.name)
+            self.session.traces.heard(self.name, texts_of(result))
+        self._budget.ended(begun.call.tool, result)
+        return result
+
+    def _begin(self, call: Call, *, held: bool = True) -> Begun | Result:
+        """Return the conversation of ``call`` before its first request, or how it ended without one.
+
+        ``held`` means that no request of it goes to another path than its own before somebody is asked.
+        """
+        flow = send(self._codec, self.peer, call, self._retries)
+        try:
+            asked = next(flow)
+            return Begun(call, flow, mark_approved(asked) if held else asked)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+
+    def _carried(self, begun: Begun, question: Question | None) -> Flow[Result]:
+        """Return the end of a conversation; what was approved is sent as it was, and nothing else unasked."""
+        approved = begun.request
+        asked: Asked = begun.asked
+        while True:
+            if isinstance(asked, Question):  # the server's own: asked like ours, about the request that was sent
+                again = replace(begun, asked=approved or asked)
+                permitted = yield from self._questions.permission(again, asked)
+                if permitted is not again:
+                    return permitted if isinstance(permitted, Problem) else _halfway(begun.call.tool, permitted)
+                came: Any = Answer(allowed=True)
+            else:
+                came = yield from self._exchanged(replace(begun, asked=asked), question)
+            if isinstance(came, Response):
+                self.throttle.heard(begun.call.tool, came)
+            elif isinstance(asked, Pause):  # as long as the server wished: what follows is one more call
+                self.throttle.take(begun.call.tool, waited=True)
+            try:
+                asked = begun.flow.send(came)
+            except StopIteration as stop:
+                result: Result = stop.value
+                return result
+            asked = mark_approved(asked, like=approved)
+            following = requested(asked)
+            if question is None or approved is None or following is None or goes_on(approved, following):
+                continue
+            reasons = (*question.reasons, "The call goes on with a request that was not shown before.")
+            again = replace(begun, asked=asked)
+            permitted = yield from self._questions.permission(
+                again, replace(question, reasons=reasons, always_allowed=False)
+            )
+            if isinstance(permitted, Problem):
+                return permitted
+            if permitted is not again:
+                return _halfway(begun.call.tool, permitted)
+            approved = following
+
+    def _exchanged(self, begun: Begun, question: Question | None) -> Flow[Any]:
+        """Return what came of the request of ``begun``; where its server redirects it, that is asked about first."""
+        for _ in range(_REDIRECTS):
+            came = yield self._traced(begun.asked)
+            if not isinstance(came, Problem) or "onward" not in came.details:
+                return came
+            before = question or Question(begun.call, self.site, "", Approval.PER_CALL)
+            before = replace(before, reasons=(*before.reasons, _REDIRECTED), always_allowed=False)
+            begun = replace(begun, asked=sent_to(begun.asked, came.details["onward"]))
+            permitted = yield from self._questions.permission(begun, before)
+            if permitted is not begun:
+                return permitted if isinstance(permitted, Problem) else _halfway(begun.call.tool, permitted)
+        return going_round(self.site, _REDIRECTS)
+
+    def _traced(self, asked: Asked) -> Asked:
+        """Return ``asked``, with the texts of a stream remembered as they arrive. [D-33]"""
+        traces = self.session.traces
+        if traces is None or not isinstance(asked, Listen):
+            return asked
+
+        def hear(piece: bytes) -> Iterator[Progress | Request]:
+            for said in asked.hear(piece):
+                if isinstance(said, Progress):
+                    traces.heard_piece(self.name, said.value)
+                yield said
+
+        return asked._replace(hear=hear)
+
+    def _defined(self, tool: Tool) -> str:
+        """Return the digest of ``tool`` as it is defined now, also what was looked at since, or ``""``."""
+        now = self
+        while now._successor is not None:
+            now = now._successor
+        current = now.peer.current(tool)
+        return now._agreements.key(current).definition if isinstance(current, Tool) else ""
+
+
+def _halfway(tool: Tool, other: Begun) -> Problem:
+    other.flow.close()
+    return denied(f"{tool.name} was stopped: arguments cannot be changed halfway.")
+
+
+_REDIRECTS = 3
+_REDIRECTED = "The site redirects this call: the address is not the one that you saw before."

@@ -1,0 +1,184 @@
+"""The question about a call that is made and not yet sent, and what the person's answer to it permits.
+
+Rules:
+- An answer permits what was shown, if nothing it was bound to has changed meanwhile. [XL-050, D-20]
+- Who said no too often, or is asked too often, is not asked.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+from toolwire.client.discovery.discover import origin
+from toolwire.client.transport.drivers import UNASKED
+from toolwire.consent import ClientRules, denied
+from toolwire.consent.binding import VALID_S, binding
+from toolwire.consent.policy import may_be_always
+from toolwire.core.check import Answer, Check, Deny, Question
+from toolwire.core.codec import Flow, ask
+from toolwire.core.http import Request
+from toolwire.core.model import Approval, Call, Kind, Problem, Result, Tool
+from toolwire.limits.throttle import rate_limited
+from toolwire.validation import snapshot
+
+from .agreements import Agreements, Parties
+from .budget import Budget
+from .prepared_call import Begun, refused, without_user
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """Asks the person of one connection.
+
+    ``begin`` makes a call anew and sends nothing; ``arguments`` checks what the person put in place of the model's;
+    ``places`` says where each argument of a call goes. ``defined`` returns the digest of a tool as its server defines
+    it now, or ``""``.
+    """
+
+    parties: Parties
+    agreements: Agreements
+    budget: Budget
+    arguments: Check
+    begin: Callable[[Call], Begun | Result]
+    places: Callable[[Call], Mapping[str, str]]
+    defined: Callable[[Tool], str]
+
+    def permission(self, begun: Begun, question: Question) -> Flow[Begun | Problem]:
+        """Return the conversation the person allowed, perhaps with arguments of their own, or why there is none."""
+        tool, session, note = begun.call.tool, self.parties.session, self.agreements.note
+        refusal = self._unasked(tool)
+        if refusal is not None:
+            return refusal
+        bound = self._binding(begun)
+        full = self._full(begun, question, bound)
+        asked_at = session.clock()
+        answer = yield from ask(full)
+        took_s = session.clock() - asked_at
+        if answer.allowed is not True:
+            unasked = answer is UNASKED or answer.problem is not None
+            decision = "unasked" if unasked else "timeout" if answer.reason == "timeout" else "denied"
+            note(tool, bound, decision, answer, took_s)
+            if decision == "denied":
+                session.patience.denied(self._subject(tool))
+            elif decision == "unasked":
+                session.patience.unasked()
+            return answer.problem or refused(tool, answer)
+        if took_s >= VALID_S:
+            note(tool, bound, "timeout", answer, took_s)
+            return denied(f"{tool.name} was not called: the answer came too late.", reason="timeout")
+        if self._binding(begun) != bound:
+            note(tool, bound, "changed", answer, took_s)
+            return _CHANGED
+        permitted: Begun | Problem = begun
+        if answer.arguments is not None:
+            permitted = self._with_arguments(begun, answer)
+            if isinstance(permitted, Problem):
+                return permitted
+            bound = self._binding(permitted)
+        note(tool, bound, "allowed", answer, took_s)
+        self.agreements.remember(tool, always=answer.always is True and full.always_allowed)
+        return permitted
+
+    def _unasked(self, tool: Tool) -> Problem | None:
+        """Return why the person is not even asked, or None."""
+        refusal = self.budget.refusal(tool)
+        if refusal is not None:
+            return refusal
+        session = self.parties.session
+        patience = session.patience
+        if patience.blocked(self._subject(tool)):
+            self.agreements.note(tool, "", "blocked", UNASKED)
+            return denied(f"{tool.name} was refused too often to be asked about again.", reason=_BLOCKED)
+        wait = patience.wait_s()
+        if wait > 0.0:
+            self.agreements.note(tool, "", "throttled", UNASKED)
+            return replace(rate_limited(tool, wait), message=_too_many(tool, session.rules.questions_a_minute))
+        return None
+
+    def _subject(self, tool: Tool) -> str:
+        return f"{self.parties.name}\0{tool.id}"
+
+    def _full(self, begun: Begun, question: Question, bound: str) -> Question:
+        """Return ``question`` with everything the person is shown."""
+        parties, tool, request = self.parties, begun.call.tool, begun.request
+        session = parties.session
+        elsewhere = request is not None and origin(request.url) != parties.site
+        left = self.budget.allowance.left(tool)
+        costs = () if left is None else (f"You allow {left} more calls of this connection that cost something.",)
+        always = question.always_allowed and may_be_always(
+            tool, parties.preferences, session.rules, elsewhere=elsewhere
+        )
+        return replace(
+            question,
+            call=deepcopy(begun.call),
+            target="" if request is None else f"{request.method} {without_user(request.url)}",
+            always_allowed=always,
+            reasons=(*question.reasons, *costs),
+            request=request,
+            places=self.places(begun.call),
+            secrets=parties.preferences.secrets,
+            connection=parties.name,
+            principal=session.principal,
+            title=parties.title,
+            credential=str(parties.credential(tool)),
+            changes=tuple(change.sentence for change in self.agreements.changes(tool)),
+            remaining=self.budget.throttle.left(tool),
+            binding=bound,
+            id=secrets.token_hex(8),
+        )
+
+    def _with_arguments(self, begun: Begun, answer: Answer) -> Begun | Problem:
+        """Return the conversation with the person's own arguments, checked like anybody's. [XL-051]"""
+        assert answer.arguments is not None  # noqa: S101 - the caller looked
+        taken = snapshot(begun.call._replace(arguments=answer.arguments))
+        if isinstance(taken, Problem):
+            return taken
+        verdict = self.arguments(taken)
+        if isinstance(verdict, Deny):
+            return verdict.problem
+        again = self.begin(taken)
+        if isinstance(again, Begun):
+            return again
+        return again if isinstance(again, Problem) else _CHANGED
+
+    def _binding(self, begun: Begun) -> str:
+        """Return the digest of what would be sent now, by everything as it is now, also what was looked at since."""
+        parties = self.parties
+        return binding(
+            begun.call,
+            begun.request or Request("", ""),
+            connection=parties.name,
+            principal=parties.session.principal,
+            definition=self.defined(begun.call.tool),
+            credential=parties.credential(begun.call.tool),
+        )
+
+
+def elsewhere(begun: Begun, site: str, rules: ClientRules) -> Question | None:
+    """Return the question of a call that was let through for good, and yet changes something on another origin."""
+    tool, request = begun.call.tool, begun.request
+    if tool.safe or request is None or rules.always_elsewhere or request.url.startswith(site + "/"):
+        return None
+    there = origin(request.url)
+    if there == site:
+        return None
+    return Question(begun.call, site, "", Approval.PER_CALL, reasons=(f"This goes to {there}, not to {site}.",))
+
+
+def _too_many(tool: Tool, most: int) -> str:
+    """Say why nobody was asked; a program that answers for a person learns which setting is for it."""
+    return (
+        f"{tool.name} was not called: {max(most, 1)} questions were asked within a minute, and no more are. "
+        "Where a program answers them, Session(rules=ClientRules(questions_a_minute=...)) allows more."
+    )
+
+
+_BLOCKED = "blocked for this session"
+_CHANGED = Problem(
+    kind=Kind.CONFLICT,
+    message="What was approved is not what would be sent any more; nothing was sent. Call it again to be asked again.",
+    details={"reason": "changed"},
+)

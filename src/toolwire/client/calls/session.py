@@ -1,0 +1,222 @@
+"""What the connections of one person share: grants, the record of decisions, patience, names, traces of texts."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import NamedTuple
+
+from toolwire.client.discovery.cache import Cache
+from toolwire.consent import CLIENT_RULES, NO_PREFERENCES, Audit, ClientRules, Grants, Preferences
+from toolwire.consent.data_flow import Traces
+from toolwire.consent.prompt_limit import Patience
+from toolwire.core.catalog import Catalog, identifier, likeness
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Tool
+from toolwire.limits import Defaults
+from toolwire.stores import MemoryAudit, MemoryGrants
+from toolwire.telemetry.calls import Telemetry
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+_UNDERSCORE = re.compile("_")
+_ANY_TELEMETRY = Telemetry()
+
+
+class Named(NamedTuple):
+    """A tool under its name in a session: which connection it belongs to, and the tool."""
+
+    connection: str
+    tool: Tool
+
+
+class Session:
+    """What connections share when they are made with the same ``session=``.
+
+    ``principal`` is for whom calls are made. ``preferences`` hold for every connection, on top of its own. ``limits``
+    is how often this client calls at most, whatever a tool declares; without them each tool 60 times a minute, and 300
+    for a connection, over the protocols that ask for that. ``grants`` and ``audit`` are kept in memory unless stores
+    are given; see ``stored_session``. ``traced`` has texts remembered, to know them on their way to another connection.
+    ``cache`` keeps what was fetched to find tools, as HTTP lets it; without one every connection
+    looks again. ``telemetry`` takes spans and metrics elsewhere than to what is set up for the process. ``clock`` gives
+    seconds and never goes back, ``wall`` seconds since 1970.
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword for each thing that connections share
+        self,
+        *,
+        principal: str = "me",
+        preferences: Preferences = NO_PREFERENCES,
+        rules: ClientRules = CLIENT_RULES,
+        limits: Defaults | None = None,
+        grants: Grants | None = None,
+        audit: Audit | None = None,
+        traced: bool = True,
+        cache: Cache | None = None,
+        telemetry: Telemetry = _ANY_TELEMETRY,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.principal = principal
+        self.preferences = preferences
+        self.rules = rules
+        self.limits = limits
+        self.grants: Grants = grants if grants is not None else MemoryGrants(clock=wall)
+        self.audit: Audit = audit if audit is not None else MemoryAudit()
+        self.cache = cache
+        self.telemetry = telemetry
+        self.clock = clock
+        self.wall = wall
+        self.patience = Patience(clock, questions=rules.questions_a_minute)
+        self.traces = Traces() if traced else None
+        self._catalogs: dict[str, Catalog] = {}
+        self._names = _Names()
+
+    def admit(self, name: str, host: str, catalog: Catalog) -> str:
+        """Return the name a connection has from now on: ``name``, or one made of ``host`` where that is empty.
+
+        The name is the user's or the address's, never the site's own. [D-32]
+
+        Raises:
+            DefinitionError: ``name`` is none that tools can begin with, or stands for another connection.
+        """
+        if name:
+            if _NAME.fullmatch(name) is None:
+                raise DefinitionError(f"{name!r} is no name for a connection: a letter, then letters, digits, - and _.")
+            taken = self._names.find_clash(name)
+            if taken:
+                raise DefinitionError(f"A connection is called {taken!r} already: choose another name than {name!r}.")
+            self._names.add(name)
+        else:
+            first = identifier(host)[:24]
+            name = self._names.add_numbered(first if first[:1].isalpha() else f"at_{first}")
+        self._catalogs[name] = catalog
+        return name
+
+    def renew(self, name: str, catalog: Catalog) -> None:
+        """Take ``catalog`` for what the connection of this name has now."""
+        self._catalogs[name] = catalog
+
+    def release(self, name: str) -> None:
+        """Forget the connection of this name; another may take the name."""
+        if self._catalogs.pop(name, None) is not None:
+            self._names.remove(name)
+
+    def tools(self) -> Mapping[str, Named]:
+        """Return every tool of every connection under a name that begins with its connection's. [D-32]"""
+        return {
+            f"{name}_{unique}": Named(name, tool)
+            for name, catalog in self._catalogs.items()
+            for unique, tool in catalog.names.items()
+        }
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return a sentence for each tool name that more than one connection has. [D-32]"""
+        homes: dict[str, list[str]] = {}
+        for name, catalog in self._catalogs.items():
+            for unique in catalog.names:
+                homes.setdefault(likeness(unique), []).append(name)
+        return tuple(
+            f"{', '.join(names)} each have a tool called {tool}: look at the beginning of the name before you approve."
+            for tool, names in homes.items()
+            if len(names) > 1
+        )
+
+
+class _Names:
+    """The names of connections, none of which begins another with ``_`` after it: tools are named by both.
+
+    Every operation costs the same however many names there are.
+    """
+
+    __slots__ = ("_beginnings", "_numbered", "_series")
+
+    def __init__(self) -> None:
+        self._beginnings: dict[str, dict[str, None]] = {}  # each name up to each of its "_", and whole -> the names
+        self._numbered: dict[str, tuple[str, int]] = {}  # name -> its series and its number there
+        self._series: dict[str, _Series] = {}
+
+    def find_clash(self, name: str) -> str:
+        """Return a name that ``name`` could be mistaken for, or nothing."""
+        folded = name.casefold()
+        if folded in self._beginnings:
+            return next(iter(self._beginnings[folded]))
+        for beginning in _beginnings(folded):
+            known = next(iter(self._beginnings.get(beginning, ())), "")
+            if known.casefold() == beginning:  # a whole name stands alone; where it is longer, all of them are
+                return known
+        return ""
+
+    def add(self, name: str) -> None:
+        """Take ``name``."""
+        for beginning in _beginnings(name.casefold()):
+            self._beginnings.setdefault(beginning, {})[name] = None
+
+    def add_numbered(self, first: str) -> str:
+        """Take ``first`` or, where that is not free, ``first`` with the lowest number that is, and return it."""
+        series = self._series.setdefault(first, _Series())
+        while True:
+            number = series.take()
+            name = first if number == 1 else f"{first}{number}"
+            if not self.find_clash(name):
+                break
+        self.add(name)
+        self._numbered[name] = first, number
+        series.used += 1
+        return name
+
+    def remove(self, name: str) -> None:
+        """Set ``name`` free."""
+        for beginning in _beginnings(name.casefold()):
+            names = self._beginnings[beginning]
+            del names[name]
+            if not names:
+                del self._beginnings[beginning]
+        if name in self._numbered:
+            first, number = self._numbered.pop(name)
+            series = self._series[first]
+            series.used -= 1
+            heappush(series.free, number)
+            if not series.used:
+                del self._series[first]
+
+
+class _Series:
+    """The numbers of names with one beginning: how many are used, those set free, and the next one."""
+
+    __slots__ = ("free", "next", "used")
+
+    def __init__(self) -> None:
+        self.free: list[int] = []
+        self.next = 1
+        self.used = 0
+
+    def take(self) -> int:
+        """Return the lowest number that is not known to be used."""
+        if self.free:
+            return heappop(self.free)
+        self.next += 1
+        return self.next - 1
+
+
+def _beginnings(folded: str) -> list[str]:
+    """Return ``folded`` up to each of its underscores, and whole."""
+    return [folded[: match.start()] for match in _UNDERSCORE.finditer(folded)] + [folded]
+
+
+def stored_session(folder: Path | None = None, *, principal: str = "me") -> Session:
+    """Return a Session whose grants and record of decisions outlive the process, in ``folder``.
+
+    Without one that is ``toolwire`` below XDG_STATE_HOME or ~/.local/state.
+
+    Raises:
+        DefinitionError: the folder cannot be used.
+    """
+    from toolwire.stores.consent.audit import StoredAudit  # noqa: PLC0415 - loads sqlite3
+    from toolwire.stores.consent.grants import StoredGrants  # noqa: PLC0415 - likewise
+    from toolwire.stores.paths import state_folder  # noqa: PLC0415 - likewise
+
+    folder = folder if folder is not None else state_folder()
+    return Session(principal=principal, grants=StoredGrants(folder), audit=StoredAudit(folder))

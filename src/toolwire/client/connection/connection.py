@@ -1,0 +1,220 @@
+"""A peer with the gate that every call to it passes, and how both become others when the server changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypedDict, Unpack
+from urllib.parse import urlsplit
+
+from toolwire.client.calls.api_keys import Keys, attached
+from toolwire.client.calls.call_pipeline import Gate
+from toolwire.client.calls.retry import DEFAULT_RETRIES, Retries
+from toolwire.client.calls.session import Session
+from toolwire.client.discovery.discover import Discovery, candidates, origin, shown
+from toolwire.client.discovery.document_snapshot import NO_BASIS, Basis
+from toolwire.client.discovery.source import Source, document_url
+from toolwire.consent import NO_PREFERENCES, Lock, Preferences
+from toolwire.consent.binding import NO_CREDENTIAL, Credential
+from toolwire.consent.policy import joined, refuse_lowering
+from toolwire.core.codec import Codec, Flow, Peer, Probe
+from toolwire.core.errors import ConnectError
+from toolwire.core.model import Call, Kind, Problem, Result, Tool
+from toolwire.core.resources import Resource
+from toolwire.telemetry.client_spans import Sender
+from toolwire.validation import schema_fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A peer with the gate that every call to it passes. Nothing here opens a socket.
+
+    ``changed`` means that this took the place of a connection whose tools somebody may still hold.
+    """
+
+    peer: Peer
+    gate: Gate
+    sender: Sender
+    probes: tuple[Probe, ...]
+    source: Source | None = None
+    basis: Basis = NO_BASIS
+    keys: Keys = field(default_factory=dict, repr=False)
+    changed: bool = False
+
+    def calling(self, call: Call) -> Flow[Result]:
+        """Return the result of ``call``: checks first, then the person if they must be asked, then the server."""
+        return self.sender.calling(call, self._begun)
+
+    def current(self, call: Call) -> Call | Problem:
+        """Return ``call`` with its tool as the server describes it now, or the Problem that there is none."""
+        if not self.changed:
+            return call
+        tool = self.peer.current(call.tool)
+        return tool if isinstance(tool, Problem) else call._replace(tool=tool)
+
+    def renewed(self, found: Discovery) -> Connection | Problem:
+        """Return this connection to what was found now: limits, name and bytes go on, grants of what changed are void.
+
+        A site that is found elsewhere, or not at all, has to be connected to anew. [XL-048]
+        """
+        if found.peer is None:
+            return _lost(self, found)
+        if origin(found.peer.url) != self.gate.site:
+            return withdrawn(self.peer.url, f"it leads to {origin(found.peer.url)} now, connect to that one")
+        peer = replace(found.peer, origins=self.peer.origins, resources=self.peer.resources, caps=self.peer.caps)
+        gate = self.gate.renewed(peer)
+        return replace(
+            self,
+            peer=gate.peer,
+            gate=gate,
+            probes=found.probes,
+            source=found.source,
+            basis=found.basis,
+            changed=True,
+        )
+
+    def findings(self) -> tuple[str, ...]:
+        """Return what was left out or taken otherwise, and each tool that cannot be called for its schema's sake."""
+        # A schema that is made when somebody looks at it has its own findings, and is bounded when it is made.
+        plain = (tool for tool in self.peer.catalog.tools if isinstance(tool.input_schema, dict))
+        faults = ((tool, schema_fault(tool.input_schema)) for tool in plain)
+        return (*self.peer.findings(), *(f"{tool.id} cannot be called: {fault}." for tool, fault in faults if fault))
+
+    def agreed(self, tools: tuple[Tool, ...]) -> Connection:
+        """Return this connection with the site's word standing for ``tools``, until their definitions change."""
+        gate = self.gate.agree(tools)
+        return replace(self, peer=gate.peer, gate=gate)
+
+    def _begun(self, call: Call) -> Flow[Result]:
+        flow = self.gate.calling(call)
+        return attached(flow, call.tool, self.keys, self.gate.site) if self.keys else flow
+
+    def resource(self, handle: str) -> Resource | None:
+        """Return what is kept under ``handle``, or None."""
+        return self.peer.resources.find(handle) if self.peer.resources is not None else None
+
+    def keep(self, resource: Resource) -> str:
+        """Return the handle of ``resource``, or ``""`` where it is not kept."""
+        return self.peer.resources.keep(resource) if self.peer.resources is not None else ""
+
+
+def open_connection(
+    found: Discovery, preferences: Preferences = NO_PREFERENCES, *, keyed: bool = False, **terms: Unpack[Terms]
+) -> Connection:
+    """Return the connection to what was found; see ``connection_to``.
+
+    Raises:
+        ConnectError: nothing was found; the text says what was tried.
+        DefinitionError: ``preferences`` ask for less than the site, or the name is not to be had.
+    """
+    peer = found.peer
+    if peer is None:
+        raise ConnectError(nothing_found(found, keyed=keyed), found.probes, failure_kind(found))
+    (codec,) = candidates(peer.protocol)
+    connection = connection_to(peer, codec, preferences, probes=found.probes, **terms)
+    return replace(connection, source=found.source, basis=found.basis)
+
+
+class Terms(TypedDict, total=False):
+    """On what terms a connection is made.
+
+    ``session`` is what it shares with others; ``name`` what it is called there. ``locked`` refuses tools that are not
+    as pinned. ``credential`` says how the requests of a tool are signed at the moment.
+    """
+
+    session: Session
+    name: str
+    locked: Lock | None
+    credential: Callable[[Tool], Credential]
+    retries: Retries
+
+
+def connection_to(
+    peer: Peer,
+    codec: Codec,
+    preferences: Preferences = NO_PREFERENCES,
+    *,
+    probes: tuple[Probe, ...] = (),
+    **terms: Unpack[Terms],
+) -> Connection:
+    """Return a connection to ``peer`` as ``codec`` speaks to it.
+
+    Raises:
+        DefinitionError: ``preferences`` ask for less than the site, or the name is not to be had.
+    """
+    session = terms.get("session") or Session(traced=False)
+    refuse_lowering(peer.catalog.tools, joined(session.preferences, preferences))
+    gate = Gate(
+        session=session,
+        peer=peer,
+        codec=codec,
+        name=session.admit(terms.get("name", ""), urlsplit(peer.url).hostname or "", peer.catalog),
+        preferences=preferences,
+        credential=terms.get("credential", _unsigned),
+        retries=terms.get("retries", DEFAULT_RETRIES),
+        locked=terms.get("locked"),
+    )
+    session.renew(gate.name, gate.peer.catalog)
+    sender = Sender(session.telemetry, peer.protocol, peer.url)
+    return Connection(peer=gate.peer, gate=gate, sender=sender, probes=probes)
+
+
+def withdrawn(url: str, why: str) -> Problem:
+    """Return the Problem of a server that no longer says what may be called; ``why`` ends the sentence. [XL-048]"""
+    text = f"{shown(url)} no longer says what may be called, so nothing is: {why.rstrip('.')}."
+    return Problem(kind=Kind.NOT_FOUND, message=text, can_retry=True, details={"reason": "withdrawn", "sent": False})
+
+
+def _lost(connection: Connection, found: Discovery) -> Problem:
+    """Return the Problem of a look that found nothing: the server fails, or has taken back what it said."""
+    if all(probe.status is None or probe.status >= 500 for probe in found.probes):
+        text = f"{shown(found.url)} could not be looked at again: it does not answer as it should."
+        return Problem(kind=Kind.UNREACHABLE, message=text, can_retry=True)
+    url = document_url(connection.peer, connection.probes)
+    meaning = next((one.meaning for one in found.probes if one.url == url), "is not what it was")
+    return withdrawn(connection.peer.url, f"{shown(url)} {meaning}")
+
+
+def _unsigned(_: Tool) -> Credential:
+    return NO_CREDENTIAL
+
+
+def failure_kind(found: Discovery) -> Kind:
+    """Return in one word why nothing was found."""
+    statuses = {probe.status for probe in found.probes}
+    if statuses & {401, 403}:
+        return Kind.UNAUTHORIZED
+    return Kind.NOT_FOUND if statuses - {None} else Kind.UNREACHABLE
+
+
+def nothing_found(found: Discovery, *, keyed: bool = False) -> str:
+    """Return one sentence that says why nothing was found; ``keyed`` says whether a key was given."""
+    url = shown(found.url)
+    if url.startswith("file:") and found.probes:
+        meaning = found.probes[0].meaning
+        name = url.rpartition("/")[2]
+        return f"{name} cannot be used: {meaning if meaning.startswith(name) else f'it {meaning}'}."
+    large = next((probe for probe in found.probes if probe.reason == "too_large"), None)
+    if large is not None:
+        how = "Selection(document_bytes=...) or --document-bytes takes more"
+        return f"{shown(large.url)} is too large to be read: {large.meaning.rstrip('.')}; {how}."
+    reached = [probe for probe in found.probes if probe.status is not None]
+    if not reached and found.probes:
+        probe = found.probes[0]
+        site = "/".join(shown(probe.url).split("/")[:3])
+        return _unreached(url, probe.meaning.removeprefix(site).strip())
+    if any(probe.status in (401, 403) for probe in reached):
+        if keyed:
+            return f"{url} does not accept this key."
+        how = "give one with api_key=... or --key, or sign in with toolwire login"
+        return f"{url} wants a key before it shows its tools: {how}."
+    elsewhere = 'an MCP server at a path that does not end with /mcp is found with protocol="mcp" or --protocol mcp'
+    return f"{url} speaks none of our protocols; `toolwire explain {url}` shows every look that was taken; {elsewhere}."
+
+
+def _unreached(url: str, said: str) -> str:
+    """Return why ``url`` was not reached; ``said`` is a sentence of its own, or the rest of one about the site."""
+    if said.startswith("could not be reached"):
+        return f"{url} {said}"
+    whole = said[:1].lower() + said[1:] if said[:1].isupper() else f"it {said}"
+    return f"{url} could not be reached: {whole}"

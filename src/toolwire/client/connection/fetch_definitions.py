@@ -1,0 +1,28 @@
+"""The definitions a URL has now, without calling anything: what a lock pins and compares."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from toolwire.client.calls.session import Session
+from toolwire.core.model import Json, Secret
+
+from .connect import connect_sync
+
+
+class Pinned(NamedTuple):
+    """Where a connection is, and the definition of each of its tools."""
+
+    url: str
+    definitions: list[dict[str, Json]]
+
+
+def surveyed(url: str, *, api_key: Secret | None, protocol: str | None, session: Session) -> Pinned:
+    """Return the definitions of the tools at ``url``.
+
+    Raises:
+        ConnectError: nothing was found there.
+        ValueError: ``protocol`` is not one of ours.
+    """
+    with connect_sync(url, api_key=api_key, protocol=protocol, session=session) as remote:
+        return Pinned(remote.url, remote.definitions())

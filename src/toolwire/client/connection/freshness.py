@@ -1,0 +1,154 @@
+"""What a connection stands for at the moment, and when its server is to be looked at again.
+
+Rules:
+- Before a call, where the documents are no longer fresh; after one, where its answer puts them in doubt. [OQ-4]
+- Never twice within ten seconds for the same reason, and one look serves all calls that wait for it.
+- What a site takes back ends with the look that shows it: grants are void, and nothing withdrawn is called. [XL-048]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+from math import inf
+from typing import Any, NamedTuple, Protocol
+
+from toolwire.client.discovery.document_snapshot import Basis
+from toolwire.consent.definition_lock import Difference, Lock
+from toolwire.core.codec import Flow
+from toolwire.core.http import Response
+from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
+
+from .connection import Connection
+
+LEAST_S = 10.0
+_DOUBTFUL = frozenset({404, 405, 410, 415, 422})
+_UNKNOWN = frozenset({Kind.UNKNOWN_TOOL})
+_UNFIT = frozenset({Kind.UNKNOWN_TOOL, Kind.INVALID_ARGUMENTS})
+
+
+class Look(Protocol):
+    """Looks at the server of a connection again; ``anew`` asks it whatever was kept."""
+
+    def __call__(self, connection: Connection, *, anew: bool) -> Awaitable[Connection | Problem]:
+        """Return the connection as it is now, or why that is not known; NOT_FOUND means that nothing may be called."""
+        ...
+
+
+class SyncLook(Protocol):
+    """What Look is, blocking."""
+
+    def __call__(self, connection: Connection, *, anew: bool) -> Connection | Problem:
+        """Return the connection as it is now, or why that is not known; NOT_FOUND means that nothing may be called."""
+        ...
+
+
+class Ended(NamedTuple):
+    """How a call ended, and the status of the last answer to it, None where there was none."""
+
+    result: Result
+    status: int | None
+
+    def doubts(self, basis: Basis) -> bool:
+        """Return whether the server does not know the tool as it was described. [OQ-4]
+
+        Where there are documents, statuses say so; where there are none, as with MCP, the kind of the problem does.
+        """
+        if self.status is None or not isinstance(self.result, Problem):
+            return False
+        unknown = _UNKNOWN if basis.digests else _UNFIT
+        return self.status in _DOUBTFUL or self.result.kind in unknown
+
+
+def noticing(flow: Flow[Result]) -> Flow[Ended]:
+    """Return how ``flow`` ended, with the status of its last answer."""
+    status: int | None = None
+    said: Any = None
+    try:
+        while True:
+            said = yield flow.send(said)
+            if isinstance(said, Response):
+                status = said.status
+    except StopIteration as stop:
+        result: Result = stop.value
+        return Ended(result, status)
+    finally:
+        flow.close()
+
+
+class Standing:
+    """Holds the connection of now. ``gone`` says why nothing is called, where a site took everything back."""
+
+    __slots__ = ("_doubted_at", "_looked_at", "_session", "connection", "gone")
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.gone: Problem | None = None
+        self._session = connection.gate.session
+        source = connection.source
+        age_s = 0.0 if source is None else max(0.0, self._session.wall() - source.fetched_at)
+        self._looked_at = self._session.clock() - age_s
+        self._doubted_at = -inf
+
+    def due(self) -> bool:
+        """Return whether to look before the next call."""
+        if self.gone is None and self._session.wall() < self.connection.basis.fresh_until:
+            return False
+        return self._session.clock() - self._looked_at >= LEAST_S
+
+    def doubts(self) -> bool:
+        """Return whether to look after a doubtful answer, and count that as done."""
+        now = self._session.clock()
+        if now - self._doubted_at < LEAST_S:
+            return False
+        self._doubted_at = now
+        return True
+
+    def take(self, came: Connection | Problem) -> Problem | None:
+        """Stand for what a look gave, and return what went wrong; what was before serves where it could not look."""
+        self._looked_at = self._session.clock()
+        if isinstance(came, Connection):
+            self.connection, self.gone = came, None
+            return None
+        if came.kind is Kind.NOT_FOUND or self._session.wall() >= self.connection.basis.serves_until:
+            self.gone = came
+        return came
+
+
+def differences(before: Connection, after: Connection) -> tuple[Difference, ...]:
+    """Return every tool that is not as it was, sorted by id."""
+    if before.peer is after.peer:
+        return ()
+    return Lock().with_connection("", before.gate.definitions()).compared("", after.gate.definitions())
+
+
+def explained(result: Result, tool: Tool, before: Connection, now: Standing) -> Result:
+    """Return ``result`` with what became of its tool, where the site changed it since ``before``."""
+    if isinstance(result, Value):
+        return result
+    if now.gone is not None:
+        return _with(result, now.gone.message, {"what": "removed", "direction": "narrower", "changes": []})
+    found = [one for one in differences(before, now.connection) if one.tool == tool.id]
+    if not found:
+        return result
+    facts: dict[str, Json] = {
+        "what": found[0].what,
+        "direction": found[0].direction,
+        "changes": [change.sentence for change in found[0].changes],
+    }
+    return _with(result, _sentence(tool, found[0], now.connection), facts)
+
+
+def _sentence(tool: Tool, difference: Difference, now: Connection) -> str:
+    if difference.what == "removed":
+        other = now.peer.catalog.find(f"{tool.toolkit}.{tool.name}")
+        if isinstance(other, Tool):
+            return f"The site offers {other.id} in place of {tool.id} now: look at it before you call it."
+        return f"The site does not offer {tool.name} any more."
+    parts = ", ".join(change.part for change in difference.changes)
+    return f"The site has changed {tool.name} meanwhile ({parts}): look at it again before you call it."
+
+
+def _with(problem: Problem, sentence: str, facts: dict[str, Json]) -> Problem:
+    details = {**problem.details, "changed": facts}
+    return replace(problem, message=f"{problem.message} {sentence}", details=details)

@@ -1,0 +1,170 @@
+"""From a pasted URL to a Peer: every protocol is tried in order, every look is recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolwire.consent.origin_display import without_secrets
+from toolwire.core.codec import Codec, Finding, Flow, Peer, Probe
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Problem
+from toolwire.core.selection import DECLARED, Selection
+from toolwire.framing.readable_tool import make_readable
+from toolwire.framing.text_cleaning import clean
+from toolwire.protocols import BUILTIN
+
+from .document_snapshot import NO_BASIS, Basis
+from .local_files import file_url
+from .source import Source
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?:[:/?#]|\Z)", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovery:
+    """What was found at a URL: the peer that won (or None), the others that would do, and every probe in order.
+
+    ``source`` is the document it was made from, where one was kept; ``basis`` is everything it was made from.
+    """
+
+    url: str
+    peer: Peer | None
+    source: Source | None = None
+    others: tuple[Peer, ...] = ()
+    probes: tuple[Probe, ...] = ()
+    basis: Basis = field(default=NO_BASIS, repr=False)
+
+
+def _answered(codec: Codec, probes: Sequence[Probe]) -> bool:
+    """Return whether a look for ``codec`` got an answer, so that there is a server to ask in another way."""
+    return any(probe.protocol == codec.name and probe.status is not None for probe in probes)
+
+
+def end_sessions(found: Discovery) -> Iterator[Request]:
+    """Yield the requests that end what the servers in ``found`` remember of a look that no calls follow."""
+    for peer in (found.peer, *found.others):
+        codec = candidates(peer.protocol)[0] if peer is not None else None
+        if peer is None or codec is None or codec.end_session is None:
+            continue
+        request = codec.end_session(peer)
+        if request is not None:
+            yield request
+
+
+def absolute(text: str) -> str:
+    """Return the URL a person meant by ``text``: without a scheme https, and http for loopback names. [XL-006]"""
+    text = text.strip()
+    if _SCHEME.match(text):
+        return text
+    return ("http://" if _LOOPBACK.match(text) else "https://") + text
+
+
+def discover(
+    url: str, *, protocol: str | None = None, survey: bool = False, selection: Selection = DECLARED
+) -> Flow[Discovery]:
+    """Return what ``url`` speaks. The first protocol in which something can be called wins; ``survey`` goes on.
+
+    ``protocol`` looks for that one alone, ``selection`` says which tools to take. ``url`` may be the path of a document
+    on this machine. Probing sends no credentials of its own, and GETs before anything else; where they find nothing, a
+    protocol may be looked for by a POST that changes nothing. [XL-001, XL-005, C-8]
+    """
+    url = file_url(url) or absolute(url)
+    found: list[Peer] = []
+    probes: list[Probe] = []
+    seen: dict[Request, Response | Problem] = {}
+    for codec in candidates(protocol):
+        if codec.choose is None and url.startswith("file:"):
+            continue  # a file is a document; whoever has none has to be a server
+        find = codec.find if protocol is None or codec.insist is None else codec.insist
+        flow = find(url) if codec.choose is None else codec.choose(url, selection)
+        finding = yield from _remembering(flow, seen)
+        probes.extend(finding.probes)
+        if finding.peer is not None:
+            peer = _readable(finding.peer)
+            found.append(peer if codec.choose is not None else _selected(peer, selection))
+            if not survey and (finding.peer.catalog.tools or finding.peer.takes_any_name):
+                break
+    for codec in BUILTIN if protocol is None and not found else ():
+        if codec.find_by_post is not None and _answered(codec, probes):
+            finding = yield from codec.find_by_post(url)
+            probes.extend(finding.probes)
+            if finding.peer is not None:
+                found.append(_selected(_readable(finding.peer), selection))
+    found.sort(key=lambda peer: not (peer.catalog.tools or peer.takes_any_name))
+    return Discovery(url=url, peer=found[0] if found else None, others=tuple(found[1:]), probes=tuple(probes))
+
+
+def _readable(peer: Peer) -> Peer:
+    """Return ``peer`` with nothing hidden in what describes it; a finding names each tool that hid something."""
+    catalog = peer.catalog
+    tools = tuple(map(make_readable, catalog.tools))
+    title, description = clean(catalog.title).text, clean(catalog.description).text
+    changed = [tool.id for tool, before in zip(tools, catalog.tools, strict=True) if tool is not before]
+    if not changed and (title, description) == (catalog.title, catalog.description):
+        return peer
+    told = tuple(f"{id_}: hidden characters were taken out of what describes it." for id_ in changed)
+    readable = replace(catalog, title=title, description=description, tools=tools)
+    return replace(peer, catalog=readable, findings=lambda: (*peer.findings(), *told))
+
+
+def _selected(peer: Peer, selection: Selection) -> Peer:
+    """Return ``peer`` with the tools that are wanted, for a protocol whose tools have no tag, path or method."""
+    wanted = replace(selection, tags=(), paths=(), methods=())
+    if not wanted.narrows:
+        return peer
+    tools = tuple(
+        tool
+        for tool in peer.catalog.tools
+        if wanted.takes(
+            name=tool.name, method="", path="", tags=frozenset(), safe=tool.safe, deprecated=tool.deprecated
+        )
+    )
+    return replace(peer, catalog=replace(peer.catalog, tools=tools))
+
+
+def candidates(protocol: str | None) -> Sequence[Codec]:
+    """Return the codecs to try: all, or the one named ``protocol``.
+
+    Raises:
+        ValueError: there is no protocol of that name.
+    """
+    if protocol is None:
+        return BUILTIN
+    chosen = [codec for codec in BUILTIN if codec.name == protocol]
+    if not chosen:
+        raise ValueError(f"{protocol!r} is no protocol; there is {', '.join(codec.name for codec in BUILTIN)}")
+    return chosen
+
+
+def origin(url: str) -> str:
+    """Return scheme, host and port of ``url``: what a person is shown as the site."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def shown(url: str) -> str:
+    """Return ``url`` for people to read: without user, password, query and fragment. [D-26]"""
+    return without_secrets(url)
+
+
+def _remembering(flow: Flow[Finding], seen: dict[Request, Response | Problem]) -> Flow[Finding]:
+    """Return what ``flow`` returns; what two codecs GET alike is fetched once."""
+    said: Any = None
+    while True:
+        try:
+            asked = flow.send(said)
+        except StopIteration as stop:
+            finding: Finding = stop.value
+            return finding
+        if not isinstance(asked, Request) or asked.method != "GET":
+            said = yield asked
+            continue
+        key = asked._replace(headers=tuple(asked.headers))
+        if key not in seen:
+            seen[key] = yield asked
+        said = seen[key]

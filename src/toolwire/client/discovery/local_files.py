@@ -1,0 +1,47 @@
+"""Documents on this machine: read while looking, from one folder and from nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from toolwire.client.transport.failures import unreachable
+from toolwire.core.http import Response
+from toolwire.core.model import Problem
+from toolwire.core.selection import DOCUMENT_BYTES
+
+SUFFIXES = (".json", ".yaml", ".yml")
+
+
+def file_url(text: str) -> str:
+    """Return the ``file:`` URL of a document that is there under the path ``text``, or ``""``."""
+    if "://" in text or not text.lower().endswith(SUFFIXES):
+        return ""
+    path = Path(text)
+    return path.resolve().as_uri() if path.is_file() else ""
+
+
+def folder_of(url: str) -> Path | None:
+    """Return the folder of the document at a ``file:`` URL, or None for any other URL."""
+    return _path(url).parent if url.startswith("file:///") else None
+
+
+def read_file(url: str, folder: Path | None, most: int = DOCUMENT_BYTES) -> Response | Problem:
+    """Return the file at ``url`` as a response, or the Problem that it is not below ``folder`` or cannot be read."""
+    path = _path(url)
+    try:
+        resolved = path.resolve(strict=True)
+        if folder is None or not resolved.is_relative_to(folder.resolve()):
+            return unreachable(f"{path.name} is not in the folder of the document, and is not read", "file", sent=False)
+        if resolved.stat().st_size > most:
+            how = "Selection(document_bytes=...) or --document-bytes takes more"
+            return unreachable(f"{path.name} is larger than {most:,} bytes; {how}", "file", sent=False)
+        return Response(200, (), resolved.read_bytes())
+    except (OSError, ValueError):
+        return unreachable(f"{path.name} cannot be read", "file", sent=False)
+
+
+def _path(url: str) -> Path:
+    from urllib.request import url2pathname  # noqa: PLC0415 - loads an HTTP client, for the rare file
+
+    return Path(url2pathname(urlsplit(url).path))

@@ -1,0 +1,35 @@
+"""An overlay as a person gives it to ``connect``: a file on this machine, or its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from toolwire.core.model import Json, Problem
+from toolwire.protocols.openapi.document import overlay
+from toolwire.protocols.openapi.document.loading import load
+
+MAX_BYTES: Final = 4 * 1024 * 1024
+
+
+def read_overlay(given: str | Path | Mapping[str, Json]) -> Json:
+    """Return the data of the overlay that is ``given``.
+
+    Raises:
+        ValueError: it cannot be read, or is no overlay; the sentence says why.
+    """
+    data: Json = given
+    if not isinstance(given, Mapping):
+        try:
+            with Path(given).open("rb") as opened:
+                loaded = load(opened.read(MAX_BYTES + 1)[:MAX_BYTES], name=str(given))
+        except OSError as error:
+            raise ValueError(f"the overlay {given} cannot be read: {error.strerror}") from error
+        if isinstance(loaded, Problem):
+            raise ValueError(f"the overlay {given} {loaded.message.rstrip('.')}")
+        data = loaded.data
+    found = overlay.read(data)
+    if isinstance(found, Problem):
+        raise ValueError(found.message.rstrip("."))
+    return data

@@ -1,0 +1,151 @@
+"""The door that looking at a server goes through: a cache, local files, and an end to all looks together.
+
+Rules:
+- All looks of one discovery take 30 s at most: none begins after 15 s, and none takes longer than that. [XL-012]
+- Files are read only where a file was pointed at, and only from its folder.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from anyio import to_thread
+
+from toolwire.client.transport.drivers import Door, Hear, SyncDoor, SyncHear
+from toolwire.client.transport.failures import too_slow
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Problem
+from toolwire.core.selection import DOCUMENT_BYTES
+
+from .cache import Cache
+from .document_snapshot import Readings
+from .local_files import folder_of, read_file
+
+TOTAL_S = 15.0
+
+
+class _Rest:
+    """What is left of the time for all looks."""
+
+    __slots__ = ("_clock", "_until")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._until = clock() + TOTAL_S
+
+    def __call__(self) -> float:
+        return self._until - self._clock()
+
+
+class Looking:
+    """A door for discovery. ``identity`` names the credential that ``door`` may use; ``url`` is what is looked at.
+    A file may have ``most_bytes``.
+
+    ``readings`` is what it was given.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        url: str,
+        *,
+        cache: Cache,
+        identity: str = "",
+        most_bytes: int = DOCUMENT_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._door = door
+        self._most_bytes = most_bytes
+        self._folder: Path | None = folder_of(url)
+        self._cache = cache
+        self._identity = identity
+        self.readings = Readings(cache, identity)
+        self._rest = _Rest(clock)
+
+    async def send(self, request: Request) -> Response | Problem:
+        """Return what came back for ``request``, what is kept of it, or the file it names."""
+        came = await self._sent(request)
+        self.readings.note(request, came)
+        return came
+
+    async def _sent(self, request: Request) -> Response | Problem:
+        if request.url.startswith("file:"):
+            answer = await to_thread.run_sync(read_file, request.url, self._folder, self._most_bytes)
+            if isinstance(answer, Response):
+                self._cache.note(request.url, answer, self._identity)
+            return answer
+        steps = self._cache.steps(request, self._identity)
+        try:
+            asked = next(steps)
+            while True:
+                late = self._rest() <= 0
+                asked = steps.send(too_slow("Looking", sent=False) if late else await self._door.send(asked))
+        except StopIteration as stop:
+            came: Response | Problem = stop.value
+            return came
+
+    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
+        """Return what came back for ``request``; nothing of it is kept."""
+        if self._rest() <= 0:
+            return too_slow("Looking", sent=False)
+        return await self._door.listen(request, hear, brief=brief)
+
+    async def aclose(self) -> None:
+        """Close the door behind this one."""
+        await self._door.aclose()
+
+
+class SyncLooking:
+    """What Looking is, blocking."""
+
+    def __init__(
+        self,
+        door: SyncDoor,
+        url: str,
+        *,
+        cache: Cache,
+        identity: str = "",
+        most_bytes: int = DOCUMENT_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._door = door
+        self._most_bytes = most_bytes
+        self._folder: Path | None = folder_of(url)
+        self._cache = cache
+        self._identity = identity
+        self.readings = Readings(cache, identity)
+        self._rest = _Rest(clock)
+
+    def send(self, request: Request) -> Response | Problem:
+        """Return what came back for ``request``, what is kept of it, or the file it names."""
+        came = self._sent(request)
+        self.readings.note(request, came)
+        return came
+
+    def _sent(self, request: Request) -> Response | Problem:
+        if request.url.startswith("file:"):
+            answer = read_file(request.url, self._folder, self._most_bytes)
+            if isinstance(answer, Response):
+                self._cache.note(request.url, answer, self._identity)
+            return answer
+        steps = self._cache.steps(request, self._identity)
+        try:
+            asked = next(steps)
+            while True:
+                late = self._rest() <= 0
+                asked = steps.send(too_slow("Looking", sent=False) if late else self._door.send(asked))
+        except StopIteration as stop:
+            came: Response | Problem = stop.value
+            return came
+
+    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
+        """Return what came back for ``request``; nothing of it is kept."""
+        if self._rest() <= 0:
+            return too_slow("Looking", sent=False)
+        return self._door.listen(request, hear, brief=brief)
+
+    def close(self) -> None:
+        """Close the door behind this one."""
+        self._door.close()

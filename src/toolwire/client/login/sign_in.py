@@ -1,0 +1,203 @@
+"""Signing in to a site as a person does it: in their browser, on another device, or with a key they type."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import sleep, time
+
+from toolwire.auth.authorization_code import Started, by_secret, finish, revoke, start
+from toolwire.auth.challenge import Challenge, bearer
+from toolwire.auth.client_identity import Identity, identify
+from toolwire.auth.credential import Credential
+from toolwire.auth.device_authorization import Device, poll_device, start_device
+from toolwire.auth.metadata_discovery import Place, find_place, find_server_at
+from toolwire.auth.resource_indicators import canonical
+from toolwire.auth.scopes import union
+from toolwire.auth.security_schemes import Declared, read_schemes
+from toolwire.client.discovery.discover import Discovery, origin
+from toolwire.client.transport.drivers import SyncDoor, run
+from toolwire.core.http import Request, Response, header
+from toolwire.core.model import Json, Kind, Problem
+from toolwire.protocols.openapi.document import swagger_20
+from toolwire.protocols.openapi.document.loading import read
+from toolwire.protocols.openapi.document.references import References
+from toolwire.protocols.openapi.tools.security import Security
+
+from .browser import open_page
+from .redirect_listener import Listener
+
+_GET = ((b"accept", b"application/json, text/event-stream"),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """How the person is reached. ``open_page`` starts a browser, ``tell`` says a sentence.
+
+    ``allow`` is asked before more scopes are asked for; ``wait_s`` is how long they have, ``sleep`` waits.
+    """
+
+    tell: Callable[[str], None]
+    open_page: Callable[[str], bool] = open_page
+    allow: Callable[[str, Sequence[str]], bool] = lambda _site, _scopes: True
+    wait_s: float = 300.0
+    sleep: Callable[[float], None] = sleep
+    now: Callable[[], float] = time
+    secret: Callable[[], str] = field(default=lambda: secrets.token_urlsafe(32))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """How somebody wants to sign in: as whom, for which scopes (none: the fewest that are needed), and in which way.
+
+    ``document_url`` is where a metadata document of ours is, if we have one.
+    """
+
+    identity: Identity | None = None
+    document_url: str = ""
+    scopes: tuple[str, ...] = ()
+    device: bool = False
+    host: str = "127.0.0.1"
+
+
+def seek(url: str, door: SyncDoor, challenge: Challenge | None = None) -> Place | Problem:
+    """Return where to sign in for ``url``; without a challenge it is asked for one. [AC-01]"""
+    if challenge is None:
+        answer = door.send(Request("GET", url, _GET))
+        if isinstance(answer, Response):
+            challenge = bearer(
+                [value.decode("latin-1") for name, value in answer.headers if name == b"www-authenticate"]
+            )
+    return run(find_place(url, challenge), door)
+
+
+def declared(found: Discovery, door: SyncDoor) -> Declared | None:
+    """Return what the OpenAPI document that was found at a URL declares, None where none was found. [AC-01]"""
+    addresses = [probe.url for probe in found.probes if probe.protocol == "openapi" and probe.accepted]
+    for address in addresses:
+        answer = door.send(Request("GET", address, ((b"accept", b"application/json"),)))
+        if isinstance(answer, Problem) or answer.status != 200:
+            continue
+        data = read(answer.body, header(answer.headers, b"content-type"), address).data
+        if isinstance(data, dict) and swagger_20.is_swagger(data):
+            data, _ = swagger_20.upgrade(data, address)
+        if isinstance(data, dict) and "openapi" in data:
+            schemes: Json = {**Security(References(data)).schemes}
+            return read_schemes({"components": {"securitySchemes": schemes}}, address, origin(found.url))
+    return None
+
+
+def place_of(said: Declared, door: SyncDoor, *, device: bool = False) -> Place | None:
+    """Return where a document says that a person signs in: its flows, or the metadata it names."""
+    place = said.places.get("device" if device else "page")
+    if place is not None:
+        return place
+    for address in said.metadata_urls:
+        server = run(find_server_at(address), door)
+        if not isinstance(server, Problem):
+            resource = canonical("/".join(address.split("/")[:3]))
+            return Place(resource=resource, server=server, scopes=(), indicated=False)
+    return None
+
+
+def sign_in(place: Place, wish: Wish, person: Person, door: SyncDoor) -> Credential | Problem:
+    """Return the credential of a person who has signed in at ``place``. [AC-04..08, AC-13]"""
+    scopes = wish.scopes or place.scopes
+    if wish.device:
+        return _on_another_device(place, wish, scopes, person, door)
+    listener = Listener(wish.host)
+    try:
+        identity = run(
+            identify(
+                place.server,
+                (listener.redirect_uri,),
+                configured=wish.identity,
+                document_url=wish.document_url,
+            ),
+            door,
+        )
+        if isinstance(identity, Problem):
+            return identity
+        started = start(place, identity, listener.redirect_uri, scopes, state=person.secret(), verifier=person.secret())
+        return started if isinstance(started, Problem) else _answered(started, listener, person, door)
+    finally:
+        listener.close()
+
+
+def step_up(
+    wish: Wish, person: Person, door: SyncDoor
+) -> Callable[[str, Challenge, Credential | None], Credential | Problem]:
+    """Return what signs in when a request was refused: with all scopes there were, and those it needs. [AC-08]"""
+
+    def more(url: str, challenge: Challenge, held: Credential | None) -> Credential | Problem:
+        place = seek(url, door, challenge)
+        if isinstance(place, Problem):
+            return place
+        scopes = union(() if held is None else held.scopes, place.scopes)
+        site = "/".join(url.split("/")[:3])
+        if not person.allow(site, scopes):
+            return Problem(kind=Kind.DENIED, message=f"Nothing more was asked of {site}.")
+        known = wish.identity
+        if known is None and held is not None and held.issuer == place.server.issuer and not held.registered:
+            known = Identity(client_id=held.client_id, secret=held.client_secret, method=held.method)
+        again = Wish(identity=known, document_url=wish.document_url, scopes=scopes, device=wish.device, host=wish.host)
+        return sign_in(place, again, person, door)
+
+    return more
+
+
+def with_secret(
+    place: Place, identity: Identity, scopes: Sequence[str], person: Person, door: SyncDoor
+) -> Credential | Problem:
+    """Return a credential that stands for a program and no person. [AC-13]"""
+    return run(by_secret(place, identity, scopes or place.scopes, person.now()), door)
+
+
+def sign_out(credential: Credential, door: SyncDoor) -> bool:
+    """Return whether the server took the tokens back; they are to be deleted here in any case. [AC-12]"""
+    return run(revoke(credential), door)
+
+
+def _answered(started: Started, listener: Listener, person: Person, door: SyncDoor) -> Credential | Problem:
+    if person.open_page(started.url):
+        person.tell(f"Your browser opens {started.place.server.issuer}: sign in there.")
+    else:
+        person.tell(f"Open this page in a browser on this machine: {started.url}")
+    query = listener.wait(person.wait_s)
+    return query if isinstance(query, Problem) else run(finish(started, query, person.now()), door)
+
+
+def _on_another_device(
+    place: Place, wish: Wish, scopes: Sequence[str], person: Person, door: SyncDoor
+) -> Credential | Problem:
+    identity = run(
+        identify(
+            place.server, ("http://127.0.0.1/callback",), configured=wish.identity, document_url=wish.document_url
+        ),
+        door,
+    )
+    if isinstance(identity, Problem):
+        return identity
+    device = run(start_device(place, identity, scopes, person.now()), door)
+    if isinstance(device, Problem):
+        return device
+    if device.warning:
+        person.tell(device.warning)
+    person.tell(f"On any device, open {device.url} and type {device.user_code}")
+    return _polled(place, identity, device, scopes, person, door)
+
+
+def _polled(
+    place: Place, identity: Identity, device: Device, scopes: Sequence[str], person: Person, door: SyncDoor
+) -> Credential | Problem:
+    pause_s = device.interval_s
+    while person.now() + pause_s < device.until:
+        person.sleep(pause_s)
+        found = run(poll_device(place, identity, device, scopes, person.now()), door)
+        error = found.details.get("error") if isinstance(found, Problem) else None
+        if error == "slow_down":
+            pause_s += 5.0
+        elif error != "authorization_pending":
+            return found
+    return Problem(kind=Kind.TIMEOUT, message="Nobody typed the code in time.")

@@ -1,0 +1,103 @@
+"""Tokens that are good: refreshed before they end, by one at a time, in this process and in all others.
+
+Rules:
+- What a refresh gave is stored before it is used. [AC-09]
+- A refresh that was refused ends the credential; the person is asked to sign in again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from time import time
+
+from toolwire.auth.authorization_code import renew
+from toolwire.auth.credential import Credential
+from toolwire.client.transport.drivers import SyncDoor, run
+from toolwire.core.model import Kind, Problem, Secret
+from toolwire.stores.credentials.files import Credentials
+
+_SKEW_S = 60.0
+
+
+class Keeper:
+    """Keeps the credential for ``site`` good; it may have none yet. Threads may share one. [AC-09]"""
+
+    def __init__(
+        self,
+        site: str,
+        credentials: Credentials,
+        first: Credential | None,
+        door: SyncDoor,
+        *,
+        now: Callable[[], float] = time,
+    ) -> None:
+        self._site = site
+        self._credentials = credentials
+        self._held = first
+        self._door = door
+        self._now = now
+        self._lock = Lock()
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no credential."""
+        return self._held is None
+
+    @property
+    def identity(self) -> tuple[str, tuple[str, ...]]:
+        """What tells this sign-in from another, refreshed or not: its name, and its scopes."""
+        held = self._held
+        return ("", ()) if held is None else (held.name, held.scopes)
+
+    @property
+    def credential(self) -> Credential | None:
+        """The credential as it was last seen, good or not."""
+        return self._held
+
+    def held(self) -> Credential | None:
+        """Return the credential if it needs no refresh now; never waits."""
+        held = self._held
+        return held if held is not None and not self._ending(held) else None
+
+    def fresh(self, refused: Secret | None = None) -> Credential | Problem:
+        """Return a credential that is good, refreshed if it must be; ``refused`` is an access token that was not."""
+        with self._lock:
+            held = self._held
+            if held is None:
+                return _sign_in(self._site)
+            with self._credentials.alone(held.name):
+                stored = self._credentials.get(held.name)
+                good = stored is not None and not self._ending(stored) and stored.access != refused
+                if stored is None or good or stored.kind == "key":
+                    self._held = stored
+                    return stored if stored is not None and good else _sign_in(self._site)
+                return self._renewed(stored)
+
+    def replace(self, newer: Credential) -> None:
+        """Keep ``newer`` in the place of what there was."""
+        with self._lock, self._credentials.alone(newer.name):
+            if self._held is not None and newer.name != self._held.name:
+                self._credentials.delete(self._held.name)
+            self._credentials.put(newer)
+            self._held = newer
+
+    def _renewed(self, stored: Credential) -> Credential | Problem:
+        newer = run(renew(stored, self._now()), self._door)
+        if isinstance(newer, Problem):
+            if newer.details.get("error") != "invalid_grant":
+                return newer
+            self._credentials.delete(stored.name)
+            self._held = None
+            return _sign_in(self._site)
+        self._credentials.put(newer)
+        self._held = newer
+        return newer
+
+    def _ending(self, credential: Credential) -> bool:
+        return credential.until is not None and self._now() >= credential.until - _SKEW_S
+
+
+def _sign_in(site: str) -> Problem:
+    text = f"The sign-in for {site} has ended: run toolwire login {site}."
+    return Problem(kind=Kind.UNAUTHORIZED, message=text, details={"error": "login_required"})

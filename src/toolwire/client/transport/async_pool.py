@@ -1,0 +1,311 @@
+"""Connections of the asynchronous client: opened to one checked address, used again, closed with their event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolwire.core.model import Problem
+
+from .failures import left, no_tls, refused, too_slow
+from .http1 import ResponseReader
+from .tls import find_tls_context
+
+if TYPE_CHECKING:
+    from .request_rules import Hop
+
+_UNREAD_BYTES = 256 * 1024
+"""How much of a stream may wait for whoever listens before reading from the connection pauses."""
+
+IDLE_KEPT = 64
+IDLE_S = 60.0
+
+
+class Key(NamedTuple):
+    """What a connection was opened for: only requests to the same origin and address may use it."""
+
+    origin: str
+    address: str
+
+
+def find_key(hop: Hop) -> Key:
+    """Return the key of the connections that may carry ``hop``."""
+    return Key(hop.target.origin, hop.address or hop.target.address or "")
+
+
+def open_socket(address: str) -> socket.socket:
+    """Return a socket of the family of ``address``, not yet connected."""
+    return socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+
+
+def server_name(hop: Hop) -> str:
+    """Return the name that the certificate must be for: the URL's host, whatever address was connected to."""
+    return hop.target.address or hop.target.host.removesuffix(".")
+
+
+def has_input(connection: socket.socket) -> bool:
+    """Return whether an idle connection has something to read: its end, or what nobody asked for."""
+    descriptor = connection.fileno()
+    if descriptor < 0:
+        return True
+    if not hasattr(select, "poll"):  # Windows, where select() takes any descriptor
+        return bool(select.select([descriptor], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+class Connection(asyncio.Protocol):
+    """One connection, which carries one request at a time."""
+
+    __slots__ = (
+        "_deadline",
+        "_loop",
+        "_paused",
+        "_reader",
+        "_socket",
+        "_transport",
+        "_waiter",
+        "idle_since",
+        "key",
+        "lost",
+    )
+
+    def __init__(self, key: Key, plain: socket.socket) -> None:
+        self.key, self._socket = key, plain
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._reader: ResponseReader | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._paused = self.lost = False
+        self.idle_since = 0.0
+
+    def start(self, request: bytes, reader: ResponseReader, within_s: float) -> None:
+        """Send ``request`` and let ``reader`` have what comes back, for ``within_s`` seconds at most."""
+        assert self._transport is not None  # noqa: S101 - a connection is given out once it is made
+        self._reader = reader
+        self._deadline = self._loop.call_later(within_s, self._end_late)
+        self._transport.write(request)
+
+    async def wait(self) -> None:
+        """Wait until more of the response has been read."""
+        if self._paused and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+        reader = self._reader
+        if reader is None or reader.done or reader.has_pieces:
+            return
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def finish(self, *, now: float) -> bool:
+        """End the exchange, and return whether the connection can carry another. If not, it is closed at once."""
+        reader, self._reader = self._reader, None
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        transport = self._transport
+        if (
+            reader is not None
+            and reader.done
+            and reader.reusable
+            and not self.lost
+            and transport is not None
+            and not transport.is_closing()
+            and not transport.get_write_buffer_size()
+        ):
+            if self._paused:
+                self._paused = False
+                transport.resume_reading()
+            self.idle_since = now
+            return True
+        self.abort()
+        return False
+
+    def is_fit(self, now: float) -> bool:
+        """Return whether an idle connection can still be used, as far as that can be known."""
+        return not self.lost and now - self.idle_since < IDLE_S and not has_input(self._socket)
+
+    def leave(self) -> None:
+        """Close the connection now; the call that is under way over it ends with a Problem."""
+        if self._reader is not None:
+            self._reader.fail(left(self.key.origin))
+        self.abort()
+        self._wake()
+
+    def abort(self) -> None:
+        """Close the connection now, without a word."""
+        self.lost = True
+        if self._transport is None:
+            self._socket.close()
+        elif self._loop.is_closed():
+            # Its transport can do nothing any more; the other side still learns that this one has left.
+            if self._socket.fileno() >= 0:
+                self._socket.close()
+        else:
+            self._transport.abort()
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport, once the connection is ready for a request."""
+        self._transport = transport  # type: ignore[assignment]  # a stream socket has a whole Transport
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the server has sent."""
+        reader = self._reader
+        if reader is None:
+            self.abort()  # nothing was asked
+            return
+        reader.feed(data)
+        if reader.done:
+            self._wake()
+        elif reader.has_pieces:
+            if reader.unread_bytes > _UNREAD_BYTES and not self._paused and self._transport is not None:
+                self._paused = True
+                self._transport.pause_reading()
+            self._wake()
+
+    def eof_received(self) -> bool:
+        """Take the server's end of the connection, and close this one's too."""
+        self._end(orderly=True)
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take the end of the connection, orderly or not."""
+        self._end(orderly=exc is None)
+
+    def _end(self, *, orderly: bool) -> None:
+        self.lost = True
+        if self._reader is not None:
+            self._reader.end(orderly=orderly)
+            self._wake()
+
+    def _end_late(self) -> None:
+        if self._reader is not None:
+            self._reader.fail(too_slow(self.key.origin, sent=True))
+        self.abort()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+async def open_connection(hop: Hop, key: Key, within_s: float) -> Connection | Problem:
+    """Return a new connection to the address of ``hop``, or why there is none. Nothing has been sent over it."""
+    loop = asyncio.get_running_loop()
+    plain = open_socket(key.address)
+    connection = Connection(key, plain)
+    secure = hop.target.url.scheme == "https"
+    try:
+        async with asyncio.timeout(within_s):
+            plain.setblocking(False)
+            try:
+                await loop.sock_connect(plain, (key.address, hop.target.port))
+            except TimeoutError:  # the system's own: the deadline cancels instead
+                raise
+            except OSError:
+                connection.abort()
+                return refused(hop.target.origin)
+            context = find_tls_context() if secure else None
+            await loop.create_connection(
+                lambda: connection, sock=plain, ssl=context, server_hostname=server_name(hop) if secure else None
+            )
+    except TimeoutError:
+        connection.abort()
+        return too_slow(hop.target.origin, sent=False)
+    except (OSError, EOFError):
+        connection.abort()
+        return no_tls(hop.target.origin)
+    except BaseException:
+        connection.abort()
+        raise
+    return connection
+
+
+class Pool:
+    """The connections of one network in one event loop: those at work, and the idle ones, oldest first."""
+
+    __slots__ = ("_busy", "_idle", "_watch", "closed")
+
+    def __init__(self) -> None:
+        self._busy: set[Connection] = set()
+        self._idle: dict[Connection, None] = {}
+        self._watch: AsyncGenerator[None, None] | None = None
+        self.closed = False
+
+    async def watch_loop(self) -> None:
+        """Have everything closed when the event loop ends."""
+        # An event loop closes its asynchronous generators before it ends: that is its only hook for an orderly end.
+        self._watch = _close_at_end(self)
+        await anext(self._watch)
+
+    def __len__(self) -> int:
+        return len(self._idle)
+
+    def take(self, key: Key, now: float) -> Connection | None:
+        """Return an idle connection for ``key``, the one used last, or None."""
+        for connection in reversed(self._idle):
+            if connection.key == key:
+                del self._idle[connection]
+                if connection.is_fit(now):
+                    self._busy.add(connection)
+                    return connection
+                connection.abort()
+                self.drop(key)  # the server has left, and so it has from those that were idle longer
+                return None
+        return None
+
+    def add(self, connection: Connection) -> None:
+        """Take in a new connection, which is about to work."""
+        self._busy.add(connection)
+
+    def release(self, connection: Connection, *, now: float, keep: bool) -> None:
+        """Keep ``connection`` for a later request where it can carry one, or close it at once."""
+        self._busy.discard(connection)
+        if not connection.finish(now=now):
+            return
+        if not keep or self.closed:
+            connection.abort()
+            return
+        self._idle[connection] = None
+        if len(self._idle) > IDLE_KEPT:
+            oldest = next(iter(self._idle))
+            del self._idle[oldest]
+            oldest.abort()
+
+    def drop(self, key: Key) -> None:
+        """Close the idle connections for ``key``."""
+        for connection in [connection for connection in self._idle if connection.key == key]:
+            del self._idle[connection]
+            connection.abort()
+
+    def close(self) -> None:
+        """Close every connection, and end the calls that are under way."""
+        self.closed = True
+        while self._busy:
+            self._busy.pop().leave()
+        while self._idle:
+            self._idle.popitem()[0].abort()
+
+    async def aclose(self) -> None:
+        """Close every connection, and give their event loop the turn in which sockets end."""
+        self.close()
+        if self._watch is not None:
+            await self._watch.aclose()
+
+
+async def _close_at_end(pool: Pool) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        pool.close()
+        await asyncio.sleep(0)  # transports end in the next turn of the loop

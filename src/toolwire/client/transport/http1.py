@@ -1,0 +1,197 @@
+"""HTTP/1.1 without sockets: the bytes of one request, and the reader of one response.
+
+llhttp, the parser of Node.js, reads responses here (through httptools). It is strict about framing; what it leaves
+open is decided in ``ResponseReader``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from toolwire.core.http import Response
+from toolwire.core.model import Problem
+
+from .failures import bad_answer, closed_early
+from .limits import Limits
+from .response_reader import Incoming
+
+if TYPE_CHECKING:
+    from .request_rules import Hop
+
+_USER_AGENT = "toolwire/0.1"
+_METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+_FRAMING_PER_BODY_BYTE = 16
+"""How many bytes chunk sizes and their like may take for each byte of a body. A chunk of one byte takes five."""
+_SWITCHING_PROTOCOLS = 101
+_VERSIONS = ("1.1", "1.0")
+
+
+def write_request(hop: Hop) -> bytes:
+    """Return the whole request of ``hop`` as it goes over the wire. Its parts have been checked before."""
+    url = hop.target.url
+    lines = [f"{hop.method} {url.request_target} HTTP/1.1\r\nhost: {url.authority}\r\naccept-encoding: gzip"]
+    named = set[str]()
+    for name, value in hop.fields:
+        named.add(name.lower())
+        lines.append(f"{name}: {value}")
+    for name, secret in hop.secrets:
+        named.add(name.lower())
+        lines.append(f"{name}: {secret.reveal()}")
+    if "accept" not in named:
+        lines.append("accept: */*")
+    if "user-agent" not in named:
+        lines.append(f"user-agent: {_USER_AGENT}")
+    if hop.body or hop.method in _METHODS_WITH_BODY:
+        lines.append(f"content-length: {len(hop.body)}")
+    lines.append("\r\n")
+    return "\r\n".join(lines).encode("latin-1") + hop.body
+
+
+class ResponseReader:
+    """Reads one response from the bytes of a connection: ``feed`` each piece, and ``end`` where no more come.
+
+    ``done`` is true once the response is complete or has proved to be none; ``outcome`` then says which.
+    ``reusable`` is true where the connection can carry another request. Neither method raises.
+    """
+
+    __slots__ = (
+        "_body_bytes",
+        "_fields",
+        "_head_complete",
+        "_header_bytes",
+        "_header_count",
+        "_incoming",
+        "_interim",
+        "_is_head",
+        "_origin",
+        "_parser",
+        "_problem",
+        "_until_end",
+        "_wire_bytes",
+        "done",
+        "reusable",
+        "status",
+    )
+
+    def __init__(self, origin: str, method: str, incoming: Incoming, limits: Limits) -> None:
+        self._origin, self._incoming, self._is_head = origin, incoming, method == "HEAD"
+        self._header_bytes, self._header_count = limits.header_bytes, limits.header_count
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._wire_bytes = self._body_bytes = self.status = 0
+        self._head_complete = self._interim = self._until_end = False
+        self._problem: Problem | None = None
+        self.done = self.reusable = False
+        self._parser = HttpResponseParser(self)
+        # Small servers end lines with a bare line feed. Nothing is shared with other clients on this connection, so
+        # another place to end a header field cannot lead anybody else astray.
+        self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
+
+    @property
+    def has_pieces(self) -> bool:
+        """Whether pieces of a stream wait to be taken."""
+        return self._head_complete and self._incoming.streams and self._incoming.unread_bytes > 0
+
+    @property
+    def unread_bytes(self) -> int:
+        """How much of a stream has come and has not been taken yet."""
+        return self._incoming.unread_bytes
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the connection."""
+        self._wire_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade):
+            self.reusable = False  # after a complete response, this is what follows it
+            self._fail_not_http()
+        if self._wire_bytes - self._body_bytes > self._header_bytes + _FRAMING_PER_BODY_BYTE * self._body_bytes:
+            self._fail(self._too_many_headers())
+
+    def end(self, *, orderly: bool = True) -> None:
+        """Take the end of the connection. ``orderly`` is false where it broke instead of being closed."""
+        self.reusable = False
+        if self._head_complete and self._until_end and orderly:
+            self.done = True
+        self._fail(closed_early(self._origin, answered=self._wire_bytes > 0))
+
+    def fail(self, problem: Problem) -> None:
+        """End with ``problem``, unless the response is complete."""
+        self._fail(problem)
+
+    def outcome(self) -> Response | Problem:
+        """Return the response, or the problem it ended with. Call it once ``done`` is true."""
+        return self._problem if self._problem is not None else self._incoming.whole()
+
+    # The parser calls these. They raise nothing: what they find out stands in ``_problem``.
+
+    def on_message_begin(self) -> None:
+        """Take the start of a message; a second one is more than was asked for."""
+        if self.done:
+            self.reusable = False  # the server says more than it was asked
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take one header field."""
+        if self.done or self._head_complete:
+            return  # trailers say nothing that a call needs
+        self._fields.append((name.lower(), value))
+        if len(self._fields) > self._header_count:
+            self._fail(self._too_many_headers())
+
+    def on_headers_complete(self) -> None:
+        """Take the end of a head, which may be that of an interim response."""
+        if self.done:
+            return
+        self.status = self._parser.get_status_code()
+        if self.status < 200 and self.status != _SWITCHING_PROTOCOLS:
+            self._interim = True
+            self._fields.clear()
+            return
+        codings = [value.strip().lower() for name, value in self._fields if name == b"transfer-encoding"]
+        strange = self._parser.get_http_version() not in _VERSIONS or self.status == _SWITCHING_PROTOCOLS
+        if strange or codings not in ([], [b"chunked"]):
+            self._fail_not_http()
+            return
+        self._head_complete = True
+        self._until_end = not codings and not any(name == b"content-length" for name, _ in self._fields)
+        problem = self._incoming.begin(self.status, _drop_unreadable(self._fields))
+        if problem is not None:
+            self._fail(problem)
+        elif self._is_head:
+            self.done = True  # the parser would wait for the body that the header fields speak of
+
+    def on_body(self, piece: bytes) -> None:
+        """Take a piece of the body."""
+        if self.done:
+            return
+        self._body_bytes += len(piece)
+        problem = self._incoming.take(piece)
+        if problem is not None:
+            self._fail(problem)
+
+    def on_message_complete(self) -> None:
+        """Take the end of a message."""
+        if self._interim:
+            self._interim = False
+        elif not self.done:
+            self.done = True
+            self.reusable = self._parser.should_keep_alive()
+
+    def _fail(self, problem: Problem) -> None:
+        if not self.done:
+            self.done, self._problem = True, problem
+
+    def _fail_not_http(self) -> None:
+        self._fail(bad_answer(f"{self._origin} did not answer in HTTP.", "not_http"))
+
+    def _too_many_headers(self) -> Problem:
+        return bad_answer(f"{self._origin} sent more headers than are taken.", "too_large")
+
+
+def _drop_unreadable(fields: Sequence[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
+    """Return ``fields`` without those whose value is not text."""
+    if all(value.isascii() for _, value in fields):
+        return fields
+    return [field for field in fields if field[1].isascii()]

@@ -1,0 +1,207 @@
+"""One exchange with a server as a conversation: every rule of the network, and no network in it.
+
+A door (async or sync) drives the conversation: it is asked for a Lookup or a Hop, does that and nothing else, and
+sends back what came of it.
+
+Rules:
+- Every address of a name must be fit, and exactly a checked one is connected to; a second answer of the resolver
+  decides nothing until it has been checked itself.
+- Credentials are put on here, for the origin of each hop.
+- The next address is tried only where nothing can have reached the server through the last one. A request that may
+  be made twice is sent once more where its connection turns out to be dead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Problem, Secret
+from toolwire.telemetry.propagation import current_traceparent
+
+from .addresses import fits
+from .credential_echoes import NO_ECHOES, Echoes, find_echoes
+from .failures import blocked, too_slow, unreachable
+from .limits import Limits
+from .redirects import going_round, is_same_place, not_approved, onward
+from .request_headers import NAME, VALUE, Fields, outgoing
+from .url_policy import Target, admit, not_fit, origin_of
+
+T = TypeVar("T")
+
+Credentials: TypeAlias = Mapping[str, Sequence[tuple[str, Secret]]]
+"""The header fields that go to each origin (``https://example.com``) and to no other."""
+
+_ADDRESSES_TRIED = 4
+_REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "PUT", "DELETE"})  # twice is as once
+_ORIGINS_KEPT = 256
+
+
+class Lookup(NamedTuple):
+    """Asks for the addresses of ``host`` within ``within_s`` seconds; answered with them or a Problem."""
+
+    origin: str
+    host: str
+    port: int
+    within_s: float
+
+
+class Hop(NamedTuple):
+    """Asks for one request to be sent to exactly one address; answered with a Response or a Problem.
+
+    ``address`` is where a host that is a name is found, and None where the host is itself an address.
+    """
+
+    target: Target
+    address: str | None
+    method: str
+    fields: Fields
+    secrets: Sequence[tuple[str, Secret]]
+    body: bytes
+    within_s: float
+    echoes: Echoes = NO_ECHOES
+
+
+Steps: TypeAlias = Generator[Lookup | Hop, Any, T]
+
+
+class _Pin(NamedTuple):
+    addresses: tuple[str, ...]
+    until: float
+
+
+class Exchange:
+    """The rules of one client, and the checked addresses it holds on to.
+
+    ``origins`` are the only ones that are connected to, where they are given. [D-07]
+    """
+
+    __slots__ = ("_clock", "_credentials", "_echoes", "_origins", "_pins", "_private", "limits")
+
+    def __init__(
+        self,
+        *,
+        limits: Limits,
+        credentials: Credentials | None = None,
+        allow_private: Iterable[str] = (),
+        origins: Container[str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limits = limits
+        self._credentials = _bound(credentials or {})
+        self._echoes = {
+            origin: find_echoes(secret for _, secret in secrets) for origin, secrets in self._credentials.items()
+        }
+        self._origins = origins
+        self._private = frozenset(origin_of(origin) for origin in allow_private)
+        self._clock = clock
+        self._pins: dict[str, _Pin] = {}
+
+    def steps(self, request: Request, total_s: float | None) -> Steps[Response | Problem]:
+        """Return the conversation that ends with the response to ``request``, or a Problem. [D-08, XL-011]"""
+        fields = outgoing(request)
+        if isinstance(fields, Problem):
+            return fields
+        if traceparent := current_traceparent():
+            fields = [*fields, ("traceparent", traceparent)]
+        target = self._admitted(request.url)
+        if isinstance(target, Problem):
+            return target
+        deadline = self._clock() + (self.limits.total_s if total_s is None else total_s)
+        for _ in range(self.limits.redirects + 1):
+            response = yield from self._hop(target, request, fields, deadline)
+            if isinstance(response, Problem):
+                return response
+            following = self._following(request, target, response)
+            if not isinstance(following, Target):
+                return response if following is None else following
+            target = following
+        return going_round(target.origin, self.limits.redirects)
+
+    def _following(self, request: Request, target: Target, response: Response) -> Target | Problem | None:
+        """Return where ``response`` leads to, None if it is no redirect, or why it is not followed."""
+        url = onward(request.method, target, response)
+        if url is None or isinstance(url, Problem):
+            return url
+        if request.approved and not is_same_place(target, url):
+            return not_approved(request.method, target.origin, url)
+        return self._admitted(url)
+
+    def _admitted(self, url: str) -> Target | Problem:
+        target = admit(url, self._private)
+        if isinstance(target, Problem) or self._origins is None or target.origin in self._origins:
+            return target
+        return blocked(f"{target.origin} is not connected to: allow it by name if you trust it.")
+
+    def _hop(self, target: Target, request: Request, fields: Fields, deadline: float) -> Steps[Response | Problem]:
+        secrets = () if request.signed else self._credentials.get(target.origin, ())
+        if secrets:
+            taken = {name.lower() for name, _ in secrets}
+            fields = [field for field in fields if field[0].lower() not in taken]
+        echoes = self._echoes.get(target.origin, NO_ECHOES) if secrets else NO_ECHOES
+        if request.credentials:
+            echoes = echoes.join(find_echoes(request.credentials))
+        addresses = yield from self._addresses(target, deadline)
+        if isinstance(addresses, Problem):
+            return addresses
+        last: Problem | None = None
+        for address in addresses:
+            within_s = deadline - self._clock()
+            if within_s <= 0:
+                return too_slow(target.origin, sent=False)
+            hop = Hop(target, address, request.method, fields, secrets, request.body, within_s, echoes)
+            answer: Response | Problem = yield hop
+            if request.method in _REPEATABLE and _is_stale(answer):
+                answer = yield hop._replace(within_s=deadline - self._clock())
+            if isinstance(answer, Response) or answer.details.get("sent", True):
+                self._prefer(target.origin, address)
+                return answer
+            last = answer
+        self._pins.pop(target.origin, None)
+        return too_slow(target.origin, sent=False) if last is None else last
+
+    def _addresses(self, target: Target, deadline: float) -> Steps[Sequence[str | None] | Problem]:
+        """Return the addresses of a name, all of them checked; None for a host that is an address. [D-05, D-06]"""
+        if target.address is not None:
+            return (None,)
+        now = self._clock()
+        pin = self._pins.get(target.origin)
+        if pin is not None and now < pin.until:
+            return pin.addresses
+        found: Sequence[str] | Problem = yield Lookup(target.origin, target.host, target.port, deadline - now)
+        if isinstance(found, Problem):
+            return found
+        self._pins.pop(target.origin, None)
+        if not found:
+            return unreachable(f"{target.origin} has no address: is its name right?", "dns", sent=False)
+        if not all(fits(address, target.reach) for address in found):
+            return not_fit(target.origin)
+        if len(self._pins) >= _ORIGINS_KEPT:
+            self._pins.clear()
+        pin = self._pins[target.origin] = _Pin(tuple(found[:_ADDRESSES_TRIED]), self._clock() + self.limits.pin_s)
+        return pin.addresses
+
+    def _prefer(self, origin: str, address: str | None) -> None:
+        """Put the address that answered first, so that the next call does not knock at a closed door."""
+        pin = self._pins.get(origin)
+        if pin is not None and address is not None and address in pin.addresses[1:]:
+            others = (other for other in pin.addresses if other != address)
+            self._pins[origin] = pin._replace(addresses=(address, *others))
+
+
+def _is_stale(answer: Response | Problem) -> bool:
+    """Return whether the connection ended before any answer, as one does that the server had left long ago."""
+    return isinstance(answer, Problem) and answer.details.get("answered") is False
+
+
+def _bound(credentials: Credentials) -> Mapping[str, Sequence[tuple[str, Secret]]]:
+    bound: dict[str, Sequence[tuple[str, Secret]]] = {}
+    for text, secrets in credentials.items():
+        origin = origin_of(text)
+        for name, secret in secrets:
+            if NAME.fullmatch(name) is None or VALUE.fullmatch(secret.reveal()) is None:
+                raise ValueError(f"a credential for {origin} is not a header that can be sent")
+        bound[origin] = tuple(secrets)
+    return bound

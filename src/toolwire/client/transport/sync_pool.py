@@ -1,0 +1,183 @@
+"""Connections of the blocking client: opened to one checked address, used again, shared by threads one at a time."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from toolwire.core.model import Problem
+
+from .async_pool import IDLE_KEPT, IDLE_S, Key, has_input, open_socket, server_name
+from .failures import left, no_tls, refused, too_slow
+from .http1 import ResponseReader
+from .tls import find_tls_context
+
+if TYPE_CHECKING:
+    from .request_rules import Hop
+
+_READ_BYTES = 64 * 1024
+
+
+class SyncConnection:
+    """One connection, which carries one request at a time."""
+
+    __slots__ = ("_interrupted", "_socket", "idle_since", "key")
+
+    def __init__(self, key: Key, connected: socket.socket) -> None:
+        self.key, self._socket = key, connected
+        self._interrupted = False
+        self.idle_since = 0.0
+
+    def send(self, request: bytes, reader: ResponseReader, until: float) -> None:
+        """Send ``request``. A server that hangs up meanwhile may still have answered."""
+        try:
+            self._wait_until(until)
+            self._socket.sendall(request)
+        except TimeoutError:
+            reader.fail(too_slow(self.key.origin, sent=True))
+        except OSError:
+            pass  # a server may refuse a large body before it has read all of it: its answer waits to be read
+
+    def receive(self, reader: ResponseReader, until: float) -> None:
+        """Let ``reader`` have the next bytes."""
+        try:
+            self._wait_until(until)
+            data = self._socket.recv(_READ_BYTES)
+        except TimeoutError:
+            reader.fail(too_slow(self.key.origin, sent=True))
+        except OSError:
+            self._end(reader, orderly=False)
+        else:
+            if data:
+                reader.feed(data)
+            else:
+                self._end(reader, orderly=True)
+
+    def is_fit(self, now: float) -> bool:
+        """Return whether an idle connection can still be used, as far as that can be known."""
+        return now - self.idle_since < IDLE_S and not has_input(self._socket)
+
+    def close(self) -> None:
+        """Close the connection now, without a word."""
+        self._socket.close()
+
+    def interrupt(self) -> None:
+        """End the exchange that another thread has under way; that thread closes the socket."""
+        self._interrupted = True
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _end(self, reader: ResponseReader, *, orderly: bool) -> None:
+        if self._interrupted:
+            reader.fail(left(self.key.origin))
+        else:
+            reader.end(orderly=orderly)
+
+    def _wait_until(self, until: float) -> None:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+
+
+def open_sync_connection(hop: Hop, key: Key, within_s: float) -> SyncConnection | Problem:
+    """Return a new connection to the address of ``hop``, or why there is none. Nothing has been sent over it."""
+    until = time.monotonic() + within_s
+    plain = open_socket(key.address)
+    try:
+        plain.settimeout(within_s)
+        plain.connect((key.address, hop.target.port))
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except TimeoutError:
+        plain.close()
+        return too_slow(hop.target.origin, sent=False)
+    except OSError:
+        plain.close()
+        return refused(hop.target.origin)
+    except BaseException:
+        plain.close()
+        raise
+    if hop.target.url.scheme == "http":
+        return SyncConnection(key, plain)
+    try:
+        plain.settimeout(max(until - time.monotonic(), 0.001))
+        return SyncConnection(key, find_tls_context().wrap_socket(plain, server_hostname=server_name(hop)))
+    except TimeoutError:
+        plain.close()
+        return too_slow(hop.target.origin, sent=False)
+    except OSError:
+        plain.close()
+        return no_tls(hop.target.origin)
+    except BaseException:
+        plain.close()
+        raise
+
+
+class SyncPool:
+    """The connections of one network: those at work, and the idle ones, oldest first. Threads may share it."""
+
+    __slots__ = ("_busy", "_idle", "_lock")
+
+    def __init__(self) -> None:
+        self._busy: set[SyncConnection] = set()
+        self._idle: dict[SyncConnection, None] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._idle)
+
+    def take(self, key: Key, now: float) -> SyncConnection | None:
+        """Return an idle connection for ``key``, the one used last, or None."""
+        with self._lock:
+            found = next((connection for connection in reversed(self._idle) if connection.key == key), None)
+            if found is None:
+                return None
+            del self._idle[found]
+            self._busy.add(found)
+        if found.is_fit(now):
+            return found
+        self.release(found, now, keep=False)
+        self.drop(key)  # the server has left, and so it has from those that were idle longer
+        return None
+
+    def add(self, connection: SyncConnection) -> None:
+        """Take in a new connection, which is about to work."""
+        with self._lock:
+            self._busy.add(connection)
+
+    def release(self, connection: SyncConnection, now: float, *, keep: bool) -> None:
+        """Keep ``connection`` for a later request, or close it at once."""
+        closed: SyncConnection | None = connection
+        with self._lock:
+            known = connection in self._busy
+            self._busy.discard(connection)
+            if keep and known:
+                connection.idle_since = now
+                self._idle[connection] = None
+                closed = next(iter(self._idle)) if len(self._idle) > IDLE_KEPT else None
+                if closed is not None:
+                    del self._idle[closed]
+        if closed is not None:
+            closed.close()
+
+    def drop(self, key: Key) -> None:
+        """Close the idle connections for ``key``."""
+        with self._lock:
+            dropped = [connection for connection in self._idle if connection.key == key]
+            for connection in dropped:
+                del self._idle[connection]
+        for connection in dropped:
+            connection.close()
+
+    def close(self) -> None:
+        """Close every connection, and end the calls that other threads have under way."""
+        with self._lock:
+            busy, idle = self._busy, self._idle
+            self._busy, self._idle = set(), {}
+        for connection in busy:
+            connection.interrupt()
+        for connection in idle:
+            connection.close()

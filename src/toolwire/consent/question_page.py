@@ -1,0 +1,95 @@
+"""The question as a page: what a terminal shows, as HTML without scripts.
+
+Rules:
+- The first button is the one that says no: that is what Enter presses. Nothing has the focus. [D-19]
+- What is long is folded with its size in sight, never cut; what has hidden characters is marked. [D-21]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Final
+
+from toolwire.core.check import Question
+from toolwire.framing.visible_text import visible, visible_json
+
+from .display import Row, confirmation, needs_typing, secrets_of, shown
+
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'",
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""What every answer of the page carries: nobody frames it, nothing is loaded, nothing is kept. [D-19]"""
+
+_STYLE: Final = """
+body{font:1rem/1.5 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;color:#111;background:#fff}
+dt{font-weight:600;margin-top:.6rem}dd{margin:0;overflow-wrap:anywhere}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;max-height:60vh;overflow:auto}
+.warning,[data-hidden]{background:#fff3cd;border-left:.3rem solid #b36b00;padding-left:.5rem}small{color:#444}
+button{font:inherit;padding:.5rem 1.2rem;margin:.5rem .5rem 0 0}textarea{width:100%;height:10rem;font-family:monospace}
+@media (prefers-color-scheme:dark){body{color:#eee;background:#111}
+.warning,[data-hidden]{background:#3a2c00}small{color:#bbb}}
+"""
+
+
+def question_page(question: Question, token: str, note: str = "") -> str:
+    """Return the page that asks ``question``; ``token`` must come back with the answer, ``note`` is said first."""
+    rows = "".join(_row(row) for row in shown(question))
+    said = f'<p class="warning" role="alert">{escape(visible(note))}</p>' if note else ""
+    return _page("May this be called?", f"{said}<dl>{rows}</dl>{_form(question, token)}")
+
+
+def ending_page(sentence: str) -> str:
+    """Return the page after an answer."""
+    return _page(sentence, "<p>You can close this page.</p>")
+
+
+def _page(title: str, body: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main><h1>{escape(title)}</h1>"
+        f"{body}</main></body></html>"
+    )
+
+
+def _row(row: Row) -> str:
+    note = f"<small>{escape(row.note)}</small>" if row.note else ""
+    marked = ' data-hidden="yes"' if row.note.endswith("hidden") else ""
+    kind = "warning" if row.kind == "warning" else row.kind
+    text = f"<pre>{escape(row.text)}</pre>"
+    if row.long:
+        text = f'<details data-long="yes"><summary>{escape(row.note)}: show all of it</summary>{text}</details>'
+    return f'<dt class="{kind}">{escape(row.label)} {note}</dt><dd class="{kind}"{marked}>{text}</dd>'
+
+
+def _form(question: Question, token: str) -> str:
+    wanted = escape(confirmation(question))
+    typed = (
+        f'<p><label>Type <b>{wanted}</b> to allow it: <input name="confirm" autocomplete="off"></label></p>'
+        if needs_typing(question)
+        else ""
+    )
+    always = (
+        '<p><label><input type="checkbox" name="always" value="yes"> Do not ask again for this tool</label></p>'
+        if question.always_allowed
+        else ""
+    )
+    secret = secrets_of(question)
+    open_ = {name: value for name, value in question.call.arguments.items() if name not in secret}
+    arguments = escape(visible_json(open_, indent=1))
+    return (
+        f'<form method="post" autocomplete="off"><input type="hidden" name="token" value="{escape(token)}">'
+        f'{typed}{always}<p><button name="answer" value="deny">Deny</button>'
+        '<button name="answer" value="allow">Allow this call</button></p>'
+        '<p><label>Why not (the assistant is told): <input name="reason" maxlength="500"></label></p>'
+        "<details><summary>Change the arguments</summary>"
+        f'<label>As JSON; they are checked again.<textarea name="arguments">\n{arguments}</textarea></label>'
+        "</details></form>"
+    )

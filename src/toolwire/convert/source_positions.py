@@ -1,0 +1,60 @@
+"""Where in the source something stands, as exactly as can be said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Json, Tool
+
+from .document_kind import Form
+from .loss import at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The document that a catalog came from: its sort, its text, and the pointer of each tool in it by id."""
+
+    kind: str
+    text: str
+    document: Json = field(repr=False)
+    pointers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Pointers into the source, which is of ``form``; without one, into the catalog as data."""
+
+    catalog: Catalog
+    source: Source | None = None
+    form: Form | None = None
+
+    def about(self, name: str) -> str:
+        """Return where the source says ``name`` of all its tools."""
+        if self.source is None:
+            return at("", name)
+        return next((at("", *way) for way in (["info", name], [name]) if _is_there(self.source.document, way)), "")
+
+    def of(self, tool: Tool, name: str) -> str:
+        """Return where the field ``name`` of ``tool`` stands, or the tool itself where it does not stand anywhere."""
+        if self.source is None or self.form is None:
+            return at("/tools", self.catalog.tools.index(tool), *([name] if name else []))
+        where = self.source.pointers.get(tool.id, "")
+        spot = where + self.form.spots.get(name, "")
+        return spot if _is_there(self.source.document, _steps(spot)) else where
+
+
+def _steps(pointer: str) -> list[str]:
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+
+
+def _is_there(document: Json, steps: Iterable[str]) -> bool:
+    for step in steps:
+        if isinstance(document, list) and step.isdigit() and int(step) < len(document):
+            document = document[int(step)]
+        elif isinstance(document, dict) and step in document:
+            document = document[step]
+        else:
+            return False
+    return True

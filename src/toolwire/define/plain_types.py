@@ -1,0 +1,154 @@
+"""Types that are nothing but JSON, understood without pydantic, which costs a quarter of a second to load.
+
+**Rules**
+
+- What is said of a type here is what pydantic says of it, to the letter; where that is not sure, it is not plain.
+- Only the builtin types count, and ``Any``, ``Literal`` and unions: no ``Annotated``, no class of the author's.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import NoneType
+from typing import Any, TypeAlias
+
+from toolwire.core.model import Json
+
+from .native_values import plain
+
+Core: TypeAlias = Mapping[str, Any]
+"""A core schema of pydantic's."""
+
+_ANY: Core = {"type": "any"}
+_SIMPLE: Sequence[tuple[Any, Core]] = (
+    (str, {"type": "str"}),
+    (int, {"type": "int"}),
+    (float, {"type": "float"}),
+    (bool, {"type": "bool"}),
+    (NoneType, {"type": "none"}),
+    (None, {"type": "none"}),
+    (Any, _ANY),
+    (object, _ANY),
+    (list, {"type": "list", "items_schema": _ANY}),
+    (dict, {"type": "dict", "keys_schema": _ANY, "values_schema": _ANY}),
+)
+_LITERALS = {str: "string", int: "integer", bool: "boolean", NoneType: "null"}
+_KEYS: Sequence[Core] = ({"type": "str"}, _ANY)
+_WITHOUT_NUMBERS = frozenset({"any", "none", "bool", "str", "literal"})
+_EXACT = 2**53  # up to here a float holds every whole number
+
+
+def core_schema(annotation: Any) -> Core | None:
+    """Return pydantic's core schema of a plain type, or None for any other type."""
+    for simple, core in _SIMPLE:
+        if annotation is simple:  # nothing is known of the annotation yet, so it is not compared or hashed
+            return core
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return _literal(arguments)
+    if origin in (typing.Union, types.UnionType):
+        return _union(arguments)
+    return _container(origin, arguments)
+
+
+def json_schema(core: Core) -> dict[str, Any]:
+    """Return the JSON Schema of a plain type, its members in pydantic's order."""
+    return _SCHEMAS[core["type"]](core)
+
+
+def with_numbers(core: Core, value: Json, *, reading: bool) -> Json:
+    """Return ``value`` with its whole numbers as the plain type ``core`` wants them; the rest stays as it is.
+
+    An integer becomes a float, and a float without a fraction an integer where data is read. Those that a float
+    may not hold exactly stay too.
+    """
+    kind = core["type"]
+    if kind == "float" and type(value) is int and abs(value) <= _EXACT:
+        return float(value)
+    if kind == "int" and reading and type(value) is float and abs(value) <= _EXACT and value.is_integer():
+        return int(value)
+    if kind == "nullable":
+        return with_numbers(core["schema"], value, reading=reading)
+    if kind == "list" and type(value) is list:
+        return list(_all_with_numbers(core["items_schema"], value, reading=reading))
+    if kind == "dict" and type(value) is dict:
+        items = _all_with_numbers(core["values_schema"], value.values(), reading=reading)
+        return dict(zip(value, items, strict=True))
+    return value
+
+
+def _all_with_numbers(core: Core, values: Collection[Any], *, reading: bool) -> Collection[Any]:
+    if core["type"] in _WITHOUT_NUMBERS:
+        return values
+    if core["type"] == "float":  # without a call for each: tables of numbers are long
+        return [float(each) if type(each) is int and -_EXACT <= each <= _EXACT else each for each in values]
+    if core["type"] == "dict" and core["values_schema"]["type"] == "float" and set(map(type, values)) == {dict}:
+        numbers = core["values_schema"]
+        return [
+            dict(zip(each, _all_with_numbers(numbers, each.values(), reading=reading), strict=True)) for each in values
+        ]
+    return [with_numbers(core, each, reading=reading) for each in values]
+
+
+def _literal(expected: Sequence[Any]) -> Core | None:
+    return {"type": "literal", "expected": list(expected)} if all(map(_is_plain_member, expected)) else None
+
+
+def _is_plain_member(value: Any) -> bool:
+    if type(value) is int:
+        return abs(value) <= _EXACT  # pydantic trips over those of more than 64 bits
+    return type(value) in _LITERALS and plain(value)
+
+
+def _union(choices: Sequence[Any]) -> Core | None:
+    cores = [core_schema(choice) for choice in choices if choice is not NoneType]
+    if None in cores:
+        return None
+    core = cores[0] if len(cores) == 1 else {"type": "union", "choices": cores}
+    return core if len(cores) == len(choices) else {"type": "nullable", "schema": core}
+
+
+def _container(origin: Any, arguments: Sequence[Any]) -> Core | None:
+    inner = [core_schema(argument) for argument in arguments]
+    if None in inner:
+        return None
+    if origin is list and len(inner) == 1:
+        return {"type": "list", "items_schema": inner[0]}
+    if origin is dict and len(inner) == 2 and inner[0] in _KEYS:
+        return {"type": "dict", "keys_schema": inner[0], "values_schema": inner[1]}
+    return None
+
+
+def _literal_schema(core: Core) -> dict[str, Any]:
+    expected = core["expected"]
+    schema = {"const": expected[0]} if len(expected) == 1 else {"enum": list(expected)}
+    kinds = {type(value) for value in expected}
+    return schema | ({"type": _LITERALS[kinds.pop()]} if len(kinds) == 1 else {})
+
+
+def _any_of(schemas: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    members: list[dict[str, Any]] = []
+    for schema in schemas:
+        for member in schema.get("anyOf", [schema]):
+            if member in members:
+                members[members.index(member)] = member  # the later of two that are equal counts: 1 equals True
+            else:
+                members.append(member)
+    return members[0] if len(members) == 1 else {"anyOf": members}
+
+
+_SCHEMAS: Mapping[str, Callable[[Core], dict[str, Any]]] = {
+    "any": lambda _: {},
+    "none": lambda _: {"type": "null"},
+    "bool": lambda _: {"type": "boolean"},
+    "int": lambda _: {"type": "integer"},
+    "float": lambda _: {"type": "number"},
+    "str": lambda _: {"type": "string"},
+    "literal": _literal_schema,
+    "list": lambda core: {"items": json_schema(core["items_schema"]), "type": "array"},
+    "dict": lambda core: {"additionalProperties": json_schema(core["values_schema"]) or True, "type": "object"},
+    "nullable": lambda core: _any_of([json_schema(core["schema"]), {"type": "null"}]),
+    "union": lambda core: _any_of([json_schema(choice) for choice in core["choices"]]),
+}

@@ -1,0 +1,37 @@
+"""What a model is told of a tool, on every wire and in every SDK that has one text for it, and that text taken apart.
+
+Rules:
+- What the tool does, then the hint on a line of its own, then the cost. [XL-070, XL-072]
+- Nothing hidden is in it, and it is never endless; the whole stays in the tool. [XL-071, D-01]
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from toolwire.core.model import Cost, Tool
+
+from .text_cleaning import capped, clean
+
+DESCRIPTION_CHARACTERS: Final = 4_096
+HINT_CHARACTERS: Final = 1_024
+
+
+def told(tool: Tool) -> str:
+    """Return what a model is told of ``tool``; a hint that its description ends with already is not said again."""
+    hint = capped(clean(tool.hint).text, HINT_CHARACTERS)
+    text = capped(_without(clean(tool.description).text, hint), DESCRIPTION_CHARACTERS)
+    return "\n".join(line for line in (text, hint) if line) + _costs(tool.cost)
+
+
+def untold(text: str, hint: str, cost: Cost | None) -> str:
+    """Return the description in ``text``, which may be what ``told`` gave for a tool of that hint and cost."""
+    return _without(text.removesuffix(_costs(cost)), capped(clean(hint).text, HINT_CHARACTERS))
+
+
+def _without(text: str, hint: str) -> str:
+    return f"\n{text}".removesuffix(f"\n{hint}").removeprefix("\n") if hint else text
+
+
+def _costs(cost: Cost | None) -> str:
+    return f" (costs: {cost.value})" if cost is not None else ""

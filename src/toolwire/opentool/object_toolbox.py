@@ -1,0 +1,210 @@
+"""A Toolbox made of one object: its ``call`` runs, its document is the catalog.
+
+Rules:
+- What a tool raises reaches the caller only where it says so by one of the three exceptions for tools.
+- A tool without a document is called by any name: that is the one tool ANY (or ANY_STREAMED), whose arguments are a
+  name and its arguments, so that no caller can make the server remember names. [OTRPC-014, OTRPC-021]
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import anyio
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.errors import ToolError
+from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.toolbox import Notify, unheard
+from toolwire.protocols.opentool import result
+from toolwire.server.run.function_toolbox import MAX_ITEMS, caller_of, failure
+from toolwire.server.run.worker_threads import ThreadPool
+from toolwire.validation import declared_names, refuse_undeclared
+
+from .description import Description
+from .exceptions import (
+    FunctionNotSupportedException,
+    InvalidArgumentsException,
+    OpenToolException,
+    ToolBreakException,
+)
+
+_log = logging.getLogger("toolwire")
+
+_Pieces: TypeAlias = AsyncGenerator[Any, None] | Generator[Any, None, None]
+
+ANY: Final = Tool(name="call", output_schema={"type": "object"})
+"""What is called where there is no document. It is in no catalog."""
+
+ANY_STREAMED: Final = replace(ANY, streams=True)
+"""ANY of an object that has a ``stream_call``."""
+
+_SAID: Final[Mapping[type[OpenToolException], Kind]] = {
+    FunctionNotSupportedException: Kind.UNKNOWN_TOOL,
+    InvalidArgumentsException: Kind.INVALID_ARGUMENTS,
+    ToolBreakException: Kind.TOOL_FAILED,
+}
+
+
+_MOST_KNOWN = 10_000
+
+
+class _Function(NamedTuple):
+    """What is known of a tool before it is called; ``declared`` is None where it takes any argument."""
+
+    tool: Tool
+    name: str
+    declared: frozenset[str] | None
+    shape: result.Shape
+
+
+class ObjectBox:
+    """Runs the functions of one object with ``call(name, arguments)``, sync (in threads) or async. [OTRPC-020]
+
+    ``begin`` and ``end`` are its ``init`` and ``dispose``; the first call begins what nobody began.
+    """
+
+    def __init__(self, tool: Any, description: Description, *, threads: int = 40) -> None:
+        self._tool = tool
+        self._description = description
+        self._stream: Callable[..., Any] | None = getattr(tool, "stream_call", None)
+        self._functions: dict[int, _Function] = {}
+        self._pool = ThreadPool(threads)
+        self._beginning: anyio.Lock | None = None
+        self._begun = False
+
+    @property
+    def any(self) -> Tool:
+        """The tool that a call of any name is, where there is no document."""
+        return ANY if self._stream is None else ANY_STREAMED
+
+    @property
+    def document(self) -> Mapping[str, Json] | None:
+        """The object's own document as it was given; None where it has none."""
+        return self._description.data
+
+    def catalog(self) -> Catalog:
+        """Return what the document offers; nothing where there is none."""
+        return self._description.catalog
+
+    async def begin(self) -> None:
+        """Run the object's ``init`` once."""
+        if self._begun:
+            return
+        if self._beginning is None:
+            self._beginning = anyio.Lock()
+        async with self._beginning:
+            if not self._begun:
+                await self._hook("init")
+                self._begun = True
+
+    async def end(self) -> None:
+        """Run the object's ``dispose`` if it was begun."""
+        if self._begun:
+            self._begun = False
+            await self._hook("dispose")
+
+    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+        """Run ``call`` on the object; what it raises becomes a Problem. Where nobody listens, nothing is streamed."""
+        function = self._functions.get(id(call.tool))
+        if function is None or function.tool is not call.tool:
+            function = self._known(call.tool)
+        asked = _asked(function, call)
+        if isinstance(asked, Problem):
+            return asked
+        name, arguments = asked
+        try:
+            if not self._begun:
+                await self.begin()
+            if self._stream is not None and call.tool.streams and notify is not unheard:
+                pieces = await self._called(caller_of(call), self._stream, name, arguments)
+                return await _streamed(name, self._one_by_one(caller_of(call), pieces), notify)
+            said = await self._called(caller_of(call), self._tool.call, name, arguments)
+        except ToolError as error:
+            return failure(error)
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises must not reach the caller
+            return _problem(error, name, call)
+        if not isinstance(said, dict) and isinstance(said, Mapping):
+            said = dict(said)
+        return Value(result.read(said, function.shape, function.tool.output_name))
+
+    def _known(self, tool: Tool) -> _Function:
+        """Return what is known of ``tool``, worked out once for each that the codecs made of the catalog."""
+        if len(self._functions) >= _MOST_KNOWN:
+            self._functions.clear()
+        name = self._description.methods.get(tool.name, tool.name)
+        function = _Function(tool, name, declared_names(tool.input_schema), result.shape(tool.output_schema))
+        self._functions[id(tool)] = function
+        return function
+
+    async def _called(self, caller: Hashable, method: Callable[..., Any], *arguments: Any) -> Any:
+        if inspect.iscoroutinefunction(method):
+            return await method(*arguments)
+        said = await self._pool.run(caller, lambda: method(*arguments))
+        return await said if inspect.isawaitable(said) else said
+
+    async def _one_by_one(self, caller: Hashable, pieces: _Pieces) -> AsyncGenerator[Any, None]:
+        """Yield what ``pieces`` yields, and close it; a plain generator runs in a thread, one step at a time."""
+        if isinstance(pieces, AsyncGenerator):
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    yield piece
+            return
+        done = object()
+        try:
+            while (piece := await self._pool.run(caller, lambda: next(pieces, done))) is not done:
+                yield piece
+        finally:
+            with suppress(ValueError):  # a step that was cancelled still runs, and cannot be stopped
+                pieces.close()
+
+    async def _hook(self, name: str) -> None:
+        hook = getattr(self._tool, name, None)
+        if hook is not None:
+            await self._called("", hook)
+
+
+def _asked(function: _Function, call: Call) -> tuple[str, dict[str, Json]] | Problem:
+    """Return the function's own name and its arguments, or why it does not take them."""
+    arguments = call.arguments
+    if function.tool is ANY or function.tool is ANY_STREAMED:
+        return arguments["name"], arguments["arguments"]
+    return refuse_undeclared(function.name, arguments, function.declared) or (function.name, dict(arguments))
+
+
+async def _streamed(name: str, pieces: AsyncGenerator[Any, None], notify: Notify) -> Result:
+    kept: list[Json] = []
+    async with aclosing(pieces) as items:
+        async for item in items:
+            if len(kept) == MAX_ITEMS:
+                return Problem(kind=Kind.TOOL_FAILED, message=f"{name} sent more than {MAX_ITEMS:,} pieces.")
+            progress = item if isinstance(item, Progress) else Progress(item)
+            kept.append(progress.value)
+            await notify(progress)
+    return Value(kept)
+
+
+def explained(error: BaseException) -> Problem | None:
+    """Return what one of the exceptions that a Tool raises by purpose means; None of any other. [A-13]"""
+    if isinstance(error, OpenToolException):
+        for raised, kind in _SAID.items():
+            if isinstance(error, raised):
+                return Problem(kind=kind, message=error.message)
+    return None
+
+
+def _problem(error: Exception, name: str, call: Call) -> Problem:
+    known = explained(error)
+    if known is not None:
+        return known
+    _log.error("function %s failed in call %s", name, call.call_id, exc_info=error)
+    return Problem(
+        kind=Kind.TOOL_FAILED,
+        message=f"{name} failed; the server's log has the details.",
+        developer_message=f"{type(error).__name__}: {error}",
+    )

@@ -1,0 +1,100 @@
+"""From an object (or its class) and perhaps a document to what can be served."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.ledger import Ledger
+from toolwire.protocols import BUILTIN
+from toolwire.protocols.opentool import CODEC, STRICT
+from toolwire.server import App, Limits
+from toolwire.server.access.api_keys import ApiKey
+from toolwire.server.access.callers import Callers
+from toolwire.server.access.host_guard import Guard
+from toolwire.server.asgi import callers_of
+from toolwire.server.run.idempotency import opened
+from toolwire.stores.limits.open import windows_at
+
+from .description import Given, describe, loaded
+from .document_check import check_against, has_call
+from .method_toolbox import MethodBox
+from .object_toolbox import ANY, ObjectBox
+from .wire import codec, stoppable
+
+Box: TypeAlias = ObjectBox | MethodBox
+
+
+def served(target: Any, document: Given | None = None, *, version: str = "1.0.0") -> Box:
+    """Return the Toolbox of ``target``: a Tool, an object with a method for each function, or a class of either.
+
+    The ``document`` beside it counts, else the one that it loads. ``version`` is that of a tool without any.
+
+    Raises:
+        DefinitionError: it cannot be made without arguments, has nothing to call, or does not fit its document; the
+            text names every difference.
+    """
+    tool = _made(target)
+    given = document if document is not None else loaded(tool)
+    if not has_call(tool) and given is None:
+        text = "give it call(self, name, arguments), or a document with a function for each of its methods"
+        raise DefinitionError(f"{type(tool).__name__} cannot be served: {text}.")
+    faults = check_against(tool, given) if given is not None else ()
+    if faults:
+        raise DefinitionError("The code and its document do not fit.\n" + "\n".join(f"- {fault}" for fault in faults))
+    description = describe(given, version=version, title=type(tool).__name__)
+    return ObjectBox(tool, description) if has_call(tool) else MethodBox(tool, description)
+
+
+def app_of(  # noqa: PLR0913 - one keyword for each thing a server can be told
+    box: Box,
+    *,
+    api_keys: Iterable[str | ApiKey] = (),
+    admin_key: str | None = None,
+    stop: Callable[[], None] | None = None,
+    hosts: Iterable[str] = (),
+    origins: Iterable[str] = (),
+    limits: Limits | None = None,
+    ledger: Ledger | Path | str | None = None,
+    rates: str = "",
+    callers: Callers | None = None,
+    strict_jsonrpc: bool = False,
+    debug: bool = False,
+) -> App:
+    """Return the app that serves ``box`` on every protocol, on OpenTool's as its SDKs do.
+
+    With both ``admin_key`` and ``stop`` there is a ``/opentool/stop``; see ``toolwire.asgi`` for the rest.
+    """
+    base = STRICT if strict_jsonrpc else CODEC
+    any_name = box.any if isinstance(box, ObjectBox) else ANY
+    own = codec(box.document, any_name, base)
+    if admin_key is not None and stop is not None:
+        own = stoppable(own, admin_key, stop)
+    codecs = [own if one.name == own.name else one for one in BUILTIN]
+    limits = limits if limits is not None else Limits()
+    guard = Guard(hosts=hosts, origins=origins)
+    known = callers_of(api_keys, callers)
+    return App(
+        box,
+        callers=known,
+        guard=guard,
+        limits=limits,
+        codecs=codecs,
+        ledger=opened(ledger),
+        rates=windows_at(rates),
+        debug=debug,
+    )
+
+
+def _made(target: Any) -> Any:
+    if not inspect.isclass(target):
+        return target
+    try:
+        inspect.signature(target).bind()
+    except TypeError as error:
+        text = f"{error}; make one, and serve that, or use main({target.__name__})"
+        raise DefinitionError(f"{target.__name__} cannot be made without arguments: {text}.") from error
+    return target()

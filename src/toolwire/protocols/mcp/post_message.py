@@ -1,0 +1,186 @@
+"""One JSON-RPC message to an MCP endpoint, and the answer to it wherever it stands in the response."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+
+from toolwire.core.http import Headers, Request, Response, header
+from toolwire.core.model import Json, Kind, Problem
+from toolwire.framing import jsontext, sse
+from toolwire.framing.jsonrpc import INVALID_PARAMS
+from toolwire.framing.rate_headers import retry_after_ms
+
+from . import headers as fields
+from .result import read_problem
+from .revision import (
+    CAPABILITIES_META,
+    CLIENT_META,
+    METHOD_HEADER,
+    NAME_HEADER,
+    SESSION_HEADER,
+    STATELESS,
+    VERSION_HEADER,
+    VERSION_META,
+)
+
+CLIENT: dict[str, Json] = {"name": "toolwire", "version": "1.0.0"}
+
+_HEADERS: Headers = (
+    (b"accept", b"application/json, text/event-stream"),
+    (b"content-type", b"application/json"),
+)
+_KINDS = {
+    401: Kind.UNAUTHORIZED,
+    403: Kind.FORBIDDEN,
+    404: Kind.NOT_FOUND,
+    408: Kind.TOO_SLOW,
+    413: Kind.TOO_LARGE,
+    429: Kind.RATE_LIMITED,
+    503: Kind.OVERLOADED,
+}
+_OPENING = ("initialize", "notifications/initialized")
+_SHOWN = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """How to speak to one endpoint: the revision agreed on, "" before that, and the server's session, if it has one."""
+
+    endpoint: str
+    version: str = ""
+    id: bytes = field(default=b"", repr=False)
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The session that calls to one endpoint use now. A server may end it; a call then opens the next."""
+
+    session: Session
+
+
+class Refused(NamedTuple):
+    """A JSON-RPC error: its code, its sentence, and whatever else the server said."""
+
+    code: int
+    message: str
+    data: Json
+
+
+def write(
+    session: Session, method: str, params: dict[str, Json], id_: str | int | None, extra: Headers = ()
+) -> Request:
+    """Return the POST that says ``method``; a notification where ``id_`` is None."""
+    headers = [*_HEADERS, *extra]
+    if session.version:
+        headers.append((VERSION_HEADER, session.version.encode()))
+    if session.id:
+        headers.append((SESSION_HEADER, session.id))
+    if session.version == STATELESS:
+        said = {VERSION_META: STATELESS, CLIENT_META: CLIENT, CAPABILITIES_META: {}}
+        params = {**params, "_meta": {**jsontext.member(params, "_meta"), **said}}
+        headers.append((METHOD_HEADER, method.encode()))
+        if method == "tools/call":
+            headers.append((NAME_HEADER, fields.write(str(params["name"]))))
+    message: dict[str, Json] = {"jsonrpc": "2.0", "method": method, "params": params}
+    if id_ is not None:
+        message["id"] = id_
+    return Request("POST", session.endpoint, headers, jsontext.write(message), opens_session=method in _OPENING)
+
+
+def write_end(session: Session) -> Request | None:
+    """Return the DELETE that ends ``session``, or None where the server keeps none."""
+    if not session.id:
+        return None
+    headers = ((VERSION_HEADER, session.version.encode()), (SESSION_HEADER, session.id))
+    return Request("DELETE", session.endpoint, headers)
+
+
+def write_reply(session: Session, id_: Json, error: dict[str, Json] | None) -> Request:
+    """Return the POST that answers the server's own request ``id_``: with nothing, or with ``error``."""
+    said: dict[str, Json] = {"result": {}} if error is None else {"error": error}
+    headers = [*_HEADERS]
+    if session.version:
+        headers.append((VERSION_HEADER, session.version.encode()))
+    if session.id:
+        headers.append((SESSION_HEADER, session.id))
+    return Request("POST", session.endpoint, headers, jsontext.write({"jsonrpc": "2.0", "id": id_, **said}))
+
+
+def read(response: Response, id_: str | int) -> dict[str, Json] | Refused | Problem:
+    """Return the result of the request ``id_``, the error it was answered with, or why there is neither."""
+    for message in messages(response):
+        error = message.get("error")
+        if isinstance(error, dict) and message.get("id") in (id_, None):
+            code, text = error.get("code"), error.get("message")
+            text = text[:_SHOWN] if isinstance(text, str) and text else "The server gave no reason."
+            return Refused(code if type(code) is int else 0, text, error.get("data"))
+        if "result" in message and message.get("id") == id_:
+            result = message["result"]
+            return result if isinstance(result, dict) else _bad("its result is not an object")
+    if response.status >= 400:
+        kind = _KINDS.get(response.status, Kind.BAD_ANSWER)
+        return Problem(kind=kind, message=f"The server answered {response.status} without saying why.")
+    return _bad("it holds no answer to the request")
+
+
+def answers(message: dict[str, Json], id_: str | int) -> bool:
+    """Return whether ``message`` is the answer to the request ``id_``, as ``read`` looks for it."""
+    if isinstance(message.get("error"), dict) and message.get("id") in (id_, None):
+        return True
+    return "result" in message and message.get("id") == id_
+
+
+def problem(response: Response, refused: Refused) -> Problem:
+    """Return the Problem that a JSON-RPC error means, by what it says, then by its HTTP status, then by its code."""
+    kind = _KINDS.get(response.status)
+    if kind is None or kind is Kind.NOT_FOUND:
+        kind = Kind.INVALID_ARGUMENTS if refused.code == INVALID_PARAMS else Kind.BAD_ANSWER
+    data = refused.data if isinstance(refused.data, dict) else {}
+    return read_problem(
+        {**data, "retryAfterMs": data.get("retryAfterMs", retry_after_ms(response))}, kind, refused.message
+    )
+
+
+def shown(url: str) -> str:
+    """Return ``url`` for a person: without the parts that may hold a secret."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def is_message(response: Response) -> bool:
+    """Say whether ``response`` holds something of JSON-RPC's shape."""
+    return any(message.get("jsonrpc") == "2.0" for message in messages(response))
+
+
+def messages(response: Response) -> Iterator[dict[str, Json]]:
+    """Yield what of JSON's objects ``response`` holds, one after the other, whether as events or as its body."""
+    for text in _events(response.body) if is_stream(response) else [response.body]:
+        yield from said(text)
+
+
+def said(text: bytes) -> Iterator[dict[str, Json]]:
+    """Yield the messages of one JSON text: one, or those of a batch."""
+    data = jsontext.read(text)
+    for message in data if isinstance(data, list) else [data]:
+        if isinstance(message, dict):
+            yield message
+
+
+def is_stream(response: Response) -> bool:
+    """Return whether ``response`` holds server-sent events."""
+    return header(response.headers, b"content-type").partition(";")[0].strip().lower() == "text/event-stream"
+
+
+def _events(body: bytes) -> Iterator[bytes]:
+    try:
+        for event in sse.Decoder().feed(body + b"\n\n"):
+            yield event.data.encode("utf-8", "replace")
+    except ValueError:
+        return  # an event beyond the limit: what came before it stands
+
+
+def _bad(what: str) -> Problem:
+    return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer cannot be read: {what}.")

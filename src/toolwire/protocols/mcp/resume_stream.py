@@ -1,0 +1,86 @@
+"""The answer to a call whose stream ended before it: fetched with GET, from the last event that came. (2025-11-25)
+
+Rules:
+- Only where the server gave its events ids, which is how it says that it keeps them.
+- The wait it asks for is kept, up to a minute; a stream is left as soon as the answer is there, as it may have no end.
+- It belongs to the call that was allowed: nothing is sent but which event was the last.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from toolwire.core.codec import Flow, listen, pause
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Problem
+from toolwire.framing import sse
+
+from . import post_message
+from .post_message import Session
+from .revision import SESSION_HEADER, VERSION_HEADER
+from .stream_reader import STREAM, Listener
+
+MOST_STREAMS: Final = 10
+LONGEST_WAIT_S: Final = 60.0
+
+_WAIT_MS: Final = 1_000
+
+
+class _Left(NamedTuple):
+    """Where a stream was left: the id of its last event, and how long to wait before the next."""
+
+    last_id: str
+    wait_s: float
+
+
+def completed(session: Session, response: Response, id_: str | int) -> Flow[Response | Problem]:
+    """Return ``response``, or where it is a stream without the answer to ``id_`` the one that goes on from there.
+
+    At most ten streams are opened for it.
+    """
+    last_id = ""
+    for _ in range(MOST_STREAMS):
+        left = _left(response, id_, last_id)
+        if left is None:
+            break
+        last_id = left.last_id
+        yield from pause(left.wait_s)
+        heard = Listener(session, id_, leave=True)
+        came = yield from listen(_resumed(session, last_id), heard.hear)
+        if not heard.body and not (isinstance(came, Response) and post_message.is_stream(came)):
+            return came
+        response = Response(200, (STREAM,), bytes(heard.body))
+    return response
+
+
+def _left(response: Response, id_: str | int, last_id: str) -> _Left | None:
+    """Return where to go on, or None where there is nothing to go on with: the answer is there, or no id is.
+
+    ``last_id`` is the last of the streams before, which counts where this one has none.
+    """
+    if response.status != 200 or not post_message.is_stream(response):
+        return None
+    if any(post_message.answers(message, id_) for message in post_message.messages(response)):
+        return None
+    events = sse.Decoder()
+    try:
+        for _ in events.feed(response.body):
+            pass
+    except ValueError:
+        return None
+    last_id = events.last_id or last_id
+    if not last_id or not last_id.isprintable() or not last_id.isascii():
+        return None
+    wait_ms = _WAIT_MS if events.retry_ms is None else events.retry_ms
+    return _Left(last_id, min(wait_ms / 1_000, LONGEST_WAIT_S))
+
+
+def _resumed(session: Session, last_id: str) -> Request:
+    headers = [
+        (b"accept", b"text/event-stream"),
+        (b"last-event-id", last_id.encode()),
+        (VERSION_HEADER, session.version.encode()),
+    ]
+    if session.id:
+        headers.append((SESSION_HEADER, session.id))
+    return Request("GET", session.endpoint, headers)

@@ -1,0 +1,89 @@
+"""The answer to one request heard as a stream: progress is passed on, and what the server asks meanwhile is answered.
+
+Rules:
+- ``ping`` is answered; whatever else a server asks was not declared to be there, and is refused as JSON-RPC does.
+- At most 100 answers are sent for one stream, and at most 16 MiB of it are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from toolwire.core.codec import Flow, listen
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Json, Problem, Progress
+from toolwire.framing import jsontext, sse
+from toolwire.framing.jsonrpc import METHOD_NOT_FOUND
+
+from . import post_message, progress
+from .post_message import Session
+
+MOST_BYTES: Final = 16 * 1024 * 1024
+MOST_REPLIES: Final = 100
+STREAM: Final = (b"content-type", b"text/event-stream")
+
+
+class Listener:
+    """Hears the stream that answers the request ``id_``. ``body`` is what was heard, ``answered`` whether it is there.
+
+    With ``leave`` the stream is left as soon as the answer is there.
+    """
+
+    def __init__(self, session: Session, id_: str | int, *, leave: bool = False) -> None:
+        self.body = bytearray()
+        self.answered = False
+        self._session = session
+        self._id = id_
+        self._leave = leave
+        self._events: sse.Decoder | None = sse.Decoder()
+        self._replies = 0
+
+    def hear(self, piece: bytes) -> Iterator[Progress | Request]:
+        """Yield the progress and the replies to the server that ``piece`` calls for.
+
+        Raises:
+            ValueError: it is enough: the answer is there, or too much else is.
+        """
+        self.body += piece
+        if len(self.body) > MOST_BYTES:
+            raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
+        if self._events is None:
+            return
+        try:
+            events = list(self._events.feed(piece))
+        except ValueError:  # an event beyond the limit: what came before it stands
+            self._events = None
+            return
+        for event in events:
+            for message in post_message.said(event.data.encode("utf-8", "replace")):
+                yield from self._message(message)
+        if self.answered and self._leave:
+            raise ValueError("it has answered")
+
+    def _message(self, message: dict[str, Json]) -> Iterator[Progress | Request]:
+        method, id_ = message.get("method"), message.get("id")
+        if not isinstance(method, str):
+            self.answered = self.answered or post_message.answers(message, self._id)
+        elif id_ is not None:
+            self._replies += 1
+            if self._replies > MOST_REPLIES:
+                raise ValueError(f"the server asks more than {MOST_REPLIES} questions of its own")
+            yield post_message.write_reply(self._session, id_, None if method == "ping" else _refusal(method))
+        elif method == "notifications/progress":
+            params = jsontext.member(message, "params")
+            if params.get("progressToken") == self._id:
+                yield progress.read(params)
+
+
+def fetch_answer(request: Request, session: Session, id_: str | int) -> Flow[Response | Problem]:
+    """Return the whole response to ``request``; what its stream asks and tells is dealt with while it comes."""
+    listener = Listener(session, id_)
+    came = yield from listen(request, listener.hear, brief=True)
+    if isinstance(came, Problem):
+        return Response(200, (STREAM,), bytes(listener.body)) if listener.answered else came
+    return came._replace(body=bytes(listener.body)) if listener.body else came
+
+
+def _refusal(method: str) -> dict[str, Json]:
+    return {"code": METHOD_NOT_FOUND, "message": f"This client does not offer {method[:100]!r}."}

@@ -1,0 +1,1 @@
+"""Reading OpenAPI documents: versions, references, overlays, policy, findings."""

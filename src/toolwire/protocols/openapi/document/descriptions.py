@@ -1,0 +1,94 @@
+"""What a model is told of an operation: cleaned, cut, and put together in one order.
+
+Rules:
+- A description is the summary, what the operation says beyond it, and the hint on a line of its own; an end of life is
+  said before the hint. What a call costs is told where a model is told of the tool. [XL-070, XL-072, CV-26]
+- Nothing hidden is in it, and it is never endless: 1,024 characters for a hint, 4,096 for the rest. [XL-071, D-01]
+- Of a long text the first sentence stays, and what states values, formats, units, defaults or duties. [CV-25]
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from toolwire.core.model import Json, Tool
+from toolwire.framing.text_cleaning import capped, clean
+from toolwire.framing.tool_description import DESCRIPTION_CHARACTERS
+
+from .findings import SHOWN
+
+_DEPRECATED = " (deprecated)"
+_DESCRIPTION_BUDGET = 700
+_SENTENCE = re.compile(r"(?<=[.!?:])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+(?=[^a-z\s])|\s*\n\s*(?:[-*]\s+)?(?=\S)")
+_MARKUP = re.compile(r"</?(?:a|b|br|code|div|em|i|li|ol|p|pre|span|strong|ul)(?:\s[^<>]{0,500})?/?>", re.IGNORECASE)
+_LINK = re.compile(r"\[([^\[\]]{1,200})\]\([^()\s]{1,500}\)")
+_STRONG_WORDS = (
+    *("must", "only", "cannot", "can't", "can be", "default", "format", "one of", "either", "valid", "allowed"),
+    *("values?", "maximum", "minimum", "required"),
+)
+_WEAK_WORDS = (
+    *("may", "requires?", "should", "iso", "rfc", "enum", "supported", "accepts?", "at least", "at most", "up to"),
+    *("between", "units?", "in (?:milli)?seconds", "cents", "bytes", "characters", "comma", "pattern", r"e\.g\."),
+    *("example", "never", "always", "instead", "if", "unless", "when"),
+)
+_STATES_VALUES = (
+    re.compile(rf"`|\b(?:{'|'.join(_STRONG_WORDS)})\b", re.IGNORECASE),
+    re.compile(rf"[\d\"]|\b(?:{'|'.join(_WEAK_WORDS)})\b", re.IGNORECASE),
+)
+"""What a sentence has that states values, formats, units, defaults or duties: the surest sign first."""
+
+
+def described(operation: dict[str, Any], method: str, path: str, hint: str) -> str:
+    """Return the description of an operation: its summary, then what its description adds; without both, its place.
+
+    Of a long description that part is told that matters most.
+    """
+    summary = plain(operation.get("summary"), DESCRIPTION_CHARACTERS).strip()
+    more = gist(plain(operation.get("description"), 4 * DESCRIPTION_CHARACTERS).strip(), _DESCRIPTION_BUDGET)
+    text = _beyond(summary, more) or f"{method} {plain(path, SHOWN)}"
+    after = _DEPRECATED if operation.get("deprecated") is True else ""
+    return text + after + (f"\n{hint}" if hint else "")
+
+
+def _beyond(summary: str, more: str) -> str:
+    """Return both texts as one, in which nothing is said twice."""
+    short, long = (" ".join(re.findall(r"\w+", text.lower())) for text in (summary, more))
+    if not long or short == long or long in short:
+        return summary or more
+    if short and long.startswith(short):
+        return more
+    return f"{summary}\n{more}" if summary else more
+
+
+def undescribed(tool: Tool) -> str:
+    """Return what ``described`` says of an operation itself, as far as the tool's other members say what was added."""
+    text = tool.description.removesuffix(f"\n{tool.hint}") if tool.hint else tool.description
+    return text.removesuffix(_DEPRECATED) if tool.deprecated else text
+
+
+def plain(text: Json, characters: int) -> str:
+    """Return ``text`` for a model or a screen, or ``""`` where it is none."""
+    return capped(clean(text).text, characters) if isinstance(text, str) else ""
+
+
+def gist(text: str, limit: int) -> str:
+    """Return what matters most of ``text`` in about ``limit`` characters; an ellipsis stands for the rest.
+
+    The first sentence stays. Of the others those stay that state values, formats, units, defaults or duties, as long
+    as there is room. Links are told by their words.
+    """
+    if "](" in text or "</" in text:
+        text = _LINK.sub(r"\1", _MARKUP.sub("", text)).strip()
+    if len(text) <= limit // 2:
+        return text
+    sentences = [one for one in _SENTENCE.split(text.strip()) if one]
+    kept = {0: capped(sentences[0], limit)} if sentences else {}
+    left = limit - len(kept.get(0, ""))
+    for states in _STATES_VALUES:
+        for number, one in enumerate(sentences):
+            if number not in kept and len(one) < left and states.search(one):
+                kept[number] = one
+                left -= len(one) + 1
+    said = " ".join(one for _, one in sorted(kept.items()))
+    return said if len(kept) == len(sentences) or said.endswith("\u2026") else f"{said}\u2026"

@@ -1,0 +1,155 @@
+"""A document from bytes: JSON or YAML by its content, and what a quick look at its text says of the whole.
+
+Rules:
+- The content decides. Where it can be either, the media type and the name of the file do. A byte order mark is allowed.
+- Two members of one name in an object are refused: two readers could each believe another.
+"""
+# The rules above: XL-013, D-16.
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+from toolwire.core.model import Json, Kind, Problem
+from toolwire.framing import jsontext, positions, text_cleaning, yamltext
+
+from .findings import Note
+from .gc_pause import paused
+
+_BOM = b"\xef\xbb\xbf"
+_LARGE = 1_048_576  # a text above this size is read so that other threads can run meanwhile
+_REPEATS = "says two things of one name: an object in it has a member twice"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_YAML_TYPES = frozenset(
+    ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "text/vnd.yaml", "application/vnd.yaml")
+)
+_YAML_ENDINGS = (".yaml", ".yml")
+_BEFORE_CONTENT = re.compile(rb"(?:\s+|\#[^\n]*(?:\n|\Z)|%[^\n]*(?:\n|\Z)|(?:---|\.\.\.)(?=\s))*+")
+_YAML_CONTENT = re.compile(
+    rb"""(?:[-?][ \t\r\n]|[&!][^\s,\[\]{}]*[ \t\r\n]"""  # an item, a long name, an anchor or a tag
+    rb"""|(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s\#\[\]{}&*!|>'"%@`,-][^\n]{0,200}?)[ \t]*:[ \t\r\n])"""  # a name
+)
+_REFERENCE = re.compile(rb"""\$ref["']?\s*:\s*(?:"([^"\n]*)"|'([^'\n]*)'|([^\s"',{}\[\]][^\s,{}\[\]]*))""")
+_NAMES = re.compile(rb"""\$(?:id|anchor|self|dynamicAnchor|dynamicRef)["']?\s*:""")
+_SPACED_NAME = re.compile(rb'"[ \t\r\n]+:')
+_SPACED_COLONS = (b" :", b"\n:", b"\t:", b"\r:")
+_ESCAPED_NAME = re.compile(rb"\\u00(?:09|0[aAdD]|2[02]|3[aA])")
+
+_FLOW_CONTENT = re.compile(rb"\{[ \t\r\n]*[A-Za-z_][A-Za-z0-9_.-]*[ \t]*:[ \t\r\n]")  # braces and names without quotes
+
+
+class Reading(NamedTuple):
+    """The data of a text, or a Problem that says what is wrong with it. ``written_as`` is JSON or YAML."""
+
+    data: Json | Problem
+    written_as: str
+
+
+class Loaded(NamedTuple):
+    """The data of a document. ``hidden`` says that some text in it hides something; ``references`` is each ``$ref``.
+
+    ``named`` says that it has names for its parts besides JSON pointers: ``$id``, ``$anchor`` or ``$self``.
+    ``written_as`` is JSON or YAML. ``notes`` is what was found on the way to what it is now.
+    """
+
+    data: Json
+    hidden: bool = False
+    references: frozenset[str] = frozenset()
+    named: bool = False
+    written_as: str = "JSON"
+    notes: tuple[Note, ...] = ()
+
+
+def load(text: bytes, media_type: str = "", name: str = "") -> Loaded | Problem:
+    """Return what the JSON or YAML ``text`` says, or a Problem whose message is the rest of "it ...".
+
+    ``media_type`` is the content type it came with, and ``name`` the URL or path it came from, where they are known.
+    """
+    with paused():
+        return _load(text, media_type, name)
+
+
+def read(text: bytes, media_type: str = "", name: str = "") -> Reading:
+    """Return the data of the JSON or YAML ``text``, or what is wrong with it, and which of the two it was read as."""
+    text = _utf_8(text)
+    at = _BEFORE_CONTENT.match(text)
+    before = b"" if at is None else at[0].strip()
+    start = text[0 if at is None else at.end() :][:4_096]
+    declared = _declares_yaml(media_type, name)
+    if start[:1] not in (b"{", b"["):
+        is_yaml = declared or _YAML_CONTENT.match(start + b"\n") is not None
+        return Reading(yamltext.read(text), "YAML") if is_yaml else Reading(jsontext.read(text), "JSON")
+    data = jsontext.read_without_repeats(text) if len(text) > _LARGE else jsontext.read(text)
+    if isinstance(data, Problem) and (before or declared or _FLOW_CONTENT.match(start)):
+        return Reading(yamltext.read(text), "YAML")
+    return Reading(data, "JSON")
+
+
+def _declares_yaml(media_type: str, name: str) -> bool:
+    media = media_type.partition(";")[0].strip().lower()
+    path = name.partition("#")[0].partition("?")[0].lower()
+    return media in _YAML_TYPES or media.endswith("+yaml") or path.endswith(_YAML_ENDINGS)
+
+
+def _load(text: bytes, media_type: str, name: str) -> Loaded | Problem:
+    text = _utf_8(text)
+    start = text[:512].lstrip()
+    if start[:1] == b"<" and not start.startswith(b"<<"):
+        return _unfit("is a web page")
+    data, written_as = read(text, media_type, name)
+    if isinstance(data, Problem):
+        return _unreadable(data, written_as)
+    if written_as == "JSON" and len(text) <= _LARGE and _repeats(text, data):
+        return _unfit(_REPEATS)
+    named = b"$" in text and _NAMES.search(text) is not None
+    return Loaded(data, text_cleaning.may_hide(text), _references(text), named, written_as)
+
+
+def _utf_8(text: bytes) -> bytes:
+    """Return ``text`` as UTF-8 without a byte order mark; YAML may be UTF-16, which has one."""
+    if text.startswith(_UTF_16):
+        return text.decode("utf-16", "replace").encode("utf-8", "replace")
+    return text.removeprefix(_BOM)
+
+
+def _unreadable(problem: Problem, written_as: str) -> Problem:
+    reason = problem.message.partition(": ")[2].rstrip(".")
+    if written_as == "YAML":
+        return _unfit(f"is YAML that is not read: {reason}")
+    if jsontext.REPEATS in reason:
+        return _unfit(_REPEATS)
+    return _unfit("is nested too deep" if "deeper" in problem.message else f"is not JSON: {reason}")
+
+
+def _repeats(text: bytes, data: Json) -> bool:
+    """Return whether an object in ``text`` has two members of one name.
+
+    A parser keeps one of them, so that what it gives, written again, has fewer names. Texts in which that could not
+    be counted by looking for a quote and a colon are read once more, slowly.
+    """
+    if not isinstance(data, dict | list):
+        return False
+    spaced = any(space in text for space in _SPACED_COLONS) and _SPACED_NAME.search(text) is not None
+    if not spaced and _ESCAPED_NAME.search(text) is None:
+        return text.count(b'":') != jsontext.write(data).count(b'":')
+    return positions.repeats(text.decode())
+
+
+def _references(text: bytes) -> frozenset[str]:
+    found = {a or b or c for a, b, c in set(_REFERENCE.findall(text))}
+    return frozenset(_unescaped(one) for one in found if one)
+
+
+def _unescaped(reference: bytes) -> str:
+    if b"\\" not in reference:
+        return reference.decode("utf-8", "replace")
+    try:
+        return str(json.loads(b'"' + reference + b'"'))
+    except ValueError:
+        return reference.decode("utf-8", "replace")
+
+
+def _unfit(meaning: str) -> Problem:
+    return Problem(kind=Kind.BAD_ANSWER, message=meaning)

@@ -1,0 +1,201 @@
+"""Overlays 1.0: what somebody adds to an OpenAPI document that is not theirs, such as ``x-llm`` and better words.
+
+Rules:
+- Actions count in their order, and each sees what those before it made. An action that meets nothing is a finding.
+- The document itself is left as it was; a changed copy is given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from toolwire.core.model import Json, Kind, Problem
+from toolwire.framing.jsontext import MAX_DEPTH, kind_of
+
+from .consent_policy import SAFE_METHODS, extension
+from .findings import Note
+
+_METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+_VERSION: Final = re.compile(r"1\.\d{1,3}\.\d{1,3}", re.ASCII)
+_MOST_ACTIONS: Final = 10_000
+_MOST_TARGETS: Final = 100_000
+_Step: TypeAlias = str | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One action: ``target`` is a JSONPath (RFC 9535); what it meets is removed, or merged with ``update``."""
+
+    target: str
+    update: Json = None
+    remove: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlay:
+    """An overlay: its title, and its actions in order."""
+
+    title: str
+    actions: tuple[Action, ...]
+
+
+class Overlaid(NamedTuple):
+    """A document with an overlay applied, and what of the overlay met nothing."""
+
+    document: dict[str, Any]
+    notes: list[Note]
+
+
+def read(data: Json) -> Overlay | Problem:
+    """Return the overlay that ``data`` is, or a Problem that says what is wrong with it."""
+    if not isinstance(data, dict):
+        return _bad(f"an overlay is an object, not {kind_of(data)}")
+    version, listed = data.get("overlay"), data.get("actions")
+    if not isinstance(version, str) or _VERSION.fullmatch(version) is None:
+        return _bad('its "overlay" must be a version such as "1.0.0"')
+    if not isinstance(listed, list) or not 1 <= len(listed) <= _MOST_ACTIONS:
+        return _bad(f'its "actions" must be a list of 1 to {_MOST_ACTIONS:,}')
+    actions: list[Action] = []
+    for number, one in enumerate(listed):
+        match one:
+            case {"target": str(target)}:
+                actions.append(Action(target=target, update=one.get("update"), remove=one.get("remove") is True))
+            case _:
+                return _bad(f"action {number} has no target")
+        try:
+            _compiled(actions[-1].target)
+        except ValueError as error:
+            return _bad(f"the target of action {number} is no JSONPath: {error}")
+    info = data.get("info")
+    title = info.get("title") if isinstance(info, dict) else None
+    return Overlay(title=title if isinstance(title, str) else "Overlay", actions=tuple(actions))
+
+
+def apply(overlay: Overlay, document: Mapping[str, Any]) -> Overlaid:
+    """Return ``document`` with every action of ``overlay`` done to a copy of it."""
+    changed = deepcopy(dict(document))
+    notes: list[Note] = []
+    for action in overlay.actions:
+        places = _places(action.target, changed)
+        if not places:
+            notes.append(Note("", f"The overlay's target {action.target[:200]} is not in the document"))
+        for steps in sorted(places, key=_last_first, reverse=True) if action.remove else places:
+            changed = _without(changed, steps) if action.remove else _with(changed, steps, action.update)
+    return Overlaid(changed, notes)
+
+
+def starter(document: Mapping[str, Any]) -> dict[str, Json]:
+    """Return an overlay that says of each operation what a person should decide: whether to offer it, consent, a hint.
+
+    What it says at first is cautious: only what is read goes unasked, and DELETE destroys.
+    """
+    info = document.get("info")
+    title = info.get("title") if isinstance(info, dict) else None
+    name = title if isinstance(title, str) and title else "Tools"
+    actions: list[Json] = []
+    if not isinstance(extension(dict(document)), dict):
+        root = {"version": "0.1", "name": name, "description": "", "defaultApproval": "per-call"}
+        actions.append({"target": "$", "update": {"x-llm": root}})
+    for method, steps, node in _operations(document):
+        if extension(node) is None:
+            actions.append({"target": _normal(steps), "update": _undecided(method, node)})
+    return {
+        "overlay": "1.0.0",
+        "info": {"title": f"What models may do with {name}", "version": "1.0.0"},
+        "actions": actions,
+    }
+
+
+def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, tuple[_Step, ...], dict[str, Any]]]:
+    paths = document.get("paths")
+    for path, item in paths.items() if isinstance(paths, dict) else ():
+        for method in _METHODS:
+            if isinstance(item, dict) and isinstance(item.get(method), dict):
+                yield method.upper(), ("paths", path, method), item[method]
+
+
+def _undecided(method: str, node: Mapping[str, Any]) -> dict[str, Json]:
+    policy: dict[str, Json] = {"enabled": True, "approval": "auto" if method in SAFE_METHODS else "per-call"}
+    if method not in SAFE_METHODS:
+        policy |= {"blanketApprovalAllowed": False, "destructive": method == "DELETE"}
+    policy["hint"] = ""
+    return {"x-llm": policy} if node.get("summary") else {"summary": "", "x-llm": policy}
+
+
+def _compiled(target: str) -> Any:
+    # only who has an overlay needs it
+    from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError  # noqa: PLC0415
+
+    environment = JSONPathEnvironment()
+    environment.max_recursion_depth = 2 * MAX_DEPTH  # any document that is read is less deep
+    try:
+        return environment.compile(target)
+    except (JSONPathError, RecursionError) as error:
+        raise ValueError(str(error).partition("\n")[0][:200]) from None
+
+
+def _places(target: str, document: Json) -> list[tuple[_Step, ...]]:
+    """Return where ``target`` leads, each place once, whatever how often the path meets it."""
+    try:
+        return list(
+            dict.fromkeys(node.location for node in islice(_compiled(target).finditer(document), _MOST_TARGETS))
+        )
+    except ValueError:
+        return []
+
+
+def _last_first(steps: tuple[_Step, ...]) -> tuple[int, int]:
+    last = steps[-1] if steps else 0
+    return len(steps), last if isinstance(last, int) else 0
+
+
+def _without(document: Any, steps: tuple[_Step, ...]) -> Any:
+    if steps:
+        del _at(document, steps[:-1])[steps[-1]]
+    return document
+
+
+def _with(document: Any, steps: tuple[_Step, ...], update: Json) -> Any:
+    found = _at(document, steps)
+    if isinstance(found, list):
+        found.append(deepcopy(update))
+    elif isinstance(found, dict) and isinstance(update, dict):
+        _merge(found, update)
+    return document
+
+
+def _merge(whole: dict[str, Any], update: Mapping[str, Any]) -> None:
+    for key, value in update.items():
+        old = whole.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            _merge(old, value)
+        elif isinstance(old, list) and isinstance(value, list):
+            old.extend(deepcopy(value))
+        else:
+            whole[key] = deepcopy(value)
+
+
+def _at(document: Any, steps: tuple[_Step, ...]) -> Any:
+    for step in steps:
+        if isinstance(step, str):
+            document = document.get(step) if isinstance(document, dict) else None
+        else:
+            document = document[step] if isinstance(document, list) and step < len(document) else None
+    return document
+
+
+def _normal(steps: tuple[_Step, ...]) -> str:
+    """Return the normalised JSONPath of ``steps``."""
+    return "$" + "".join(
+        f"[{step}]" if isinstance(step, int) else "['" + step.replace("\\", "\\\\").replace("'", "\\'") + "']"
+        for step in steps
+    )
+
+
+def _bad(reason: str) -> Problem:
+    return Problem(kind=Kind.MALFORMED, message=f"The overlay cannot be used: {reason}.")

@@ -1,0 +1,226 @@
+"""A catalog as an OpenAPI 3.1 document with ``x-llm``: one operation a tool, at a path that needs no variables.
+
+Rules:
+- The same catalog gives the same document, byte for byte. [XL-087]
+- Every reference in it resolves inside it: what a tool's schema defines becomes a component of that tool.
+- What a tool declares wins over the defaults: reading is auto, the rest asks for each call. [XL-123]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Site
+from toolwire.core.model import Approval, Json, Kind, Schema, Tool
+from toolwire.framing import xllm
+
+from .document import identity
+from .document.descriptions import undescribed
+from .document.references import Unusable, resolve, tokens
+from .request import query
+from .request.query import Field, Form
+from .schema.keywords import rebuild
+
+_ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
+_SCHEMAS = "#/components/schemas/"
+_PROBLEM: dict[str, Json] = {
+    "type": "object",
+    "description": "A problem detail (RFC 9457). `kind` is one word for each reason.",
+    "required": ["type", "title", "status", "detail", "kind"],
+    "properties": {
+        "type": {"type": "string", "const": "about:blank"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "One sentence: what went wrong and what to do."},
+        "kind": {"type": "string", "enum": [kind.value for kind in Kind]},
+        "can_retry": {"type": "boolean"},
+        "retry_after_ms": {"type": "integer", "minimum": 0},
+        "additional_prompt_content": {"type": "string"},
+        "parameter_errors": {"type": "object", "additionalProperties": {"type": "string"}},
+        "details": {"type": "object"},
+    },
+}
+_RESPONSES = {
+    "Refused": "The call was refused: 400 malformed, 401 or 403 not allowed, 404 no such tool, 413 or 415 body not "
+    "taken, 422 arguments that do not fit, 429 too many calls.",
+    "Failed": "The call failed: 500 in the tool, 502 behind it, 503 too busy (see Retry-After), 504 took too long.",
+}
+
+
+class Offered(NamedTuple):
+    """One tool of a catalog with the path and the operationId it is offered under."""
+
+    tool: Tool
+    path: str
+    operation_id: str
+
+
+def offered(catalog: Catalog) -> Iterator[Offered]:
+    """Yield every tool of ``catalog``: the newest of a name at ``/api/NAME``, older ones at ``/api/NAME@x.y.z``."""
+    unique = {(tool.toolkit, tool.name): name for name, tool in catalog.names.items()}
+    taken = set(catalog.names)
+    for name, tool in catalog.names.items():
+        yield Offered(tool, f"/api/{name}", name)
+    for tool in catalog.tools:
+        name = unique[tool.toolkit, tool.name]
+        if catalog.names[name] is not tool:
+            operation_id = f"{name}_{tool.version.replace('.', '_')}"
+            while operation_id in taken:
+                operation_id += "_"
+            taken.add(operation_id)
+            yield Offered(tool, f"/api/{name}@{tool.version}", operation_id)
+
+
+class Parts(NamedTuple):
+    """What one tool adds to a document: its path item, and its schemas by the names of their components."""
+
+    path_item: Json
+    schemas: Mapping[str, Json]
+
+
+def write(catalog: Catalog, site: Site) -> dict[str, Json]:
+    """Return the OpenAPI document of ``catalog``. [XL-120, XL-124]"""
+    return assemble(catalog, write_outline(catalog, site), write_parts)
+
+
+def assemble(catalog: Catalog, outline: dict[str, Json], describe: Callable[[Tool, str], Parts]) -> dict[str, Json]:
+    """Return ``outline`` with the parts of every tool in it; ``describe`` gives those of a tool by its operationId."""
+    paths: dict[str, Json] = {}
+    schemas: dict[str, Json] = {**outline["components"]["schemas"]}
+    for tool, path, operation_id in offered(catalog):
+        parts = describe(tool, operation_id)
+        paths[path] = parts.path_item
+        schemas.update(parts.schemas)
+    components = {**outline["components"], "schemas": schemas}
+    return {**outline, "paths": dict(sorted(paths.items())), "components": components}
+
+
+def write_outline(catalog: Catalog, site: Site) -> dict[str, Json]:
+    """Return the document of ``catalog`` without anything of its tools."""
+    components: dict[str, Json] = {"schemas": {"Problem": _PROBLEM}, "responses": _responses()}
+    info = {"title": catalog.title, "version": catalog.version}
+    document: dict[str, Json] = {
+        "openapi": "3.1.0",
+        "info": {**info, "description": catalog.description} if catalog.description else info,
+        "x-llm": {
+            "version": "0.1",
+            "name": catalog.title,
+            "description": catalog.description,
+            "defaultApproval": "per-call",
+        },
+        "servers": [{"url": site.root or "/"}],
+        "paths": {},
+        "components": components,
+    }
+    if site.keys:
+        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"key": []}]
+    return document
+
+
+def write_parts(tool: Tool, operation_id: str) -> Parts:
+    """Return what ``tool`` adds to the document as the operation of this id."""
+    schemas: dict[str, Json] = {}
+    operation: dict[str, Json] = {"operationId": operation_id}
+    description = undescribed(tool)
+    if description:
+        operation["summary"] = description
+    if tool.toolkit:
+        operation["tags"] = [tool.toolkit]
+    if tool.deprecated:
+        operation["deprecated"] = True
+    operation["x-llm"] = _policy(tool)
+    operation[identity.MEMBER] = identity.write(tool)
+    arguments = _hoisted(tool.input_schema, f"{operation_id}.input", schemas)
+    if tool.safe:
+        operation["parameters"] = [
+            _parameter(field, arguments["properties"][field.name]) for field in query.fields(tool)
+        ]
+    elif tool.parameters:
+        operation["requestBody"] = {
+            "required": bool(tool.required),
+            "content": {"application/json": {"schema": arguments}},
+        }
+    value = {"type": "null"} if tool.output_schema is None else tool.output_schema
+    result = _hoisted(value, f"{operation_id}.output", schemas)
+    operation["responses"] = {
+        "200": {"description": "What the tool returned.", "content": {"application/json": {"schema": result}}},
+        "4XX": {"$ref": "#/components/responses/Refused"},
+        "5XX": {"$ref": "#/components/responses/Failed"},
+    }
+    return Parts({"get" if tool.safe else "post": operation}, schemas)
+
+
+def _policy(tool: Tool) -> dict[str, Json]:
+    policy = xllm.write(tool)
+    if tool.approval is None:
+        policy["approval"] = (Approval.AUTO if tool.safe else Approval.PER_CALL).value
+    return {**policy, "readOnly": True} if tool.safe else policy
+
+
+def _parameter(field: Field, schema: dict[str, Json]) -> dict[str, Json]:
+    parameter: dict[str, Json] = {"name": field.name, "in": "query"}
+    if field.required:
+        parameter["required"] = True
+    if isinstance(schema.get("description"), str):
+        parameter["description"] = schema["description"]
+    if field.form is Form.JSON:
+        return {**parameter, "content": {"application/json": {"schema": schema}}}
+    return {**parameter, "schema": schema}
+
+
+def _responses() -> dict[str, Json]:
+    content = {"application/problem+json": {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
+    return {name: {"description": text, "content": content} for name, text in _RESPONSES.items()}
+
+
+def _hoisted(schema: Schema, owner: str, schemas: dict[str, Json]) -> dict[str, Json]:
+    """Return ``schema`` with its references led into ``schemas``, where its definitions now stand under ``owner``.
+
+    A reference to anywhere else inside it is led into a copy of the whole; one that leads nowhere is dropped.
+    """
+    whole_is_needed = False
+
+    def change(node: Json) -> dict[str, Json]:
+        nonlocal whole_is_needed
+        if not isinstance(node, dict):
+            return {} if node is not False else {"not": {}}
+        built = rebuild(node, change)
+        for key in ("$schema", "$id", "$ref"):
+            built.pop(key, None)
+        reference = node.get("$ref")
+        if isinstance(reference, str) and _leads_somewhere(schema, reference):
+            moved = _moved(reference, owner)
+            whole_is_needed = whole_is_needed or not reference.startswith("#/$defs/")
+            built["$ref"] = moved
+        return built
+
+    built = change(dict(schema))
+    definitions = built.pop("$defs", {})
+    if isinstance(definitions, dict):
+        schemas.update({f"{owner}.{_component(name)}": one for name, one in definitions.items()})
+    if whole_is_needed:
+        schemas[owner] = built
+    return built
+
+
+def _moved(reference: str, owner: str) -> str:
+    if not reference.startswith("#/$defs/"):
+        return f"{_SCHEMAS}{owner}{reference[1:]}"
+    _, _, name, *rest = reference.split("/")
+    return "/".join([f"{_SCHEMAS}{owner}.{_component(tokens('/' + name)[0])}", *rest])
+
+
+def _component(name: str) -> str:
+    """Return ``name`` as the key of a component, where only letters, digits, ``.``, ``-`` and ``_`` are legal."""
+    return _ILLEGAL.sub(lambda found: f"-{ord(found[0]):x}-", name)
+
+
+def _leads_somewhere(schema: Schema, reference: str) -> bool:
+    try:
+        return isinstance(resolve(dict(schema), reference), dict | bool)
+    except Unusable:
+        return False

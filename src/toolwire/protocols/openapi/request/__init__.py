@@ -1,0 +1,1 @@
+"""From a call to an HTTP request: parameters, paths, bodies."""

@@ -1,0 +1,85 @@
+"""The body of a request: the arguments that belong there, in the media type the plan chose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from toolwire.core.model import Json
+from toolwire.core.resources import Resources
+from toolwire.framing import jsontext
+
+from . import files, forms, parameter_styles
+from .forms import Unsendable
+from .media_types import essence, is_json, is_text, is_xml
+from .plan import Plan
+
+
+class Payload(NamedTuple):
+    """A body and its media type."""
+
+    data: bytes
+    media_type: str
+
+
+def write(plan: Plan, arguments: Mapping[str, Json], resources: Resources | None, errors: dict[str, str]) -> Payload:
+    """Return the body of a call; what cannot stand there is noted in ``errors``. No media type means no body.
+
+    [CV-11, CV-12, CV-13, CV-14, CV-15]
+    """
+    if plan.media_type is None or (plan.whole_body is not None and plan.whole_body not in arguments):
+        return NOTHING
+    if plan.whole_body is None:
+        data = {name: arguments[argument] for argument, name in plan.properties if argument in arguments}
+        if plan.takes_more and not arguments.keys() <= plan.names:
+            data = {**{name: value for name, value in arguments.items() if name not in plan.names}, **data}
+        if not data and not plan.body_required:
+            return NOTHING
+    else:
+        data = arguments[plan.whole_body]
+    try:
+        return _written(plan, data, resources)
+    except Unsendable as error:
+        names = {name: argument for argument, name in plan.properties}
+        errors[names.get(error.name, plan.whole_body or error.name)] = error.reason
+        return NOTHING
+
+
+def place_of(plan: Plan, name: str, argument: str, value: Json) -> str:
+    """Return where an argument that is the property ``name`` of the body goes, as the end of a sentence."""
+    kind = essence(plan.media_type or "")
+    is_form = kind == parameter_styles.FORM or kind.startswith("multipart/")
+    if is_form and not forms.holds(name, value, plan.encodings):
+        return "not sent: it is empty"
+    place = "in the form" if is_form else "in the body"
+    return place if name == argument else f"{place}, as {name}"
+
+
+NOTHING = Payload(b"", "")
+
+
+def _written(plan: Plan, data: Json, resources: Resources | None) -> Payload:
+    media_type = plan.media_type or ""
+    kind = essence(media_type)
+    if is_json(kind):
+        return Payload(jsontext.write(data), media_type)
+    if plan.binary:
+        return _file(plan, data, resources)
+    if kind == parameter_styles.FORM or kind.startswith("multipart/"):
+        if not isinstance(data, dict):
+            raise Unsendable("", "must be an object: its properties are the fields of a form")
+        if kind == parameter_styles.FORM:
+            return Payload(forms.urlencoded(data, plan.encodings), media_type)
+        body, boundary = forms.multipart(data, plan.encodings, resources)
+        return Payload(body, f"{media_type}; boundary={boundary}")
+    if is_text(kind) or is_xml(kind) or isinstance(data, str):
+        return Payload(parameter_styles.text_of(data).encode(), media_type)
+    return Payload(jsontext.write(data), media_type)
+
+
+def _file(plan: Plan, data: Json, resources: Resources | None) -> Payload:
+    try:
+        file = files.read(data, resources)
+    except ValueError as error:
+        raise Unsendable("", str(error)) from None
+    return Payload(file.data, file.media_type if "*" in (plan.media_type or "*") else plan.media_type or "")

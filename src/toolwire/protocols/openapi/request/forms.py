@@ -1,0 +1,141 @@
+"""Bodies that are forms: the properties of an object as form-urlencoded text, or as the parts of a multipart.
+
+Rules:
+- An array repeats its name and an object is JSON, unless the document declares another style. [CV-12]
+- No value can end its part or start a header: names are escaped, the boundary is not in any part. [CV-13, D-11]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from toolwire.core.model import Json
+from toolwire.core.resources import Resources
+from toolwire.framing import jsontext
+
+from . import files, parameter_styles
+from .media_types import is_json
+from .plan import PLAIN, Encoding, Parameter, Place
+
+_MEDIA_TYPE = re.compile(r"[!#$&^_.+A-Za-z0-9-]+/[!#$&^_.+A-Za-z0-9-]+(?:;[ !-~]*)?")
+_FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: ?[\t -~]*")
+_PARTS_OWN = frozenset({"content-type", "content-disposition", "content-length", "content-transfer-encoding"})
+_MOST_PARTS = 10_000
+
+
+class Part(NamedTuple):
+    """One part of a multipart body. ``file`` is the name of a file, None for a field."""
+
+    name: str
+    data: bytes
+    media_type: str = ""
+    file: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def urlencoded(data: Mapping[str, Json], encodings: Mapping[str, Encoding]) -> bytes:
+    """Return ``data`` as application/x-www-form-urlencoded. What is null is left out. [CV-12]"""
+    fields = (pair for name, value in data.items() for pair in _pairs(name, value, encodings.get(name, PLAIN)))
+    return "&".join(f"{name}={text}" for name, text in fields).encode()
+
+
+def multipart(
+    data: Mapping[str, Json], encodings: Mapping[str, Encoding], resources: Resources | None
+) -> tuple[bytes, str]:
+    """Return ``data`` as a multipart body, and its boundary. [CV-13]
+
+    Raises:
+        Unsendable: a property is no file where there must be one.
+    """
+    parts = [
+        part for name, value in data.items() for part in _parts(name, value, encodings.get(name, PLAIN), resources)
+    ]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.data)
+        digest.update(repr((part.name, part.media_type, part.file)).encode())
+    boundary = f"toolwire-{digest.hexdigest()[:40]}"  # of what it separates, so that nothing in there can hold it
+    written = [b"--%b\r\n%b\r\n%b\r\n" % (boundary.encode(), _head(part), part.data) for part in parts]
+    return b"".join(written) + b"--%b--\r\n" % boundary.encode(), boundary
+
+
+def holds(name: str, value: Json, encodings: Mapping[str, Encoding]) -> bool:
+    """Return whether a form has anything of the property ``name``: what is null or has no items is left out."""
+    encoding = encodings.get(name, PLAIN)
+    if encoding.style and not encoding.binary:
+        return bool(_pairs(name, value, encoding))
+    return any(item is not None for item in (value if isinstance(value, list) else [value]))
+
+
+class Unsendable(ValueError):  # noqa: N818 - it is a reason, which becomes a Problem
+    """Why a property of a body cannot be sent: ``name`` is the property, ``reason`` the end of a sentence."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name} {reason}")
+        self.name, self.reason = name, reason
+
+
+def _pairs(name: str, value: Json, encoding: Encoding) -> list[tuple[str, str]]:
+    if encoding.style:
+        declared = Parameter(name, Place.QUERY, encoding.style, encoding.explode, encoding.reserved)
+        return parameter_styles.pairs(declared, value)
+    if is_json(encoding.media_type) and value is not None:
+        items = value if isinstance(value, list) else [value]
+        return [
+            (parameter_styles.percent(name), parameter_styles.percent(jsontext.write(item).decode())) for item in items
+        ]
+    return parameter_styles.plain_pairs(name, value)
+
+
+def _parts(name: str, value: Json, encoding: Encoding, resources: Resources | None) -> Iterator[Part]:
+    if encoding.style and not encoding.binary and not encoding.media_type:
+        for key, text in _pairs(name, value, encoding):
+            yield Part(unquote_to_bytes(key).decode(), unquote_to_bytes(text), headers=encoding.headers)
+        return
+    for number, item in enumerate(value if isinstance(value, list) else [value]):
+        if number >= _MOST_PARTS:
+            raise Unsendable(name, f"has more than {_MOST_PARTS:,} items")
+        if item is not None:
+            yield _part(name, item, encoding, resources)
+
+
+def _part(name: str, item: Json, encoding: Encoding, resources: Resources | None) -> Part:
+    declared = encoding.media_type if "*" not in encoding.media_type else ""
+    if encoding.binary or _is_handle(item, resources):
+        try:
+            file = files.read(item, resources)
+        except ValueError as error:
+            raise Unsendable(name, str(error)) from None
+        return Part(name, file.data, declared or file.media_type, files.file_name(file, name), encoding.headers)
+    if isinstance(item, dict | list) or is_json(declared):
+        media_type = declared if is_json(declared) else "application/json"
+        return Part(name, jsontext.write(item), media_type, headers=encoding.headers)
+    return Part(name, parameter_styles.text_of(item).encode(), declared, headers=encoding.headers)
+
+
+def _is_handle(item: Json, resources: Resources | None) -> bool:
+    """Return whether ``item`` is a handle that was given out: a file, also where a document says nothing of a type."""
+    return isinstance(item, str) and resources is not None and resources.find(item) is not None
+
+
+def _head(part: Part) -> bytes:
+    lines = [f'content-disposition: form-data; name="{_quoted(part.name)}"']
+    if part.file is not None:
+        lines[0] += f'; filename="{part.file}"'
+    if part.media_type and _MEDIA_TYPE.fullmatch(part.media_type):
+        lines.append(f"content-type: {part.media_type}")
+    lines += [
+        f"{name}: {value}"
+        for name, value in part.headers
+        if name.lower() not in _PARTS_OWN and _FIELD.fullmatch(f"{name}: {value}")
+    ]
+    return "".join(f"{line}\r\n" for line in lines).encode("utf-8", "replace")
+
+
+def _quoted(name: str) -> str:
+    """Return a name as browsers put it between quotes."""
+    return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A").replace("\0", "")

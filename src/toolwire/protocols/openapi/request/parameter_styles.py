@@ -1,0 +1,214 @@
+"""Parameters on the wire: a value as text for a path, a query, a header or a cookie, by style and explode.
+
+Rules:
+- Delimiters stand as they are; names and items are percent-encoded one by one, except in headers. [CV-01]
+- What is null is left out, and so is an empty array or object. Nested data is JSON, but deepObject nests brackets.
+- ``allowReserved`` never lets a value end the query, start another parameter, or mean a space. [CV-02]
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+from urllib.parse import quote
+
+from toolwire.core.model import Json
+from toolwire.framing import jsontext
+
+from .media_types import essence, is_json
+from .plan import Parameter, Place
+
+Encode: TypeAlias = Callable[[str], str]
+
+_TRIPLE = re.compile(r"(%[0-9A-Fa-f]{2})")
+
+
+STYLES: dict[Place, tuple[str, ...]] = {
+    Place.PATH: ("simple", "label", "matrix"),
+    Place.QUERY: ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
+    Place.HEADER: ("simple",),
+    Place.COOKIE: ("form", "cookie"),
+}
+"""The styles each place knows, its default first."""
+
+FORM = "application/x-www-form-urlencoded"
+
+_SCALARS = frozenset((str, int, bool, float))
+_PLAIN_STYLES = ("form", "simple")
+_DELIMITER = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
+
+
+def write(parameter: Parameter, value: Json) -> str:
+    """Return ``value`` as text for its place, or ``""`` where there is nothing to send.
+
+    Queries and cookies come with their names, paths and headers without. Nothing is refused here.
+    """
+    encode = _encoder(parameter)
+    if parameter.style in ("content", "text") or parameter.media_type:
+        return _named(parameter, encode(_content(parameter, value)))
+    if type(value) in _SCALARS and parameter.style in _PLAIN_STYLES:  # most are
+        return _named(parameter, encode(text_of(value)))
+    value = _without_null(value)
+    return "" if value is None or value in ([], {}) else _styled(parameter, value, encode)
+
+
+def _styled(parameter: Parameter, value: Json, encode: Encode) -> str:
+    match parameter.style:
+        case "simple":
+            return _simple(parameter, value, encode)
+        case "label":
+            return _label(parameter, value, encode)
+        case "matrix":
+            return _matrix(parameter, value, encode)
+        case _:
+            return _form(parameter, value, encode)
+
+
+def pairs(parameter: Parameter, value: Json) -> list[tuple[str, str]]:
+    """Return the names and texts, percent-encoded, that a query's styles make of ``value``; none for nothing."""
+    value = _without_null(value)
+    return [] if value is None or value in ([], {}) else _form_pairs(parameter, value, _encoder(parameter))
+
+
+def querystring(parameter: Parameter, value: Json) -> str:
+    """Return the whole query that ``value`` is, by its media type. [CV-28]"""
+    if essence(parameter.media_type) != FORM:
+        return percent(_content(parameter, value))
+    data = value.items() if isinstance(value, dict) else ()
+    return "&".join(f"{key}={text}" for name, item in data for key, text in plain_pairs(name, item))
+
+
+def plain_pairs(name: str, value: Json) -> list[tuple[str, str]]:
+    """Return ``value`` as fields of a form about which nothing is declared: an array repeats, the rest is text."""
+    items = value if isinstance(value, list) else [value]
+    return [(percent(name), percent(text_of(item))) for item in items if item is not None]
+
+
+def percent(text: str) -> str:
+    """Return ``text`` with everything but unreserved characters percent-encoded."""
+    return text if text.isascii() and text.isalnum() else quote(text, safe="", errors="replace")
+
+
+def _simple(parameter: Parameter, value: Json, encode: Encode) -> str:
+    return ",".join(_items(value, encode, exploded=parameter.explode))
+
+
+def _label(parameter: Parameter, value: Json, encode: Encode) -> str:
+    return "." + ("." if parameter.explode else ",").join(_items(value, encode, exploded=parameter.explode))
+
+
+def _matrix(parameter: Parameter, value: Json, encode: Encode) -> str:
+    name = percent(parameter.name)
+    if parameter.explode and isinstance(value, list | dict):
+        each = [(name, encode(text_of(item))) for item in value] if isinstance(value, list) else _pairs(value, encode)
+    else:
+        each = [(name, ",".join(_items(value, encode, exploded=False)))]
+    return "".join(f";{key}={text}" if text else f";{key}" for key, text in each)
+
+
+def _form(parameter: Parameter, value: Json, encode: Encode) -> str:
+    between = "; " if parameter.place is Place.COOKIE else "&"
+    return between.join(f"{key}={text}" for key, text in _form_pairs(parameter, value, encode))
+
+
+def _form_pairs(parameter: Parameter, value: Json, encode: Encode) -> list[tuple[str, str]]:
+    name = _name(parameter)
+    if not isinstance(value, list | dict):
+        return [(name, encode(text_of(value)))]
+    if parameter.style == "deepObject":
+        return list(_deep(name, value, encode))
+    if not parameter.explode:
+        delimiter = _DELIMITER.get(parameter.style, ",")
+        return [(name, delimiter.join(_items(value, encode, exploded=False)))]
+    return [(name, encode(text_of(item))) for item in value] if isinstance(value, list) else _pairs(value, encode)
+
+
+def _deep(name: str, value: Json, encode: Encode) -> Iterator[tuple[str, str]]:
+    """Give ``name[key]=item`` for each item, as deep as the data goes; the items of an array are numbered.
+
+    The specification says nothing of arrays here. Numbers are what the one large API that has them takes, and the
+    only form in which the objects of an array stay apart.
+    """
+    for key, item in enumerate(value) if isinstance(value, list) else value.items():
+        inner = f"{name}%5B{percent(str(key))}%5D"
+        if isinstance(item, list | dict):
+            yield from _deep(inner, item, encode)
+        elif item is not None:
+            yield inner, encode(text_of(item))
+
+
+def _items(value: Json, encode: Encode, *, exploded: bool) -> list[str]:
+    if isinstance(value, list):
+        return [encode(text_of(item)) for item in value]
+    if isinstance(value, dict):
+        pairs = _pairs(value, encode)
+        return [f"{key}={text}" for key, text in pairs] if exploded else [text for pair in pairs for text in pair]
+    return [encode(text_of(value))]
+
+
+def _pairs(value: Mapping[str, Json], encode: Encode) -> list[tuple[str, str]]:
+    return [(encode(key), encode(text_of(item))) for key, item in value.items()]
+
+
+def _named(parameter: Parameter, text: str) -> str:
+    return f"{_name(parameter)}={text}" if parameter.place in (Place.QUERY, Place.COOKIE) else text
+
+
+def _name(parameter: Parameter) -> str:
+    return parameter.name if parameter.place is Place.COOKIE else percent(parameter.name)
+
+
+def _content(parameter: Parameter, value: Json) -> str:
+    """Return ``value`` in the media type of a parameter with ``content``. [CV-03]"""
+    media_type = essence(parameter.media_type)
+    if media_type == FORM:
+        return querystring(parameter, value)
+    is_text = parameter.style == "text" or (media_type != "" and not is_json(media_type))
+    return text_of(value) if is_text else _compact(value)
+
+
+def _without_null(value: Json) -> Json:
+    if isinstance(value, list):
+        return [item for item in value if item is not None]
+    if isinstance(value, Mapping):
+        return {name: item for name, item in value.items() if item is not None}
+    return value
+
+
+def _encoder(parameter: Parameter) -> Encode:
+    if parameter.place is Place.HEADER or parameter.style == "cookie":
+        return str  # passed through unchanged; what may not stand there is refused where the request is built
+    if not parameter.reserved:
+        return percent
+    return _reserved_in_path if parameter.place is Place.PATH else _reserved
+
+
+def _reserved(text: str) -> str:
+    """Return ``text`` with its reserved characters and escapes kept, but for those that would end a value."""
+    parts = _TRIPLE.split(text)
+    return "".join(
+        part if _TRIPLE.fullmatch(part) else quote(part, safe=":/?@!$'()*,;=", errors="replace") for part in parts
+    )
+
+
+def _reserved_in_path(text: str) -> str:
+    """Return ``text`` with what may stand in one segment of a path kept: no slash, no ``?``, no escape."""
+    return quote(text, safe=":@!$&'()*+,;=", errors="replace")
+
+
+def text_of(value: Json) -> str:
+    """Return a scalar as its text, and nested data as JSON; 1.0 is 1, the shortest form of the same number."""
+    if isinstance(value, str):
+        return value
+    if type(value) is int:
+        return str(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    text = jsontext.write(value).decode()
+    return text.replace("e+", "e") if isinstance(value, float) else text
+
+
+def _compact(value: Json) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)

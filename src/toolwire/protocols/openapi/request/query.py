@@ -1,0 +1,182 @@
+"""The arguments of a tool that only reads, as a query string: how each is written, and how it is read back.
+
+Rules:
+- A value that the text of a query can say without doubt is a plain text; anything else is JSON. What is written
+  by the document we publish comes back as it was.
+- ``+`` is a space, as in a form; escapes are UTF-8 and exact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from toolwire.core.model import Json, Kind, Problem, Schema, Tool
+from toolwire.framing import jsontext
+from toolwire.protocols.openapi.document.references import Unusable, resolve
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_LITERALS: dict[str, tuple[str, Json]] = {
+    "true": ("boolean", True),
+    "false": ("boolean", False),
+    "null": ("null", None),
+}
+_TYPE_OF: dict[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+}
+_STRING, _ARRAY = frozenset(("string",)), frozenset(("array",))
+_UNLIKE = frozenset(("integer", "number", "boolean"))
+_MOST_STEPS = 32
+_MOST_NESTED = 3
+_MOST_BRANCHES = 16
+
+
+class Form(StrEnum):
+    """How a field stands in a query: once as text, once for each item of an array, or once as JSON."""
+
+    TEXT = "text"
+    REPEATED = "repeated"
+    JSON = "json"
+
+
+class Field(NamedTuple):
+    """One argument in a query. ``types`` are the JSON types its text, or the text of an item, may be read as."""
+
+    name: str
+    form: Form
+    schema: Schema
+    required: bool
+    types: frozenset[str] = frozenset()
+
+
+def fields(tool: Tool) -> tuple[Field, ...]:
+    """Return how each argument of ``tool`` stands in a query."""
+    required = set(tool.required)
+    return tuple(_field(name, schema, tool.input_schema, name in required) for name, schema in tool.parameters.items())
+
+
+def read(query: str, known: Mapping[str, Field]) -> dict[str, Json] | Problem:
+    """Return the arguments that ``query`` says; what is in none of the ``known`` fields stays text.
+
+    A text that is not of its field's type stays a string, for validation to report. An array that has to be
+    there and is not named has no items.
+    """
+    texts: dict[str, list[str]] = {}
+    for pair in filter(None, query.split("&")):
+        name, _, text = pair.partition("=")
+        try:
+            name, text = _decoded(name), _decoded(text)
+        except ValueError:
+            return Problem(kind=Kind.MALFORMED, message="The query has a percent escape that is not UTF-8 text.")
+        texts.setdefault(name, []).append(text)
+    arguments: dict[str, Json] = {
+        name: found[0] if len(found) == 1 else list[Json](found) for name, found in texts.items() if name not in known
+    }
+    errors: dict[str, str] = {}
+    for name, field in known.items():
+        if name in texts:
+            arguments[name] = _value(field, texts[name], errors)
+        elif field.form is Form.REPEATED and field.required:
+            arguments[name] = []
+    if errors:
+        said = "; ".join(f"{name}: {text}" for name, text in errors.items())
+        return Problem(
+            kind=Kind.INVALID_ARGUMENTS, message=f"The arguments do not fit: {said}.", parameter_errors=errors
+        )
+    return arguments
+
+
+def _decoded(text: str) -> str:
+    if "%" not in text and "+" not in text:
+        return text
+    if _BAD_ESCAPE.search(text):
+        raise ValueError("a percent sign without two hexadecimal digits")
+    return unquote_to_bytes(text.replace("+", " ")).decode()
+
+
+def _value(field: Field, texts: list[str], errors: dict[str, str]) -> Json:
+    if field.form is Form.REPEATED:
+        return [_typed(text, field.types) for text in texts]
+    if len(texts) > 1:
+        errors[field.name] = "is given more than once"
+        return None
+    if field.form is Form.TEXT:
+        return _typed(texts[0], field.types)
+    value = jsontext.read(texts[0].encode("utf-8", "surrogatepass"))
+    if isinstance(value, Problem):
+        errors[field.name] = "must be JSON text"
+        return None
+    return value
+
+
+def _typed(text: str, types: frozenset[str]) -> Json:
+    if text in _LITERALS and _LITERALS[text][0] in types and "string" not in types:
+        return _LITERALS[text][1]
+    if types & {"integer", "number"} and _NUMBER.fullmatch(text):
+        number = jsontext.read(text.encode())
+        if type(number) is int or ("number" in types and isinstance(number, float)):
+            return number
+    return text
+
+
+def _field(name: str, schema: Json, root: Schema, required: bool) -> Field:  # noqa: FBT001 - private, one caller
+    shape: Schema = schema if isinstance(schema, dict) else ({} if schema is not False else {"not": {}})
+    types = _types(shape, root)
+    if _is_plain(types - {"null"}) and ("null" not in types or (not required and shape.get("default") is None)):
+        return Field(name, Form.TEXT, shape, required, types)
+    array = _followed(shape, root)
+    if types == _ARRAY and "prefixItems" not in array and (required or not shape.get("default")):
+        items = _types(array.get("items"), root)
+        if _is_plain(items):
+            return Field(name, Form.REPEATED, shape, required, items)
+    return Field(name, Form.JSON, shape, required)
+
+
+def _is_plain(types: frozenset[str]) -> bool:
+    """Return whether a text says which of ``types`` it is: a string, or something that never looks like another."""
+    return types == _STRING or (bool(types) and types <= _UNLIKE)
+
+
+def _types(schema: Json, root: Schema, seen: frozenset[int] = frozenset()) -> frozenset[str]:
+    """Return the JSON types that ``schema`` allows, or none where it does not say or goes round in a circle."""
+    shape = _followed(schema, root)
+    if id(shape) in seen or len(seen) == _MOST_NESTED or "$ref" in shape:
+        return frozenset()
+    if "const" in shape:
+        return frozenset((_type_of(shape["const"]),))
+    values, declared = shape.get("enum"), shape.get("type")
+    if isinstance(values, list):
+        return frozenset(map(_type_of, values))
+    if isinstance(declared, str | list):
+        return frozenset(one for one in ([declared] if isinstance(declared, str) else declared) if isinstance(one, str))
+    branches: list[Json] = next((shape[key] for key in ("anyOf", "oneOf") if isinstance(shape.get(key), list)), [])
+    each = [_types(one, root, seen | {id(shape)}) for one in branches[:_MOST_BRANCHES]]
+    return frozenset[str]().union(*each) if all(each) and len(branches) <= _MOST_BRANCHES else frozenset()
+
+
+def _followed(schema: Json, root: Schema) -> dict[str, Any]:
+    """Return what ``schema`` refers to inside ``root``; with its ``$ref`` still there where that leads nowhere."""
+    for _ in range(_MOST_STEPS):
+        if not isinstance(schema, dict):
+            return {}
+        reference = schema.get("$ref")
+        if not isinstance(reference, str):
+            return schema
+        try:
+            schema = resolve(root, reference)
+        except Unusable:
+            break
+    return schema if isinstance(schema, dict) else {}
+
+
+def _type_of(value: Json) -> str:
+    return _TYPE_OF.get(type(value), "object")

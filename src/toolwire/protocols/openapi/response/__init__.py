@@ -1,0 +1,1 @@
+"""From an HTTP response to a result: JSON, text, streams, bounded sizes."""

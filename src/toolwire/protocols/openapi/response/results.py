@@ -1,0 +1,200 @@
+"""Results as responses, and back: a bare JSON value, text, a reference to bytes, the items of a stream, or a problem.
+
+Rules:
+- What comes back is data of a stranger: hidden characters are taken out, and ``Value.notes`` say whose it is. [XL-104]
+- Nothing long is passed on whole, and nothing is cut in silence: the notes say so, and under which handle the whole
+  is kept. [XL-103]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from toolwire.core.http import JSON, Response, header
+from toolwire.core.model import Json, Kind, Problem, Result, Value
+from toolwire.core.resources import CAPS, Caps, Resource, Resources
+from toolwire.framing import jsontext, rate_headers, stream_types, text_cleaning
+from toolwire.protocols.openapi import problems
+from toolwire.protocols.openapi.request.media_types import essence, is_json, is_text, is_xml
+
+from . import streaming, truncate_json
+from .streaming import Heard
+
+_NO_JSON = "The server's answer is not the JSON it says it is: "
+
+
+class Expected(NamedTuple):
+    """Who answers, what the document says they may answer, and how much of it is passed on."""
+
+    origin: str = ""
+    responses: Mapping[str, Mapping[str, Json]] | None = None
+    resources: Resources | None = None
+    caps: Caps = CAPS
+
+
+ANYTHING = Expected()
+
+
+def write(result: Result, duration_ms: float) -> Response:  # noqa: ARG001 - HTTP has no place for the duration
+    """Return the response that says ``result``: 200 and the value alone, or problem+json."""
+    if isinstance(result, Value):
+        return Response(200, JSON, jsontext.write(result.value))
+    return problems.write(result)
+
+
+def read(response: Response, expected: Expected = ANYTHING) -> Result:
+    """Return what a response means: parsed JSON, text, or what the status says. [XL-100, XL-101, XL-105]
+
+    Binary data stays out of the result: it is ``{"media_type", "bytes_len", "resource"}``.
+    """
+    status = response.status
+    if not 200 <= status < 300:
+        text = f"The server answered {status} where a result was expected."
+        return problems.read(response) if status >= 400 else _bad(text)
+    media_type, _, parameters = header(response.headers, b"content-type").lower().partition(";")
+    media_type = media_type.strip()
+    notes = _notes(response, media_type, expected)
+    if status in (204, 205) or not response.body:
+        return Value({"ok": True, "status": status}, notes)
+    if not media_type or is_json(media_type):
+        return _json(response.body, media_type, expected, notes)
+    return _other(response.body, media_type, parameters, expected, notes)
+
+
+def _other(body: bytes, media_type: str, parameters: str, expected: Expected, notes: dict[str, Json]) -> Result:
+    if stream_types.is_stream(media_type):
+        return _items(body, expected, notes)
+    if is_text(media_type) or is_xml(media_type):
+        encoding = "latin-1" if "8859-1" in parameters else "utf-8"
+        return _text(body, encoding, Resource(data=body, media_type=media_type), expected, notes)
+    return _binary(body, media_type, expected, notes)
+
+
+def ended(heard: Heard, response: Response | Problem, expected: Expected) -> Result:
+    """Return the result of a stream that was heard while it came: the list of its items. [XL-106]
+
+    A stream that was left because it had brought enough, or had run long enough, is a result too, marked as cut.
+    """
+    if isinstance(response, Problem):
+        if not (heard.truncated or (heard.items and response.details.get("reason") in ("timeout", "too_large"))):
+            return response
+        notes: dict[str, Json] = {"origin": expected.origin, "untrusted": True, "truncated": True}
+        return Value(heard.items, notes)
+    try:
+        heard.end()
+    except ValueError:
+        heard.truncated = True
+    media_type = essence(header(response.headers, b"content-type"))
+    notes = _notes(response, media_type, expected)
+    if heard.truncated:
+        notes["truncated"] = True
+    return Value(heard.items, notes)
+
+
+def hearing(expected: Expected) -> Heard:
+    """Return what hears a stream of ``expected``."""
+    return Heard(expected.caps, text_cleaning.cleaned)
+
+
+def _notes(response: Response, media_type: str, expected: Expected) -> dict[str, Json]:
+    """Return what is known of a response besides its value. [XL-104, XL-105]"""
+    notes: dict[str, Json] = {"origin": expected.origin, "untrusted": True} if expected.origin else {}
+    if expected.responses is not None and (odd := _undeclared(expected.responses, response, media_type)):
+        notes["undeclared"] = odd
+    rate = rate_headers.read(response.headers)
+    if rate is not None:
+        notes["rate_limit"] = {"remaining": rate.remaining, "reset_ms": rate.reset_ms}
+    return notes
+
+
+def _undeclared(responses: Mapping[str, Mapping[str, Json]], response: Response, media_type: str) -> str:
+    """Return what of a response its document does not declare: its status, its content type, or ``""``. [CV-24]"""
+    status = str(response.status)
+    if media_type in responses.get(status, ()):
+        return ""
+    for code in (status, f"{status[0]}XX", f"{status[0]}xx", "default"):
+        if code in responses:
+            types = responses[code]
+            kinds = (media_type, f"{media_type.partition('/')[0]}/*", "*/*")
+            declared = {essence(one) for one in types}
+            return "" if not types or not response.body or declared.intersection(kinds) else "content type"
+    return "status"
+
+
+def _json(body: bytes, media_type: str, expected: Expected, notes: dict[str, Json]) -> Result:
+    caps = expected.caps
+    if len(body) > caps.bytes:
+        resource = Resource(data=body, media_type=media_type or "application/json")
+        return _text(body, "utf-8", resource, expected, notes)
+    data = jsontext.read(body.removeprefix(b"\xef\xbb\xbf"))
+    if isinstance(data, Problem):
+        return _bad(_NO_JSON + data.message) if media_type else _untyped(body, expected, notes)
+    if text_cleaning.may_hide(body):
+        data = _cleaned(data, notes)
+    if len(body) > caps.characters and (characters := truncate_json.size(data)) > caps.characters:
+        data = truncate_json.fitted(data, caps.characters)
+        _truncated(Resource(data=body, media_type=media_type), characters, expected, notes)
+    return Value(data, notes)
+
+
+def _untyped(body: bytes, expected: Expected, notes: dict[str, Json]) -> Result:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return _binary(body, "application/octet-stream", expected, notes)
+    return _text(body, "utf-8", Resource(data=body, media_type="text/plain"), expected, notes)
+
+
+def _text(body: bytes, encoding: str, whole: Resource, expected: Expected, notes: dict[str, Json]) -> Value:
+    text: str = body[: expected.caps.bytes].decode(encoding, "replace")
+    if len(text) > expected.caps.characters or len(body) > expected.caps.bytes:
+        _truncated(whole, None, expected, notes)
+        text = text[: expected.caps.characters]
+    return Value(_cleaned(text, notes), notes)
+
+
+def _cleaned(data: Json, notes: dict[str, Json]) -> Json:
+    """Return ``data`` without what nobody could see in it; the notes say so where there was any. [XL-104, D-01]"""
+    if next(text_cleaning.hidden_in(data), None) is None:
+        return data
+    notes["cleaned"] = True
+    return text_cleaning.cleaned(data)
+
+
+def _truncated(whole: Resource, characters: int | None, expected: Expected, notes: dict[str, Json]) -> None:
+    notes["truncated"] = True
+    notes["total_bytes"] = len(whole.data)
+    if characters is not None:
+        notes["total_characters"] = characters
+    if expected.resources is not None and (handle := expected.resources.keep(whole)):
+        notes["resource"] = handle
+
+
+def _items(body: bytes, expected: Expected, notes: dict[str, Json]) -> Result:
+    """Return the items of a stream that came as a whole."""
+    heard = hearing(expected)
+    try:
+        for _ in heard.hear(body):
+            pass
+        heard.end()
+    except streaming.Full:
+        pass
+    except ValueError as error:
+        return _bad(f"The server sent a stream that cannot be read: {error}.")
+    if heard.truncated:
+        _truncated(Resource(data=body), None, expected, notes)
+    return Value(heard.items, notes)
+
+
+def _binary(body: bytes, media_type: str, expected: Expected, notes: dict[str, Json]) -> Value:
+    reference: dict[str, Json] = {"media_type": media_type[:100], "bytes_len": len(body)}
+    if expected.resources is not None:
+        handle = expected.resources.keep(Resource(data=body, media_type=media_type[:100]))
+        if handle:
+            reference["resource"] = handle
+    return Value(reference, notes)
+
+
+def _bad(message: str) -> Problem:
+    return Problem(kind=Kind.BAD_ANSWER, message=message)

@@ -1,0 +1,138 @@
+"""Answers that are streams: server-sent events, JSON Lines (also called ndjson) and JSON sequences, item by item.
+
+Rules:
+- The bytes say which of them it is: a record separator, the start of a JSON value, or a field of an event.
+- What is JSON is data, what is not is text; nothing is larger than 1 MiB. [XL-106, D-13]
+- Whoever listens hears every item; the result has as many as the caps allow, and says so. [XL-103]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from toolwire.core.model import Json, Problem, Progress
+from toolwire.core.resources import Caps
+from toolwire.framing import jsontext, sse
+
+from . import truncate_json
+
+_SEPARATOR = b"\x1e"
+_START_OF_JSON = frozenset(b'{["-0123456789tfn')
+_UTF_8_MARK = b"\xef\xbb\xbf"
+
+
+class Full(ValueError):  # noqa: N818 - it ends a stream that has brought enough
+    """As many items as are waited for have come."""
+
+
+class _Item(NamedTuple):
+    event: str
+    text: str
+
+
+class Heard:
+    """Hears one stream. ``begun`` says that any of it came, ``truncated`` that the items kept are not all of them."""
+
+    def __init__(self, caps: Caps, clean: Callable[[Json], Json]) -> None:
+        self._caps, self._clean = caps, clean
+        self._decoder: _Records | _Events | None = None
+        self._room = caps.characters - 2
+        self._count = 0
+        self.items: list[Json] = []
+        self.begun = self.truncated = False
+
+    def hear(self, piece: bytes) -> Iterator[Progress]:
+        """Yield each item that ``piece`` completes.
+
+        Raises:
+            ValueError: an item is too large.
+            Full: there are as many items as are waited for.
+        """
+        self.begun = True
+        if self._decoder is None:
+            piece = piece.removeprefix(_UTF_8_MARK).lstrip(b" \t\r\n")
+            if not piece:
+                return
+            self._decoder = _decoder(piece)
+        for item in self._decoder.feed(piece):
+            yield self._heard(item)
+
+    def end(self) -> None:
+        """Take the last item, where it lacked nothing but a separator after it."""
+        for item in self._decoder.end() if self._decoder is not None else ():
+            self._heard(item)
+
+    def _heard(self, item: _Item) -> Progress:
+        if self._count >= self._caps.items:
+            self.truncated = True
+            raise Full(f"more than {self._caps.items:,} items came")
+        self._count += 1
+        value = self._clean(_value(item.text))
+        cost = truncate_json.size(value) + 1
+        if cost <= self._room and not self.truncated:
+            self.items.append(value)
+            self._room -= cost
+        else:
+            self.truncated = True
+        return Progress(value, item.event)
+
+
+def _value(text: str) -> Json:
+    data = jsontext.read(text.encode())
+    return text if isinstance(data, Problem) else data
+
+
+def _decoder(start: bytes) -> _Records | _Events:
+    if start[:1] == _SEPARATOR:
+        return _Records(_SEPARATOR)
+    return _Records(b"\n") if start[0] in _START_OF_JSON else _Events()
+
+
+class _Records:
+    """Items between separators: lines, or the records of a JSON sequence."""
+
+    __slots__ = ("_pending", "_separator", "_waiting")
+
+    def __init__(self, separator: bytes) -> None:
+        self._separator = separator
+        self._pending: list[bytes] = []
+        self._waiting = 0
+
+    def feed(self, piece: bytes) -> Iterator[_Item]:
+        *whole, rest = piece.split(self._separator)
+        if whole:
+            whole[0] = b"".join((*self._pending, whole[0]))
+            self._pending, self._waiting = [], 0
+        self._pending.append(rest)
+        self._waiting += len(rest)
+        for record in whole:
+            yield from self._item(record)
+        if self._waiting > sse.MAX_EVENT:
+            raise ValueError(f"an item is larger than {sse.MAX_EVENT} bytes")
+
+    def end(self) -> Iterator[_Item]:
+        return self._item(b"".join(self._pending))
+
+    def _item(self, record: bytes) -> Iterator[_Item]:
+        record = record.strip()
+        if len(record) > sse.MAX_EVENT:
+            raise ValueError(f"an item is larger than {sse.MAX_EVENT} bytes")
+        if record:
+            yield _Item("data", record.decode("utf-8", "replace"))
+
+
+class _Events:
+    """Server-sent events; one without a name is called ``data``."""
+
+    __slots__ = ("_decoder",)
+
+    def __init__(self) -> None:
+        self._decoder = sse.Decoder()
+
+    def feed(self, piece: bytes) -> Iterator[_Item]:
+        for event in self._decoder.feed(piece):
+            yield _Item("data" if event.name == "message" else event.name, event.data)
+
+    def end(self) -> tuple[_Item, ...]:
+        return ()  # an event without its empty line was cut off, and its specification drops it

@@ -1,0 +1,417 @@
+"""JSON Schemas of a document as JSON Schema 2020-12, each converted once and shared by every tool that uses it.
+
+Rules:
+- References are kept, never expanded: what a schema refers to stands under ``$defs``. [CV-18, D-17]
+- A request has no readOnly property, a response no writeOnly one, and neither is required. [CV-21]
+- What no schema may hold is left out with a finding, so that what comes out always is one. [CV-30]
+- A schema of more than 8 KB says what matters most of each thing that may be left out. [CV-25]
+- A schema is at most 32 KB: what a call needs least is cut, with a finding. [CV-25]
+- A schema that says less than its document accepts more, never less. [CV-25]
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Set
+from typing import Literal
+
+from toolwire.core.model import Json
+from toolwire.framing import jsontext, text_cleaning
+from toolwire.protocols.openapi.document.findings import SHOWN, Note
+from toolwire.protocols.openapi.document.references import References, Unusable
+from toolwire.protocols.openapi.tools import naming
+
+from .combine import join_branches, mark_branches
+from .keywords import NAMED, ONE, SEVERAL, WORDS, fits, is_type
+from .relaxation import (
+    CUT,
+    DEFINED,
+    EXACT,
+    WIDER,
+    Looseness,
+    is_guarded,
+    open_words,
+    relax_references,
+    relax_words,
+    spread,
+)
+from .schema_closure import Definition, Forms, gather_ranked, gather_whole
+from .schema_size import Sizes, brief, cut, near, opened, without_words
+from .upgrade_30 import exemplify, modern
+
+_TEXTS = frozenset(("description", "title"))
+_EXAMPLES = frozenset(("const", "default", "enum", "examples"))
+_READ = frozenset(("$ref", "discriminator", "example", "nullable"))
+_UNSAID = frozenset(
+    (
+        *("$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$schema", "$vocabulary"),
+        *("definitions", "externalDocs", "id", "xml"),
+    )
+)
+_DESCRIPTION_CHARACTERS = 1_024
+_MOST_NOTES = 1_000
+_OUTLINE_BYTES = 1_000
+"""How large an outline of a definition may be: its properties, and what is nearest of what they hold."""
+
+
+class Schemas:
+    """The schemas of one document as they are used in requests or in responses.
+
+    ``hides`` says that texts of the document hide something, so that all of them are looked through. What could not
+    be taken as it was is added to ``notes``.
+    """
+
+    def __init__(
+        self,
+        references: References,
+        *,
+        used_in: Literal["request", "response"],
+        notes: list[Note],
+        hides: bool = True,
+        sizes: Sizes = Sizes(),  # noqa: B008 - a frozen value
+    ) -> None:
+        self._references = references
+        self._old = str(references.document.get("openapi")).startswith("3.0")
+        self._hidden = "readOnly" if used_in == "request" else "writeOnly"
+        self._part = "in its input" if used_in == "request" else "in its output"
+        self._notes = notes
+        self._hides = hides
+        self._sizes = sizes
+        self._where = ""
+        self._names: dict[str, str] = {}
+        self._pointers: dict[str, str] = {}
+        self._naming = naming.DefinitionNames(references.document)
+        self._known: dict[str, Definition] = {}
+        self._forms: dict[str, Forms] = {}
+        self._is_hidden: dict[str, bool] = {}
+        self._looseness = EXACT  # of what is being converted
+        self._stripping: set[str] = set()
+
+    def read(self, node: Json, where: str) -> tuple[dict[str, Json], set[str]]:
+        """Return ``node`` converted, and the names of the definitions it refers to. ``where`` is for findings."""
+        self._where = where
+        names: set[str] = set()
+        return self._convert(node, names), names
+
+    def whole(
+        self, schema: dict[str, Json], names: Iterable[str], where: str, used: Set[str] = frozenset()
+    ) -> dict[str, Json]:
+        """Return ``schema`` with the definitions that it needs, as far as there is room.
+
+        Properties with names in ``used``, as those of an example are, and those that must be given keep their room
+        longest.
+        """
+        size, sizes = len(jsontext.write(schema)), self._sizes
+        gathered = gather_whole(names, size, sizes.telling, self._definition) if size <= sizes.telling else None
+        if gathered is None:
+            schema = brief(schema)
+            size = len(jsontext.write(schema))
+            if size > sizes.most * 3 // 4:
+                whole = size > sizes.most
+                schema, _ = cut(schema, sizes.most * 3 // 4, used) if whole else (schema, EXACT)
+                size = len(jsontext.write(schema))
+                if whole:
+                    self._note(where, f"a schema of it is larger than {sizes.most:,} bytes, and its depths are cut")
+            gathered = gather_ranked(near(schema, used), size, sizes.most, lambda name: self._forms_of(name, used))
+            if gathered.left_out:
+                cut_off = f"{len(gathered.left_out)} definitions are cut"
+                self._note(where, f"a schema of it is larger than {sizes.most:,} bytes: {cut_off}")
+        left_out = gathered.left_out if gathered.size > sizes.largest else set()
+        found = {name: one for name, one in gathered.found.items() if name not in left_out}
+        if left_out:  # so many definitions are cut that saying so for each takes more room than there is
+            schema = opened(schema, left_out)
+            found = {name: one._replace(schema=opened(one.schema, left_out)) for name, one in found.items()}
+        schema, definitions = _relaxed(schema, found)
+        return {**schema, "$defs": dict(sorted(definitions.items()))} if definitions else schema
+
+    def hidden(self, node: Json) -> bool:
+        """Return whether a property with this schema has no place in this direction."""
+        if not isinstance(node, dict):
+            return False
+        reference = node.get("$ref")
+        if not isinstance(reference, str):
+            return node.get(self._hidden) is True or ("allOf" in node and self._says_hidden(node))
+        known = self._is_hidden.get(reference)
+        if known is None:
+            known = self._is_hidden[reference] = self._says_hidden({"$ref": reference})
+        return known or node.get(self._hidden) is True
+
+    def _says_hidden(self, node: Json) -> bool:
+        parts = self._references.parts(node, ("allOf",), beside=True)
+        return any(one is not None and one.get(self._hidden) is True for one in parts)
+
+    def _target(self, reference: str) -> Json:
+        try:
+            return self._references.resolve(reference)
+        except Unusable:
+            return None
+
+    def _definition(self, name: str) -> Definition:
+        known = self._known.get(name)
+        if known is None:
+            before = self._where, self._looseness
+            self._where, self._looseness = self._pointers[name], EXACT
+            names: set[str] = set()
+            schema = self._convert(self._target(self._pointers[name]), names)
+            known = Definition(schema, tuple(sorted(names)), len(jsontext.write(schema)), self._looseness)
+            self._where, self._looseness = before
+            self._known[name] = known
+        return known
+
+    def _forms_of(self, name: str, used: Set[str]) -> Forms:
+        known = self._forms.get(name)
+        if known is None:
+            whole = self._definition(name)
+            told = brief(whole.schema)
+            bare, level = without_words(whole.schema)
+            outline, deeper = cut(bare, _OUTLINE_BYTES, frozenset())
+            known = self._forms[name] = Forms(
+                whole._replace(schema=told, size=len(jsontext.write(told))),
+                whole._replace(schema=bare, size=len(jsontext.write(bare)), looseness=max(whole.looseness, level)),
+                Definition(
+                    outline,
+                    tuple(sorted(near(outline, ()))),
+                    len(jsontext.write(outline)),
+                    max(whole.looseness, level, deeper),
+                ),
+                near(whole.schema, ()),
+            )
+        return known._replace(near=near(known.brief.schema, used)) if used else known
+
+    def _convert(self, node: Json, names: set[str], outside: Set[str] = frozenset()) -> dict[str, Json]:
+        """Return ``node`` converted, without the properties that it hides or that are hidden ``outside`` of it."""
+        if type(node) is not dict:
+            if isinstance(node, bool):
+                return {} if node else {"not": {}}
+            self._approximate("a schema in it is not an object, and anything fits it")
+            return {}
+        reference = node.get("$ref")
+        name = None if reference is None else self._name(reference)
+        if name is not None:
+            names.add(name)
+            if self._old:
+                said = node.get("description")
+                return {"$ref": DEFINED + name, **({"description": self.text(said)} if isinstance(said, str) else {})}
+        built, inside = self._members(node, names, outside)
+        if name is not None:
+            built["$ref"] = DEFINED + name
+        return self._finished(built, node, inside)
+
+    def _finished(self, built: dict[str, Json], node: dict[str, Json], inside: dict[str, Looseness]) -> dict[str, Json]:
+        """Return the words of ``node``, converted, as one schema."""
+        if "discriminator" in node:
+            built = mark_branches(built, node, self._references)
+        if inside:
+            built = relax_words(built, inside)
+        if "allOf" in built:
+            built = join_branches(built)
+        if "uniqueItems" in built and "array" not in (built.get("type") or "array"):
+            del built["uniqueItems"]  # many a document says so of texts and numbers too
+        if "example" in node:
+            exemplify(built, node["example"])
+        if not self._old:
+            return built
+        if node.get("nullable") is True:
+            self._loosen(WIDER)  # null is accepted where 3.0 leaves that open
+        return modern(built, node)
+
+    def _members(
+        self, node: dict[str, Json], names: set[str], outside: Set[str]
+    ) -> tuple[dict[str, Json], dict[str, Looseness]]:
+        """Return the words of ``node`` converted, and how loose what each of them holds has become."""
+        gone = self._gone(node) | outside
+        built: dict[str, Json] = {}
+        inside: dict[str, Looseness] = {}
+        most = self._looseness
+        for key, value in node.items():
+            self._looseness = EXACT
+            self._member(built, key, value, names, gone)
+            if self._looseness is not EXACT:
+                inside[key] = self._looseness
+                most = max(most, self._looseness)
+        self._looseness = most
+        if inside.get("patternProperties") is CUT:
+            built = open_words(built)
+        if built.get("additionalProperties") is False and "required" in built and "patternProperties" not in built:
+            self._define_required(built)
+        return built, inside
+
+    def _define_required(self, built: dict[str, Json]) -> None:
+        """Define what the closed object ``built`` requires and does not define, since nothing else would fit it."""
+        properties = built.get("properties", {})
+        missing = [name for name in built["required"] if name not in properties]
+        if missing:
+            self._approximate(f"it requires {missing[0][:100]}, does not define it, and allows nothing else")
+            built["properties"] = {**properties, **{name: {} for name in missing}}
+
+    def _loosen(self, looseness: Looseness) -> None:
+        self._looseness = max(self._looseness, looseness)
+
+    def _approximate(self, text: str) -> None:
+        """Note that something is not taken as it is: what is converted accepts more."""
+        self._loosen(CUT)
+        self._note(self._where, text)
+
+    def _member(  # noqa: C901, PLR0912 - a sort of word each
+        self, built: dict[str, Json], key: str, value: Json, names: set[str], gone: Set[str]
+    ) -> None:
+        if key in ONE and isinstance(value, dict | bool):
+            built[key] = value if isinstance(value, bool) else self._convert(value, names)
+        elif key in SEVERAL and isinstance(value, list):
+            if value:
+                apart = gone if key != "prefixItems" else set()
+                built[key] = [self._branch(one, names, apart) for one in value]
+        elif key in _TEXTS and isinstance(value, str):
+            built[key] = self.text(value)
+        elif key in NAMED and isinstance(value, dict):
+            if key not in _UNSAID:
+                built[key] = self._named(key, value, names, gone)
+        elif key == "required" and isinstance(value, list):
+            kept = self._kept(value, gone)
+            if kept:
+                built[key] = kept
+        elif fits(key, value) or (self._old and key.startswith("exclusive") and isinstance(value, bool)):
+            built[key] = self._plain(key, value, gone)
+        elif key == "$dynamicRef":
+            self._loosen(CUT)
+        elif key == "$ref":
+            if not isinstance(value, str) or not self._names.get(value):
+                self._loosen(CUT)
+        elif key not in _READ and key not in _UNSAID and not key.startswith("x-"):
+            self._odd(built, key, value)
+
+    def _kept(self, value: list[Json], gone: Set[str]) -> list[str]:
+        """Return the names in ``value`` that are not gone, each once."""
+        if not gone.isdisjoint(one for one in value if isinstance(one, str)):
+            self._loosen(WIDER)
+        return list(dict.fromkeys(one for one in value if isinstance(one, str) and one not in gone))
+
+    def _plain(self, key: str, value: Json, gone: Set[str]) -> Json:
+        """Return what the plain word ``key`` says, in the words of here."""
+        if key == "format":
+            self._loosen(WIDER)  # a format is told, and not checked
+        elif key == "dependentRequired":
+            return {name: self._kept(others, gone) for name, others in value.items() if name not in gone}
+        elif key == "enum":
+            value = _different(value)
+        return text_cleaning.cleaned(value) if self._hides and key in _EXAMPLES else value
+
+    def _odd(self, built: dict[str, Json], key: str, value: Json) -> None:
+        """Take what is almost right, and note the rest."""
+        if key == "type" and isinstance(value, list):
+            kept = [one for one in dict.fromkeys(map(str, value)) if is_type(one)]
+            if kept:
+                built[key] = kept
+                self._loosen(WIDER)
+                return
+        if key in WORDS:
+            self._approximate(f"a schema in it has a {key} that is none, and does without")
+
+    def _branch(self, one: Json, names: set[str], gone: Set[str]) -> dict[str, Json]:
+        reference = one.get("$ref") if gone and isinstance(one, dict) else None
+        if not isinstance(reference, str):
+            return self._convert(one, names, gone)
+        if reference in self._stripping or not self._needs(one, gone):
+            return self._convert(one, names)
+        self._stripping.add(reference)  # what it refers to requires what is hidden here, so it is said here without
+        beside = {} if self._old else {key: value for key, value in one.items() if key != "$ref"}
+        target = self._target(reference)
+        converted = self._convert({"allOf": [target, beside]} if beside else target, names, gone)
+        self._stripping.discard(reference)
+        return converted
+
+    def _needs(self, node: Json, gone: Set[str]) -> bool:
+        """Return whether ``node`` requires any of the names that are gone."""
+        parts = self._references.parts(node, ("allOf",), beside=not self._old)
+        named = (part.get("required") for part in parts if part is not None)
+        return any(isinstance(one, list) and not gone.isdisjoint(filter(_is_text, one)) for one in named)
+
+    def _named(self, key: str, value: dict[str, Json], names: set[str], gone: Set[str]) -> dict[str, Json]:
+        built: dict[str, Json] = {}
+        for name, one in value.items():
+            if name in gone and key in ("properties", "dependentSchemas"):
+                self._loosen(WIDER)
+                continue
+            if self._hides and text_cleaning.clean(name).removed:
+                self._approximate("a property of it has a name that hides something, and is left out")
+                continue
+            if key == "patternProperties" and not fits("pattern", name):
+                self._approximate("a pattern for names of properties in it cannot be used")
+                continue
+            built[name] = self._convert(one, names)
+        return built
+
+    def _gone(self, node: dict[str, Json]) -> Set[str]:
+        """Return the hidden properties that ``node`` names, a branch of its allOf, or what either refers to."""
+        if len(node) == 1 and "$ref" in node:
+            return set()  # which speaks for itself where it is defined
+        gone: set[str] = set()
+        alone = "$ref" not in node and "allOf" not in node
+        for part in (node,) if alone else self._references.parts(node, ("allOf",), beside=True):
+            own = None if part is None else part.get("properties")
+            if isinstance(own, dict):
+                gone.update(name for name, one in own.items() if self.hidden(one))
+        return gone
+
+    def text(self, text: str) -> str:
+        """Return ``text`` for a model: cleaned, and cut where it is long."""
+        text = text if text.isascii() and not self._hides else text_cleaning.clean(text).text
+        return text if len(text) <= _DESCRIPTION_CHARACTERS else text_cleaning.capped(text, _DESCRIPTION_CHARACTERS)
+
+    def _name(self, reference: Json) -> str | None:
+        """Return the name of the definition ``reference`` stands for, or None where there is none."""
+        if not isinstance(reference, str):
+            self._approximate("one of its references is not a string, and anything fits it")
+            return None
+        if reference in self._names:
+            return self._names[reference] or None
+        try:
+            node = self._references.resolve(reference)
+            if isinstance(node, dict) and "$ref" in node:
+                self._references.follow(node, "schema")  # a chain of references has to end somewhere
+        except Unusable as error:
+            self._approximate(f"{error}, and anything fits it")
+            self._names[reference] = ""
+            return None
+        name = plain = self._naming.name(reference)
+        while name in self._pointers:
+            name = f"{plain}_{hashlib.sha256((name + reference).encode('utf-8', 'replace')).hexdigest()[:8]}"
+        self._names[reference] = name
+        self._pointers[name] = reference
+        return name
+
+    def _note(self, where: str, text: str) -> None:
+        note = Note(where[:SHOWN], f"{text} ({self._part})")
+        if len(self._notes) < _MOST_NOTES and note not in self._notes:
+            self._notes.append(note)
+
+
+def _different(values: list[Json]) -> list[Json]:
+    """Return ``values`` each once, in their order: some documents repeat one a hundred times."""
+    if all(type(one) is str for one in values):
+        return list(dict.fromkeys(values))
+    different: dict[bytes, Json] = {}
+    for one in values:
+        different.setdefault(jsontext.canonical(one), one)
+    return list(different.values())
+
+
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str)
+
+
+def _relaxed(
+    schema: dict[str, Json], found: dict[str, Definition]
+) -> tuple[dict[str, Json], dict[str, dict[str, Json]]]:
+    """Return ``schema`` and its definitions, relaxed where they depend on one that is not exact."""
+    schemas = {name: one.schema for name, one in found.items()}
+    direct = {name: one.looseness for name, one in found.items()}
+    if not any(direct.values()):
+        return schema, schemas
+    guarded = [name for name, one in schemas.items() if is_guarded(one)]
+    root = is_guarded(schema)
+    if not guarded and not root:
+        return schema, schemas
+    known = spread(direct, {name: one.names for name, one in found.items()})
+    changed = {name: relax_references(schemas[name], known) for name in guarded}
+    return relax_references(schema, known) if root else schema, {**schemas, **changed}

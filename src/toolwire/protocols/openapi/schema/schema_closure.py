@@ -1,0 +1,107 @@
+"""Which definitions a schema carries, and in how many words: those that a call needs first, as far as there is room."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from toolwire.core.model import Json
+
+from .relaxation import CUT, EXACT, Looseness
+from .schema_size import STUB
+
+_STUB_BYTES = 40
+_STRUCTURE_SHARE = 0.85
+_BYTES_A_STEP = 20_000
+_MOST_REACHED = 5_000
+
+
+class Definition(NamedTuple):
+    """A converted definition, the names of those it refers to, its size in bytes, and how it compares by itself."""
+
+    schema: dict[str, Json]
+    names: tuple[str, ...]
+    size: int
+    looseness: Looseness = EXACT
+
+
+class Forms(NamedTuple):
+    """A definition in fewer and fewer words, and how far from it are those that it refers to."""
+
+    brief: Definition
+    bare: Definition
+    outline: Definition
+    near: Mapping[str, float]
+
+
+class Gathered(NamedTuple):
+    """The definitions of a schema by name, how each compares with its document, and the size of it all."""
+
+    found: dict[str, Definition]
+    left_out: set[str]
+    size: int
+
+
+def gather_whole(names: Iterable[str], size: int, most: int, define: Callable[[str], Definition]) -> Gathered | None:
+    """Return all definitions that ``names`` lead to, or None where all of it is larger than ``most``."""
+    found: dict[str, Definition] = {}
+    waiting = deque(sorted(names))
+    while waiting:
+        name = waiting.popleft()
+        if name not in found:
+            one = found[name] = define(name)
+            size += len(name) + 4 + one.size
+            if size > most:
+                return None
+            waiting.extend(one.names)
+    return Gathered(found, set(), size)
+
+
+def gather_ranked(names: Mapping[str, float], size: int, most: int, forms: Callable[[str], Forms]) -> Gathered:
+    """Return the definitions that ``names`` lead to, the nearest first and in most words, in ``most`` bytes together.
+
+    First each gets the room that it needs without words, then the nearest get their words. Where there is no room for
+    all, some is left for words.
+    """
+    gathered = _gather(names, size, most, most, forms)
+    if gathered.left_out:
+        gathered = _gather(names, size, most, size + int((most - size) * _STRUCTURE_SHARE), forms)
+    return gathered
+
+
+def _gather(names: Mapping[str, float], size: int, most: int, full: int, forms: Callable[[str], Forms]) -> Gathered:
+    found: dict[str, Definition] = {}
+    left_out: set[str] = set()
+    waiting: list[tuple[float, str]] = sorted((distance, name) for name, distance in names.items())
+    ranked: list[str] = []
+    while waiting:
+        distance, name = heappop(waiting)
+        if name in found:
+            continue
+        several = forms(name)
+        size += len(name) + 4
+        chosen = next((one for one in several[1:3] if size + one.size <= full), None) if _room(found) else None
+        if chosen is None:
+            left_out.add(name)
+            found[name] = Definition(STUB, (), _STUB_BYTES, CUT)
+            size += _STUB_BYTES
+            continue
+        found[name] = chosen
+        size += chosen.size
+        ranked.append(name)
+        farther = distance + several.bare.size / _BYTES_A_STEP
+        for other in chosen.names:
+            if other not in found:
+                heappush(waiting, (farther + several.near.get(other, 1.0), other))
+    for name in ranked:
+        more = forms(name).brief
+        if found[name] is forms(name).bare and size - found[name].size + more.size <= most:
+            size += more.size - found[name].size
+            found[name] = more
+    return Gathered(found, left_out, size)
+
+
+def _room(found: Mapping[str, Definition]) -> bool:
+    return len(found) < _MOST_REACHED

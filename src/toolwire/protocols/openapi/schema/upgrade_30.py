@@ -1,0 +1,41 @@
+"""What OpenAPI 3.0 says in words of its own, in those of JSON Schema 2020-12. [CV-20]"""
+
+from __future__ import annotations
+
+from toolwire.core.model import Json
+from toolwire.framing import text_cleaning
+
+from .keywords import SEVERAL
+
+_EXAMPLE_CHARACTERS = 60
+
+
+def exemplify(built: dict[str, Json], example: Json) -> None:
+    """Keep a short example where there is no other; a long one costs more than it tells."""
+    plain = isinstance(example, str | int | float) and not isinstance(example, bool)
+    if plain and len(str(example)) <= _EXAMPLE_CHARACTERS and not {"enum", "const", "examples"} & built.keys():
+        built["examples"] = [text_cleaning.cleaned(example)]
+
+
+def modern(schema: dict[str, Json], node: dict[str, Json]) -> dict[str, Json]:
+    """Return a converted OpenAPI 3.0 schema in the words of 2020-12: nullable, exclusive bounds and bytes. [CV-20]"""
+    for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        flag = schema.get(exclusive)
+        if isinstance(flag, bool):
+            del schema[exclusive]
+            if flag and bound in schema:
+                schema[exclusive] = schema.pop(bound)
+    if schema.get("format") == "byte":
+        schema.setdefault("contentEncoding", "base64")
+    if schema.get("format") == "int-or-string" and schema.get("type") == "string":
+        schema["type"] = ["integer", "string"]  # Kubernetes says so: 3.0 has no list of types
+    if node.get("nullable") is not True:
+        return schema
+    kinds = schema.get("type")
+    if isinstance(kinds, str | list):
+        enum = schema.get("enum")
+        schema["type"] = [*([kinds] if isinstance(kinds, str) else kinds), "null"]
+        if isinstance(enum, list) and None not in enum:
+            schema["enum"] = [*enum, None]
+        return schema
+    return {"anyOf": [schema, {"type": "null"}]} if (SEVERAL | {"$ref"}) & schema.keys() else schema

@@ -1,0 +1,1 @@
+"""The operations of a document as tools: names, arguments, schemas, hints."""

@@ -1,0 +1,324 @@
+"""The request body of an operation: which media type is written, and whether its properties are arguments.
+
+Rules:
+- Of several media types JSON comes first, then forms, text, bytes and XML. [CV-11]
+- An object with known properties is taken apart into arguments; anything else is one argument, ``body``. [CV-15]
+- A file is base64 text or a handle of the host, never a path. [CV-13, CV-14]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from toolwire.core.model import Json
+from toolwire.protocols.openapi.document.references import References, Unusable
+from toolwire.protocols.openapi.request import media_types
+from toolwire.protocols.openapi.request.media_types import essence
+from toolwire.protocols.openapi.request.parameter_styles import FORM
+from toolwire.protocols.openapi.request.plan import Encoding
+
+BODY = "body"
+
+_TEXT_WORDS = ("description", "enum", "maxLength", "minLength", "pattern")
+_MOST_ARGUMENTS = 256
+_MOST_WRAPPERS = 4
+_FILE = "The file as base64 text, or the handle of a file."
+_WHOLE = frozenset(
+    (
+        "anyOf",
+        "const",
+        "dependentRequired",
+        "dependentSchemas",
+        "else",
+        "enum",
+        "if",
+        "maxProperties",
+        "minProperties",
+        "not",
+        "oneOf",
+        "patternProperties",
+        "propertyNames",
+        "then",
+        "unevaluatedProperties",
+    )
+)
+_STYLE_FIELDS = frozenset(("allowReserved", "explode", "style"))
+_SHAPES = frozenset(("allOf", "anyOf", "const", "enum", "items", "oneOf", "properties"))
+_PATCHES = (
+    "application/strategic-merge-patch+json",
+    "application/merge-patch+json",
+    "",  # any other
+    "application/json-patch+json",
+)
+_FORM_STYLES = ("form", "spaceDelimited", "pipeDelimited", "deepObject")
+
+
+class Sort(IntEnum):
+    """What a body is made of, the preferred first."""
+
+    JSON = 0
+    JSON_LIKE = 1
+    ANY = 2
+    FORM = 3
+    MULTIPART = 4
+    TEXT = 5
+    BYTES = 6
+    XML = 7
+
+
+_SORTS = {
+    "application/json": Sort.JSON,
+    "text/json": Sort.JSON,
+    "*/*": Sort.ANY,
+    "application/*": Sort.ANY,
+    "application/x-www-form-urlencoded": Sort.FORM,
+}
+
+
+class Body(NamedTuple):
+    """The body an operation takes: its media type and what the document says of it."""
+
+    media_type: str
+    sort: Sort
+    required: bool
+    media: dict[str, Any]
+    declared: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> Json:
+        """The schema of the body; what is text or bytes is a string whatever the document says."""
+        schema = self.media.get("schema", {})
+        if self.sort is Sort.BYTES:
+            return {"type": "string", "contentEncoding": "base64", "description": _FILE}
+        if self.sort in (Sort.TEXT, Sort.XML):
+            words = schema if isinstance(schema, dict) else {}
+            kept = {key: words[key] for key in _TEXT_WORDS if key in words and words.get("type") == "string"}
+            return {"type": "string", "contentMediaType": self.media_type, **kept}
+        if "itemSchema" in self.media and "schema" not in self.media:
+            return {"type": "array", "items": self.media["itemSchema"]}
+        return schema
+
+
+def read(references: References, node: Json) -> Body | None:
+    """Return the body that a Request Body Object declares, or None where it declares none. [CV-11]
+
+    Raises:
+        Unusable: it cannot be read.
+    """
+    if node is None:
+        return None
+    declared = references.follow(node, "request body")
+    content = declared.get("content")
+    if isinstance(content, dict) and isinstance(content.get("$ref"), str):
+        content = references.follow(content, "content of its request body")
+    if not isinstance(content, dict) or not content:
+        if declared.get("required") is True:
+            raise Unusable("its request body is required, and no content is declared for it")
+        return None
+    keys = [key for key in content if isinstance(key, str)]
+    ranked = sorted((_sort(key), "*" in key, _patching(key), key) for key in keys)
+    sort, _, _, key = ranked[0]
+    media = references.follow(content[key], "media type")
+    return Body(_sent(key, sort), sort, declared.get("required") is True, media, tuple(sorted(keys)))
+
+
+def properties(references: References, node: Json) -> tuple[dict[str, Json], tuple[str, ...]] | None:
+    """Return the properties of an object schema and which it needs, or None where it is better left whole.
+
+    A property that is only required may be anything, as JSON Schema has it. The branches of an allOf are merged where
+    no two of them say different things of one property. [CV-19]
+    """
+    found: dict[str, Json] = {}
+    required: dict[str, None] = {}
+    closed = False
+    for schema in references.parts(node, ("allOf",), beside=_beside(references)):
+        if schema is None or not _can_be_taken_apart(schema):
+            return None
+        own = schema.get("properties", {})
+        if any(found.get(name, one) != one for name, one in own.items()):
+            return None
+        found.update(own)
+        required.update(dict.fromkeys(_strings(schema.get("required"))))
+        closed = closed or schema.get("additionalProperties") is False
+    found = {**found, **{name: {} for name in required if name not in found}}
+    if len(found) > _MOST_ARGUMENTS:
+        return None
+    return (found, tuple(required)) if found or closed else None
+
+
+def asks_for_more(references: References, node: Json) -> bool:
+    """Return whether an object schema says itself that there may be other properties than those it names."""
+    said = [
+        one.get("additionalProperties") for one in references.parts(node, ("allOf",), beside=_beside(references)) if one
+    ]
+    return True in said and False not in said
+
+
+def named(references: References, node: Json) -> dict[str, Json]:
+    """Return the properties that ``node`` or any branch of it names, for a form that is left whole."""
+    found: dict[str, Json] = {}
+    for schema in references.parts(node, ("allOf", "anyOf", "oneOf"), beside=_beside(references)):
+        own = schema.get("properties") if schema is not None else None
+        found = {**(own if isinstance(own, dict) else {}), **found}
+    return found
+
+
+def _beside(references: References) -> bool:
+    """Return whether what stands beside a reference to a schema counts: not in 3.0."""
+    return not str(references.document.get("openapi", "")).startswith("3.0")
+
+
+def encodings(references: References, body: Body, known: Mapping[str, Json]) -> dict[str, Encoding]:
+    """Return how each property of a form is written, where that is not the plain way. [CV-12, CV-13]"""
+    declared = body.media.get("encoding")
+    said = declared if isinstance(declared, dict) else {}
+    found: dict[str, Encoding] = {}
+    styled = _takes_styles(references, body)
+    for name, schema in {**{name: {} for name in said}, **known}.items():
+        one = said.get(name)
+        fields = one if isinstance(one, dict) else {}
+        if not styled:
+            fields = {key: value for key, value in fields.items() if key not in _STYLE_FIELDS}
+        encoding = _encoding(references, fields, schema, body.sort)
+        if encoding != Encoding():
+            found[name] = encoding
+    return found
+
+
+def query_encodings(references: References, media: dict[str, Any]) -> dict[str, Encoding] | None:
+    """Return how the properties of a query that is a form as a whole are written; None where the plain way."""
+    whole = Body(FORM, Sort.FORM, False, media)
+    return encodings(references, whole, named(references, whole.schema)) or None
+
+
+def _takes_styles(references: References, body: Body) -> bool:
+    """Return whether style, explode and allowReserved count in ``body``: in a form, and since 3.1 in form-data too."""
+    if body.sort is Sort.FORM:
+        return True
+    since_31 = not str(references.document.get("openapi", "")).startswith("3.0")
+    return since_31 and essence(body.media_type) == "multipart/form-data"
+
+
+def file_argument(references: References, schema: Json, encoding: Encoding) -> Json:
+    """Return ``schema``, or what an argument looks like that ``encoding`` says is a file, or a list of files."""
+    if not encoding.binary:
+        return schema
+    node = _single(references, schema)
+    if node.get("type") == "array":
+        return {**node, "items": {"type": "string", "contentEncoding": "base64", "description": _FILE}}
+    said = node.get("description")
+    description = f"{said} {_FILE}" if isinstance(said, str) else _FILE
+    return {"type": "string", "contentEncoding": "base64", "description": description}
+
+
+def _encoding(references: References, said: dict[str, Any], schema: Json, sort: Sort) -> Encoding:
+    media_type = said.get("contentType")
+    first = media_types.first(media_type) if isinstance(media_type, str) else ""
+    style = said.get("style")
+    styled = bool(_STYLE_FIELDS & said.keys())
+    style = style if style in _FORM_STYLES else "form"
+    explode = said.get("explode", style == "form")
+    node = _single(references, schema)
+    item = _single(references, node.get("items")) if node.get("type") == "array" else node
+    return Encoding(
+        media_type="" if styled and sort is Sort.MULTIPART else first,  # a style takes the place of a content type
+        style=style if styled else "",
+        explode=explode is True if styled else True,
+        reserved=said.get("allowReserved") is True,
+        binary=sort is Sort.MULTIPART and not styled and _is_file(item, first),
+        headers=tuple(_headers(references, said.get("headers"))),
+    )
+
+
+def _single(references: References, schema: Json) -> dict[str, Any]:
+    """Return what ``schema`` comes to where it is one thing, or that or null; else itself."""
+    node: dict[str, Any] = references.target(schema)
+    for _ in range(_MOST_WRAPPERS):
+        for key in ("allOf", "anyOf", "oneOf"):
+            branches = [references.target(one) for one in node[key]] if isinstance(node.get(key), list) else []
+            real = [one for one in branches if one.get("type") != "null"]
+            if len(real) == 1:
+                node = {**real[0], **{name: one for name, one in node.items() if name != key}}
+                break
+        else:
+            break
+    kinds = node.get("type")
+    real_kinds = [one for one in kinds if one != "null"] if isinstance(kinds, list) else []
+    if len(real_kinds) == 1:
+        node = {**node, "type": real_kinds[0]}
+    return node
+
+
+def _headers(references: References, declared: Json) -> list[tuple[str, str]]:
+    """Return the header fields of a part whose value the document fixes."""
+    found: list[tuple[str, str]] = []
+    for name, node in sorted(declared.items()) if isinstance(declared, dict) else ():
+        schema = references.target(references.target(node).get("schema"))
+        enum = schema.get("enum")
+        value = schema.get("const", enum[0] if isinstance(enum, list) and len(enum) == 1 else schema.get("default"))
+        if isinstance(value, str) and name.lower() != "content-type":
+            found.append((name, value))
+    return found
+
+
+def _is_file(schema: dict[str, Any], media_type: str) -> bool:
+    """Return whether a property is bytes: by its format, by its content, or because nothing else is said of it.
+
+    A string that no schema calls binary or base64 is its own text, unless its content type is never text.
+    """
+    if schema.get("format") == "binary" or schema.get("type") == "file":
+        return True
+    content = schema.get("contentMediaType")
+    if isinstance(content, str):
+        return _sort(content) is Sort.BYTES and schema.get("type") in (None, "string")
+    if not media_type or _sort(media_type) is not Sort.BYTES:
+        return False
+    if schema.get("type") == "string":
+        return "contentEncoding" in schema or schema.get("format") == "base64" or media_types.is_binary(media_type)
+    return schema.get("type") is None and not schema.keys() & _SHAPES
+
+
+def _sort(media_type: str) -> Sort:
+    kind = essence(media_type)
+    known = _SORTS.get(kind)
+    if known is not None:
+        return known
+    if media_types.is_json(kind):
+        return Sort.JSON_LIKE
+    if kind.startswith("multipart/"):
+        return Sort.MULTIPART
+    if media_types.is_xml(kind):
+        return Sort.XML
+    return Sort.TEXT if media_types.is_text(kind) else Sort.BYTES
+
+
+def _patching(media_type: str) -> int:
+    """Return how late a JSON-like media type comes among others: a patch that lists operations is the last."""
+    kind = essence(media_type)
+    return _PATCHES.index(kind) if kind in _PATCHES else 2
+
+
+def _sent(key: str, sort: Sort) -> str:
+    kind = essence(key)
+    if sort is Sort.ANY:
+        return "application/json"
+    if "*" in kind:
+        return {Sort.TEXT: "text/plain", Sort.MULTIPART: "multipart/form-data"}.get(sort, kind)
+    return media_types.sent_as(key)
+
+
+def _can_be_taken_apart(schema: dict[str, Any]) -> bool:
+    return (
+        schema.get("type", "object") in ("object", ["object"])
+        and isinstance(schema.get("properties", {}), dict)
+        and isinstance(schema.get("allOf", []), list)
+        and not isinstance(schema.get("additionalProperties"), dict)
+        and schema.get("nullable") is not True
+        and not _WHOLE & schema.keys()
+    )
+
+
+def _strings(value: Json) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

@@ -1,0 +1,69 @@
+"""What an operation says that is for programs: where it is, what it costs in scopes, and what may follow it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from toolwire.core.model import Json
+from toolwire.framing.text_cleaning import cleaned
+from toolwire.framing.tool_description import DESCRIPTION_CHARACTERS
+from toolwire.protocols.openapi.document.consent_policy import extension
+from toolwire.protocols.openapi.document.descriptions import plain
+from toolwire.protocols.openapi.request.plan import Place, Scheme
+
+from .parameter_arguments import Declared
+from .security import Alternatives
+
+_FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+_UNSAFE_TWICE = frozenset(("PATCH", "POST"))
+_MOST_FOLLOWING = 20
+
+
+def write(
+    operation: dict[str, Any],
+    method: str,
+    path: str,
+    origin: str,
+    security: Alternatives,
+    steps: Iterable[dict[str, Json]],
+) -> dict[str, Json]:
+    """Return the facts of one operation, with the ``steps`` that may follow; its texts are cleaned. [XL-085, CV-27]"""
+    facts: dict[str, Json] = {"method": method, "path": path, "origin": origin}
+    tags = operation.get("tags")
+    if isinstance(tags, list) and tags:
+        facts["tags"] = [plain(tag, 100) for tag in tags if isinstance(tag, str)]
+    if security:
+        facts["scopes"] = list(security[0][0].scopes) if security[0] else []
+        facts["security"] = [[_scheme(one) for one in alternative] for alternative in security]
+    said = operation.get("description")
+    if isinstance(said, str) and said:
+        facts["description"] = plain(said, 16 * DESCRIPTION_CHARACTERS)
+    following = list(islice(steps, _MOST_FOLLOWING))
+    if following:
+        facts["next"] = cleaned(following)
+    policy = extension(operation)
+    if isinstance(policy, dict):
+        facts["x-llm"] = cleaned(policy)
+    return facts
+
+
+def _scheme(scheme: Scheme) -> dict[str, Json]:
+    """Return how a key of ``scheme`` is sent."""
+    said = {"id": scheme.id, "kind": scheme.kind, "name": scheme.name, "scheme": scheme.scheme}
+    place = "" if scheme.place is None else scheme.place.value
+    return {name: value for name, value in {**said, "place": place}.items() if value}
+
+
+def idempotency(operation: dict[str, Any], method: str, declared: Iterable[Declared]) -> str:
+    """Return the header that carries the id of an unsafe call, or ``""``. [XL-077]"""
+    if method not in _UNSAFE_TWICE:
+        return ""
+    policy = extension(operation)
+    named = policy.get("idempotencyKey") if isinstance(policy, dict) else None
+    if isinstance(named, str) and _FIELD.fullmatch(named):
+        return named
+    headers = (one.parameter.name for one in declared if one.parameter.place is Place.HEADER)
+    return next((name for name in headers if name.lower() == "idempotency-key"), "")

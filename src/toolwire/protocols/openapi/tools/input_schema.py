@@ -1,0 +1,177 @@
+"""The arguments of one operation: its parameters and its body as one input schema, and the way back.
+
+A default is told, never sent by itself. [CV-32]
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from toolwire.core.model import Json
+from toolwire.protocols.openapi.document.references import References
+from toolwire.protocols.openapi.request.plan import PLAIN, Encoding, Parameter
+from toolwire.protocols.openapi.schema.converter import Schemas
+
+from . import body_arguments
+from .body_arguments import BODY, Body, Sort
+from .naming import argument_names
+from .parameter_arguments import Declared
+
+_MOST_PAIRS = 3
+"""Of how many arguments a schema says one by one which others they need."""
+
+_MOST_EXAMPLES = 2_000
+"""How many values of the examples of a body are looked at."""
+
+
+class Taken(NamedTuple):
+    """An operation's arguments: their schema, and what each of them is on the wire.
+
+    ``properties`` maps arguments to properties of a body that is taken apart; where ``takes_more`` is true, an argument
+    of any other name is one too.
+    """
+
+    schema: dict[str, Json]
+    parameters: tuple[tuple[str, Parameter], ...]
+    properties: tuple[tuple[str, str], ...]
+    whole_body: str | None
+    encodings: dict[str, Encoding]
+    takes_more: bool = False
+
+
+class _Argument(NamedTuple):
+    place: str
+    name: str
+    schema: Json
+    required: bool
+    description: Json = None
+
+
+def take(
+    references: References, schemas: Schemas, declared: Sequence[Declared], payload: Body | None, where: str
+) -> Taken:
+    """Return the arguments of an operation, with their names for a model and what those stand for. [CV-16, CV-23]"""
+    apart = (
+        body_arguments.properties(references, payload.schema)
+        if payload is not None and payload.sort <= Sort.MULTIPART
+        else None
+    )
+    arguments = [_Argument(p.place, p.name, schema, required, said) for p, schema, required, said in declared]
+    encodings: dict[str, Encoding] = {}
+    if payload is not None and payload.sort in (Sort.FORM, Sort.MULTIPART):
+        known = apart[0] if apart is not None else body_arguments.named(references, payload.schema)
+        encodings = body_arguments.encodings(references, payload, known)
+    arguments += _body_arguments(references, schemas, payload, apart, encodings)
+    names = argument_names((one.place, one.name) for one in arguments)
+    in_body = [one for one in arguments if one.place == BODY]
+    whole = names[BODY, BODY] if payload is not None and apart is None else None
+    more = payload is not None and apart is not None and body_arguments.asks_for_more(references, payload.schema)
+    words = _together(payload, apart, arguments, names)
+    example_names = _example_names(references, payload)
+    return Taken(
+        schema=_schema(schemas, arguments, names, where, words, example_names, takes_more=more),
+        parameters=tuple((names[one.parameter.place, one.parameter.name], one.parameter) for one in declared),
+        properties=tuple((names[one.place, one.name], one.name) for one in in_body) if whole is None else (),
+        whole_body=whole,
+        encodings=encodings,
+        takes_more=more,
+    )
+
+
+def _body_arguments(
+    references: References,
+    schemas: Schemas,
+    payload: Body | None,
+    apart: tuple[dict[str, Json], tuple[str, ...]] | None,
+    encodings: Mapping[str, Encoding],
+) -> list[_Argument]:
+    if payload is None:
+        return []
+    if apart is None:
+        return [_Argument(BODY, BODY, payload.schema, payload.required)]
+    properties, required = apart
+    needed = required if payload.required else ()
+    return [
+        _Argument(
+            BODY, name, body_arguments.file_argument(references, schema, encodings.get(name, PLAIN)), name in needed
+        )
+        for name, schema in properties.items()
+        if not schemas.hidden(schema)
+    ]
+
+
+def _together(
+    payload: Body | None,
+    apart: tuple[dict[str, Json], tuple[str, ...]] | None,
+    arguments: Sequence[_Argument],
+    names: dict[tuple[str, str], str],
+) -> dict[str, Json]:
+    """Return the words that say what a body that may be left out needs, once any of it is given. [XL-086]
+
+    Of many arguments it is said once, by their number: whoever gives more of them than there are parameters gives
+    some of the body.
+    """
+    if payload is None or payload.required or apart is None:
+        return {}
+    given = [names[one.place, one.name] for one in arguments if one.place == BODY]
+    needed = [names[one.place, one.name] for one in arguments if one.place == BODY and one.name in apart[1]]
+    pairs = {name: [other for other in needed if other != name] for name in given}
+    pairs = {name: others for name, others in pairs.items() if others}
+    if len(pairs) > _MOST_PAIRS:
+        return {"if": {"minProperties": len(arguments) - len(given) + 1}, "then": {"required": needed}}
+    return {"dependentRequired": pairs} if pairs else {}
+
+
+def _example_names(references: References, payload: Body | None) -> frozenset[str]:
+    """Return the names of all properties in the examples of a body."""
+    if payload is None:
+        return frozenset()
+    found: set[str] = set()
+    examples = payload.media.get("examples")
+    several = [references.target(one).get("value") for one in examples.values()] if isinstance(examples, dict) else []
+    waiting = deque([payload.media.get("example"), references.target(payload.schema).get("example"), *several])
+    for _ in range(_MOST_EXAMPLES):
+        if not waiting:
+            break
+        one = waiting.popleft()
+        if isinstance(one, dict):
+            found.update(name for name in one if isinstance(name, str))
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+    return frozenset(found)
+
+
+def _schema(
+    schemas: Schemas,
+    arguments: Iterable[_Argument],
+    names: dict[tuple[str, str], str],
+    where: str,
+    words: dict[str, Json],
+    example_names: frozenset[str],
+    *,
+    takes_more: bool,
+) -> dict[str, Json]:
+    """Return the input schema of ``arguments``; a parameter's description is used where its schema has none."""
+    properties: dict[str, Json] = {}
+    required: list[str] = []
+    used: set[str] = set()
+    for one in arguments:
+        schema, references = schemas.read(one.schema, where)
+        used |= references
+        name = names[one.place, one.name]
+        if isinstance(one.description, str) and one.description and "description" not in schema:
+            schema = {**schema, "description": schemas.text(one.description)}
+        if name != one.name and "title" not in schema:
+            schema = {**schema, "title": schemas.text(one.name[:100])}
+        properties[name] = schema
+        if one.required:
+            required.append(name)
+    whole: dict[str, Json] = {"type": "object", "properties": properties}
+    if required:
+        whole["required"] = required
+    if takes_more:
+        whole["additionalProperties"] = True
+    return schemas.whole({**whole, **words}, used, where, example_names)

@@ -1,0 +1,114 @@
+"""What may follow a call, from Link Objects and ``x-llm.next``, in the names a model knows: of tools and of arguments.
+
+Rules:
+- An operation is named by its operationId or pointed at.
+- Names of parameters and properties become those of arguments, on both sides: in what is filled, and in expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from toolwire.core.model import Json
+from toolwire.protocols.openapi.document.consent_policy import extension
+
+from .input_schema import Taken
+
+_PLACES = ("path", "query", "header", "cookie")
+_BODY = "$request.body"
+
+
+class Target(NamedTuple):
+    """A tool of the document: its name, and its arguments."""
+
+    name: str
+    taken: Taken
+
+
+def read_steps(operation: dict[str, Any], links: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the steps that an operation names, as the document has them."""
+    policy = extension(operation)
+    said = policy.get("next") if isinstance(policy, dict) else None
+    yield from (one for one in (said if isinstance(said, list) else ()) if isinstance(one, dict))
+    for link in links:
+        parameters = link.get("parameters")
+        yield {**link, "args": parameters if isinstance(parameters, dict) else {}}
+
+
+def reference(step: Mapping[str, Any]) -> str:
+    """Return what ``step`` names an operation by: its operationId, or a pointer such as ``/paths/~1x/get``."""
+    id_, pointer = step.get("operationId"), step.get("operationRef")
+    if isinstance(id_, str):
+        return id_
+    return unquote(pointer[1:]) if isinstance(pointer, str) and pointer.startswith("#/") else ""
+
+
+def translate(step: Mapping[str, Any], own: Taken, target: Target | None) -> dict[str, Json] | None:
+    """Return ``step`` in a model's names: those of the call it follows, and those of ``target``.
+
+    Without a ``target`` the names of the operation and its arguments stay as the document has them: it may be a tool
+    of another connection to the same site. None where it has no name either.
+    """
+    said = step.get("args")
+    filled = said if isinstance(said, dict) else {}
+    name = target.name if target is not None else step.get("operationId")
+    if not isinstance(name, str):
+        return None
+    if target is not None:
+        filled = dict(_filled(filled, target.taken))
+        if "requestBody" in step:
+            filled |= _filled_body(step["requestBody"], target.taken)
+    data: dict[str, Json] = {"operationId": name}
+    if isinstance(step.get("when"), str):
+        data["when"] = step["when"]
+    if filled:
+        data["args"] = {argument: _expression(value, own) for argument, value in filled.items()}
+    return data
+
+
+def _filled(said: Mapping[str, Json], taken: Taken) -> Iterator[tuple[str, Json]]:
+    by_place = {(one.place.value, one.name): argument for argument, one in taken.parameters}
+    by_name = {name: argument for argument, name in taken.properties} | {
+        one.name: argument for argument, one in reversed(taken.parameters)
+    }
+    arguments = {argument for argument, _ in (*taken.parameters, *taken.properties)} | {taken.whole_body}
+    for name, value in said.items():
+        place, _, rest = name.partition(".")
+        argument = by_place.get((place, rest)) or by_name.get(name) or (name if name in arguments else None)
+        if argument is not None:
+            yield argument, value
+
+
+def _filled_body(value: Json, taken: Taken) -> dict[str, Json]:
+    if taken.whole_body is not None:
+        return {taken.whole_body: value}
+    named = {name: argument for argument, name in taken.properties}
+    return {named[key]: one for key, one in value.items() if key in named} if isinstance(value, dict) else {}
+
+
+def _expression(value: Json, own: Taken) -> Json:
+    """Return a runtime expression about the arguments of the call that it follows; anything else as it is."""
+    if not isinstance(value, str) or not value.startswith("$request."):
+        return value
+    if value.partition("#")[0] == _BODY:
+        return f"{_BODY}#{_pointer(value.partition('#')[2], own)}"
+    place, _, name = value.removeprefix("$request.").partition(".")
+    for argument, one in own.parameters if place in _PLACES else ():
+        if one.place.value == place and (one.name == name or (place == "header" and one.name.lower() == name.lower())):
+            return f"$request.{place}.{argument}"
+    return value
+
+
+def _pointer(pointer: str, own: Taken) -> str:
+    if own.whole_body is not None:
+        return f"/{_escaped(own.whole_body)}{pointer}"
+    first, slash, rest = pointer.removeprefix("/").partition("/")
+    name = first.replace("~1", "/").replace("~0", "~")
+    argument = next((argument for argument, one in own.properties if one == name), name)
+    return f"/{_escaped(argument)}{slash}{rest}" if pointer else pointer
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,154 @@
+"""Names a model may use: of tools, from operation ids; of arguments, from parameters and properties.
+
+Rules:
+- A name depends on its own operation alone, except that two of one name both get a hash. Order never matters. [XL-082]
+- Every argument stands for exactly one parameter or property. [CV-16, CV-23]
+- A definition is called what its document calls it, without the namespaces before it and the place of the document.
+  [CV-17, CV-25]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from toolwire.core.model import Json
+from toolwire.protocols.openapi.document.bundle import OTHERS
+from toolwire.protocols.openapi.document.references import tokens
+
+_LEGAL_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_LEGAL_ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_HOLDERS = (("components", "schemas"), ("definitions",), ("$defs",))
+"""What holds the schemas of a document by name."""
+
+
+class Named(NamedTuple):
+    """One operation as far as its name goes. ``origin`` is the site's, ``id`` its operationId or None."""
+
+    origin: str
+    method: str
+    path: str
+    id: Json
+
+
+def tool_names(operations: Sequence[Named]) -> list[str]:
+    """Return a unique legal tool name for each of ``operations``, in their order. [XL-080, XL-082, XL-083]"""
+    plain = [_plain(operation) for operation in operations]
+    count = Counter(map(_folded, plain))
+    spellings = Counter(map(_folded, set(plain)))
+    own = Counter(operation.id for operation in operations if isinstance(operation.id, str))
+    names: list[str] = []
+    for operation, name in zip(operations, plain, strict=True):
+        exact = name == operation.id and own[name] == 1 and spellings[_folded(name)] == 1
+        keeps = exact or count[_folded(name)] == 1
+        names.append(name if keeps and len(name) <= 64 else _hashed(name, *operation[:3]))
+    return names
+
+
+def argument_names(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Return an argument name for each (place, name); the place of a body property is ``body``. [CV-16]
+
+    A legal name that only one of them has is kept. Where several share one, the body's stays and the others get their
+    place after it; where that is taken too, or a name is not legal, a hash makes it unique.
+    """
+    pairs = list(wanted)
+    clean = {pair: _clean(pair[1]) for pair in pairs}
+    count = Counter(clean.values())
+    same = Counter(name for _, name in pairs)
+    names: dict[tuple[str, str], str] = {}
+    taken: set[str] = set()
+    for pair in pairs:
+        if _LEGAL_ARGUMENT.fullmatch(pair[1]) and (same[pair[1]] == 1 or pair[0] == "body"):
+            names[pair] = clean[pair]
+            taken.add(clean[pair])
+    for pair in pairs:
+        if pair in names:
+            continue
+        place, name = pair
+        choice = clean[pair] if count[clean[pair]] == 1 or place == "body" else f"{clean[pair]}_{place}"
+        while choice in taken or len(choice) > 64:
+            choice = _hashed(clean[pair], choice, place, name)
+        names[pair] = choice
+        taken.add(choice)
+    return names
+
+
+class DefinitionNames:
+    """The names that the schemas of one document, and of those that it refers to, get as definitions."""
+
+    __slots__ = ("_last", "_several")
+
+    def __init__(self, document: Json) -> None:
+        others = document.get(OTHERS) if isinstance(document, dict) else None
+        others = others if isinstance(others, dict) else {}
+        own = [name for name, _ in _held(document)]
+        foreign = [name for one in others.values() for name, _ in _held(one)]
+        foreign += [_stem(url) for url in others]
+        self._last = Counter(name.rpartition(".")[2] for name in (*own, *foreign))
+        self._several = {name for name, number in Counter(map(_legal, (*set(own), *foreign))).items() if number > 1}
+
+    def name(self, reference: str) -> str:
+        """Return the name of the definition that ``reference`` leads to, where no other has it."""
+        steps = tokens(reference)
+        beside = steps[1] if steps[:1] == [OTHERS] and len(steps) > 1 else ""
+        if beside:
+            steps = steps[2:] or [_stem(beside)]
+        for holder in _HOLDERS:
+            if tuple(steps[: len(holder)]) == holder:
+                steps = steps[len(holder) :]
+                break
+        if len(steps) == 1:
+            last = steps[0].rpartition(".")[2]
+            steps = [last] if last and self._last[last] == 1 else steps
+        name = _legal(".".join(steps))
+        if not beside or name not in self._several:
+            return name
+        return _legal(beside if steps == [_stem(beside)] else f"{beside}.{name}")
+
+
+def _held(document: Json) -> list[tuple[str, Json]]:
+    """Return the schemas that ``document`` holds by name."""
+    found: list[tuple[str, Json]] = []
+    for holder in _HOLDERS:
+        held = document
+        for step in holder:
+            held = held.get(step) if isinstance(held, dict) else None
+        found += [(name, one) for name, one in held.items() if isinstance(name, str)] if isinstance(held, dict) else []
+    return found
+
+
+def _stem(url: str) -> str:
+    """Return what a document is called, without where it is."""
+    return url.rpartition("/")[2].partition(".")[0]
+
+
+def _legal(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-64:].lstrip("_.-") or "document"
+
+
+def _plain(operation: Named) -> str:
+    if isinstance(operation.id, str) and operation.id:
+        name = re.sub(r"[^A-Za-z0-9_-]+", "_", operation.id)
+        if re.search(r"[A-Za-z0-9]", name):
+            return name if _LEGAL_TOOL.match(name) else f"_{name}"
+    words = re.sub(r"[^A-Za-z0-9]+", "_", operation.path).strip("_")
+    return f"{operation.method.lower()}_{words}".rstrip("_")
+
+
+def _folded(name: str) -> str:
+    return name.replace("-", "_")  # a tool's id does not tell the two apart
+
+
+def _clean(name: str) -> str:
+    if _LEGAL_ARGUMENT.fullmatch(name):
+        return name
+    said = name.replace("<", "_lt").replace(">", "_gt")  # a comparison is a part of some names: DateSent>=...
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", said).strip("_") or "argument"
+
+
+def _hashed(name: str, *parts: str) -> str:
+    digest = hashlib.sha256("|".join(parts).encode("utf-8", "replace")).hexdigest()
+    return f"{name[:55]}_{digest[:8]}"

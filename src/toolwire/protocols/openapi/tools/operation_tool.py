@@ -1,0 +1,212 @@
+"""One operation as a tool: what is known of it at once, and its schemas, hint and plan when they are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from toolwire.core.catalog import identifier
+from toolwire.core.model import Json
+from toolwire.core.selection import Selection
+from toolwire.framing import jsontext
+from toolwire.protocols.openapi.document import hidden_text, identity
+from toolwire.protocols.openapi.document.consent_policy import read_site
+from toolwire.protocols.openapi.document.findings import Note
+from toolwire.protocols.openapi.document.hidden_text import Hidden
+from toolwire.protocols.openapi.document.operation_list import Operation
+from toolwire.protocols.openapi.document.references import References, Unusable
+from toolwire.protocols.openapi.document.servers import Server, origin, server
+from toolwire.protocols.openapi.request.path_template import is_template
+from toolwire.protocols.openapi.request.plan import Plan
+from toolwire.protocols.openapi.schema.converter import Schemas
+
+from . import body_arguments, hints, input_schema, links
+from .body_arguments import Body
+from .declared_responses import Answers
+from .input_schema import Taken
+from .links import Target
+from .parameter_arguments import Declared, Declaring
+from .security import Alternatives, Security
+
+_VAGUE = ("GET", "HEAD", "DELETE")
+"""The methods to whose bodies HTTP gives no meaning."""
+
+
+class Named(NamedTuple):
+    """An operation that is a tool, under its name."""
+
+    name: str
+    work: Work
+
+
+class Source:
+    """A document while its operations are read, and afterwards, while its tools are used."""
+
+    def __init__(self, document: dict[str, Any], url: str, selection: Selection, hides: Hidden | None) -> None:
+        self.document = document
+        self.url = url
+        self.notes: list[Note] = []
+        self.site = read_site(document)
+        self.references = References(document)
+        self.security = Security(self.references)
+        self.declaring = Declaring(self.references, self.security)
+        looks = hides is None or bool(hides.owners)
+        self.requests = Schemas(self.references, used_in="request", notes=self.notes, hides=looks)
+        self.responses = Schemas(self.references, used_in="response", notes=self.notes, hides=looks)
+        self.answers = Answers(self.references)
+        self.hides = hidden_text.look(document) if hides is None else hides
+        self.toolkit = identifier(self.site.name)
+        self.version = identity.release(document)
+        self.tools: dict[str, Named] = {}
+        self._root = [{"url": selection.server}] if selection.server else document.get("servers")
+        self._servers: dict[bytes, Server] = {}
+
+    def name_tool(self, one: Operation, name: str, work: Work) -> None:
+        """Remember under which ``name`` an operation is a tool, by its operationId and by its pointer."""
+        id_ = one.node.get("operationId")
+        for reference in (one.pointer, *((id_,) if isinstance(id_, str) and id_ else ())):
+            self.tools.setdefault(reference, Named(name, work))
+
+    def server(self, one: Operation) -> Server:
+        """Return the server an operation is called at."""
+        own, path = one.node.get("servers"), one.item.get("servers")
+        key = b"" if own is None is path else jsontext.write([own, path])
+        known = self._servers.get(key)
+        if known is None:
+            known = self._servers[key] = server(self.url, own, path, self._root)
+        return known
+
+
+class Work:
+    """One operation as a tool: what is known of it at once, and the rest when it is wanted."""
+
+    __slots__ = ("_source", "_taken", "alternatives", "body", "declared", "one", "server")
+
+    def __init__(self, source: Source, one: Operation, notes: list[str]) -> None:
+        path = _path(one)
+        if not is_template(path):
+            raise Unusable("its path is no path template")
+        self.one = one
+        self._source = source
+        self._taken: Taken | None = None
+        self.declared: list[Declared]
+        self.declared, found = source.declaring.read(one.item, one.node, path)
+        notes.extend(found)
+        self.body = _body(source, one, notes)
+        self.server = source.server(one)
+        self.alternatives: Alternatives = source.security.of(one.node)
+
+    def input_schema(self) -> Mapping[str, Json]:
+        """Return the schema of its arguments."""
+        return self.taken().schema
+
+    def output_schema(self) -> Mapping[str, Json]:
+        """Return the schema of its result; empty where none is said."""
+        source = self._source
+        node = source.answers.schema(self.one.node)
+        if node is None:
+            return {}
+        schema, names = source.responses.read(node, self.one.where)
+        return source.responses.whole(schema, names, self.one.where)
+
+    def taken(self) -> Taken:
+        """Return its arguments, and where each of them goes."""
+        if self._taken is None:
+            source = self._source
+            self._taken = input_schema.take(
+                source.references, source.requests, self.declared, self.body, self.one.where
+            )
+        return self._taken
+
+    def hint(self) -> Mapping[str, Json]:
+        """Return what is said of it to programs."""
+        one = self.one
+        where = origin(self.server.base) or ""
+        return hints.write(one.node, one.method, one.path, where, self.alternatives, self._steps())
+
+    def _steps(self) -> Iterator[dict[str, Json]]:
+        """Yield what may follow it, in the names of tools and arguments. [XL-075, CV-27]"""
+        for step in links.read_steps(self.one.node, self._source.answers.links(self.one.node)):
+            found = self._source.tools.get(links.reference(step))
+            target = None if found is None else Target(found.name, found.work.taken())
+            said = links.translate(step, self.taken(), target)
+            if said is not None:
+                yield said
+
+    def plan(self) -> Plan:
+        """Return how it is called."""
+        one, taken, answers = self.one, self.taken(), self._source.answers
+        path, _, query = one.path.partition("#")[0].partition("?")
+        return Plan(
+            method=one.method,
+            base=self.server.base,
+            server=self.server.template,
+            server_variables=self.server.variables,
+            path=path,
+            fixed_query=query,
+            parameters=taken.parameters,
+            properties=taken.properties,
+            takes_more=taken.takes_more,
+            whole_body=taken.whole_body,
+            media_type=self.body.media_type if self.body is not None else None,
+            body_required=self.body is not None and self.body.required,
+            binary=self.body is not None and self.body.sort is body_arguments.Sort.BYTES,
+            encodings=taken.encodings,
+            security=self.alternatives,
+            accept=answers.accept(one.node),
+            idempotency=hints.idempotency(one.node, one.method, self.declared),
+            responses=answers.declared(one.node),
+            streams=answers.streams(one.node),
+        )
+
+
+class Plans(Mapping[str, Plan]):
+    """The plan of each tool by its id, made when it is first asked for."""
+
+    __slots__ = ("_made", "_works")
+
+    def __init__(self, works: dict[str, Work]) -> None:
+        self._works = works
+        self._made: dict[str, Plan] = {}
+
+    def __getitem__(self, id_: str) -> Plan:
+        plan = self._made.get(id_)
+        if plan is None:
+            plan = self._made[id_] = self._works[id_].plan()
+        return plan
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._works)
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+
+def _body(source: Source, one: Operation, notes: list[str]) -> Body | None:
+    found = body_arguments.read(source.references, one.node.get("requestBody"))
+    if found is None:
+        return None
+    if one.method in _VAGUE:
+        if _is_ignored(source, one.method, found):
+            notes.append(f"a {one.method} takes no body in OpenAPI 3.0, and this one is optional")
+            return None
+        notes.append(f"HTTP gives the body of a {one.method} no meaning: it is sent where an argument gives one")
+    if one.method == "TRACE":
+        notes.append("a TRACE takes no body")
+        return None
+    if found.sort is body_arguments.Sort.XML:
+        notes.append("its body is XML, which is one text here")
+    return found
+
+
+def _is_ignored(source: Source, method: str, found: Body) -> bool:
+    """Return whether a body of a vague method is left out: in 3.0, which says so, unless the operation needs it.
+
+    What deletes is kept in any version: many services take the only arguments of a DELETE in its body.
+    """
+    old = str(source.document.get("openapi", "")).startswith("3.0")
+    return old and not found.required and method != "DELETE"
+
+
+def _path(one: Operation) -> str:
+    return one.path.partition("#")[0].partition("?")[0]

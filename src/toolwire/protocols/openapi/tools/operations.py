@@ -1,0 +1,266 @@
+"""An OpenAPI document as tools: each operation that is offered, by name, with its schema, its policy and its plan.
+
+Rules:
+- One bad operation costs one tool and leaves one finding; operations = tools + what the findings count.
+  [CV-30, XL-088]
+- The same document gives the same tools, whatever the order of its members. [XL-087]
+- Only operations with an ``x-llm`` that does not say otherwise are offered, unless all are asked for. [XL-034]
+- Names, policies and parameters are read at once, schemas and plans when they are first looked at. [CV-25]
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from typing import Any, NamedTuple
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Approval, Tool
+from toolwire.core.selection import DECLARED, Selection
+from toolwire.protocols.openapi.document import identity, swagger_20
+from toolwire.protocols.openapi.document.consent_policy import (
+    SAFE_METHODS,
+    SitePolicy,
+    extension,
+    read_operation,
+    read_site,
+)
+from toolwire.protocols.openapi.document.descriptions import described, plain
+from toolwire.protocols.openapi.document.findings import SHOWN, Note
+from toolwire.protocols.openapi.document.gc_pause import paused
+from toolwire.protocols.openapi.document.hidden_text import Hidden
+from toolwire.protocols.openapi.document.identity import Identity
+from toolwire.protocols.openapi.document.operation_list import Operation, listed
+from toolwire.protocols.openapi.document.paths import NAME
+from toolwire.protocols.openapi.document.references import References, Unusable
+from toolwire.protocols.openapi.document.servers import origin
+from toolwire.protocols.openapi.request.plan import Plan
+
+from .lazy import Lazy
+from .naming import Named, tool_names
+from .operation_tool import Plans, Source, Work
+from .override_arguments import find_override
+
+_TWICE_AS_ONCE = frozenset(("PUT", "DELETE"))
+_VERSION = re.compile(r"3\.\d{1,3}(\..*)?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memo:
+    """What is remembered of a document: the plan of each tool by id, how many operations it has, and every finding.
+
+    ``notes`` grow while schemas are looked at; ``report`` looks at all of them.
+    """
+
+    plans: Mapping[str, Plan]
+    notes: list[Note] = field(default_factory=list)
+    operations: int = 0
+    tags: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """What was left out or taken otherwise, and why, as far as is known by now."""
+        return tuple(map(str, self.notes))
+
+
+class Offer(NamedTuple):
+    """The tools of a document, and how they are called."""
+
+    catalog: Catalog
+    memo: Memo
+
+
+def unfit(document: dict[str, Any], selection: Selection = DECLARED) -> str:
+    """Return why ``document`` is not read at all, as the rest of a sentence, or ``""``. [XL-009, XL-028, CV-29]"""
+    version = document.get("openapi")
+    if swagger_20.is_swagger(document):
+        version = "3.0.3"  # as it is read
+    elif "swagger" in document:
+        return f"is Swagger {plain(str(document['swagger']), 20)}, which is not read: ask for OpenAPI 3"
+    if isinstance(version, float):  # as YAML reads 3.0
+        version = str(version)
+    if not isinstance(version, str) or _VERSION.fullmatch(version) is None:
+        return f"is OpenAPI {str(version)[:20]}, which is not read: ask for OpenAPI 3"
+    site = read_site(document)
+    if not site.supported:
+        return "has an x-llm of a later major version, which is not read"
+    if selection.include == "all" or site.declared:
+        return ""
+    if not any(extension(one.node) is not None for one in listed(References(document), [])):
+        text = "is an OpenAPI document without any x-llm: the site offers no operation to models"
+        return f'{text} (include="all", or --include all, takes every one)'
+    return ""
+
+
+def read(document: dict[str, Any], url: str, selection: Selection = DECLARED, *, hides: Hidden | None = None) -> Offer:
+    """Return the tools of the fit ``document`` that came from ``url``.
+
+    ``hides`` is what it hides from people, where that is known; else it is looked for.
+    """
+    with paused():
+        if not swagger_20.is_swagger(document):
+            return _read(document, url, selection, hides)
+        document, notes = swagger_20.upgrade(document, url)
+        offer = _read(document, url, selection, hides)
+        offer.memo.notes.extend(notes)
+        return offer
+
+
+def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidden | None) -> Offer:
+    source = Source(document, url, selection, hides)
+    notes = source.notes
+    notes.extend(_whole(document, source.site, source.hides))
+    none: list[Note] = []
+    operations = sorted(listed(source.references, none), key=lambda one: (one.path, one.method))
+    notes.extend(sorted(none))
+    home = origin(url) or ""
+    names = tool_names([Named(home, one.method, one.path, one.node.get("operationId")) for one in operations])
+    works: dict[str, Work] = {}
+    tools: list[Tool] = []
+    left: Counter[_Left] = Counter()
+    tags: Counter[str] = Counter()
+    for one, name in zip(operations, names, strict=True):
+        came = _offered(source, one, name, selection, tags)
+        if isinstance(came, _Left):
+            left[came] += 1
+        elif isinstance(came, Note):
+            notes.append(came)
+        elif (id_ := came.tool.id) in works:
+            notes.append(Note(one.where, f"its name {came.tool.name} is taken", one.pointer, 1))
+        else:
+            works[id_] = came.work
+            source.name_tool(one, came.tool.name, came.work)
+            tools.append(came.tool)
+    notes.extend(why.note(left[why]) for why in _Left if left[why])
+    lost = sum(note.operations for note in notes) - sum(left.values())
+    site = source.site
+    catalog = Catalog(title=site.name, version=source.version, description=site.description, tools=tuple(tools))
+    memo = Memo(
+        plans=Plans(works),
+        notes=notes,
+        operations=len(tools) + lost + sum(left.values()),
+        tags=dict(sorted(tags.items())),
+    )
+    return Offer(catalog, memo)
+
+
+def report(offer: Offer) -> tuple[Note, ...]:
+    """Return every finding of a document, those of its schemas too; it looks at all of them. [XL-088]"""
+    for tool in offer.catalog.tools:
+        len(tool.input_schema)
+        len(tool.output_schema or {})
+    return tuple(offer.memo.notes)
+
+
+class _Left(Enum):
+    """Why operations are left out that need no finding each."""
+
+    SILENT = ("1 operation without x-llm is not offered", "{} operations without x-llm are not offered")
+    ABOUT_RESOURCES = (
+        "1 operation by HEAD, OPTIONS or TRACE is not offered: only an x-llm of its own offers it",
+        "{} operations by HEAD, OPTIONS or TRACE are not offered: only an x-llm of its own offers one",
+    )
+    UNWANTED = ("1 operation was not selected", "{} operations were not selected")
+
+    def note(self, number: int) -> Note:
+        """Return the finding that says how many there are."""
+        one, several = self.value
+        return Note("", one if number == 1 else several.format(f"{number:,}"), "", number)
+
+
+class _Offered(NamedTuple):
+    tool: Tool
+    work: Work
+
+
+def _offered(
+    source: Source, one: Operation, name: str, selection: Selection, tags: Counter[str]
+) -> _Offered | Note | _Left:
+    """Return the tool of an operation, or why there is none; ``tags`` counts the tags of those that are offered."""
+    policy = read_operation(one.node, source.site, one.method, include_all=selection.include == "all")
+    if not policy.exposed:
+        return _hidden(one, selection)
+    deprecated = one.node.get("deprecated") is True
+    own_tags = _tags(one.node)
+    tags.update(own_tags)
+    wanted = partial(selection.takes, name=name, method=one.method, path=one.path, tags=own_tags, deprecated=deprecated)
+    safe = one.method in SAFE_METHODS
+    if selection.narrows and not wanted(safe=safe):
+        return _Left.UNWANTED
+    found: list[str] = []
+    try:
+        work = Work(source, one, found)
+    except (Unusable, RecursionError) as error:
+        return Note(one.where, str(error) or "it cannot be read", one.pointer, 1)
+    if source.hides.owners and source.hides.touches(one.path, one.key, one.item.get("$ref")):
+        found.append("something in it, or in what it refers to, was hidden from people: each call asks")
+        policy = policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)
+    overriding = find_override(source.references, work.declared, one.path.partition("#")[0].partition("?")[2])
+    if overriding:
+        text = f"{plain(overriding, 100)} can make it another request than a {one.method}: each call asks"
+        found.append(text)
+        safe, policy = False, policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)
+        if selection.narrows and not wanted(safe=safe):
+            return _Left.UNWANTED
+    source.notes.extend(Note(one.where, text, one.pointer) for text in found)
+    members = policy.members()
+    members["idempotent"] = policy.idempotent or (one.method in _TWICE_AS_ONCE and not overriding)
+    declared = identity.read(one.node)
+    who = declared or Identity(name, source.toolkit, source.version)
+    own_id = one.node.get("operationId")
+    tool = Tool(
+        name=who.name,
+        original_name=own_id if declared is None and isinstance(own_id, str) and own_id != name else "",
+        description=described(one.node, one.method, one.path, policy.hint),
+        toolkit=who.toolkit,
+        version=who.version,
+        input_schema=Lazy(work.input_schema),
+        output_schema=None if source.answers.is_nothing(one.node) else Lazy(work.output_schema),
+        safe=safe,
+        deprecated=deprecated,
+        hints={NAME: Lazy(work.hint)},
+        **members,
+    )
+    return _Offered(tool, work)
+
+
+def _hidden(one: Operation, selection: Selection) -> Note | _Left:
+    """Return why an operation that the policy hides is left out."""
+    if extension(one.node) is not None:
+        return Note(one.where, "its x-llm does not offer it", one.pointer, 1)
+    if selection.include != "all":
+        return _Left.SILENT
+    if one.node.get("x-mcp") is False:
+        return Note(one.where, "its x-mcp does not offer it", one.pointer, 1)
+    return _Left.ABOUT_RESOURCES
+
+
+def _tags(operation: dict[str, Any]) -> frozenset[str]:
+    tags = operation.get("tags")
+    return frozenset(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else frozenset()
+
+
+def _whole(document: dict[str, Any], site: SitePolicy, hides: Hidden) -> Iterator[Note]:
+    """Yield what is to say of a document as a whole."""
+    root = extension(document)
+    if root is not None and not site.declared:
+        yield Note("", "The root x-llm is no object and counts as absent", "/x-llm")
+    if isinstance(root, dict) and "version" not in root:
+        yield Note("", "The root x-llm has no version: 0.1 is assumed", "/x-llm")
+    if site.cautious:
+        text = "The x-llm is of a later version: nothing is always allowed, and only reading goes unasked"
+        yield Note("", text, "/x-llm/version")
+    if "x-llm" in document and "x-opentools" in document:
+        yield Note("", "There is an x-llm and an x-opentools: the x-llm holds", "/x-opentools")
+    version = str(document.get("openapi"))
+    if not version.startswith(("3.0", "3.1", "3.2")):
+        yield Note("", f"OpenAPI {plain(version, 20)} is newer than 3.2, and read like it", "/openapi")
+    webhooks = document.get("webhooks")
+    if isinstance(webhooks, dict) and webhooks:
+        yield Note("", f"{len(webhooks)} webhooks are calls of the site to others, and no tools", "/webhooks")
+    for place in hides.places:
+        yield Note("", f"{plain(place, SHOWN)} hid something from people, which is taken out", place)

@@ -1,0 +1,70 @@
+"""Arguments that make a server take a request for another one: another method, another path, another caller.
+
+Rules:
+- An operation with such an argument is not known to only read, whatever its method: each call of it is asked about.
+- No key of an open object becomes such a name in a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+from urllib.parse import unquote_plus
+
+from toolwire.core.model import Json
+from toolwire.protocols.openapi.document.references import References
+from toolwire.protocols.openapi.request.parameter_styles import FORM
+from toolwire.protocols.openapi.request.plan import Parameter, Place
+
+from . import body_arguments
+from .parameter_arguments import Declared
+
+_NAMES: Final = frozenset(
+    (
+        *("_http_method", "_httpmethod", "_method", "http_method_override", "method_override"),
+        *("x_http_method", "x_http_method_override", "x_http_path_override", "x_method", "x_method_override"),
+        *(
+            "x_tunnel_method",
+            "x_override_url",
+            "x_request_uri",
+            "x_script_name",
+            "x_envoy_original_path",
+            "x_proxy_url",
+        ),
+        *("x_waws_unencoded_url", "x_http_destinationurl", "x_accel_redirect", "x_sendfile"),
+        *("x_host", "x_real_ip", "x_client_ip", "x_cluster_client_ip", "true_client_ip"),
+    )
+)
+_STARTS: Final = ("x_forwarded_", "x_original_", "x_rewrite_")
+_PLACES: Final = (Place.HEADER, Place.QUERY, Place.QUERYSTRING)
+
+
+def is_override(name: str) -> bool:
+    """Return whether servers or what stands before them take ``name`` as an order to see another request."""
+    plain = name.strip().lower().replace("-", "_")
+    return plain in _NAMES or plain.startswith(_STARTS)
+
+
+def find_override(references: References, declared: Iterable[Declared], fixed_query: str) -> str:
+    """Return the name of the first such argument, or such a name in the fixed query of a path; ``""`` without one."""
+    names = [unquote_plus(pair.partition("=")[0]) for pair in fixed_query.split("&")]
+    for one in declared:
+        if one.parameter.place in _PLACES:
+            names.append(one.parameter.name)
+            if _spreads(one.parameter):
+                names.extend(body_arguments.named(references, one.schema))
+    return next((name for name in names if is_override(name)), "")
+
+
+def overriding_key(parameter: Parameter, value: Json) -> str:
+    """Return the key of ``value`` that would become such a name of its own in a query; ``""`` where none would."""
+    if not isinstance(value, Mapping) or not _spreads(parameter):
+        return ""
+    return next((key for key in value if is_override(key)), "")
+
+
+def _spreads(parameter: Parameter) -> bool:
+    """Return whether the properties of an object become names of the query."""
+    if parameter.place is Place.QUERYSTRING:
+        return parameter.media_type == FORM
+    return parameter.place is Place.QUERY and parameter.style == "form" and parameter.explode

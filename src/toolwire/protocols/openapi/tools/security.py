@@ -1,0 +1,84 @@
+"""What an operation asks of its caller: alternatives, each a set of schemes that all apply.
+
+Rules:
+- A list means or, an object means and; ``{}`` asks for nothing, and so does an empty list. [CV-09, XL-118]
+- The operation's own list holds instead of the root's. Fewer scopes come first, asking for nothing last.
+- A parameter that a scheme fills is no argument. [CV-10]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from toolwire.core.model import Json
+from toolwire.protocols.openapi.document.references import References
+from toolwire.protocols.openapi.request.plan import Place, Scheme
+
+Alternatives: TypeAlias = tuple[tuple[Scheme, ...], ...]
+
+_KINDS = frozenset(("apiKey", "http", "mutualTLS", "oauth2", "openIdConnect"))
+_CREDENTIALS = frozenset(("access_token", "api_key", "apikey", "oauth_token"))
+_CARRIED_BY_OAUTH = frozenset(("access_token", "key", "oauth_token", "token"))
+
+
+class Security:
+    """The security schemes of one document, and what its operations ask for."""
+
+    def __init__(self, references: References) -> None:
+        document = references.document
+        components = document.get("components")
+        declared = components.get("securitySchemes") if isinstance(components, dict) else None
+        self.schemes: dict[str, dict[str, Any]] = {
+            id_: scheme
+            for id_, node in (declared.items() if isinstance(declared, dict) else ())
+            if (scheme := references.target(node)).get("type") in _KINDS
+        }
+        self._root = self._read(document.get("security"))
+        self.covered = frozenset(self._covered())
+
+    def of(self, operation: Mapping[str, Any]) -> Alternatives:
+        """Return what ``operation`` asks for."""
+        return self._read(operation["security"]) if isinstance(operation.get("security"), list) else self._root
+
+    def fills(self, place: str, name: str) -> bool:
+        """Return whether a parameter carries a credential that a scheme of the document is for."""
+        return bool(self.covered) and (place, name.lower() if place == Place.HEADER else name) in self.covered
+
+    def _read(self, declared: Json) -> Alternatives:
+        found = [
+            tuple(self._scheme(id_, scopes) for id_, scopes in sorted(one.items()))
+            for one in (declared if isinstance(declared, list) else ())
+            if isinstance(one, dict)
+        ]
+        if not any(found):
+            return ()
+        return tuple(sorted(dict.fromkeys(found), key=lambda each: (not each, sum(len(one.scopes) for one in each))))
+
+    def _scheme(self, id_: str, scopes: Json) -> Scheme:
+        scheme = self.schemes.get(id_, {})
+        place, name, word = scheme.get("in"), scheme.get("name"), scheme.get("scheme")
+        return Scheme(
+            id=id_,
+            kind=scheme.get("type", ""),
+            place=Place(place) if place in ("query", "header", "cookie") else None,
+            name=name if isinstance(name, str) else "",
+            scheme=word.lower() if isinstance(word, str) else "",
+            scopes=tuple(sorted({one for one in scopes if isinstance(one, str)})) if isinstance(scopes, list) else (),
+        )
+
+    def _covered(self) -> set[tuple[str, str]]:
+        """Return place and name of each parameter that would carry a credential the schemes are about.
+
+        Those that an API key names; and where tokens are used at all, those that are plainly a token's own.
+        """
+        found: set[tuple[str, str]] = set()
+        for scheme in self.schemes.values():
+            place, name = scheme.get("in"), scheme.get("name")
+            if scheme.get("type") == "apiKey" and isinstance(place, str) and isinstance(name, str):
+                found.add((place, name.lower() if place == Place.HEADER else name))
+            elif scheme.get("type") != "mutualTLS":
+                found.update(("query", one) for one in _CREDENTIALS)
+            if scheme.get("type") in ("oauth2", "openIdConnect"):
+                found.update((place, one) for one in _CARRIED_BY_OAUTH for place in ("query", "header"))
+        return found

@@ -1,0 +1,68 @@
+"""A foreign document as the specification would have it: nulls that say nothing gone, missing members with defaults.
+
+Rules:
+- A document without faults comes back as it is, and so does whatever the specification knows nothing of.
+- Each thing mended was seen in a real implementation. [C-4, A-04]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+
+from toolwire.core.model import Json
+from toolwire.framing import jsontext
+
+from .narrow_schema import listing
+from .relations import members
+from .schema import read_numeral
+from .shapes import Form, Member, shape_of
+
+
+def mend(data: Json) -> Json:
+    """Return ``data``, a document, mended as far as it can be; what is wrong in other ways stays wrong.
+
+    Java writes null for whatever is not set; a null ``return`` stays, for it may be meant. TypeScript serves arrays
+    without ``items``: they hold any object. Numbers of an ``enum`` that are written as strings become numbers.
+    """
+    return _mend_one("document", data, 0)
+
+
+def _mend_one(name: str, data: Json, depth: int) -> Json:
+    if not isinstance(data, dict) or depth > jsontext.MAX_DEPTH:
+        return data
+    mended = dict(data)
+    if name == "schema" and mended.get("$ref", "") is None:
+        del mended["$ref"]
+    shape = shape_of(name, mended)
+    for member in members(shape, mended):
+        value = mended.get(member.name)
+        if value is not None:
+            mended[member.name] = _mend_member(member, value, depth)
+        elif member.is_needed and member.mended is not None:
+            mended[member.name] = copy(member.mended)
+        elif not member.is_needed and member.form is not Form.ONE_OR_NULL:
+            mended.pop(member.name, None)
+    return mended | _mend_schema(mended) if shape == "schema" else mended
+
+
+def _mend_member(member: Member, value: Json, depth: int) -> Json:
+    match member.form, value:
+        case ((Form.ONE | Form.ONE_OR_NULL), dict()):
+            return _mend_one(member.shape, value, depth + 1)
+        case Form.LIST, list():
+            return [_mend_one(member.shape, item, depth + 2) for item in value]
+        case Form.MAP, dict():
+            return {name: _mend_one(member.shape, item, depth + 2) for name, item in value.items()}
+        case _:
+            return value
+
+
+def _mend_schema(data: Mapping[str, Json]) -> dict[str, Json]:
+    if data.get("type") == "object" and "properties" not in data:
+        return {"properties": {}}
+    if data.get("type") == "array" and "items" not in data:
+        return {"items": {"type": "object", "properties": {}}}
+    if data.get("type") in ("integer", "number") and listing(data, "enum"):
+        return {"enum": [read_numeral(value, data["type"]) for value in listing(data, "enum")]}
+    return {}

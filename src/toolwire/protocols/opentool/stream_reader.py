@@ -1,0 +1,86 @@
+"""A stream of ``/streamCall`` heard event by event: progress while it runs, a result when it has ended. [A-28]
+
+Rules:
+- ``done`` ends a call well, ``error`` ends it badly; a stream that ends with neither was cut off.
+- ``start`` says nothing new; every other event is progress, whatever its name. [A-11]
+- All progress is part of the result but that named ``progress``, which only says how far the tool is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from toolwire.core.http import Response
+from toolwire.core.model import Json, Kind, Problem, Progress, Result, Value
+from toolwire.framing import jsontext, sse
+
+from . import error_object, quirks, result
+from .document import PROGRESS
+from .result import Shape
+
+MOST_EVENTS = 100_000
+
+
+class Heard:
+    """Hears one call. ``ended`` is how it ended, None as long as the stream has not said.
+
+    ``name`` is that of the return and ``shape`` what each piece can be; without a name each is left as it came.
+    With ``whole`` the one piece is the result, rather than the list of all.
+    """
+
+    def __init__(self, name: str | None, shape: Shape = Shape.ANY, *, whole: bool = False) -> None:
+        self._name = name
+        self._shape = shape
+        self._whole = whole
+        self._events = sse.Decoder()
+        self._values: list[Json] = []
+        self.ended: Result | None = None
+
+    def hear(self, piece: bytes) -> Iterator[Progress]:
+        """Yield the progress that ``piece`` completes.
+
+        Raises:
+            ValueError: an event is not JSON, or too large, or there are more than 100,000.
+        """
+        for event in self._events.feed(piece):
+            data = jsontext.read(event.data.encode())
+            if isinstance(data, Problem):
+                raise ValueError(f"an event is not JSON ({data.message})")
+            if self.ended is not None:
+                return
+            yield from self._event(event.name, data)
+
+    def result(self, response: Response) -> Result:
+        """Return how the call ended, now that the stream has."""
+        if self.ended is not None:
+            return self.ended
+        text = (
+            f"The stream ended after {len(self._values)} events, before the call was done: what came of it is unknown."
+        )
+        return Problem(kind=Kind.BAD_ANSWER, message=text, details={"status": response.status})
+
+    def _event(self, name: str, data: Json) -> Iterator[Progress]:
+        mended = quirks.mend(data, quirks.ANSWER)
+        match name, mended:
+            case "start", _:
+                return
+            case "done", _:
+                self.ended = Value(self._values if not self._whole else self._values[-1] if self._values else None)
+            case "error", {"error": dict(error)} | dict(error):
+                self.ended = error_object.read(error)
+            case "error", _:
+                self.ended = error_object.read({})
+            case _, {"error": dict(error)} if isinstance(data, dict) and data.keys() & {"jsonrpc", "result"}:
+                self.ended = error_object.read(error)  # an answer that is an error, and no piece that is called so
+            case _:
+                value = self._said(mended, Shape.ANY if name == PROGRESS else self._shape)
+                if name != PROGRESS:
+                    self._values.append(value)
+                if name == PROGRESS or not self._whole:
+                    yield Progress(value, name)
+
+    def _said(self, data: Json, shape: Shape) -> Json:
+        if len(self._values) == MOST_EVENTS:
+            raise ValueError(f"there are more than {MOST_EVENTS:,} events")
+        said = data["result"] if isinstance(data, dict) and "result" in data else data
+        return said if self._name is None else result.read(said, shape, self._name)

@@ -1,0 +1,97 @@
+"""A call on the wire: ``{"request": {"tool_id", "call_id", "input", "context"}}``.
+
+Rules:
+- A member that is null counts as missing; members nobody knows are passed over. [OTC-043]
+- A caller sends these members and no others. [C-9, OXP-017]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Tool, call_of
+from toolwire.framing.jsontext import canonical, kind_of
+
+from . import call_context
+from .standard import UNIVERSAL
+
+MAX_ID = 255
+
+Find: TypeAlias = Callable[[str], Tool | Problem]
+
+
+def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Problem:
+    """Return the call that the body ``data`` asks for, under its id as its key. [OTC-019]
+
+    ``request_id`` names it where the caller did not; that is no key, which nobody could send again.
+    """
+    request = data.get("request")
+    if not isinstance(request, dict):
+        return _malformed('the body needs a "request" object')
+    tool = _tool(request, find)
+    if isinstance(tool, Problem):
+        return tool
+    arguments = request.get("input") if "inputs" not in request else _either_input(request)
+    if not isinstance(arguments, dict):
+        if arguments is not None:
+            said = f'"request.input" must be an object, not {kind_of(arguments)}'
+            return arguments if isinstance(arguments, Problem) else _malformed(said)
+        arguments = {}
+    key, trace_id = request.get("call_id"), request.get("trace_id")
+    if (key is not None and not _is_id(key)) or (trace_id is not None and not _is_id(trace_id)):
+        name = "trace_id" if key is None or _is_id(key) else "call_id"
+        return _malformed(f'"request.{name}" must be a string of at most {MAX_ID} characters')
+    key = key or ""
+    if trace_id is None and "context" not in request:
+        return call_of((tool, arguments, key or request_id, ANONYMOUS, key))
+    brought = call_context.read(request.get("context"), key or request_id, trace_id or "")
+    return brought if isinstance(brought, Problem) else call_of((tool, arguments, key or request_id, brought, key))
+
+
+def write(call: Call, tool_id: str) -> dict[str, Json]:
+    """Return the body that asks for ``call`` of the tool the server knows as ``tool_id``. [OTC-037]"""
+    request: dict[str, Json] = {"tool_id": tool_id, "input": dict(call.arguments)}
+    if call.call_id:
+        request["call_id"] = call.call_id
+    if call.context.trace_id:
+        request["trace_id"] = call.context.trace_id
+    brought = call_context.write(call)
+    if brought:
+        request["context"] = brought
+    return {"request": request}
+
+
+def write_universal(call: Call, tool_id: str) -> dict[str, Json]:
+    """Return the body a universal-tool server takes: it wants its own ``$schema``. [A-48]"""
+    return {"$schema": UNIVERSAL, **write(call, tool_id)}
+
+
+def write_legacy(call: Call, tool_id: str) -> dict[str, Json]:
+    """Return the body an open-tool server takes: a name and its arguments. [S-13]"""
+    return {"name": tool_id, "args": dict(call.arguments)}
+
+
+def _tool(request: Mapping[str, Json], find: Find) -> Tool | Problem:
+    reference = request.get("tool_id")
+    if not isinstance(reference, str):
+        return _malformed('"request.tool_id" must name a tool, as a string')
+    return find(reference)
+
+
+def _either_input(request: Mapping[str, Json]) -> Json | Problem:
+    """Return the arguments, which the RFC calls ``inputs`` in one place and ``input`` in all others. [A-31]"""
+    arguments, older = request.get("input"), request.get("inputs")
+    if arguments is None:
+        return older
+    if older is not None and canonical(older) != canonical(arguments):
+        return _malformed('"request.input" and "request.inputs" say different things: send "input" alone')
+    return arguments
+
+
+def _is_id(data: Json) -> bool:
+    return isinstance(data, str) and len(data) <= MAX_ID
+
+
+def _malformed(what: str) -> Problem:
+    return Problem(kind=Kind.MALFORMED, message=f"This is not a tool call: {what}.")

@@ -1,0 +1,232 @@
+"""How a call ended, on the wire: three shapes of the same facts, and the bodies of refusals.
+
+Rules:
+- A tool that was started is answered with 200, whatever became of it; before that with 400, 401, 403, 422, 429,
+  503. [OTC-040, OTC-041, OXP-008, OXP-009]
+- A problem's own ``developer_message`` is read and never written; that of its details, which a server in debug puts
+  there, stands where the protocol has it. [A-53, OTC-029]
+- Only a 429 or 503 may be sent again as it is; every other error says so. [A-41, S-12]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from toolwire.core.http import JSON, STATUS, Headers, Response, header, response_of
+from toolwire.core.model import Json, Kind, Problem, Result, Value
+from toolwire.framing.jsontext import kind_of, member, write
+from toolwire.framing.jsontext import read as read_json
+from toolwire.framing.rate_headers import milliseconds, retry_after_ms
+
+MAX_TEXT = 4_000
+MAX_WAIT_MS = 86_400_000
+
+FINAL: Headers = (*JSON, (b"x-should-retry", b"false"))
+
+_KINDS = {
+    400: Kind.MALFORMED,
+    401: Kind.UNAUTHORIZED,
+    403: Kind.FORBIDDEN,
+    404: Kind.NOT_FOUND,
+    405: Kind.WRONG_METHOD,
+    408: Kind.TOO_SLOW,
+    409: Kind.CONFLICT,
+    413: Kind.TOO_LARGE,
+    415: Kind.UNSUPPORTED_TYPE,
+    421: Kind.MISDIRECTED,
+    422: Kind.INVALID_ARGUMENTS,
+    428: Kind.UNCONFIRMED,
+    429: Kind.RATE_LIMITED,
+    503: Kind.OVERLOADED,
+}
+_WORDS = frozenset(Kind)
+
+Members: TypeAlias = dict[str, Json]
+Shape: TypeAlias = Callable[[str, str, bool, int, Members], Members]
+"""Puts together ``$schema``, the call's id, whether it went well, its milliseconds, and its end: value or error."""
+
+
+def in_output(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - members
+    """The RFC: the end under ``output``. [S-11, OTC-038]"""
+    return {"$schema": schema, "call_id": call_id, "success": success, "duration": duration, "output": end}
+
+
+def in_result(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
+    """OXP: everything under ``result``. [OXP-002]"""
+    return {"$schema": schema, "result": {"call_id": call_id, "success": success, "duration": duration, **end}}
+
+
+def flat(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
+    """universal-tool: everything at the top. [A-33]"""
+    return {"$schema": schema, "call_id": call_id, "success": success, "duration": duration, **end}
+
+
+def both(schema: str, call_id: str, success: bool, duration: int, end: Members) -> Members:  # noqa: FBT001 - as above
+    """OXP and universal-tool in one body, for the names that both of them use. [S-10]"""
+    members = flat(schema, call_id, success, duration, end)
+    return {**members, **in_result(schema, call_id, success, duration, end)}
+
+
+def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms: float) -> Response:
+    """Return the response to a call that ended with ``result``. [OTC-036, OTC-041]
+
+    Raises:
+        TypeError: the value is not JSON data.
+        ValueError: the value is not JSON data: NaN, or half a character.
+    """
+    if isinstance(result, Value):
+        body = write(shape(schema, call_id, True, round(duration_ms), {"value": result.value}))
+        return response_of((200, JSON, body))
+    if STATUS[result.kind] != 200:
+        return refuse(result, schema)
+    error = {"message": result.message or "The tool failed.", "can_retry": result.can_retry, **_more(result)}
+    return Response(200, FINAL, write(shape(schema, call_id, False, round(duration_ms), {"error": error})))
+
+
+def refuse(problem: Problem, schema: str) -> Response:
+    """Return the response to a call that was not started, or to no call at all. [OTC-040, OTC-044]"""
+    status = STATUS[problem.kind]
+    status = 500 if status == 200 else status
+    body: Members = {"$schema": schema, "error": problem.kind.value, "message": problem.message}
+    if problem.can_retry:
+        body["can_retry"] = True
+    return Response(status, _headers(problem, status), write({**body, **_more(problem)}))
+
+
+def _headers(problem: Problem, status: int) -> Headers:
+    if status in (429, 503):
+        wait_ms = 1_000 if problem.retry_after_ms is None else max(problem.retry_after_ms, 0)
+        return (*JSON, (b"retry-after", b"%d" % -(-wait_ms // 1_000)), (b"retry-after-ms", b"%d" % wait_ms))
+    return (*FINAL, (b"www-authenticate", b"Bearer")) if status == 401 else FINAL
+
+
+def _more(problem: Problem) -> Members:
+    details = dict(problem.details)
+    missing = details.pop("missing_requirements", None)
+    developer = details.pop("developer_message", None)
+    more: Members = {
+        "retry_after_ms": problem.retry_after_ms,
+        "additional_prompt_content": problem.additional_prompt_content,
+        "parameter_errors": dict(problem.parameter_errors) or None,
+        "missing_requirements": missing,
+        "developer_message": developer,
+        "details": details or None,
+    }
+    return {name: value for name, value in more.items() if value is not None}
+
+
+def read(data: Json) -> Result:
+    """Return what a 200 says, in whichever of the three shapes. No value at all means None. [A-33, A-43]"""
+    inner = data.get("result") if isinstance(data, dict) else None
+    said = inner if isinstance(inner, dict) and "success" in inner else data
+    if not isinstance(said, dict):
+        return _unreadable(f"it is {kind_of(said)}, not an object")
+    success, output = said.get("success"), said.get("output")
+    if not isinstance(success, bool):
+        return _unreadable('it has no "success" that is true or false')
+    if not isinstance(output, dict | None):
+        return _unreadable(f'its "output" is {kind_of(output)}, not an object')
+    body = said if output is None else output
+    error = body.get("error")
+    if success and error is None:
+        return Value(body.get("value"))
+    return _problem(Kind.TOOL_FAILED, error, "The tool failed and did not say why.")
+
+
+def read_refusal(response: Response, kinds: Mapping[int, Kind]) -> Problem:
+    """Return what any other status says. ``kinds`` is what a dialect means by a status of its own."""
+    status = response.status
+    data = read_json(response.body)
+    data = {} if isinstance(data, Problem) else data
+    if 300 <= status < 400:
+        return _unreadable("it sends elsewhere: use the address it names")
+    unsaid = f"The server answered {status} and did not say why."
+    problem = _problem(_kind(status, data, kinds), _refused(data), unsaid)
+    if status not in (429, 503):
+        return problem
+    wait_ms = problem.retry_after_ms
+    wait_ms = _wait_ms(response) if wait_ms is None else wait_ms
+    return replace(problem, retry_after_ms=wait_ms, can_retry=problem.can_retry or wait_ms is not None)
+
+
+def _refused(data: Json) -> Json:
+    """Return where a refusal says why: at the top, or in the error of an answer as it would have been. [A-33]"""
+    if isinstance(data, dict):
+        for said in (data, member(data, "output"), member(data, "result")):
+            if error := member(said, "error"):
+                return dict(error)
+    return data
+
+
+def _kind(status: int, data: Json, kinds: Mapping[int, Kind]) -> Kind:
+    if isinstance(data, dict):
+        if status == 400 and isinstance(data.get("missing_requirements"), dict):
+            return Kind.MISSING_REQUIREMENTS
+        word = data.get("error")
+        if isinstance(word, str) and word in _WORDS and STATUS[Kind(word)] == status:
+            return Kind(word)
+    return kinds.get(status) or _KINDS.get(status, Kind.BAD_ANSWER)
+
+
+def _problem(kind: Kind, data: Json, unsaid: str) -> Problem:
+    """Read an error object: the protocol's own members, and the ``detail`` of a web framework. [OTC-028..032]"""
+    said = data if isinstance(data, dict) else {"message": data}
+    wait_ms = milliseconds(said.get("retry_after_ms"))
+    details = member(said, "details")
+    if missing := member(said, "missing_requirements"):
+        details = {**details, "missing_requirements": missing}
+    return Problem(
+        kind=kind,
+        message=_message(said) or unsaid,
+        developer_message=_text(said.get("developer_message")) or None,
+        can_retry=said.get("can_retry") is True,
+        retry_after_ms=None if wait_ms is None else min(wait_ms, MAX_WAIT_MS),
+        additional_prompt_content=_text(said.get("additional_prompt_content")) or None,
+        parameter_errors=_parameter_errors(said),
+        details=details,
+    )
+
+
+def _message(said: Mapping[str, Json]) -> str:
+    for name in ("message", "detail", "error"):
+        if text := _text(said.get(name)):
+            return text
+    return "; ".join(f"{name}: {text}" if name else text for name, text in _framework_errors(said))[:MAX_TEXT]
+
+
+def _parameter_errors(said: Mapping[str, Json]) -> dict[str, str]:
+    given = member(said, "parameter_errors")
+    return {name: _text(text) for name, text in given.items() if _text(text)} or dict(_framework_errors(said))
+
+
+def _framework_errors(said: Mapping[str, Json]) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    detail = said.get("detail")
+    for entry in detail if isinstance(detail, list) else ():
+        match entry:
+            case {"msg": str(text), "loc": [*_, str(name)]}:
+                found.append((name, text[:MAX_TEXT]))
+            case {"msg": str(text)} | str(text):
+                found.append(("", text[:MAX_TEXT]))
+            case _:
+                pass
+    return found
+
+
+def _text(data: Json) -> str:
+    return data.strip()[:MAX_TEXT] if isinstance(data, str) else ""
+
+
+def _wait_ms(response: Response) -> int | None:
+    """Return the wait that the headers ask for, in our own milliseconds or as HTTP has it."""
+    text = header(response.headers, b"retry-after-ms").strip()
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return min(int(text), MAX_WAIT_MS)
+    asked = retry_after_ms(response)
+    return None if asked is None else min(asked, MAX_WAIT_MS)
+
+
+def _unreadable(what: str) -> Problem:
+    return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer cannot be read: {what}.")

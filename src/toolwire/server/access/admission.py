@@ -1,0 +1,68 @@
+"""Who is let in: the guard, the caller's credentials, and whether this server still takes anything.
+
+Rules:
+- Host and Origin are looked at before anything else of a request. [D-24]
+- What is open is so to anybody; where tools are not for everybody, whoever says who they are sees their own.
+"""
+
+from __future__ import annotations
+
+from toolwire.core.model import Kind, Problem
+from toolwire.server.http.exchange import Scope
+from toolwire.server.route_table import Entry, Table
+from toolwire.server.run.idempotency import HEADER, malformed_key
+from toolwire.server.run.service import Service
+
+from .callers import NOBODY, Caller, Callers, Fields
+from .host_guard import Guard
+
+_SITE = b"sec-fetch-site"
+
+
+class Admission:
+    """Lets requests in. ``wanted`` says whether any request needs credentials."""
+
+    def __init__(self, guard: Guard, callers: Callers, service: Service) -> None:
+        self.wanted = callers.wanted
+        self._guard = guard
+        self._callers = callers
+        self._service = service
+
+    def admitted(self, scope: Scope, fields: Fields, entry: Entry, table: Table) -> Caller | Problem | None:
+        """Return whose request this is, why it goes no further, or None where that must be verified."""
+        server = scope.get("server")
+        address = server[0] if server else ""
+        problem = self._guard.refusal(address, fields)
+        if problem is None and (
+            self._service.draining or len(fields) != len(scope["headers"]) or _SITE in fields or HEADER in fields
+        ):
+            problem = self._unusual(scope, fields, entry, address)
+        if problem is not None:
+            return problem
+        if not self.wanted or (entry.open and not table.scopes):
+            return NOBODY
+        said = self._callers.known(fields)
+        return NOBODY if entry.open and isinstance(said, Problem) else said
+
+    def _unusual(self, scope: Scope, fields: Fields, entry: Entry, address: object) -> Problem | None:
+        """Return why a request goes no further whose head, or whose moment, is not as most are."""
+        if len(fields) != len(scope["headers"]) and _says_host_twice(scope):
+            return _TWO_HOSTS
+        if not entry.open and _SITE in fields:
+            problem = self._guard.cross_site(address, fields)
+            if problem is not None:
+                return problem
+        problem = malformed_key(fields) if HEADER in fields else None
+        return self._service.refusal() if problem is None and self._service.draining else problem
+
+    async def verified(self, fields: Fields, entry: Entry) -> Caller | Problem:
+        """Return whose request this is, after asking whoever knows; or why it goes no further."""
+        said = await self._callers.verify(fields)
+        return NOBODY if entry.open and isinstance(said, Problem) else said
+
+
+_TWO_HOSTS = Problem(kind=Kind.MALFORMED, message="A request says its Host once.")
+
+
+def _says_host_twice(scope: Scope) -> bool:
+    return [name for name, _ in scope["headers"]].count(b"host") > 1

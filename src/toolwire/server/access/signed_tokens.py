@@ -1,0 +1,147 @@
+"""Callers told apart by signed tokens: each is verified once, and known by its digest until it expires.
+
+Rules:
+- What is kept of a token is its digest, whose it is and until when. [D-26, D-27]
+- A key that is not known asks for newer keys, but not more often than once in half a minute.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from typing import NamedTuple, TypeAlias
+
+import anyio
+
+from toolwire.auth.caller_token import Expected, Keyring, NoKey, is_token, read_jwks, read_token
+from toolwire.core.http import Headers
+from toolwire.core.model import Kind, Problem
+
+from .callers import Caller, Fields, credential, insufficient_scope
+
+Fetch: TypeAlias = Callable[[], Awaitable[bytes | Problem]]
+"""Returns the JWK Set as it is published now, or the Problem of not getting it."""
+
+MOST_KNOWN = 4_096
+KNOWN_S = 900.0
+"""How long a token is known without another look, in seconds: after that a key that was withdrawn is noticed."""
+
+_FRESH_S = 3_600.0
+_BETWEEN_S = 30.0
+
+
+class Keyrings:
+    """The keys of an issuer as they are published, fetched when first needed, then hourly or for an unknown key."""
+
+    def __init__(self, fetch: Fetch, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._fetch = fetch
+        self._clock = clock
+        self._lock: anyio.Lock | None = None
+        self._keyring: Keyring | None = None
+        self._problem = _NO_KEYS
+        self._asked = -_FRESH_S
+        self._fetched = -_FRESH_S
+
+    async def keyring(self) -> Keyring | Problem:
+        """Return the keys, fetched if they are not there or old; old ones where newer cannot be had."""
+        if self._keyring is None or self._clock() - self._fetched >= _FRESH_S:
+            await self._renew()
+        return self._problem if self._keyring is None else self._keyring
+
+    async def newer(self) -> Keyring | Problem:
+        """Return the keys fetched anew, or as they are where that was done a moment ago."""
+        await self._renew()
+        return self._problem if self._keyring is None else self._keyring
+
+    async def _renew(self) -> None:
+        if self._lock is None:
+            self._lock = anyio.Lock()
+        async with self._lock:
+            now = self._clock()
+            if now - self._asked < _BETWEEN_S:
+                return
+            self._asked = now
+            data = await self._fetch()
+            keyring = data if isinstance(data, Problem) else read_jwks(data)
+            if isinstance(keyring, Keyring):
+                self._keyring, self._fetched = keyring, now
+
+
+class _Known(NamedTuple):
+    caller: Caller
+    until: float
+
+
+class Tokens:
+    """The signed tokens of a server: those that its secret or the keys of an issuer signed.
+
+    At most ``most_known`` are known at once; of more, those known longest are verified again.
+    """
+
+    wanted = True
+
+    def __init__(
+        self,
+        keys: Keyring | Keyrings,
+        expected: Expected,
+        *,
+        most_known: int = MOST_KNOWN,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._keys = keys
+        self._expected = expected
+        self._most_known = most_known
+        self._clock = clock
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+
+    def known(self, fields: Fields) -> Caller | Problem | None:
+        """Return whose token it is if it was seen before, None if it must be verified; else why it cannot be one."""
+        given = credential(fields)
+        if not given:
+            return _NO_TOKEN
+        found = self._known.get(sha256(given).digest())
+        if found is not None and self._clock() < found.until:
+            return found.caller
+        return None if is_token(given) else _NOT_A_TOKEN
+
+    async def verify(self, fields: Fields) -> Caller | Problem:
+        """Return whose token it is, or why it is not taken. [OTC-035, OXP-012]"""
+        given = credential(fields)
+        keyring = self._keys if isinstance(self._keys, Keyring) else await self._keys.keyring()
+        if isinstance(keyring, Problem):
+            return keyring
+        now = self._clock()
+        token = read_token(given, keyring, self._expected, now)
+        if isinstance(token, NoKey) and isinstance(self._keys, Keyrings):
+            newer = await self._keys.newer()
+            token = newer if isinstance(newer, Problem) else read_token(given, newer, self._expected, now)
+        if isinstance(token, NoKey):
+            return token.problem
+        if isinstance(token, Problem):
+            return token
+        caller = Caller(token.name, token.scopes)
+        self._remember(sha256(given).digest(), _Known(caller, min(token.expires, now + KNOWN_S)))
+        return caller
+
+    def challenge(self, problem: Problem, path: str) -> Headers:  # noqa: ARG002 - the same everywhere
+        """Return what RFC 6750 has a server say: nothing more than Bearer to who sent no token."""
+        if problem.kind is Kind.UNAUTHORIZED and problem is not _NO_TOKEN:
+            return ((b"www-authenticate", b'Bearer error="invalid_token"'),)
+        return insufficient_scope(problem)
+
+    def _remember(self, digest: bytes, known: _Known) -> None:
+        if len(self._known) >= self._most_known:
+            self._known.popitem(last=False)
+        self._known[digest] = known
+
+
+_NO_TOKEN = Problem(kind=Kind.UNAUTHORIZED, message="Send a token: Authorization: Bearer TOKEN.")
+_NOT_A_TOKEN = Problem(kind=Kind.UNAUTHORIZED, message="This is no token that is valid here.")
+_NO_KEYS = Problem(
+    kind=Kind.OVERLOADED,
+    message="Tokens cannot be checked now: the keys of their issuer cannot be had.",
+    can_retry=True,
+    retry_after_ms=30_000,
+)

@@ -1,0 +1,103 @@
+"""The two ends of one ASGI exchange: the body in, within its limits, and the response out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from toolwire.core.http import Response, header
+from toolwire.core.model import Kind, Problem
+from toolwire.server.limits import Limits
+from toolwire.server.run.deadline_scheduler import Late, Watch
+
+from .exchange import Exchange, Receive, Scope, Send
+
+CLOSE = (b"connection", b"close")
+"""The header field of an answer that is the last of its connection."""
+
+
+async def respond(scope: Scope, exchange: Exchange, response: Response) -> None:
+    """Send ``response`` whole; to HEAD, without its body."""
+    if not exchange.answered(response):
+        await send_messages(scope, exchange.send, response)
+
+
+async def send_messages(scope: Scope, send: Send, response: Response) -> None:
+    """Send ``response`` in the messages of ASGI; 408, of a request that came too slowly, ends its connection. [R9]"""
+    status, headers, body = response
+    if status == 408 and scope.get("http_version", "1.1").startswith("1"):
+        headers = (*headers, CLOSE)
+    if status != 304:  # which would have to give the length of what it does not send
+        headers = (*headers, (b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+def arrived(exchange: Exchange, fields: Mapping[bytes, bytes], limits: Limits) -> bytes | Problem | None:
+    """Return the request's body where it is there already, or the Problem that it is too large; else None. [D-34]"""
+    whole = exchange.arrived()
+    if whole is not None:
+        return whole if len(whole) <= limits.body_bytes else _too_large(limits)
+    length = fields.get(b"content-length")
+    too_large = length is not None and length.isdigit() and int(length[:20]) > limits.body_bytes
+    return _too_large(limits) if too_large else None
+
+
+async def body_of(exchange: Exchange, fields: Mapping[bytes, bytes], limits: Limits, watch: Watch) -> bytes | Problem:
+    """Return the request's body, or the Problem that it is too large or too slow. [D-34, R10]"""
+    whole = arrived(exchange, fields, limits)
+    return await collected(exchange.receive, limits, watch) if whole is None else whole
+
+
+async def collected(receive: Receive, limits: Limits, watch: Watch) -> bytes | Problem:
+    """Return the request's body as it comes, or the Problem that it is too large or too slow. [D-34, R10]"""
+    try:
+        return await watch.over(_collect(receive, limits), limits.body_s)
+    except Late:
+        text = f"The body did not arrive within {limits.body_s:g} seconds."
+        return Problem(kind=Kind.TOO_SLOW, message=text)
+
+
+async def _collect(receive: Receive, limits: Limits) -> bytes | Problem:
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message.get("more_body"):
+        chunks = [body]
+        size = len(body)
+        while message.get("more_body") and size <= limits.body_bytes:
+            message = await receive()
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+        body = b"".join(chunks)
+    if message["type"] == "http.disconnect":
+        return Problem(kind=Kind.MALFORMED, message="The body ended before it was whole.")
+    return body if len(body) <= limits.body_bytes else _too_large(limits)
+
+
+def below(root: str, path: str) -> tuple[str, str]:
+    """Return where the application is mounted, without a last slash, and the path below it."""
+    root = root.rstrip("/")
+    return root, (path[len(root) :] or "/") if path.startswith(root) else path
+
+
+def not_modified(response: Response, fields: Mapping[bytes, bytes]) -> Response:
+    """Return 304 in place of ``response`` where the client has it already, by its entity tag."""
+    given = fields.get(b"if-none-match")
+    if not given or response.status != 200:
+        return response
+    wanted = given.decode("latin-1")
+    etag = header(response.headers, b"etag")
+    known = [tag.strip().removeprefix("W/") for tag in wanted.split(",")]
+    if not etag or (wanted != "*" and etag not in known):
+        return response
+    return Response(304, [field for field in response.headers if field[0] != b"content-type"])
+
+
+async def other(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer what is neither HTTP nor the lifespan: close websockets."""
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1000})
+
+
+def _too_large(limits: Limits) -> Problem:
+    return Problem(kind=Kind.TOO_LARGE, message=f"The body is larger than {limits.body_bytes:,} bytes.")

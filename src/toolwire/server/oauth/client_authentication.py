@@ -1,0 +1,103 @@
+"""Which client sends a form to the token or revocation endpoint: each shows it in the one way it registered."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from hmac import compare_digest
+from typing import NamedTuple
+from urllib.parse import unquote_plus
+
+from toolwire.auth.clients import Client, Method, digest
+from toolwire.auth.jwt import Assertion, read_assertion
+from toolwire.auth.oauth_error import Refusal, invalid_client, invalid_request
+from toolwire.auth.request_parameters import Parameters
+from toolwire.auth.server_metadata import write_server
+
+from .client_lookup import find_client, keys_of
+from .server_context import Desk, Visit
+
+ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+BASIC = (b"www-authenticate", b'Basic realm="oauth"')
+
+
+class Shown(NamedTuple):
+    """How a request says which client it is from."""
+
+    method: Method
+    client_id: str
+    proof: str
+
+
+async def authenticate(desk: Desk, visit: Visit, form: Parameters) -> Client | Refusal:
+    """Return the client that sent ``form``, or why it is not taken for one. [AS-09]"""
+    shown = _shown(visit, form)
+    if isinstance(shown, Refusal):
+        return shown
+    client = await find_client(desk, shown.client_id, visit.network)
+    if isinstance(client, Refusal):
+        return invalid_client("The client is not known, or did not authenticate.")
+    if shown.method != client.method:
+        return invalid_client("The client did not authenticate in the way that it registered.")
+    if shown.method == "private_key_jwt":
+        return await _by_assertion(desk, client, shown.proof, visit.network)
+    if shown.method != "none" and not compare_digest(digest(shown.proof), client.secret_digest):
+        return invalid_client("The client is not known, or did not authenticate.")
+    return client
+
+
+def _shown(visit: Visit, form: Parameters) -> Shown | Refusal:
+    """Return the one way a request authenticates; two at once are refused."""
+    ways: list[Shown | Refusal] = []
+    if visit.field(b"authorization"):
+        ways.append(_basic(visit.field(b"authorization")))
+    if form.get("client_secret"):
+        ways.append(Shown("client_secret_post", form.get("client_id"), form.get("client_secret")))
+    if form.get("client_assertion") or form.get("client_assertion_type"):
+        ways.append(_assertion(form))
+    if len(ways) > 1:
+        return invalid_request("A client authenticates in one way at a time.")
+    shown = ways[0] if ways else Shown("none", form.get("client_id"), "")
+    if isinstance(shown, Refusal):
+        return shown
+    if form.get("client_id") not in ("", shown.client_id):
+        return invalid_request("client_id is not the client that authenticates.")
+    return shown if shown.client_id else invalid_client("client_id is missing.")
+
+
+def _basic(authorization: str) -> Shown | Refusal:
+    scheme, _, rest = authorization.partition(" ")
+    try:
+        text = b64decode(rest.strip(), validate=True).decode()
+    except ValueError:
+        text = ""
+    if scheme.lower() != "basic" or ":" not in text:
+        return invalid_client("The Authorization field is not Basic with a client's id and secret.")
+    name, secret = map(unquote_plus, text.split(":", 1))
+    if "\0" in name:
+        return invalid_client("The Authorization field has a null character in it.")
+    return Shown("client_secret_basic", name, secret)
+
+
+def _assertion(form: Parameters) -> Shown | Refusal:
+    if form.get("client_assertion_type") != ASSERTION or not form.get("client_assertion"):
+        return invalid_client(f"client_assertion_type must be {ASSERTION}.")
+    return Shown("private_key_jwt", form.get("client_id"), form.get("client_assertion"))
+
+
+async def _by_assertion(desk: Desk, client: Client, text: str, network: str) -> Client | Refusal:
+    keys = await keys_of(desk, client, network)
+    if isinstance(keys, Refusal):
+        return keys
+    issuer = desk.settings.issuer
+    audiences = (issuer, write_server(issuer, ())["token_endpoint"])
+    assertion = read_assertion(text, keys, client.id, audiences, desk.now())
+    if isinstance(assertion, Refusal):
+        return assertion
+    if not await desk.run_in_thread(_first_time, desk, assertion):
+        return invalid_client("This client_assertion was used before.")
+    return client
+
+
+def _first_time(desk: Desk, assertion: Assertion) -> bool:
+    with desk.store.changing() as rows:
+        return rows.keep(digest(f"assertion {assertion.id}"), "", assertion.until)

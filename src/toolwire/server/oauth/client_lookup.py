@@ -1,0 +1,113 @@
+"""Finding the app that a ``client_id`` names: configured, registered, or described by a document at that URL."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlsplit
+
+from publicsuffixlist import PublicSuffixList
+
+from toolwire.auth.client_metadata import is_document_url, lifetime_s, read_document, read_document_url
+from toolwire.auth.clients import Client, digest, read_client, write_client
+from toolwire.auth.oauth_error import Refusal, invalid_client
+from toolwire.core.http import Response
+from toolwire.core.model import Json
+from toolwire.framing import jsontext
+
+from .server_context import Desk
+
+_CHARS = 2_000
+_FETCHES, _FETCHES_FOR_ONE, _FETCHES_S = 20, 40, 60.0
+"""How many fetches a minute go to one site, and how many are made for one address."""
+_SUFFIXES = PublicSuffixList()
+_UNKNOWN = invalid_client("This app is not known here.")
+
+
+async def find_client(desk: Desk, client_id: str, network: str) -> Client | Refusal:
+    """Return the client called ``client_id``, fetching its document if it is a URL. [AS-16]
+
+    ``network`` is where the request came from that makes us fetch it.
+    """
+    if not client_id or len(client_id) > _CHARS:
+        return _UNKNOWN
+    for client in desk.settings.clients:
+        if client.id == client_id:
+            return client
+    if is_document_url(client_id):
+        return await _from_document(desk, client_id, network)
+    record = await desk.run_in_thread(_registered, desk, client_id)
+    return _UNKNOWN if record is None else read_client(record)
+
+
+async def keys_of(desk: Desk, client: Client, network: str) -> Json | Refusal:
+    """Return the JWK Set of ``client``, fetched where it says so, and kept for as long as a document is."""
+    if client.keys is not None:
+        return client.keys
+    url = read_document_url(client.keys_url, loopback=_local(desk)) if client.keys_url else _UNKNOWN
+    if isinstance(url, Refusal):
+        return invalid_client("This app has no keys to authenticate with.")
+    name = digest(f"keys {url}")
+    known = await desk.run_in_thread(_kept, desk, name)
+    if known is not None:
+        return json.loads(known)
+    response = await desk.fetch(url) if await desk.run_in_thread(_may_fetch, desk, url, network) else None
+    if not isinstance(response, Response) or response.status != 200:
+        return invalid_client("The app's keys could not be fetched, or were asked for too often of late.")
+    keys = jsontext.read(response.body)
+    if not isinstance(keys, dict) or not isinstance(keys.get("keys"), list):
+        return invalid_client("The app's keys cannot be read.")
+    await desk.run_in_thread(_keep, desk, name, json.dumps(keys), lifetime_s(response))
+    return keys
+
+
+async def _from_document(desk: Desk, client_id: str, network: str) -> Client | Refusal:
+    url = read_document_url(client_id, loopback=_local(desk))
+    if isinstance(url, Refusal):
+        return url
+    name = digest(f"document {url}")
+    known = await desk.run_in_thread(_kept, desk, name)
+    if known is not None:
+        return read_client(known)
+    if not await desk.run_in_thread(_may_fetch, desk, url, network):
+        return invalid_client("Too many apps of that site were asked about: wait a minute.")
+    response = await desk.fetch(url)
+    client = read_document(url, response)
+    if isinstance(client, Client) and isinstance(response, Response):  # what is wrong is never kept
+        await desk.run_in_thread(_keep, desk, name, write_client(client), lifetime_s(response))
+    return client
+
+
+def _local(desk: Desk) -> bool:
+    return desk.settings.local_documents and desk.settings.local
+
+
+def _may_fetch(desk: Desk, url: str, network: str) -> bool:
+    """Return whether to fetch from the site of ``url``: anybody can make us, so there is an end to it.
+
+    A site counts by the domain that somebody registered, so that no spelling, port or name below it begins anew; who
+    makes us fetch counts by their address, so that many domains are no way around that.
+    """
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    site = _SUFFIXES.privatesuffix(host) or host
+    keys = {digest(f"fetched {site}"): _FETCHES, digest(f"fetched for {network}"): _FETCHES_FOR_ONE}
+    with desk.store.changing() as rows:
+        if any(rows.attempts(key, desk.now()) >= most for key, most in keys.items()):
+            return False
+        for key in keys:
+            rows.attempt(key, desk.now() + _FETCHES_S)
+    return True
+
+
+def _registered(desk: Desk, client_id: str) -> str | None:
+    with desk.store.looking() as rows:
+        return rows.client(client_id, desk.now())
+
+
+def _kept(desk: Desk, name: str) -> str | None:
+    with desk.store.looking() as rows:
+        return rows.kept(name, desk.now())
+
+
+def _keep(desk: Desk, name: str, record: str, seconds: float) -> None:
+    with desk.store.changing() as rows:
+        rows.keep(name, record, desk.now() + seconds)

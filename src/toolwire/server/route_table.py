@@ -1,0 +1,128 @@
+"""Every path of every protocol in one table, built once for a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Codec, Reader, Reading, Site
+from toolwire.core.http import JSON, STATUS, Request, Response
+from toolwire.core.model import Kind, Problem
+from toolwire.framing import jsontext
+from toolwire.validation import visible
+
+from .index_page import page
+
+NO_DOCUMENTS: Mapping[str, Response] = {}
+Refuse: TypeAlias = Callable[[Problem], Response]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Who answers a method and path, and in which protocol.
+
+    ``open`` needs no credentials; ``takes_body`` is False where a body is not waited for.
+    """
+
+    read: Reader
+    open: bool
+    refuse: Refuse
+    takes_body: bool
+    protocol: str = ""
+
+
+class Table:
+    """The entries of one catalog; ``catalog`` is the very object they were made from.
+
+    ``scopes`` are all that its tools name: where there are none, every caller sees the same. ``documents`` are answers
+    that never change, by their paths; anybody may read them.
+
+    What a caller with some of the scopes sees is put together for each request that asks for it, from what
+    ``site.cache`` holds of each tool, and nothing of it is kept: callers may choose their scopes, and ten thousand
+    sets must cost no more than ten.
+    """
+
+    def __init__(
+        self, catalog: Catalog, codecs: Sequence[Codec], site: Site, documents: Mapping[str, Response] = NO_DOCUMENTS
+    ) -> None:
+        self.catalog = catalog
+        self.scopes = frozenset(scope for tool in catalog.tools for scope in tool.scopes)
+        self._codecs, self._site, self._documents = codecs, site, documents
+        self._owners: dict[str, Codec] = {}
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self._segments: dict[str, Refuse] = {}
+        wires = [(codec, codec.routes(catalog, site)) for codec in codecs]
+        for codec, routes in wires:
+            for (method, path), route in routes.items():
+                self._entries[method, path] = Entry(route.read, route.open, codec.refuse, method != "GET", codec.name)
+                self._segments.setdefault(_first_segment(path), codec.refuse)
+                self._owners.setdefault(path, codec)
+        for path, response in documents.items():
+            if path.startswith(f"{site.root}/"):  # their addresses are whole, wherever the application is mounted
+                self._entries["GET", path.removeprefix(site.root)] = _document(response)
+        self._entries["GET", "/"] = Entry(_deferred(lambda: page(catalog, wires, site.root)), True, plain, False)
+        self._methods: dict[str, list[str]] = {}
+        for method, path in self._entries:
+            self._methods.setdefault(path, []).append(method)
+
+    def entry_for(self, scopes: frozenset[str], method: str, path: str) -> Entry:
+        """Return the entry for ``method`` and ``path`` as a caller with ``scopes`` sees it. [D-30]"""
+        owner = self._owners.get(path)
+        if owner is None and path != "/":
+            return self.entry(method, path)
+        codecs = self._codecs if owner is None else (owner,)
+        return Table(visible(self.catalog, scopes), codecs, self._site, self._documents).entry(method, path)
+
+    def entry(self, method: str, path: str) -> Entry:
+        """Return the entry for ``method`` and ``path``; where there is none, one that says so in the protocol's words.
+
+        HEAD is answered as GET. A wrong method names the right ones in ``allow``.
+        """
+        entry = self._entries.get((method, path))
+        return entry if entry is not None else self._unlisted(method, path)
+
+    def _unlisted(self, method: str, path: str) -> Entry:
+        allowed = self._methods.get(path)
+        if allowed is None:
+            refuse = self._segments.get(_first_segment(path), plain)
+            return Entry(lambda _: refuse(_NOTHING_HERE), True, refuse, False)
+        if method == "HEAD" and "GET" in allowed:
+            return self._entries["GET", path]
+        refuse = self._entries[allowed[0], path].refuse
+        allow = ", ".join([*allowed, "HEAD"] if "GET" in allowed else allowed)
+        return Entry(lambda _: _wrong_method(refuse, allow), True, refuse, False)
+
+
+_NOTHING_HERE = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / says what is here.")
+
+
+def plain(problem: Problem) -> Response:
+    """Return ``problem`` in nobody's words: a path that belongs to no protocol."""
+    body = jsontext.write({"error": problem.kind.value, "message": problem.message})
+    return Response(STATUS[problem.kind], JSON, body)
+
+
+def _deferred(make: Callable[[], Reader]) -> Reader:
+    """Return a reader that is made when the first request comes for it."""
+    made = cache(make)
+
+    def read(request: Request) -> Reading:
+        return made()(request)
+
+    return read
+
+
+def _document(response: Response) -> Entry:
+    return Entry(lambda _: response, True, plain, False)
+
+
+def _first_segment(path: str) -> str:
+    return path.split("/", 2)[1] if path.startswith("/") else ""
+
+
+def _wrong_method(refuse: Refuse, allow: str) -> Response:
+    response = refuse(Problem(kind=Kind.WRONG_METHOD, message=f"This path takes {allow}."))
+    return response._replace(headers=[*response.headers, (b"allow", allow.encode())])

@@ -1,0 +1,203 @@
+"""A Toolbox of Python functions: what a Toolkit becomes when it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hashable
+from contextlib import aclosing, closing
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, TypeAlias, assert_never
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.errors import ToolError
+from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.toolbox import Notify, unheard
+from toolwire.define import Function, FunctionKind, Toolkit
+
+from .tool_context import Reporting, given
+from .worker_threads import ThreadPool
+
+_log = logging.getLogger("toolwire")
+MAX_ITEMS = 10_000
+
+PEER_ADDRESS: ContextVar[str] = ContextVar("toolwire_peer_address", default="")
+"""The address that a call without credentials came from, empty where that is not known."""
+
+_UNNAMED = ANONYMOUS.principal
+
+Explain: TypeAlias = Callable[[BaseException], Problem | None]
+
+_Run: TypeAlias = Callable[[dict[str, Any], Notify, Call], Awaitable[Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Runner:
+    """A function with what each call of it needs. ``run`` is None where it is awaited, and nothing more."""
+
+    function: Function
+    run: _Run | None
+    context_parameter: str | None
+
+
+class FunctionBox:
+    """Runs the functions of a Toolkit: coroutines on the event loop, plain functions in worker threads.
+
+    A generator's items are sent as progress while it runs, and its result is the list of them, at most 10,000.
+    ``explain`` knows what some exceptions mean besides ToolError, and returns None for all others.
+    """
+
+    def __init__(self, toolkit: Toolkit, *, threads: int = 40, explain: Explain | None = None) -> None:
+        self._toolkit = toolkit
+        self._explain = explain
+        self._pool = ThreadPool(threads)
+        self._catalog: Catalog | None = None
+        self._runners: dict[str, _Runner] = {}
+        self._by_identity: dict[int, _Runner] = {}
+
+    def catalog(self) -> Catalog:
+        """Return the toolkit's catalog; the same object until a tool is added."""
+        return self._toolkit.catalog()
+
+    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+        """Run the function of ``call``; what it raises becomes a Problem, and is logged with the call's id."""
+        tool = call.tool
+        runner = self._by_identity.get(id(tool)) or self._found(tool)
+        if runner is None:
+            return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {tool.id!r} here.")
+        function, run, context_parameter = runner.function, runner.run, runner.context_parameter
+        arguments = function.read(call.arguments)
+        if isinstance(arguments, Problem):
+            return arguments
+        reporting: Reporting | None = None
+        if context_parameter is not None:
+            reporting = Reporting(function, notify)
+            arguments[context_parameter] = given(call, function.tool, reporting)
+        try:
+            if run is None:
+                return function.write(await function.call(**arguments))
+            return await run(arguments, notify, call)
+        except ToolError as error:
+            return failure(error)
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            return self._failed(error, call)
+        finally:
+            if reporting is not None:
+                reporting.over = True
+
+    def _failed(self, error: BaseException, call: Call) -> Problem:
+        known = None if self._explain is None else self._explain(error)
+        if known is not None:
+            return known
+        _log.error("tool %s failed in call %s", call.tool.id, call.call_id, exc_info=error)
+        return Problem(
+            kind=Kind.TOOL_FAILED,
+            message=f"{call.tool.name} failed; the server's log has the details.",
+            developer_message=f"{type(error).__name__}: {error}",
+        )
+
+    def _found(self, tool: Tool) -> _Runner | None:
+        if self._catalog is not self._toolkit.catalog():
+            self._refresh()
+        return self._by_identity.get(id(tool)) or self._runners.get(tool.id)
+
+    def _refresh(self) -> None:
+        self._catalog = self._toolkit.catalog()
+        runners = [
+            _Runner(function, self._way(function), function.context_parameter) for function in self._toolkit.functions
+        ]
+        self._runners = {runner.function.tool.id: runner for runner in runners}
+        self._by_identity = {id(runner.function.tool): runner for runner in runners}
+
+    def _way(self, function: Function) -> _Run | None:
+        """Return how to run ``function``: chosen once, by its kind."""
+        call, write = function.call, function.write
+
+        async def at_once(arguments: dict[str, Any], _: Notify, __: Call) -> Result:
+            return write(call(**arguments))
+
+        async def in_thread(arguments: dict[str, Any], _: Notify, of: Call) -> Result:
+            return await self._pool.run(caller_of(of), lambda: write(call(**arguments)))
+
+        async def drained(arguments: dict[str, Any], notify: Notify, _: Call) -> Result:
+            return await _drain(function, call(**arguments), notify)
+
+        async def drained_in_thread(arguments: dict[str, Any], notify: Notify, of: Call) -> Result:
+            reporting = Reporting(function, notify)
+            try:
+                return await self._pool.run(caller_of(of), lambda: _drain_sync(function, call(**arguments), reporting))
+            finally:
+                reporting.over = True
+
+        match function.kind:
+            case FunctionKind.ASYNC:
+                return None
+            case FunctionKind.SYNC:
+                return at_once if function.inline else in_thread
+            case FunctionKind.ASYNC_GENERATOR:
+                return drained
+            case FunctionKind.GENERATOR:
+                return drained_in_thread
+            case _:
+                assert_never(function.kind)
+
+
+def caller_of(call: Call) -> Hashable:
+    """Return whom the threads of ``call`` count for: a named caller, or else the address that it came from."""
+    principal = call.context.principal
+    return principal if principal != _UNNAMED else (PEER_ADDRESS.get(),)
+
+
+def _is_cancelled() -> bool:
+    """Return whether somebody cancelled the call, rather than the tool having raised that by itself."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def failure(error: ToolError) -> Problem:
+    """Return what a tool said by raising ``error``, as a Problem. [OTC-028..032]"""
+    return Problem(
+        kind=Kind.TOOL_FAILED,
+        message=error.message,
+        developer_message=error.developer_message,
+        can_retry=error.can_retry,
+        retry_after_ms=error.retry_after_ms,
+        additional_prompt_content=error.additional_prompt_content,
+    )
+
+
+async def _drain(function: Function, items: AsyncGenerator[Any, None], notify: Notify) -> Result:
+    written: list[Any] = []
+    async with aclosing(items):
+        async for item in items:
+            result = function.write(item)
+            if isinstance(result, Problem):
+                return result
+            if len(written) == MAX_ITEMS:
+                return _too_many(function)
+            written.append(result.value)
+            await notify(Progress(result.value))
+    return Value(written)
+
+
+def _drain_sync(function: Function, items: Generator[Any, None, None], reporting: Reporting) -> Result:
+    written: list[Any] = []
+    with closing(items):
+        for item in items:
+            result = function.write(item)
+            if isinstance(result, Problem):
+                return result
+            if len(written) == MAX_ITEMS:
+                return _too_many(function)
+            written.append(result.value)
+            reporting.send(Progress(result.value))
+            if reporting.over:  # the call was cancelled: the generator is closed, and so its thread is free soon
+                break
+    return Value(written)
+
+
+def _too_many(function: Function) -> Problem:
+    return Problem(kind=Kind.TOOL_FAILED, message=f"{function.tool.name} sent more than {MAX_ITEMS:,} items.")

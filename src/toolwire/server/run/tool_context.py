@@ -1,0 +1,71 @@
+"""The Context that a function is given: what its tool declared, and a way to say how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.model import DONE, Call, Context, Progress, Tool
+from toolwire.core.toolbox import Notify
+from toolwire.define import Function, FunctionKind
+from toolwire.define.native_values import plain
+
+from .worker_threads import run_on_loop
+
+_THREADED = (FunctionKind.SYNC, FunctionKind.GENERATOR)
+
+
+class Reporting:
+    """Takes the progress of one call of ``function``, from its thread or its coroutine, until the call is ``over``."""
+
+    __slots__ = ("_function", "_loop", "_notify", "over")
+
+    def __init__(self, function: Function, notify: Notify) -> None:
+        self._function = function
+        self._notify = notify
+        self._loop = asyncio.get_running_loop()
+        self.over = False
+
+    def report(self, progress: Progress) -> Awaitable[None]:
+        """Send ``progress``: at once from a thread, else when it is awaited.
+
+        Raises:
+            ValueError: it is not JSON data.
+            DefinitionError: an inline function blocks the event loop, and can send nothing while it runs.
+        """
+        if not plain(progress.value):
+            raise ValueError("progress is JSON data: texts, finite numbers, booleans, None, lists and dicts of them")
+        if self._function.inline:
+            raise DefinitionError(f"{self._function.tool.name}() is inline and sends no progress: leave out inline.")
+        if self._function.kind in _THREADED:
+            self.send(progress)
+            return DONE
+        return DONE if self.over else self._notify(progress)
+
+    def send(self, progress: Progress) -> None:
+        """Send ``progress`` from the thread of the call; after the end of the call, do nothing."""
+        if not self.over:  # the thread of a cancelled call goes on, and its answer is not sent any more
+            run_on_loop(self._loop, self._notify_unless_over, progress)
+
+    async def _notify_unless_over(self, progress: Progress) -> None:
+        if not self.over:  # it may have ended while this waited for the loop
+            await self._notify(progress)
+
+    def is_over(self) -> bool:
+        """Return whether the call has ended for its caller: it was cancelled, or its time is up."""
+        return self.over
+
+
+def given(call: Call, tool: Tool, reporting: Reporting) -> Context:
+    """Return the context of ``call`` as far as ``tool`` asked for it. [OTC-023, A-45]"""
+    needs, has = tool.requirements, call.context
+    return replace(
+        has,
+        call_id=call.call_id,
+        tokens={needed.id: has.tokens[needed.id] for needed in needs.authorization if needed.id in has.tokens},
+        secrets={id_: has.secrets[id_] for id_ in needs.secrets if id_ in has.secrets},
+        report=reporting.report,
+        is_over=reporting.is_over,
+    )

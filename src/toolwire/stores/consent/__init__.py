@@ -1,0 +1,1 @@
+"""Grants, pending questions and the audit log."""

@@ -1,0 +1,120 @@
+"""Questions that wait for an answer from any process, in SQLite: they survive whoever asked.
+
+Rules:
+- An answer is good for the digest it was given for, once, and only while the question is.
+- What a question showed is forgotten when it is over.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolwire.consent.binding import VALID_S
+from toolwire.consent.display import Row, shown
+from toolwire.core.check import Answer, Question
+from toolwire.stores.database import Database
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS questions (
+  id TEXT PRIMARY KEY, binding TEXT NOT NULL, shown TEXT NOT NULL, always_allowed INTEGER NOT NULL,
+  asked_at REAL NOT NULL, expires_at REAL NOT NULL,
+  allowed INTEGER, always INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '', used INTEGER NOT NULL DEFAULT 0)
+"""
+_KNOWN = "SELECT id FROM questions WHERE binding = ? AND used = 0 AND expires_at > ? AND asked_at <= ?"
+_ANSWER = (
+    "UPDATE questions SET allowed = ?, always = ?, reason = ?"
+    " WHERE id = ? AND allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?"
+)
+_WAITING = (
+    "SELECT id, shown, always_allowed, asked_at, expires_at FROM questions"
+    " WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ? ORDER BY asked_at, id"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A question that waits: what it shows, and until when it may be answered (seconds since 1970)."""
+
+    id: str
+    rows: tuple[Row, ...]
+    always_allowed: bool
+    asked_at: float
+    expires_at: float
+
+
+class Approvals:
+    """The questions and answers in one folder. ``clock`` gives seconds since 1970. [XL-050]"""
+
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time, valid_s: float = VALID_S) -> None:
+        self._database = Database(folder / "approvals.sqlite3", _SCHEMA)
+        self._clock = clock
+        self._valid_s = valid_s
+
+    def ask(self, question: Question) -> str:
+        """Return the id under which ``question`` can be answered: the one it has, if just this already waits."""
+        now = self._clock()
+        with self._database.writing() as cursor:
+            # A question from the future was asked before the clock was set back: it is over too.
+            over = "UPDATE questions SET shown = '[]' WHERE used = 1 OR expires_at <= ? OR asked_at > ?"
+            cursor.execute(over, (now, now))
+            cursor.execute("DELETE FROM questions WHERE expires_at <= ?", (now - 86_400,))
+            known = cursor.execute(_KNOWN, (question.binding, now, now)).fetchone()
+            if known is not None:
+                return str(known[0])
+            id_ = secrets.token_hex(4)
+            text = json.dumps(shown(question))
+            row = (id_, question.binding, text, question.always_allowed, now, now + self._valid_s)
+            cursor.execute(
+                "INSERT INTO questions (id, binding, shown, always_allowed, asked_at, expires_at)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                row,
+            )
+        return id_
+
+    def answer(self, id_: str, answer: Answer) -> bool:
+        """Keep the answer to a question; return whether there is one of this id that still waits."""
+        with self._database.writing() as cursor:
+            now = self._clock()
+            values = (answer.allowed is True, answer.always is True, answer.reason, id_, now, now)
+            return cursor.execute(_ANSWER, values).rowcount > 0
+
+    def take(self, id_: str, binding: str) -> Answer | None:
+        """Return the answer to just this, once; None while there is none. What is over is answered with a timeout."""
+        now = self._clock()
+        with self._database.writing() as cursor:
+            row = cursor.execute(
+                "SELECT allowed, always, reason, expires_at, used, asked_at FROM questions"
+                " WHERE id = ? AND binding = ?",
+                (id_, binding),
+            ).fetchone()
+            if row is None or row[4] or not row[5] <= now < row[3]:
+                return Answer(allowed=False, reason="timeout", channel="store")
+            if row[0] is None:
+                return None
+            cursor.execute("UPDATE questions SET used = 1, shown = '[]' WHERE id = ?", (id_,))
+        return Answer(allowed=bool(row[0]), always=bool(row[1]), reason=row[2], channel="store")
+
+    def waiting(self) -> Sequence[Waiting]:
+        """Return the questions that nobody has answered yet, oldest first."""
+        now = self._clock()
+        rows: Any = self._database.rows(_WAITING, now, now)
+        return [
+            Waiting(
+                id=row[0],
+                rows=tuple(Row(*one) for one in json.loads(row[1])),
+                always_allowed=bool(row[2]),
+                asked_at=row[3],
+                expires_at=row[4],
+            )
+            for row in rows
+        ]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()

@@ -1,0 +1,91 @@
+"""What is remembered only as long as the process lives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+
+from toolwire.consent.decision_record import BEGINNING, Entry, Record, chained
+from toolwire.consent.grant import GRANTED_S, SET_BACK_S, Grant, GrantKey
+from toolwire.core.model import Json
+
+
+class MemoryGrants:
+    """The tools a person allowed "always"; at most 10,000, after which nothing more is remembered."""
+
+    _MOST = 10_000
+
+    def __init__(self, *, clock: Callable[[], float] = time.time, valid_s: float = GRANTED_S) -> None:
+        self._clock = clock
+        self._valid_s = valid_s
+        self._grants: dict[GrantKey, Grant] = {}
+        self._pins: dict[tuple[str, ...], Mapping[str, Json]] = {}
+        self._made = 0
+        self._latest = -inf
+
+    def _now(self) -> float:
+        """Return the time, after forgetting every grant where the clock was set back."""
+        now = self._clock()
+        if now < self._latest - SET_BACK_S:
+            self._grants.clear()
+            self._latest = now
+        self._latest = max(self._latest, now)
+        return now
+
+    def holds(self, key: GrantKey) -> bool:
+        """Return whether a grant of this key was added, and neither revoked nor expired."""
+        now = self._now()
+        grant = self._grants.get(key)
+        return grant is not None and now < grant.expires_at
+
+    def add(self, key: GrantKey) -> None:
+        """Remember the grant."""
+        now = self._now()
+        if len(self._grants) < self._MOST:
+            self._made += 1
+            self._grants[key] = Grant(id=str(self._made), key=key, given_at=now, expires_at=now + self._valid_s)
+
+    def revoke(self, id_: str) -> bool:
+        """Forget the grant; the next call asks again."""
+        found = next((key for key, grant in self._grants.items() if grant.id == id_), None)
+        return found is not None and self._grants.pop(found, None) is not None
+
+    def listed(self) -> Sequence[Grant]:
+        """Return the grants that hold, oldest first."""
+        now = self._now()
+        return [grant for grant in self._grants.values() if now < grant.expires_at]
+
+    def renewed(self, key: GrantKey) -> None:
+        """Forget every grant of the same tool and connection with another definition."""
+        for other in [other for other in self._grants if other[:4] == key[:4] and other != key]:
+            del self._grants[other]
+
+    def pin(self, key: GrantKey, approved: Mapping[str, Json]) -> None:
+        """Remember the definition that was approved."""
+        if key[:4] in self._pins or len(self._pins) < self._MOST:
+            self._pins[key[:4]] = approved
+
+    def pinned(self, key: GrantKey) -> Mapping[str, Json] | None:
+        """Return the definition of this tool that was approved last."""
+        return self._pins.get(key[:4])
+
+
+class MemoryAudit:
+    """The decisions of this process, chained; the first 100,000 of them."""
+
+    _MOST = 100_000
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+
+    def append(self, record: Record) -> None:
+        """Add ``record`` at the end."""
+        if len(self._entries) < self._MOST:
+            number = len(self._entries) + 1
+            before = self._entries[-1].digest if self._entries else BEGINNING
+            self._entries.append(Entry(number, record, chained(before, number, record)))
+
+    def entries(self) -> Sequence[Entry]:
+        """Return all records in order."""
+        return tuple(self._entries)

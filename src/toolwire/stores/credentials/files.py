@@ -1,0 +1,205 @@
+"""The credentials of a person: the secrets in the keyring of their system, or in a file that only they can read.
+
+Rules:
+- A file is made new, 0600 in a folder 0700, and put in its place whole; one that others can read is not used. [AC-10]
+- What is said about a credential never holds its secrets.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import stat
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from toolwire.auth.credential import Credential, read_credential, write_credential
+from toolwire.auth.resource_indicators import covers
+from toolwire.core.errors import ToolwireError
+from toolwire.core.model import Secret
+
+_SCRYPT = {"length": 32, "n": 2**15, "r": 8, "p": 1}
+
+
+class CredentialError(ToolwireError):
+    """Credentials are kept in a way that is not safe, or cannot be read; the text says what to do."""
+
+
+class Vault(Protocol):
+    """Where secrets are kept by somebody else, such as the system's keyring."""
+
+    def get(self, name: str, /) -> str | None:
+        """Return the secrets kept under ``name``."""
+        ...
+
+    def put(self, name: str, text: str, /) -> None:
+        """Keep secrets under ``name``."""
+        ...
+
+    def delete(self, name: str, /) -> None:
+        """Forget what is kept under ``name``."""
+        ...
+
+
+class Credentials:
+    """The credentials in ``folder``; secrets are in ``vault`` if there is one, and else sealed by ``passphrase``.
+
+    ``find_vault`` looks for one when secrets are first read or written: most who connect have none to read.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        vault: Vault | None = None,
+        find_vault: Callable[[], Vault | None] | None = None,
+        passphrase: Secret | None = None,
+    ) -> None:
+        self._folder = folder
+        self._given = vault
+        self._find_vault = find_vault
+        self._passphrase = passphrase
+
+    @cached_property
+    def _vault(self) -> Vault | None:
+        return self._find_vault() if self._given is None and self._find_vault is not None else self._given
+
+    def all(self) -> list[Credential]:
+        """Return every credential, those that cannot be read left out."""
+        names = sorted(path.stem for path in self._folder.glob("*.json")) if self._folder.is_dir() else []
+        return [found for found in map(self.get, names) if found is not None]
+
+    def covering(self, url: str, principal: str = "") -> Credential | None:
+        """Return the credential for ``url``: of those for it or a part of it, the one with the longest resource."""
+        fit = [each for each in self.all() if each.principal == principal and _fits(each.resource, url)]
+        return max(fit, key=lambda each: len(each.resource), default=None)
+
+    def get(self, name: str) -> Credential | None:
+        """Return the credential of that name, None where there is none or it is damaged.
+
+        Raises:
+            CredentialError: others can read the file, or the passphrase is missing or wrong.
+        """
+        text = self._read(self._folder / f"{name}.json")
+        data = None if text is None else _object(text)
+        if data is None:
+            return None
+        inside = self._opened(name, data)
+        return None if inside is None else read_credential(_object(data.get("plain")) or {}, inside)
+
+    def put(self, credential: Credential) -> None:
+        """Keep ``credential``, in the place of an older one of the same name."""
+        plain, inside = write_credential(credential)
+        self._ready()
+        data: dict[str, Any] = {"plain": plain}
+        if self._vault is not None:
+            self._vault.put(credential.name, json.dumps(inside))
+        elif self._passphrase is not None:
+            data["sealed"] = _seal(json.dumps(inside), self._passphrase, credential.name)
+        else:
+            data["secrets"] = inside
+        self._write(self._folder / f"{credential.name}.json", json.dumps(data))
+
+    def delete(self, name: str) -> None:
+        """Forget the credential of that name."""
+        if self._vault is not None:
+            self._vault.delete(name)
+        (self._folder / f"{name}.json").unlink(missing_ok=True)
+
+    @contextmanager
+    def alone(self, name: str) -> Generator[None, None, None]:
+        """Be the only one, of all processes of this person, to work on the credential of that name. [AC-09]"""
+        self._ready()
+        handle = os.open(self._folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _opened(self, name: str, data: dict[str, Any]) -> dict[str, Any] | None:
+        if "secrets" in data:
+            return _object(data["secrets"])
+        if "sealed" not in data:
+            kept = self._vault.get(name) if self._vault is not None else None
+            return None if kept is None else _object(kept)
+        if self._passphrase is None:
+            raise CredentialError("The stored credentials are sealed: give the passphrase in TOOLWIRE_PASSPHRASE.")
+        return _object(_unsealed(str(data["sealed"]), self._passphrase, name))
+
+    def _ready(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _refuse_if_shared(self._folder, self._folder.stat())
+
+    def _read(self, path: Path) -> str | None:
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(handle, encoding="utf-8", errors="replace") as file:
+            _refuse_if_shared(path, os.fstat(file.fileno()))
+            return file.read(1 << 20)
+
+    def _write(self, path: Path, text: str) -> None:
+        new = path.with_name(f".{secrets.token_hex(8)}")
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                new.unlink()
+            raise
+
+
+def _fits(resource: str, url: str) -> bool:
+    """Return whether ``url`` is part of ``resource``, or ``resource`` of what is found below ``url``."""
+    return covers(resource, url) or covers(url.partition("?")[0], resource)
+
+
+def _refuse_if_shared(path: Path, found: os.stat_result) -> None:
+    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise CredentialError(f"Others can read {path}, so it is not used: delete it, or run chmod go= {path}.")
+
+
+def _object(text: object) -> dict[str, Any] | None:
+    try:
+        data = json.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _key(passphrase: Secret, salt: bytes) -> bytes:
+    from cryptography.hazmat.primitives.kdf.scrypt import Scrypt  # noqa: PLC0415 - an extra
+
+    return Scrypt(salt=salt, **_SCRYPT).derive(passphrase.reveal().encode())
+
+
+def _seal(text: str, passphrase: Secret, name: str) -> str:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - an extra
+
+    salt, nonce = secrets.token_bytes(16), secrets.token_bytes(12)
+    sealed = AESGCM(_key(passphrase, salt)).encrypt(nonce, text.encode(), name.encode())
+    return b64encode(salt + nonce + sealed).decode()
+
+
+def _unsealed(text: str, passphrase: Secret, name: str) -> str:
+    from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - an extra
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - an extra
+
+    try:
+        data = b64decode(text)
+        opened = AESGCM(_key(passphrase, data[:16])).decrypt(data[16:28], data[28:], name.encode())
+    except (ValueError, InvalidTag) as error:
+        raise CredentialError("The passphrase does not open the stored credentials.") from error
+    return opened.decode()

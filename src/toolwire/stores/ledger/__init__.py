@@ -1,0 +1,1 @@
+"""The ledger of calls, in memory and in SQLite."""

@@ -1,0 +1,246 @@
+"""A ledger of calls that lives as long as its process.
+
+Rules:
+- Nothing here waits, and what is done for each call is little: most calls of some protocols come with a key.
+- A caller who needs room loses their own oldest ended calls, never another's, which might then run twice. [A-42]
+- What is kept of a call is a plain tuple of what cannot change: the garbage collector does not look at such twice,
+  however many there are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeAlias
+
+from toolwire.core.ledger import (
+    FULL,
+    Claim,
+    Ending,
+    InFlight,
+    LedgerLimits,
+    Row,
+    Standing,
+    State,
+    Step,
+    Stored,
+    Ticket,
+    conflict,
+    digested,
+    is_allowed,
+    next_step,
+    ticket_of,
+    told_again,
+)
+from toolwire.core.model import Result, Value
+
+from . import result_bytes
+
+ROW_BYTES = 460
+"""What a row takes besides its caller's id and its answer, in bytes; the names in its key are not its own."""
+IN_MEMORY = LedgerLimits(bytes=64 << 20, answer_bytes=256 << 10)
+_SHARE_BYTES = 700
+"""What a caller takes besides their calls."""
+_ROWS_A_CALL = 64
+_SHARES_A_CALL = 4
+"""How many rows of one caller, and how many callers, one call looks at to forget what is kept no longer."""
+_AS_IT_IS = 64
+"""How long a fingerprint may be to be kept as it is, in bytes; a digest of it would take about as much."""
+_SMALL = 1_000
+_WORD = 1 << 63
+_FAILED = State.FAILED
+
+_Answer: TypeAlias = bytes | str | int | bool | None
+"""A value that cannot change, as it is; of any other result what ``ledger_result`` writes."""
+_Name: TypeAlias = tuple[str, str, str]
+"""What a Key holds, as a plain tuple: its slice."""
+_Kept: TypeAlias = tuple[bytes, int, int, _Answer, bool, bool, float]
+"""A call that has ended: its fingerprint, attempt and size, its answer, whether it failed, whether that is pinned, and
+until when it is kept, in seconds of the ledger's clock."""
+
+
+class _Share:
+    """The calls of one caller, ``size`` bytes in all; those that ended stand in the order in which they did."""
+
+    __slots__ = ("rows", "size")
+
+    def __init__(self) -> None:
+        self.rows: OrderedDict[_Name, Ticket | _Kept] = OrderedDict()  # a dict looks for its first ever longer
+        self.size = 0
+
+
+class MemoryLedger:
+    """Remembers calls of this process. ``clock`` is in seconds and never goes back; the clock on the wall may.
+
+    A call that runs is in here as its ticket, whose owner is the call's name, fingerprint and size, and what was known
+    of it before it ran again, while nobody knows whether it does.
+    """
+
+    def __init__(self, limits: LedgerLimits = IN_MEMORY, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most_rows, self._most_bytes = limits.rows, limits.bytes
+        self._free_rows, self._free_bytes = limits.rows * 3 // 4, limits.bytes * 3 // 4
+        self._most_of_answer, self._keep_s = limits.answer_bytes, limits.keep_s
+        self._clock = clock
+        self._shares: OrderedDict[str, _Share] = OrderedDict()
+        self._rows = 0
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def size(self) -> int:
+        """How many bytes the calls in it take."""
+        return self._bytes
+
+    async def claim(self, claim: Claim) -> Standing:
+        """Return the ticket for a call that may run now, or why it does not."""
+        key, fingerprint, _, _ = claim
+        if len(fingerprint) > _AS_IT_IS:
+            claim = digested(claim)
+            fingerprint = claim[1]
+        name = key[:]
+        share = self._shares.get(name[0])
+        if share is None:
+            share = _Share()
+        elif name in share.rows:
+            known = self._again(share, name, claim)
+            if known is not None:
+                return known
+        size = _own_bytes(name)
+        if (self._bytes + size > self._free_bytes or self._rows >= self._free_rows) and not self._room(share, size, 1):
+            return FULL
+        if not share.rows:
+            self._add_share(name[0], share)
+        self._rows += 1
+        self._bytes += size
+        share.size += size
+        own = b"%b" % fingerprint  # in a place of its own size, as any answer
+        ticket = share.rows[name] = ticket_of((key, (name, own, size, None), 1))
+        return ticket
+
+    async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
+        """Remember how the call of ``ticket`` ended; None forgets this run of it."""
+        _, (name, fingerprint, size, before), attempt = ticket
+        share = self._shares.get(name[0])
+        if share is None or share.rows.get(name) is not ticket:
+            return
+        rows, now = share.rows, self._clock()
+        until = now + self._keep_s
+        if ending is not None:
+            state, result, pinned = ending
+            answer, more = _answer(result, self._most_of_answer)
+            if before is not None:
+                more += _own_bytes(name) - size  # so far it had the room of the run before, with its answer
+            if more:
+                if self._bytes + more > self._free_bytes:
+                    self._room(share, more, 0)
+                self._bytes += more
+                share.size += more
+                size += more
+            rows[name] = (fingerprint, attempt, size, answer, state is _FAILED, pinned, until)
+        elif before is not None:
+            rows[name] = (*before[:-1], until)
+        else:
+            self._remove(share, name, size)
+            return
+        rows.move_to_end(name)
+        self._expire_next(now)
+
+    def _again(self, share: _Share, name: _Name, claim: Claim) -> Standing | None:
+        """Return what a call comes to that has come before; None where that is forgotten by now."""
+        before = share.rows[name]
+        if isinstance(before, Ticket):
+            run = Row(before.owner[1], State.RUNNING, owned=True, pinned=False, attempt=before.attempt)
+            return InFlight(before.attempt) if next_step(run, claim) is Step.WAIT else conflict(claim.key)
+        fingerprint, attempt, size, answer, failed, pinned, until = before
+        if until <= self._clock():
+            self._remove(share, name, size)
+            return None
+        state = State.FAILED if failed else State.DONE
+        step = next_step(Row(fingerprint, state, owned=True, pinned=pinned, attempt=attempt), claim)
+        if step is Step.REFUSE:
+            return conflict(claim.key)
+        if step is Step.REPLAY:
+            return Stored(_told(answer))
+        ticket = Ticket(claim.key, (name, fingerprint, size, before), attempt + 1)  # in the room that the call has
+        share.rows[name] = ticket
+        return ticket
+
+    def _room(self, share: _Share, size: int, rows: int) -> bool:
+        """Drop the caller's own calls that ended first until they may take ``size`` and ``rows``; say whether so."""
+        now = self._clock()
+        for _ in range(_SHARES_A_CALL):
+            self._expire_next(now)
+        known, running = share.rows, 0
+        while not self._is_allowed(share, size, rows):
+            if running >= len(known):
+                return False
+            name, row = next(iter(known.items()))
+            if isinstance(row, Ticket):  # it has not ended, so it is none of the first to go
+                known.move_to_end(name)
+                running += 1
+            else:
+                self._remove(share, name, row[2])
+        return True
+
+    def _is_allowed(self, share: _Share, size: int, rows: int) -> bool:
+        return is_allowed(share.size, size, self._bytes, self._most_bytes) and is_allowed(
+            len(share.rows), rows, self._rows, self._most_rows
+        )
+
+    def _expire_next(self, now: float) -> None:
+        """Forget at most a few calls of the next caller whose time has come; each caller has their turn."""
+        if not self._shares:
+            return
+        principal = next(iter(self._shares))
+        self._shares.move_to_end(principal)
+        share = self._shares[principal]
+        for _ in range(min(_ROWS_A_CALL, len(share.rows))):
+            name, row = next(iter(share.rows.items()))
+            if isinstance(row, Ticket):
+                share.rows.move_to_end(name)
+            elif row[-1] > now:
+                return
+            else:
+                self._remove(share, name, row[2])
+
+    def _add_share(self, principal: str, share: _Share) -> None:
+        if self._shares.setdefault(principal, share) is share:
+            self._bytes += _SHARE_BYTES
+
+    def _remove(self, share: _Share, name: _Name, size: int) -> None:
+        del share.rows[name]
+        self._rows -= 1
+        self._bytes -= size
+        share.size -= size
+        if not share.rows:
+            del self._shares[name[0]]
+            self._bytes -= _SHARE_BYTES
+
+
+def _own_bytes(name: _Name) -> int:
+    return ROW_BYTES + _bytes(name[2])
+
+
+def _bytes(text: str) -> int:
+    """Return about how many bytes ``text`` takes besides what every text does."""
+    return len(text) if text.isascii() else 4 * len(text)
+
+
+def _answer(result: Result, most: int) -> tuple[_Answer, int]:
+    """Return ``result`` so that nobody can change it any more, and about how many bytes that takes."""
+    if isinstance(result, Value) and result.notes is None:
+        value = result.value
+        sort = type(value)
+        if (sort is int and -_WORD < value < _WORD) or sort is bool or value is None:
+            return value, 0
+        if sort is str and len(value) < _SMALL and 4 * len(value) <= most:
+            return value, _bytes(value)
+    answer = b"%b" % result_bytes.write(result, most)  # what a writer made of its buffer holds kilobytes more
+    return answer, len(answer)
+
+
+def _told(answer: _Answer) -> Result:
+    return result_bytes.read(answer) if isinstance(answer, bytes) else Value(answer, told_again(None))

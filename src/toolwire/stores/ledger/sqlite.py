@@ -1,0 +1,171 @@
+"""A ledger of calls in an SQLite file: it outlives its process, and several processes of one machine share it.
+
+Rules:
+- One thread makes all changes, as many in one transaction as wait for it, so that nobody waits for the disk or for a
+  lock on the event loop. A transaction takes the write lock at its beginning, so one of many claims wins.
+- When the file cannot be written nothing new is recorded, and so nothing new is run under a key. [R13]
+- The ending of a call that could not be written is kept in memory and written when that is possible again.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from toolwire.core.ledger import UNAVAILABLE, Claim, Ending, LedgerLimits, Standing, Ticket, digested
+from toolwire.stores.group_commit import GroupCommit
+
+from . import tables as sql
+from .clock import Age, boot_id
+from .process_lock import Owner
+from .sqlite_calls import Calls, row_bytes
+from .tally import Tally
+
+ON_DISK = LedgerLimits()
+_BUSY_S = 1.0
+_MOST_UNSAVED = 1_000
+
+_log = logging.getLogger("toolwire.ledger")
+
+
+class SqliteLedger:
+    """The ledger at ``path``. ``clock`` is in seconds and never goes back while the machine, ``boot``, runs.
+
+    Raises:
+        DefinitionError: the file is something else, or cannot be opened.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        limits: LedgerLimits = ON_DISK,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        boot: str | None = None,
+    ) -> None:
+        self._path = Path(path).absolute()
+        self._limits = limits
+        self._age = Age(boot_id() if boot is None else boot, clock)
+        self._tally = Tally()
+        self._calls = Calls(self._path, limits, age=self._age, tally=self._tally)
+        self._unsaved: dict[Ticket, Ending | None] = {}
+        self._saved: set[Ticket] = set()
+        self._counted = self._tally.counted
+        self._changes = GroupCommit(
+            begin=self._begin_transaction, commit=self._commit, roll_back=self._roll_back, busy_s=_BUSY_S
+        )
+        self._open = False
+        self._begin()
+
+    async def begin(self) -> None:
+        """Open the file again, where it was closed."""
+        if not self._open:
+            self._begin()
+
+    async def end(self) -> None:
+        """Close the file. Calls that still run are then as those of a process that died."""
+        if self._open:
+            self._open = False
+            await self._changes.run(self._calls.sweep, refused=_ignore)
+            self._owner.leave()
+            self._db.close()
+
+    async def claim(self, claim: Claim) -> Standing:
+        """Return the ticket for a call that may run now, or why it does not."""
+        if self._unsaved:
+            self._changes.post(self._save_endings)
+        return await self._changes.run(
+            partial(self._claim, digested(claim)), refused=_refuse, abandoned=self._give_back
+        )
+
+    async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
+        """Remember how the call of ``ticket`` ended; None forgets this run of it."""
+        await self._changes.run(partial(self._settle, ticket, ending), refused=partial(self._keep, ticket, ending))
+
+    # What the thread that commits does: ``begin``, changes, and then ``commit`` or ``roll_back``
+
+    def _claim(self, claim: Claim) -> Standing:
+        if self._unsaved and any(ticket.key == claim.key for ticket in self._unsaved.keys() - self._saved):
+            return UNAVAILABLE
+        return self._add(claim) or self._calls.claim(claim, self._owner.number)
+
+    def _add(self, claim: Claim) -> Ticket | None:
+        """Return the ticket for a call that is new, by one statement; None where there is more to be looked at."""
+        key, fingerprint, rerun, _ = claim
+        size = row_bytes(key)
+        if self._calls.sweeps_next() or not self._tally.is_spacious(1, size, self._limits):
+            return None
+        if not self._db.execute(sql.ADD_NEW, (*key, fingerprint, rerun, self._owner.number, 1, size)).rowcount:
+            return None
+        self._calls.taken += 1
+        self._tally.add(key.principal, 1, size)
+        return Ticket(key, self._owner.number, 1)
+
+    def _settle(self, ticket: Ticket, ending: Ending | None) -> None:
+        self._calls.settle(ticket, ending)
+
+    def _give_back(self, standing: Standing) -> None:
+        """Forget a call whose caller left before they knew that it may run."""
+        if isinstance(standing, Ticket):
+            self._changes.post(partial(self._calls.settle, standing, None))
+
+    def _keep(self, ticket: Ticket, ending: Ending | None) -> None:
+        """Remember an ending that cannot be written, to write it when that is possible again."""
+        if len(self._unsaved) < _MOST_UNSAVED:
+            self._unsaved[ticket] = ending
+
+    def _save_endings(self) -> None:
+        for ticket, ending in list(self._unsaved.items()):
+            self._calls.settle(ticket, ending)
+            self._saved.add(ticket)
+
+    # A transaction
+
+    def _begin_transaction(self) -> None:
+        """Take the file for changes."""
+        self._db.execute("BEGIN IMMEDIATE")
+        self._counted = self._tally.counted
+
+    def _commit(self) -> None:
+        """Write what was changed."""
+        self._db.execute("COMMIT")
+        for ticket in self._saved:
+            self._unsaved.pop(ticket, None)
+        self._saved.clear()
+
+    def _roll_back(self, error: Exception) -> None:
+        """Undo what was changed, and say in the log why."""
+        self._saved.clear()
+        self._tally.counted = self._counted
+        self._tally.forget_shares()
+        _log.error("the ledger %s cannot be written: %s", self._path.name, error)
+        try:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+        except sqlite3.Error as failure:
+            _log.error("the ledger %s could not go back: %s", self._path.name, failure)
+
+    def _begin(self) -> None:
+        self._db = sql.connect(self._path, _BUSY_S)
+        try:
+            self._begin_transaction()
+            self._calls.join(self._db)
+            self._commit()
+            self._owner = Owner(self._path)
+        except (sqlite3.Error, OSError) as error:
+            self._db.close()
+            raise sql.unusable(self._path, error) from error
+        self._db.execute("PRAGMA busy_timeout = 0")  # from here on the thread that commits waits
+        self._open = True
+
+
+def _refuse() -> Standing:
+    return UNAVAILABLE
+
+
+def _ignore() -> None:
+    """Take no notice of a file that cannot be written when it is closed."""

@@ -1,0 +1,192 @@
+"""The rows of a ledger in SQLite: what becomes of them when a call is claimed and when it ends.
+
+Rules:
+- Whatever is public here runs inside one transaction, which whoever calls begins and ends.
+- What was counted in a transaction that is rolled back is made good by whoever rolls it back.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from toolwire.core.ledger import (
+    FULL,
+    Claim,
+    Ending,
+    InFlight,
+    Key,
+    LedgerLimits,
+    Row,
+    Standing,
+    State,
+    Step,
+    Stored,
+    Ticket,
+    conflict,
+    interrupted,
+    next_step,
+    state_of,
+)
+
+from . import result_bytes
+from . import tables as sql
+from .clock import Age, Mark
+from .process_lock import is_there, present
+from .tally import Tally
+
+ROW_BYTES = 400
+"""What a row and its index take besides its texts, in bytes."""
+_SWEEP_EVERY = 64
+_MOST_AT_ONCE = 64
+"""How many calls one other call removes at the most."""
+
+
+class Calls:
+    """The calls in the ledger at ``path``. ``taken`` is how many new ones were taken in here."""
+
+    def __init__(self, path: Path, limits: LedgerLimits, *, age: Age, tally: Tally) -> None:
+        self.taken = 0
+        self._path = path
+        self._limits = limits
+        self._age = age
+        self._tally = tally
+        self._db: sqlite3.Connection
+
+    def join(self, db: sqlite3.Connection) -> None:
+        """Work on ``db``: take its age up, count what is in it, and note calls whose owner is gone as interrupted."""
+        self._db = db
+        mark = db.execute(sql.AGE).fetchone()
+        self._age.resume(None if mark is None else Mark(*mark))
+        self._save_age()
+        self._tally.recount(db)
+        there = present(self._path)
+        for number, principal, tool, call_id, rerun, owner, size in db.execute(sql.RUNNING).fetchall():
+            if owner not in there:
+                self._interrupt(number, Key(principal, tool, call_id), size, rerun=bool(rerun))
+
+    def claim(self, claim: Claim, owner: int) -> Standing:
+        """Return the ticket of ``owner`` for a call that may run now, or why it does not."""
+        found = self._find(claim.key)
+        match next_step(None if found is None else self._row(found, owner), claim):
+            case Step.WAIT if found is not None:
+                return InFlight(found.attempt)
+            case Step.REFUSE:
+                return conflict(claim.key)
+            case Step.REPLAY if found is not None:
+                return Stored(result_bytes.read(found.answer or b""))
+            case Step.INTERRUPT if found is not None:
+                answer = self._interrupt(found.number, claim.key, found.size, rerun=False)
+                return Stored(result_bytes.read(answer))
+            case _:
+                return self._take(claim, found, owner)
+
+    def settle(self, ticket: Ticket, ending: Ending | None) -> None:
+        """Remember how the call of ``ticket`` ended; None forgets this run of it."""
+        mine, earlier, principal = (*ticket.key, ticket.owner, ticket.attempt), 0, ticket.key.principal
+        if ticket.attempt > 1:
+            found = self._db.execute(sql.EARLIER, mine).fetchone()
+            if found is None or ending is None:
+                return None if found is None else self._restore(ticket.key, *found)
+            earlier = len(found[2] or b"")
+        elif ending is None:
+            gone = self._db.execute(sql.FORGET, mine).fetchall()
+            return self._tally.add(principal, -len(gone), -sum(size for (size,) in gone))
+        answer = result_bytes.write(ending.result, self._limits.answer_bytes)
+        more = len(answer) - earlier
+        values = (ending.state.value, ending.pinned, answer, more, self._age.now() + self._limits.keep_s, *mine)
+        self._make_room(principal, 0, more)  # while this call runs, so that it is not among those that go
+        if self._db.execute(sql.SETTLE, values).rowcount:
+            self._tally.add(principal, 0, more)
+        return None
+
+    def _make_room(self, principal: str, rows: int, size: int) -> bool:
+        """Remove the oldest ended calls of ``principal``; return whether ``rows`` and ``size`` more may come then.
+
+        At most a few go at once, so that a lowered limit is reached step by step: then it is enough that more goes
+        than comes.
+        """
+        removed = 0
+        for _ in range(_MOST_AT_ONCE):
+            if self._tally.allows(self._db, principal, rows, size, self._limits):
+                return True
+            oldest = self._db.execute(sql.OLDEST_OF, (principal,)).fetchone()
+            if oldest is None:
+                return False
+            self._remove(*oldest)
+            removed += oldest[-1]
+        return removed >= size
+
+    def sweep(self) -> None:
+        """Remove the oldest of what is kept no longer, and tell the others what was counted here."""
+        for expired in self._db.execute(sql.EXPIRED, (self._age.now(),)).fetchall():
+            self._remove(*expired)
+        self._tally.share(self._db)
+        self._save_age()
+
+    def sweeps_next(self) -> bool:
+        """Return whether a sweep goes with the next call that is taken in."""
+        return (self.taken + 1) % _SWEEP_EVERY == 0
+
+    def _find(self, key: Key) -> sql.Found | None:
+        values = self._db.execute(sql.FIND, key).fetchone()
+        if values is None:
+            return None
+        found = sql.Found(*values)
+        if found.until is not None and found.until <= self._age.now():
+            self._remove(found.number, key.principal, found.size)
+            return None
+        return found
+
+    def _row(self, found: sql.Found, owner: int) -> Row:
+        owned = found.until is None and (found.owner == owner or is_there(self._path, found.owner))
+        return Row(found.fingerprint, State(found.state), owned, bool(found.pinned), found.attempt)
+
+    def _take(self, claim: Claim, found: sql.Found | None, owner: int) -> Standing:
+        if found is not None:
+            return self._take_again(claim, found, owner)
+        self.taken += 1
+        if self.taken % _SWEEP_EVERY == 0:
+            self.sweep()
+        key, fingerprint, rerun, _ = claim
+        size = row_bytes(key)
+        if not self._make_room(key.principal, 1, size):
+            return FULL
+        self._db.execute(sql.ADD, (*key, fingerprint, rerun, owner, 1, size))
+        self._tally.add(key.principal, 1, size)
+        return Ticket(key, owner, 1)
+
+    def _take_again(self, claim: Claim, found: sql.Found, owner: int) -> Ticket:
+        """Return the ticket for another run of a call; what is known of the last stays until this one has ended."""
+        attempt = found.attempt + 1
+        self._db.execute(sql.AGAIN, (claim.rerun, owner, attempt, found.number))
+        return Ticket(claim.key, owner, attempt)
+
+    def _restore(self, key: Key, number: int, size: int, answer: bytes | None) -> None:
+        """Know again what was known before a run that was none."""
+        if answer is None:  # an owner died with it, and this was the first try after that
+            self._interrupt(number, key, size, rerun=True)
+            answer = b""
+        state = state_of(result_bytes.read(answer)) if answer else State.INTERRUPTED
+        self._db.execute(sql.RESTORE, (state.value, self._age.now() + self._limits.keep_s, number))
+
+    def _remove(self, number: int, principal: str, size: int) -> None:
+        self._db.execute(sql.REMOVE, (number,))
+        self._tally.add(principal, -1, -size)
+
+    def _interrupt(self, number: int, key: Key, size: int, *, rerun: bool) -> bytes:
+        """Note that nobody knows what became of a call; return the answer to it."""
+        answer = result_bytes.write(interrupted(key), self._limits.answer_bytes)
+        until = self._age.now() + self._limits.keep_s
+        self._db.execute(sql.INTERRUPT, (not rerun, answer, size + len(answer), until, number))
+        self._tally.add(key.principal, 0, len(answer))
+        return answer
+
+    def _save_age(self) -> None:
+        self._db.execute(sql.FORGET_AGE)
+        self._db.execute(sql.SAVE_AGE, self._age.mark())
+
+
+def row_bytes(key: Key) -> int:
+    """Return what the row of a new call takes, in bytes."""
+    return ROW_BYTES + len(key.principal) + len(key.tool) + len(key.call_id)

@@ -1,0 +1,80 @@
+"""How many rows and bytes a ledger in SQLite holds, counted without asking the file each time."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+from toolwire.core.ledger import LedgerLimits, is_allowed
+
+from . import tables as sql
+
+
+class Counted(NamedTuple):
+    """Rows and bytes, and how many of them the others have not heard of."""
+
+    rows: int = 0
+    size: int = 0
+    new_rows: int = 0
+    new_size: int = 0
+
+
+class Tally:
+    """How many rows and bytes there are, as far as this process knows: what others change it hears of at times.
+
+    A count in the file with each call would cost a third of the whole; what was counted and not shared by a process
+    that died is made good by the next that starts. What one caller has is counted only where a ledger is nearly full.
+    """
+
+    def __init__(self) -> None:
+        self.counted = Counted()
+        self._shares: dict[str, tuple[int, int]] = {}
+
+    def is_spacious(self, rows: int, size: int, limits: LedgerLimits) -> bool:
+        """Return whether there is room for ``rows`` and ``size`` more, whoever's they are."""
+        held, held_size = self.counted[:2]
+        return 4 * (held + rows) <= 3 * limits.rows and 4 * (held_size + size) <= 3 * limits.bytes
+
+    def allows(self, db: sqlite3.Connection, principal: str, rows: int, size: int, limits: LedgerLimits) -> bool:
+        """Return whether ``principal`` may have ``rows`` and ``size`` more."""
+        if self.is_spacious(rows, size, limits):
+            return True
+        held, held_size = self._share(db, principal)
+        return is_allowed(held, rows, self.counted.rows, limits.rows) and is_allowed(
+            held_size, size, self.counted.size, limits.bytes
+        )
+
+    def add(self, principal: str, rows: int, size: int) -> None:
+        """Count rows and bytes of a caller in, or out."""
+        held, held_size, new, new_size = self.counted
+        self.counted = Counted(held + rows, held_size + size, new + rows, new_size + size)
+        share = self._shares.get(principal)
+        if share is not None:
+            self._shares[principal] = (share[0] + rows, share[1] + size)
+
+    def forget_shares(self) -> None:
+        """Forget how much each caller has; it is counted again when that is asked."""
+        self._shares.clear()
+
+    def share(self, db: sqlite3.Connection) -> None:
+        """Tell the others what is new, and hear their news."""
+        before = self.counted
+        self.counted = Counted(*db.execute(sql.COUNT, (before.new_rows, before.new_size)).fetchall()[0])
+        if self.counted[:2] != before[:2]:
+            self.forget_shares()
+
+    def recount(self, db: sqlite3.Connection) -> None:
+        """Count what is there, for everybody."""
+        self.counted = Counted(*db.execute(sql.RECOUNT).fetchall()[0])
+
+    def _share(self, db: sqlite3.Connection, principal: str) -> tuple[int, int]:
+        share = self._shares.get(principal)
+        if share is None:
+            if len(self._shares) >= _MOST_SHARES:
+                self._shares.clear()
+            rows, size = db.execute(sql.SHARE, (principal,)).fetchone()
+            share = self._shares[principal] = (rows, size)
+        return share
+
+
+_MOST_SHARES = 1_000

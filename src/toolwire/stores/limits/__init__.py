@@ -1,0 +1,1 @@
+"""Rate limit windows that several processes share."""

@@ -1,0 +1,25 @@
+"""Where rate limits are counted, by the text in a setting."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from toolwire.limits import MemoryWindows, Windows
+
+
+def windows_at(where: str) -> Windows:
+    """Return the windows that ``where`` names: "" for this process, a folder, or a URL such as ``redis://host``.
+
+    Raises:
+        DefinitionError: it names nothing that can count.
+    """
+    if not where:
+        return MemoryWindows(time.monotonic)
+    if "://" in where:
+        from .library_windows import LibraryWindows  # noqa: PLC0415 - only the extra brings it
+
+        return LibraryWindows(where)
+    from .sqlite_windows import SharedWindows  # noqa: PLC0415 - loads sqlite3
+
+    return SharedWindows(Path(where))

@@ -1,0 +1,58 @@
+"""Rate limits that several processes share, in SQLite: no server to run, right among the workers of one machine."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+
+from toolwire.core.model import RateLimit
+from toolwire.stores.database import Database
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS taken (key TEXT NOT NULL, at REAL NOT NULL);;
+CREATE INDEX IF NOT EXISTS taken_by_key ON taken (key, at)
+"""
+_BACK_S = 1.0
+
+_log = logging.getLogger("toolwire.limits")
+
+
+class SharedWindows:
+    """Moving windows in the file ``rates.sqlite3`` of a folder. ``clock`` is the same for every process. [XL-066]
+
+    A clock that goes back forgets what was counted in its future, instead of waiting for it.
+    """
+
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._database = Database(folder / "rates.sqlite3", _SCHEMA)
+        self._clock = clock
+
+    def take(self, key: str, limit: RateLimit) -> float:
+        """Count a call and return 0.0, or return how many seconds must pass first and count nothing.
+
+        Infinite where the file cannot be written.
+        """
+        try:
+            with self._database.writing() as cursor:
+                return self._taken(cursor, key, limit)
+        except (OSError, sqlite3.Error) as error:
+            _log.error("rates cannot be counted: %s", error)
+            return inf
+
+    def _taken(self, cursor: sqlite3.Cursor, key: str, limit: RateLimit) -> float:
+        now = self._clock()
+        oldest = now - limit.window_s
+        cursor.execute("DELETE FROM taken WHERE key = ? AND (at <= ? OR at > ?)", (key, oldest, now + _BACK_S))
+        count, first = cursor.execute("SELECT count(*), min(at) FROM taken WHERE key = ?", (key,)).fetchone()
+        if count >= limit.max:
+            return max(float(first) + limit.window_s - now, 1e-9)
+        cursor.execute("INSERT INTO taken VALUES (?, ?)", (key, now))
+        return 0.0
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()

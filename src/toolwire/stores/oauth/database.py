@@ -1,0 +1,64 @@
+"""What the authorization server remembers, in SQLite or PostgreSQL.
+
+Rules:
+- What is read and then changed is read in the same transaction, which is alone (SQLite) or holds the row (PostgreSQL).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from threading import RLock
+
+from toolwire.core.errors import ToolwireError
+
+from .engine import GONE, LOOKS, in_memory, open_engine
+from .rows import Event, OAuthRows
+
+__all__ = ["Event", "OAuthRows", "OAuthStore", "StoreGoneError"]
+
+
+class StoreGoneError(ToolwireError):
+    """The database cannot be asked now. Whether the last transaction was made is not known; it was whole or not at all.
+
+    The text says what happened, for the log, and names no one.
+    """
+
+
+class OAuthStore:
+    """The database at ``url``: an SQLAlchemy URL, or the path of an SQLite file."""
+
+    def __init__(self, url: str | Path) -> None:
+        self._engine = open_engine(url)
+        self._alone = RLock() if in_memory(self._engine) else nullcontext()
+
+    @contextmanager
+    def changing(self) -> Generator[OAuthRows, None, None]:
+        """Give the rows for one transaction, which is undone where the block raises.
+
+        Raises:
+            StoreGoneError: the database cannot be asked.
+        """
+        try:
+            with self._alone, self._engine.begin() as connection:
+                yield OAuthRows(connection)
+        except GONE as error:
+            raise StoreGoneError(f"the database cannot be asked: {type(error).__name__}") from error
+
+    @contextmanager
+    def looking(self) -> Generator[OAuthRows, None, None]:
+        """Give the rows for one transaction that changes nothing, and so waits for nobody.
+
+        Raises:
+            StoreGoneError: the database cannot be asked.
+        """
+        try:
+            with self._alone, self._engine.connect() as connection:
+                yield OAuthRows(connection.execution_options(**{LOOKS: True}))
+        except GONE as error:
+            raise StoreGoneError(f"the database cannot be asked: {type(error).__name__}") from error
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._engine.dispose()

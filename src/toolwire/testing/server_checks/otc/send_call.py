@@ -1,0 +1,38 @@
+"""What a server of Open Tool Calling lists, and how a call is sent to it by whichever path it serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from toolwire.core.model import Json
+from toolwire.testing.server_checks.probe import Answer, Asking
+
+NOBODY: Final = "Toolwire.no_such_tool@1.0.0"
+NOT_RUN: Final = (400, 422)
+
+
+def tools_of(ask: Asking) -> Sequence[Mapping[str, Json]]:
+    """Return the tools the server lists, in whatever dialect."""
+    data = ask.get("/tools").data
+    listed = data if isinstance(data, list) else (data or {}).get("tools") or (data or {}).get("items") or []
+    return [tool for tool in listed if isinstance(tool, dict)]
+
+
+def call(
+    ask: Asking, request: Mapping[str, Json], path: str = "/call", beside: Mapping[str, Json] | None = None
+) -> Answer:
+    """Send ``request``, with the members ``beside`` it."""
+    return ask.post(served(ask, path), {"request": dict(request), **(beside or {})})
+
+
+def served(ask: Asking, path: str) -> str:
+    """Return ``path``, or the other one for a server that serves only that."""
+    other = "/tools/call" if path == "/call" else "/call"
+
+    def find() -> str:
+        is_missing = ask.post(path, {"request": {"tool_id": NOBODY}}).data in (None, {"detail": "Not Found"})
+        return other if is_missing else path
+
+    found: str = ask.once(f"path {path}", find)
+    return found

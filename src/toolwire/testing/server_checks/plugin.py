@@ -1,0 +1,52 @@
+"""The kit for pytest: each check of a protocol is one test of your own server.
+
+# pytest -p toolwire.testing.server_checks
+@pytest.mark.conform("otc")
+def test_our_server(conformance, our_url):
+    conformance(our_url)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .check import Check, Standing, outcome
+from .probe import Called, asking
+from .run_checks import PROTOCOLS
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line("markers", "conform(protocol): run the test once for each check of a protocol")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give ``conformance`` to a test marked ``conform``, once for each check."""
+    marker = metafunc.definition.get_closest_marker("conform")
+    if marker is None or "conformance" not in metafunc.fixturenames:
+        return
+    (protocol,) = marker.args
+    rows = [(f"{protocol}-{place:02}", check) for place, check in enumerate(PROTOCOLS[protocol], 1)]
+    metafunc.parametrize("conformance", [_tester(*row) for row in rows], ids=[number for number, _ in rows])
+
+
+def _tester(number: str, check: Check) -> Callable[..., None]:
+    def conformance(url: str, *, key: str | None = None, call: tuple[str, dict[str, object]] | None = None) -> None:
+        import pytest  # noqa: PLC0415 - the kit is used without pytest, too
+
+        ask = asking(url, key=key, call=None if call is None else Called(*call))
+        try:
+            ended = outcome(check, number, ask)
+        finally:
+            ask.close()
+        said = f"{ended.requirement} {ended.sentence} {ended.why}"
+        if ended.standing is Standing.SKIPPED:
+            pytest.skip(said)
+        if ended.standing is Standing.FAILED:
+            pytest.fail(said, pytrace=False)
+
+    return conformance

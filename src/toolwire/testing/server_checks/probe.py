@@ -1,0 +1,122 @@
+"""The server under test, as the checks ask it: one request each, with and without the key, nothing followed up.
+
+Rules:
+- The key goes to the server's own origin and nowhere else, and only where a check wants it to.
+- Whatever comes back is an Answer; a server that cannot be reached has status 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from toolwire.client.transport.drivers import SyncDoor
+from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.network import SyncNetwork
+from toolwire.core.http import Request, Response, header
+from toolwire.core.model import Json, Problem, Secret
+from toolwire.framing import jsontext
+
+WAIT_S = 20.0
+JSON_TYPE = "application/json"
+
+
+class Called(NamedTuple):
+    """The tool that may be called, and the arguments it takes well."""
+
+    tool: str
+    arguments: Mapping[str, Json]
+
+
+class Answer(NamedTuple):
+    """What came back: ``data`` is None where the body is no JSON, ``text`` says the body or why there is none."""
+
+    status: int
+    data: Json
+    text: str
+    response: Response
+
+    def header(self, name: str) -> str:
+        """The first value of a header field, or an empty text."""
+        return header(self.response.headers, name.encode())
+
+    @property
+    def members(self) -> Mapping[str, Json]:
+        """The body as an object; empty where it is something else."""
+        return self.data if isinstance(self.data, dict) else {}
+
+    def __str__(self) -> str:
+        body = self.text if len(self.text) <= 120 else self.text[:120] + "..."
+        return f"{self.status} {body}" if self.status else body
+
+
+class Asking:
+    """Asks one server. ``base`` is its URL without a last slash; equal GETs are asked once."""
+
+    def __init__(self, base: str, keyed: SyncDoor, bare: SyncDoor, *, has_key: bool, call: Called | None) -> None:
+        self.base = base
+        self.call = call
+        self.has_key = has_key
+        self._keyed = keyed
+        self._bare = bare
+        self._got: dict[tuple[str, bool], Answer] = {}
+        self._found: dict[str, Any] = {}
+
+    def get(self, path: str, *, keyed: bool = True, headers: Mapping[str, str] | None = None) -> Answer:
+        """Return the answer to GET ``path``, with the key where there is one unless ``keyed`` is False."""
+        if headers:
+            return self._ask("GET", path, headers, b"", keyed=keyed)
+        if (path, keyed) not in self._got:
+            self._got[path, keyed] = self._ask("GET", path, {"accept": JSON_TYPE}, b"", keyed=keyed)
+        return self._got[path, keyed]
+
+    def post(
+        self, path: str, body: Json | bytes, *, keyed: bool = True, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Return the answer to POST ``path``; data is sent as JSON, bytes as they are."""
+        fields = {"accept": JSON_TYPE, "content-type": JSON_TYPE, **(headers or {})}
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self._ask("POST", path, fields, data, keyed=keyed)
+
+    def send(self, method: str, path: str) -> Answer:
+        """Return the answer to another method."""
+        return self._ask(method, path, {}, b"", keyed=True)
+
+    def once(self, name: str, find: Callable[[], Any]) -> Any:
+        """Return what ``find`` gives, found once for all checks."""
+        if name not in self._found:
+            self._found[name] = find()
+        return self._found[name]
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._keyed.close()
+        self._bare.close()
+
+    def _ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes, *, keyed: bool) -> Answer:
+        fields = tuple((name.encode(), value.encode("latin-1")) for name, value in headers.items())
+        door = self._keyed if keyed else self._bare
+        return _answer(door.send(Request(method, self.base + path, fields, body)))
+
+
+def asking(url: str, *, key: str | Secret | None = None, call: Called | None = None) -> Asking:
+    """Return an Asking of the server at ``url``, which may be in a private network: it was named by hand."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    origin = f"{parts.scheme}://{parts.netloc}"
+    base = origin + parts.path.rstrip("/")
+    limits = Limits(total_s=WAIT_S)
+    text = key.reveal() if isinstance(key, Secret) else key
+    signed = {origin: (("authorization", Secret(f"Bearer {text}")),)} if text is not None else {}
+    keyed = SyncNetwork(limits=limits, credentials=signed, allow_private=[origin])
+    bare = SyncNetwork(limits=limits, allow_private=[origin])
+    return Asking(base, keyed, bare, has_key=text is not None, call=call)
+
+
+def _answer(came: Response | Problem) -> Answer:
+    if isinstance(came, Problem):
+        return Answer(0, None, came.message, Response(0))
+    data = jsontext.read(came.body)
+    text = came.body[:2_000].decode("utf-8", "replace").strip()
+    return Answer(came.status, None if isinstance(data, Problem) else data, text, came)

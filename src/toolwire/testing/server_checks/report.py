@@ -1,0 +1,43 @@
+"""Reports as data and as Markdown, for programs and for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from toolwire.core.model import Json
+
+from .check import Standing
+from .run_checks import Report
+
+
+def as_json(reports: Sequence[Report]) -> list[dict[str, Json]]:
+    """Return ``reports`` as JSON data."""
+    return [
+        {
+            "url": report.url,
+            "protocol": report.protocol,
+            **{standing.value: report.count(standing) for standing in Standing},
+            "checks": [asdict(one) for one in report.outcomes],
+        }
+        for report in reports
+    ]
+
+
+def summary(report: Report) -> str:
+    """Return one sentence: how many checks passed, failed and were skipped."""
+    said = ", ".join(f"{report.count(standing)} {standing}" for standing in Standing)
+    return f"{report.protocol}: {len(report.outcomes)} checks, {said}."
+
+
+def as_markdown(report: Report) -> Iterator[str]:
+    """Yield the lines of a table of ``report``."""
+    yield "| check | requirement | what | outcome |"
+    yield "|---|---|---|---|"
+    for one in report.outcomes:
+        why = f": {one.why}" if one.why else ""
+        yield f"| {one.number} | {one.requirement} | {_cell(one.sentence)} | {one.standing}{_cell(why)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,81 @@
+"""All checks of a protocol on one server: which protocol it is, the outcomes, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from toolwire.core.model import Secret
+
+from . import mcp, openapi, opentool, otc
+from .check import Check, Outcome, Standing, outcome
+from .probe import Asking, Called, asking
+
+PROTOCOLS: Final[Mapping[str, tuple[Check, ...]]] = MappingProxyType(
+    {"openapi": openapi.CHECKS, "opentool": opentool.CHECKS, "otc": otc.CHECKS, "mcp": mcp.CHECKS}
+)
+"""The checks of each protocol, in the order of the report; a check's number is its place here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What the checks of one protocol came to on one server."""
+
+    url: str
+    protocol: str
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def failed(self) -> tuple[Outcome, ...]:
+        """The checks that failed."""
+        return tuple(one for one in self.outcomes if one.standing is Standing.FAILED)
+
+    def count(self, standing: Standing) -> int:
+        """How many checks ended so."""
+        return sum(one.standing is standing for one in self.outcomes)
+
+
+def conform(
+    url: str, *, protocol: str | None = None, key: str | Secret | None = None, call: Called | None = None
+) -> tuple[Report, ...]:
+    """Return a report for ``protocol``, else for each that the server at ``url`` speaks; none where it speaks none.
+
+    Only looks are taken unless ``call`` names a tool that may be called, with arguments it takes; it is then called
+    some twenty times. ``key`` is sent as a bearer token to the server and nowhere else.
+
+    Raises:
+        ValueError: there is no protocol of that name.
+    """
+    if protocol is not None and protocol not in PROTOCOLS:
+        raise ValueError(f"{protocol!r} cannot be checked; there is {', '.join(PROTOCOLS)}")
+    ask = asking(url, key=key, call=call)
+    try:
+        names = [protocol] if protocol is not None else [name for name in PROTOCOLS if _speaks(ask, name)]
+        return tuple(report(asking(url, key=key, call=call), name) for name in names)
+    finally:
+        ask.close()
+
+
+def report(ask: Asking, protocol: str) -> Report:
+    """Return the outcomes of all checks of ``protocol`` on the server that is asked, and close its connections."""
+    try:
+        checks = enumerate(PROTOCOLS[protocol], 1)
+        outcomes = tuple(outcome(check, f"{protocol}-{place:02}", ask) for place, check in checks)
+    finally:
+        ask.close()
+    return Report(url=ask.base, protocol=protocol, outcomes=outcomes)
+
+
+def _speaks(ask: Asking, protocol: str) -> bool:
+    """Whether the first check of what only this protocol has does not fail."""
+    path = {
+        "openapi": "/.well-known/llm.json",
+        "opentool": "/opentool/version",
+        "otc": "/tools",
+    }.get(protocol)
+    if path is not None:
+        answer = ask.get(path)
+        return answer.status in (200, 401) and answer.data is not None
+    return mcp.CHECKS[0].look(ask) is None
