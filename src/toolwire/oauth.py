@@ -53,6 +53,7 @@ def authorization_server(
     """
     try:
         from .server.oauth import AuthorizationServer, Desk, Settings  # noqa: PLC0415 - an extra
+        from .server.oauth.client_lookup import may_fetch_from  # noqa: PLC0415 - an extra
         from .stores.oauth.database import OAuthStore  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise _missing(error) from error
@@ -63,11 +64,15 @@ def authorization_server(
             " other a function that returns who is signed in there, from the ASGI scope of a request."
         )
     kept = store if isinstance(store, OAuthStore) else OAuthStore(store)
+
+    async def may_connect(address: str) -> bool:
+        return await desk.run_in_thread(may_fetch_from, desk, address)
+
     desk = Desk(
         settings=settings,
         store=kept,
         users=users,
-        fetch=fetch or guarded_fetch(Network(limits=_DOCUMENTS)),
+        fetch=fetch or guarded_fetch(Network(limits=_DOCUMENTS, may_connect=may_connect)),
         audit=audit,
         now=now,
         signed_in=signed_in,

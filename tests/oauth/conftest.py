@@ -194,13 +194,13 @@ def open_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
                 people.add("Ada", "correct horse")
             clock, internet, events = Clock(), Internet(), list[Event]()
             settings = {"name": "Tasks", "clients": CLIENTS, "first": ("tasks:read",), **settings}
+            settings.setdefault("fetch", internet.fetch)
             server = authorization_server(
                 issuer=issuer,
                 store=store,
                 users=people,
                 scopes=SCOPES,
                 audit=events.append,
-                fetch=internet.fetch,
                 now=clock,
                 **settings,
             )

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from toolwire.core.http import Response
+from toolwire.server.oauth.client_lookup import may_fetch_from
 from toolwire.stores.oauth.accounts import People
 
 from .conftest import CALLBACK, Site
@@ -158,6 +159,44 @@ def test_nobody_makes_us_fetch_from_many_sites_without_end(site: Site) -> None:
     assert len(site.internet.asked) == 40
     site.internet.pages[URL] = served()
     assert site.new_browser("192.0.2.9").get(site.ask(URL)).status_code == 303
+
+
+@pytest.mark.requirement("AS-16", "D-34")
+def test_many_domains_that_lead_to_one_address_fetch_little_from_it(
+    open_site: Callable[..., Site], serve: Callable[[Callable[[str], Any]], str]
+) -> None:
+    asked: list[str] = []
+
+    async def victim(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        asked.append(scope["path"])
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    port = serve(lambda _: victim).rpartition(":")[2]
+    site = open_site(issuer="http://127.0.0.1:9999", local_documents=True, fetch=None)
+    desk = site.server._desk
+    assert all(may_fetch_from(desk, "127.0.0.1") for _ in range(55))  # for as many domains of somebody else
+
+    def ask_for_documents(count: int) -> None:
+        for number in range(count):
+            browser = site.new_browser(f"203.0.113.{number}")
+            assert browser.get(site.ask(f"http://127.0.0.1:{port}/{number}.json")).status_code == 400
+
+    ask_for_documents(12)
+    assert asked == [f"/{number}.json" for number in range(5)]
+    site.clock.seconds += 61
+    ask_for_documents(1)
+    assert len(asked) == 6
+
+
+@pytest.mark.parametrize("written", ["2606:4700::{:x}", "::ffff:1.1.1.1"])
+def test_addresses_of_one_network_count_as_one(site: Site, written: str) -> None:
+    found = [may_fetch_from(site.server._desk, written.format(number)) for number in range(62)]
+    assert found == [True] * 60 + [False] * 2
+    assert not may_fetch_from(site.server._desk, "2606:4700::ffff" if "{" in written else "1.1.1.1")
+    assert may_fetch_from(site.server._desk, "9.9.9.9")
 
 
 EVIL = "https://evil.example/landing"

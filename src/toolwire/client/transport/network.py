@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 import weakref
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
@@ -18,7 +18,7 @@ from toolwire.core.model import Problem
 from .async_pool import Pool, find_key, open_connection
 from .dns import Resolve, looking_up, system_resolve
 from .drivers import Hear, Pieces, SyncHear, heard
-from .failures import left, too_slow, unreachable
+from .failures import blocked, left, too_slow, unreachable
 from .http1 import ResponseReader, write_request
 from .limits import Limits
 from .request_rules import Credentials, Exchange, Hop, Lookup, Steps
@@ -39,8 +39,8 @@ class Network:
     """The door for async code. One serves any number of event loops, one after the other or at once.
 
     ``credentials`` go to their own origins only. Names and addresses of the own network are refused but for the
-    origins in ``allow_private``, and so is every origin but ``origins``, where they are given. ``resolve`` and
-    ``clock`` are there for tests.
+    origins in ``allow_private``, and so is every origin but ``origins``, where they are given. ``may_connect`` is asked
+    with the IP address before each exchange, and a False refuses it. ``resolve`` and ``clock`` are there for tests.
     """
 
     def __init__(
@@ -50,12 +50,14 @@ class Network:
         credentials: Credentials | None = None,
         allow_private: Iterable[str] = (),
         origins: Container[str] | None = None,
+        may_connect: Callable[[str], Awaitable[bool]] | None = None,
         resolve: Resolve = system_resolve,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._exchange = Exchange(
             limits=limits, credentials=credentials, allow_private=allow_private, origins=origins, clock=clock
         )
+        self._may_connect = may_connect
         self._resolve = resolve
         self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
 
@@ -82,7 +84,13 @@ class Network:
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
-            came = await (self._hop(step, hear) if isinstance(step, Hop) else self._look_up(step))
+            if not isinstance(step, Hop):
+                came = await self._look_up(step)
+            elif self._may_connect is not None and not await self._may_connect(find_key(step).address):
+                text = f"{step.target.origin} is not connected to: its address was asked too often of late."
+                came = blocked(text)
+            else:
+                came = await self._hop(step, hear)
 
     async def aclose(self) -> None:
         """Close all connections, and end the calls that are under way. A later ``send`` opens new ones."""

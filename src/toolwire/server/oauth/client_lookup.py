@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from ipaddress import IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from publicsuffixlist import PublicSuffixList
@@ -17,8 +18,11 @@ from toolwire.framing import jsontext
 from .server_context import Desk
 
 _CHARS = 2_000
-_FETCHES, _FETCHES_FOR_ONE, _FETCHES_S = 20, 40, 60.0
-"""How many fetches a minute go to one site, and how many are made for one address."""
+_FETCHES, _FETCHES_FOR_ONE, _FETCHES_FROM_ADDRESS, _FETCHES_S = 20, 40, 60, 60.0
+"""How many fetches a minute go to one site, are made for one requester, and go to one IP address.
+
+Many sites share the address of one content delivery network, and no single requester may use up what it has.
+"""
 _SUFFIXES = PublicSuffixList()
 _UNKNOWN = invalid_client("This app is not known here.")
 
@@ -95,6 +99,22 @@ def _may_fetch(desk: Desk, url: str, network: str) -> bool:
             return False
         for key in keys:
             rows.attempt(key, desk.now() + _FETCHES_S)
+    return True
+
+
+def may_fetch_from(desk: Desk, address: str) -> bool:
+    """Return whether to fetch from the IP address now, and count it.
+
+    Domains are cheap, and all of them can lead to one victim. An IPv6 address counts as the network of a site.
+    """
+    network = ip_address(address)
+    if isinstance(network, IPv6Address):
+        address = str(network.ipv4_mapped or ip_network((network, 64), strict=False))
+    key = digest(f"fetched from {address}")
+    with desk.store.changing() as rows:
+        if rows.attempts(key, desk.now()) >= _FETCHES_FROM_ADDRESS:
+            return False
+        rows.attempt(key, desk.now() + _FETCHES_S)
     return True
 
 
