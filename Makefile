@@ -59,8 +59,8 @@ test-corpus: $(READER)/.ready ## every real document as tools, and the totals in
 kills: $(READY)          ## a thousand kills of workers, a hundred of a whole server (about twenty minutes)
 	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py
 
-long: $(READY)           ## a million mutated requests, four thousand slow sockets, five million calls of one process, 300 hostile sites
-	TOOLWIRE_LONG=1 TOOLWIRE_CASES=hunt $(BIN)/pytest $(or $(ARGS),tests/process/test_mutations.py tests/process/test_hostile.py tests/process/test_soak.py tests/acceptance/test_hostile_sites.py)
+long: $(READY)           ## a million mutated requests, four thousand slow sockets, five million calls of one process, 300 hostile sites, thousands of documents
+	TOOLWIRE_LONG=1 TOOLWIRE_CASES=hunt $(BIN)/pytest $(or $(ARGS),tests/process/test_mutations.py tests/process/test_hostile.py tests/process/test_soak.py tests/acceptance/test_hostile_sites.py tests/protocols/openapi/test_valid_bodies.py tests/protocols/openapi/test_valid_requests.py)
 
 mutants: $(READY)        ## a sample of mistakes in the code that guards: how many do the tests notice?
 	$(BIN)/python mutants/run.py $(ARGS)

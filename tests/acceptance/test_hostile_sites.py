@@ -23,6 +23,7 @@ from toolwire.adapters.schema import Provider
 from toolwire.adapters.tool_declarations import offered, ran_sync
 from toolwire.cli import main
 from toolwire.client.connection.connect import unattended
+from toolwire.consent import ClientRules
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Approval, Call, Cost, Kind, Problem, Result, Value
@@ -35,6 +36,7 @@ from toolwire.testing.loopback import background
 MANY = os.environ.get("TOOLWIRE_CASES") == "hunt"
 # A failure is not made smaller: a case starts servers, and smaller ones are as hard to read.
 CASES = settings(deadline=None, max_examples=300 if MANY else 4, phases=(Phase.explicit, Phase.generate))
+RULES = ClientRules(questions_a_minute=100)  # more than any case asks: the limit of questions is not tried here
 METHOD: ContextVar[str] = ContextVar("METHOD", default="")
 SAFE_METHODS = ("GET", "HEAD")
 
@@ -238,7 +240,7 @@ def test_a_gateway_to_a_hostile_site_serves_on(listed: list[Tool], answer: Resul
             return
         with (
             background(asgi(merged([far, FunctionBox(kit)]))) as gateway,
-            connect_sync(gateway, protocol="mcp", session=Session(), approve=lambda _: True) as remote,
+            connect_sync(gateway, protocol="mcp", session=Session(rules=RULES), approve=lambda _: True) as remote,
         ):
             found = [remote.call(tool.id, arguments) for tool in remote.tools for arguments in ARGUMENTS[1:]]
             assert all(isinstance(one, Problem | Value) for one in found)

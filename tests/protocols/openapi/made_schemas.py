@@ -151,15 +151,20 @@ def judge(document: dict[str, Any], schema: Any) -> Draft202012Validator | None:
     if _is_circular({**document, "allOf": [schema]}):
         return None
     old = document["openapi"].startswith("3.0")
-    defined = {name: _meant(document, one, old) for name, one in document["components"]["schemas"].items()}
-    whole = {"components": {"schemas": defined}, "allOf": [_meant(document, schema, old)]}
+    defined: dict[str, Any] = {}
+    for name, one in document["components"]["schemas"].items():
+        defined[name] = _meant(document, one, old, defined)
+    whole = {"components": {"schemas": defined}, "allOf": [_meant(document, schema, old, defined)]}
     return Draft202012Validator(whole, format_checker=FormatChecker())
 
 
 def _meant(  # noqa: C901 - a sort of word each
-    document: dict[str, Any], schema: Any, old: bool, outside: frozenset[str] = frozenset()
+    document: dict[str, Any], schema: Any, old: bool, defined: dict[str, Any], outside: frozenset[str] = frozenset()
 ) -> Any:
-    """Return ``schema`` in words of JSON Schema; what is wrong in it, and what it cannot find, says nothing."""
+    """Return ``schema`` in words of JSON Schema; what is wrong in it, and what it cannot find, says nothing.
+
+    A definition that names of ``outside`` are not required of gets a name of its own in ``defined``.
+    """
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
@@ -167,20 +172,24 @@ def _meant(  # noqa: C901 - a sort of word each
             return True
         if not outside & _required(document, schema):
             return {"$ref": schema["$ref"]}
-        return _meant(document, _target(document, schema), old, outside)
+        name = f"{schema['$ref'].removeprefix(PREFIX)}-{'-'.join(sorted(outside))}"
+        if name not in defined:
+            defined[name] = True  # while it is made: it may be a part of itself
+            defined[name] = _meant(document, _target(document, schema), old, defined, outside)
+        return {"$ref": PREFIX + name}
     gone = _hidden(document, schema) | outside
     built: dict[str, Any] = {}
     for key, value in schema.items():
         if key in ("allOf", "anyOf", "oneOf"):
-            built[key] = [_meant(document, one, old, gone) for one in value]
+            built[key] = [_meant(document, one, old, defined, gone) for one in value]
         elif key == "prefixItems":
-            built[key] = [_meant(document, one, old) for one in value]
+            built[key] = [_meant(document, one, old, defined) for one in value]
         elif key == "patternProperties":
-            built[key] = {name: _meant(document, one, old) for name, one in value.items() if name != "["}
+            built[key] = {name: _meant(document, one, old, defined) for name, one in value.items() if name != "["}
             if "[" in value:
                 built.setdefault("^", True)
         elif key in ("properties", "dependentSchemas"):
-            built[key] = {name: _meant(document, one, old) for name, one in value.items()}
+            built[key] = {name: _meant(document, one, old, defined) for name, one in value.items()}
         elif key == "required":
             built[key] = [name for name in value if name not in gone]
         elif key == "dependentRequired":
@@ -188,7 +197,7 @@ def _meant(  # noqa: C901 - a sort of word each
         elif (key, value) in (("type", "date"), ("minLength", "long")) or key in ("discriminator", "nullable"):
             continue
         else:
-            built[key] = _meant(document, value, old)
+            built[key] = _meant(document, value, old, defined)
     if built.pop("^", None):
         built = {k: v for k, v in built.items() if k not in ("additionalProperties", "unevaluatedProperties")}
     if old and schema.get("nullable") is True:

@@ -203,3 +203,52 @@ def test_large_integers_and_decimals_are_written_digit_by_digit() -> None:
         "color=0.1",
         "color=1234.5678",
     ]
+
+
+@pytest.mark.requirement("CV-02")
+def test_reserved_characters_never_end_an_item_or_a_key() -> None:
+    assert query(["a,b", "c"], explode=False, reserved=True) == "color=a%2Cb,c"
+    assert query(["a,b", "c"], explode=True, reserved=True) == "color=a,b&color=c"
+    assert query({"a=b&c": "d=e"}, explode=True, reserved=True) == "a%3Db%26c=d=e"
+    assert write(Parameter("c", Place.PATH, "matrix", reserved=True), "x;admin=1") == ";c=x%3Badmin=1"
+    assert write(Parameter("c", Place.PATH, "simple", explode=True, reserved=True), {"a=b": "c,d"}) == "a%3Db=c%2Cd"
+    assert write(Parameter("c", Place.COOKIE, "form", reserved=True), "a;b") == "c=a%3Bb"
+
+
+@pytest.mark.requirement("CV-03")
+def test_a_cookie_with_content_is_sent_as_it_is_unless_it_is_json() -> None:
+    assert write(Parameter("c", Place.COOKIE, "text", media_type="text/plain"), "YQ+/==") == "c=YQ+/=="
+    form = Parameter("c", Place.COOKIE, "text", media_type="application/x-www-form-urlencoded")
+    assert write(form, {"a": 1, "b": "x;y"}) == "c=a=1&b=x%3By"
+    assert write(Parameter("c", Place.COOKIE, "content", media_type="application/json"), ["a"]) == "c=%5B%22a%22%5D"
+
+
+@pytest.mark.requirement("CV-29")
+@pytest.mark.parametrize(
+    ("place", "separators", "text"),
+    [
+        (Place.QUERY, ("\t",), "c=a%2Cb%09c"),
+        (Place.QUERY, ("", ","), "c=a%2Cb&c=c"),
+        (Place.PATH, ("|",), "a%2Cb%7Cc"),
+        (Place.HEADER, (" ",), "a,b c"),
+    ],
+)
+def test_a_collection_format_is_written_with_its_separator(
+    place: Place, separators: tuple[str, ...], text: str
+) -> None:
+    style = "form" if place is Place.QUERY else "simple"
+    assert write(Parameter("c", place, style, separators=separators), ["a,b", None, "c"]) == text
+
+
+@pytest.mark.requirement("CV-29")
+def test_each_level_of_arrays_has_a_separator_of_its_own() -> None:
+    assert write(Parameter("c", Place.QUERY, "form", separators=("|", ",")), [["a", "b|c"], ["d"]]) == "c=a,b%7Cc%7Cd"
+
+
+@pytest.mark.parametrize(("place", "style"), [(Place.QUERY, "form"), (Place.PATH, "simple"), (Place.COOKIE, "form")])
+@pytest.mark.parametrize("reserved", [False, True])
+def test_half_of_a_surrogate_pair_is_refused_rather_than_sent_as_another_character(
+    place: Place, style: str, reserved: bool
+) -> None:
+    with pytest.raises(ValueError, match="surrogates"):
+        write(Parameter("c", place, style, reserved=reserved), "\ud800")

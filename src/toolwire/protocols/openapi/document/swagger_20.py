@@ -43,6 +43,12 @@ _FLOWS: Final = {
 _OTHERS: Final = "x-toolwire-documents"
 _COPY: Final = "x-toolwire-swagger"
 _SCHEMES: Final = ("https", "http", "wss", "ws")
+_MOST_LEVELS: Final = 10
+COLLECTION_FORMATS: Final = "x-toolwire-collection-formats"
+"""The word that says how the arrays of a parameter are written, where 3.0 has none for it."""
+
+SEPARATORS: Final = {"csv": ",", "ssv": " ", "tsv": "\t", "pipes": "|"}
+"""What each format puts between the items of an array. ``multi`` repeats the name instead."""
 
 
 def is_swagger(document: Mapping[str, Any]) -> bool:
@@ -193,10 +199,8 @@ class _Upgrade:
             if isinstance(one.get("description"), str):
                 properties[name]["description"] = one["description"]
             style = self._style(one)
-            if style and types == [_MULTIPART] and one.get("collectionFormat") != "multi":
-                self._note(
-                    name[:SHOWN], "a list in a form with files has no other word in 3.0 than a part for each item"
-                )
+            if style and one.get("collectionFormat") != "multi":  # 3.0 has no styles in a form with files
+                style[COLLECTION_FORMATS] = self._collection_formats(one)
             if style:
                 encoding[name] = style
         required = [name for name, one in form.items() if one.get("required") is True]
@@ -204,8 +208,7 @@ class _Upgrade:
         if required:
             schema["required"] = required
         content: dict[str, Json] = {
-            one: {"schema": schema, "encoding": encoding} if encoding and one == _FORM else {"schema": schema}
-            for one in types
+            one: {"schema": schema, "encoding": encoding} if encoding else {"schema": schema} for one in types
         }
         return {"required": bool(required), "content": content}
 
@@ -232,33 +235,35 @@ class _Upgrade:
         return schema if isinstance(schema, dict) else {}
 
     def _style(self, node: dict[str, Any]) -> dict[str, Json]:
-        """Return how an array is written, in the words of 3.0."""
+        """Return how an array is written: in the words of 3.0, and in our own where it has none."""
         if node.get("type") != "array":
             return {}
         place, how = node.get("in"), node.get("collectionFormat", "csv")
-        inner = node.get("items")
-        if isinstance(inner, dict) and inner.get("collectionFormat") not in (None, "csv"):
-            self._note(
-                str(node.get("name"))[:SHOWN],
-                f"lists in a list are written by {inner['collectionFormat']!r}, which 3.0 has no word for",
-            )
+        formats = self._collection_formats(node)
+        said: dict[str, Json] = {"style": "form", "explode": how == "multi"}
         if place in ("path", "header"):
-            if how not in ("csv", None):
-                self._note(
-                    str(node.get("name"))[:SHOWN],
-                    f"a list in the {place} by {how!r} has no word in 3.0, and is written by commas",
-                )
-            return {"style": "simple", "explode": False}
-        if how == "multi":
-            return {"style": "form", "explode": True}
-        if how in ("ssv", "pipes"):
-            return {"style": "spaceDelimited" if how == "ssv" else "pipeDelimited", "explode": False}
-        if how != "csv":
-            self._note(
-                str(node.get("name"))[:SHOWN],
-                f"a list by {str(how)[:20]!r} has no word in 3.0, and is written by commas",
-            )
-        return {"style": "form", "explode": False}
+            said = {"style": "simple", "explode": False}
+        elif how in ("ssv", "pipes"):
+            said["style"] = "spaceDelimited" if how == "ssv" else "pipeDelimited"
+        if len(formats) > 1 or (place in ("path", "header") and how != "csv") or how == "tsv":
+            said[COLLECTION_FORMATS] = formats
+        return said
+
+    def _collection_formats(self, node: dict[str, Any]) -> list[Json]:
+        """Return the format of an array and of the arrays in it, the outermost first. One that is none is ``csv``."""
+        formats: list[Json] = []
+        one: Json = node
+        while isinstance(one, dict) and one.get("type") == "array" and len(formats) < _MOST_LEVELS:
+            how = one.get("collectionFormat", "csv")
+            repeats = how == "multi" and not formats and node.get("in") in ("query", "formData")
+            if repeats or how in SEPARATORS:
+                formats.append(how)
+            else:
+                text = f"its list by {str(how)[:20]!r} is not one of Swagger 2.0 there, and is written by commas"
+                self._note(str(node.get("name"))[:SHOWN], text)
+                formats.append("csv")
+            one = one.get("items")
+        return formats
 
     def _response(self, node: Json, produces: list[str] | tuple[()]) -> Json:
         if not isinstance(node, dict):

@@ -100,15 +100,14 @@ def _place(parts: _Parts, argument: str, parameter: Parameter, arguments: Mappin
     if key := overriding_key(parameter, value):
         parts.errors[argument] = f"cannot have {key[:100]!r}: some servers would take it for another method or path"
         return
-    text = (
-        _query(parameter, value) if parameter.place is Place.QUERYSTRING else parameter_styles.write(parameter, value)
-    )
+    text = _write_parameter(parameter, value)
     if parameter.place is Place.PATH:
         parts.path[parameter.name] = argument, text
     elif not text:
         return
     elif parameter.place is Place.COOKIE:
-        _cookie(parts, argument, text, whole=parameter.style != "cookie" or b";" not in jsontext.write(value))
+        raw = jsontext.write(value) if parameter.style == "cookie" else text.encode()
+        _cookie(parts, argument, text, whole=parameter.style not in ("cookie", "text") or b";" not in raw)
     elif parameter.place is not Place.HEADER:
         parts.query.append(text)
     elif _HEADER_VALUE.fullmatch(text) is None:
@@ -117,10 +116,12 @@ def _place(parts: _Parts, argument: str, parameter: Parameter, arguments: Mappin
         parts.headers.append((parameter.name.lower().encode(), text.encode()))
 
 
-def _query(parameter: Parameter, value: Json) -> str:
-    if parameter.encodings and isinstance(value, dict):
-        return forms.urlencoded(value, parameter.encodings).decode()
-    return parameter_styles.querystring(parameter, value)
+def _write_parameter(parameter: Parameter, value: Json) -> str:
+    is_query = parameter.place is Place.QUERYSTRING
+    if parameter.encodings and isinstance(value, dict):  # a form whose document says how its properties are written
+        text = forms.urlencoded(value, parameter.encodings).decode()
+        return text if is_query else parameter_styles.write(parameter._replace(media_type="text/plain"), text)
+    return parameter_styles.querystring(parameter, value) if is_query else parameter_styles.write(parameter, value)
 
 
 def _cookie(parts: _Parts, argument: str, text: str, *, whole: bool) -> None:

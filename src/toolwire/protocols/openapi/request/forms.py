@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -81,7 +82,14 @@ class Unsendable(ValueError):  # noqa: N818 - it is a reason, which becomes a Pr
 
 def _pairs(name: str, value: Json, encoding: Encoding) -> list[tuple[str, str]]:
     if encoding.style:
-        declared = Parameter(name, Place.QUERY, encoding.style, encoding.explode, encoding.reserved)
+        declared = Parameter(
+            name,
+            Place.QUERY,
+            encoding.style,
+            encoding.explode,
+            encoding.reserved,
+            separators=encoding.separators,
+        )
         return parameter_styles.pairs(declared, value)
     if is_json(encoding.media_type) and value is not None:
         items = value if isinstance(value, list) else [value]
@@ -93,7 +101,8 @@ def _pairs(name: str, value: Json, encoding: Encoding) -> list[tuple[str, str]]:
 
 def _parts(name: str, value: Json, encoding: Encoding, resources: Resources | None) -> Iterator[Part]:
     if encoding.style and not encoding.binary and not encoding.media_type:
-        for key, text in _pairs(name, value, encoding):
+        # Nothing is percent-encoded in a part: what is encoded here is decoded at once, so that no escape may be kept.
+        for key, text in _pairs(name, value, replace(encoding, reserved=False)):
             yield Part(unquote_to_bytes(key).decode(), unquote_to_bytes(text), headers=encoding.headers)
         return
     for number, item in enumerate(value if isinstance(value, list) else [value]):

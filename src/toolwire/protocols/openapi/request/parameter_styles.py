@@ -4,6 +4,7 @@ Rules:
 - Delimiters stand as they are; names and items are percent-encoded one by one, except in headers. [CV-01]
 - What is null is left out, and so is an empty array or object. Nested data is JSON, but deepObject nests brackets.
 - ``allowReserved`` never lets a value end the query, start another parameter, or mean a space. [CV-02]
+- Nor does it let an item hold the delimiter between items, or a key the sign between it and its item.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def write(parameter: Parameter, value: Json) -> str:
 
     Queries and cookies come with their names, paths and headers without. Nothing is refused here.
     """
-    encode = _encoder(parameter)
+    encode = _encoder(parameter, value)
     if parameter.style in ("content", "text") or parameter.media_type:
         return _named(parameter, encode(_content(parameter, value)))
     if type(value) in _SCALARS and parameter.style in _PLAIN_STYLES:  # most are
@@ -69,7 +70,7 @@ def _styled(parameter: Parameter, value: Json, encode: Encode) -> str:
 def pairs(parameter: Parameter, value: Json) -> list[tuple[str, str]]:
     """Return the names and texts, percent-encoded, that a query's styles make of ``value``; none for nothing."""
     value = _without_null(value)
-    return [] if value is None or value in ([], {}) else _form_pairs(parameter, value, _encoder(parameter))
+    return [] if value is None or value in ([], {}) else _form_pairs(parameter, value, _encoder(parameter, value))
 
 
 def querystring(parameter: Parameter, value: Json) -> str:
@@ -88,10 +89,12 @@ def plain_pairs(name: str, value: Json) -> list[tuple[str, str]]:
 
 def percent(text: str) -> str:
     """Return ``text`` with everything but unreserved characters percent-encoded."""
-    return text if text.isascii() and text.isalnum() else quote(text, safe="", errors="replace")
+    return text if text.isascii() and text.isalnum() else quote(text, safe="", errors="strict")
 
 
 def _simple(parameter: Parameter, value: Json, encode: Encode) -> str:
+    if parameter.separators:
+        return _joined(value, parameter.separators, encode)
     return ",".join(_items(value, encode, exploded=parameter.explode))
 
 
@@ -117,6 +120,11 @@ def _form_pairs(parameter: Parameter, value: Json, encode: Encode) -> list[tuple
     name = _name(parameter)
     if not isinstance(value, list | dict):
         return [(name, encode(text_of(value)))]
+    if parameter.separators and isinstance(value, list):
+        separators = parameter.separators
+        if separators[0]:
+            return [(name, _joined(value, separators, encode))]
+        return [(name, _joined(item, separators[1:], encode)) for item in value]
     if parameter.style == "deepObject":
         return list(_deep(name, value, encode))
     if not parameter.explode:
@@ -139,17 +147,28 @@ def _deep(name: str, value: Json, encode: Encode) -> Iterator[tuple[str, str]]:
             yield inner, encode(text_of(item))
 
 
+def _joined(value: Json, separators: tuple[str, ...], encode: Encode) -> str:
+    """Return an array as one text, each level of it with a separator of its own between the items."""
+    if not separators or not isinstance(value, list):
+        return encode(text_of(value))
+    between = separators[0] if separators[0] == "," else encode(separators[0])
+    return between.join(_joined(item, separators[1:], encode) for item in value if item is not None)
+
+
 def _items(value: Json, encode: Encode, *, exploded: bool) -> list[str]:
     if isinstance(value, list):
         return [encode(text_of(item)) for item in value]
+    if isinstance(value, dict) and exploded:
+        return [f"{key}={text}" for key, text in _pairs(value, encode)]
     if isinstance(value, dict):
-        pairs = _pairs(value, encode)
-        return [f"{key}={text}" for key, text in pairs] if exploded else [text for pair in pairs for text in pair]
+        return [encode(text_of(one)) for pair in value.items() for one in pair]
     return [encode(text_of(value))]
 
 
 def _pairs(value: Mapping[str, Json], encode: Encode) -> list[tuple[str, str]]:
-    return [(encode(key), encode(text_of(item))) for key, item in value.items()]
+    """Return each key, which is a name on the wire, and its item. ``allowReserved`` is for values alone."""
+    encode_key = str if encode is str else percent
+    return [(encode_key(key), encode(text_of(item))) for key, item in value.items()]
 
 
 def _named(parameter: Parameter, text: str) -> str:
@@ -177,25 +196,40 @@ def _without_null(value: Json) -> Json:
     return value
 
 
-def _encoder(parameter: Parameter) -> Encode:
+def _encoder(parameter: Parameter, value: Json) -> Encode:
     if parameter.place is Place.HEADER or parameter.style == "cookie":
         return str  # passed through unchanged; what may not stand there is refused where the request is built
+    if parameter.style == "text" and parameter.place is Place.COOKIE:
+        return str  # the Cookie field is no URL: only the style form and JSON, which has quotes, are encoded there
     if not parameter.reserved:
         return percent
-    return _reserved_in_path if parameter.place is Place.PATH else _reserved
+    encode = _reserved_in_path if parameter.place is Place.PATH else _reserved
+    delimiters = _delimiters(parameter, value)
+    return (lambda text: encode(text).translate(delimiters)) if delimiters else encode
+
+
+def _delimiters(parameter: Parameter, value: Json) -> dict[int, str]:
+    """Return the reserved characters that would end ``value`` or an item of it, with what stands for them."""
+    found = ""
+    if parameter.style == "matrix" or parameter.place is Place.COOKIE:
+        found = ";"
+    by_commas = parameter.style == "simple" or (not parameter.explode and parameter.style not in _DELIMITER)
+    if by_commas and isinstance(value, list | dict):
+        found += ","
+    return {ord(one): quote(one) for one in found}
 
 
 def _reserved(text: str) -> str:
     """Return ``text`` with its reserved characters and escapes kept, but for those that would end a value."""
     parts = _TRIPLE.split(text)
     return "".join(
-        part if _TRIPLE.fullmatch(part) else quote(part, safe=":/?@!$'()*,;=", errors="replace") for part in parts
+        part if _TRIPLE.fullmatch(part) else quote(part, safe=":/?@!$'()*,;=", errors="strict") for part in parts
     )
 
 
 def _reserved_in_path(text: str) -> str:
     """Return ``text`` with what may stand in one segment of a path kept: no slash, no ``?``, no escape."""
-    return quote(text, safe=":@!$&'()*+,;=", errors="replace")
+    return quote(text, safe=":@!$&'()*+,;=", errors="strict")
 
 
 def text_of(value: Json) -> str:

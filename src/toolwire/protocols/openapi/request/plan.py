@@ -31,7 +31,8 @@ class Parameter(NamedTuple):
     """How one parameter is written. ``style`` is one of OpenAPI's, or ``content`` for JSON and ``text`` for text.
 
     ``media_type`` is that of a parameter with ``content``; it decides where it is not empty. ``encodings`` say how the
-    properties of one that is the whole query are written.
+    properties of one that is a form are written. ``separators`` stand between the items of an array and of the arrays
+    in it, one for each level, where Swagger 2.0 declares them: ``""`` repeats the name instead.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Parameter(NamedTuple):
     reserved: bool = False
     media_type: str = ""
     encodings: Mapping[str, Encoding] | None = None
+    separators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class Encoding:
     ``media_type`` is its contentType (the first, if a list), empty where none is declared: the value then decides.
     ``style`` is empty unless style, explode or allowReserved are declared. ``binary`` says that the property (or each
     item of it) is a file: base64 text, or a handle of the host. ``headers`` are fields of its part with fixed values
-    (const, a single enum member, or default of the declared header).
+    (const, a single enum member, or default of the declared header). ``separators`` are those of a Parameter.
     """
 
     media_type: str = ""
@@ -59,6 +61,7 @@ class Encoding:
     reserved: bool = False
     binary: bool = False
     headers: tuple[tuple[str, str], ...] = ()
+    separators: tuple[str, ...] = ()
 
 
 PLAIN = Encoding()

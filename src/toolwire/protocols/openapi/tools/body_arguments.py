@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from toolwire.core.model import Json
 from toolwire.protocols.openapi.document.references import References, Unusable
+from toolwire.protocols.openapi.document.swagger_20 import COLLECTION_FORMATS, SEPARATORS
 from toolwire.protocols.openapi.request import media_types
 from toolwire.protocols.openapi.request.media_types import essence
 from toolwire.protocols.openapi.request.parameter_styles import FORM
@@ -179,7 +180,7 @@ def encodings(references: References, body: Body, known: Mapping[str, Json]) -> 
     for name, schema in {**{name: {} for name in said}, **known}.items():
         one = said.get(name)
         fields = one if isinstance(one, dict) else {}
-        if not styled:
+        if not styled and COLLECTION_FORMATS not in fields:
             fields = {key: value for key, value in fields.items() if key not in _STYLE_FIELDS}
         encoding = _encoding(references, fields, schema, body.sort)
         if encoding != Encoding():
@@ -229,7 +230,14 @@ def _encoding(references: References, said: dict[str, Any], schema: Json, sort: 
         reserved=said.get("allowReserved") is True,
         binary=sort is Sort.MULTIPART and not styled and _is_file(item, first),
         headers=tuple(_headers(references, said.get("headers"))),
+        separators=read_separators(said),
     )
+
+
+def read_separators(said: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what stands between the items of an array that Swagger 2.0 declares, level by level; () elsewhere."""
+    formats = said.get(COLLECTION_FORMATS)
+    return tuple(SEPARATORS.get(one, "") for one in formats) if isinstance(formats, list) else ()
 
 
 def _single(references: References, schema: Json) -> dict[str, Any]:

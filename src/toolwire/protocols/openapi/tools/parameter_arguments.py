@@ -157,7 +157,8 @@ class Declaring:
             notes.append(f"{text}, and is written as {style}")
         explode = declared.get("explode", style in ("form", "cookie"))
         reserved = declared.get("allowReserved") is True and (place is Place.QUERY or self._reserves_anywhere)
-        parameter = Parameter(name, place, style, explode is True, reserved)
+        separators = body_arguments.read_separators(declared)
+        parameter = Parameter(name, place, style, explode is True, reserved, separators=separators)
         return Declared(parameter, declared.get("schema", {}), required, declared.get("description"))
 
     def _with_content(self, bare: Parameter, content: Json, required: bool, declared: dict[str, Any]) -> Declared:  # noqa: FBT001 - private
@@ -165,7 +166,7 @@ class Declaring:
         media = self._references.follow(content[media_type], "media type")
         style = "content" if is_json(media_type) else "text"
         parameter = bare._replace(style=style, media_type=essence(media_type))
-        if bare.place is Place.QUERYSTRING and essence(media_type) == FORM:
+        if essence(media_type) == FORM:
             parameter = parameter._replace(encodings=body_arguments.query_encodings(self._references, media))
         return Declared(parameter, media.get("schema", {}), required, declared.get("description"))
 
