@@ -47,10 +47,10 @@ def ours() -> Any:
     kit = calculator(int(os.environ.get("BENCH_TOOLS", "1")), os.environ.get("BENCH_STYLE", "async"))
     callers = None
     if secret := os.environ.get("BENCH_JWT"):
-        from toolwire.auth.caller_token import Expected, read_secret
-        from toolwire.server.access.signed_tokens import Tokens
+        from toolwire.auth.caller_token import ExpectedClaims, read_secret
+        from toolwire.server.access.signed_tokens import SignedTokenCallers
 
-        callers = Tokens(read_secret(secret.encode()), Expected())
+        callers = SignedTokenCallers(read_secret(secret.encode()), ExpectedClaims())
     keys = [key] if (key := os.environ.get("BENCH_KEY")) else []
     return toolwire.asgi(kit, api_keys=keys, callers=callers, ledger=os.environ.get("BENCH_LEDGER"))
 
@@ -60,12 +60,12 @@ def gateway() -> Any:
     import toolwire
     from toolwire.client import Session
     from toolwire.client.connection.connect import unattended
-    from toolwire.gateway import merged
-    from toolwire.limits import Defaults
+    from toolwire.gateway import merge_toolboxes
+    from toolwire.limits import ClientRateLimits
 
-    session = Session(limits=Defaults(tool=None, connection=None))
+    session = Session(limits=ClientRateLimits(tool=None, connection=None))
     upstream = unattended(os.environ["BENCH_UPSTREAM"], session, agree=lambda _: True)
-    return toolwire.asgi(merged([upstream]))
+    return toolwire.asgi(merge_toolboxes([upstream]))
 
 
 BUSY_S = 0.1
@@ -86,7 +86,7 @@ def busy() -> Any:
         return a + b
 
     kit.add(add, name="add", approval="auto")
-    return toolwire.asgi(kit, limits=toolwire.Limits(running=BUSY_RUNNING))
+    return toolwire.asgi(kit, limits=toolwire.ServerLimits(running=BUSY_RUNNING))
 
 
 def starlette() -> Any:

@@ -13,7 +13,7 @@ from .requests import CALLS
 
 if TYPE_CHECKING:
     from toolwire.client.connection.connection import Connection
-    from toolwire.client.transport.drivers import SyncDoor
+    from toolwire.client.transport.drivers import SyncTransport
 
 KEY = "bench-key"
 
@@ -22,19 +22,19 @@ def server(token: str, secret: str) -> dict[str, Callable[[], object]]:
     """Return each check of a server as what runs it once, for a call that passes."""
     import uvloop
 
-    from toolwire.auth.caller_token import Expected, read_secret
+    from toolwire.auth.caller_token import ExpectedClaims, read_secret
     from toolwire.core.model import Call
-    from toolwire.server.access.api_keys import Keys
-    from toolwire.server.access.host_guard import Guard
-    from toolwire.server.access.signed_tokens import Tokens
+    from toolwire.server.access.api_keys import ApiKeyCallers
+    from toolwire.server.access.host_guard import HostGuard
+    from toolwire.server.access.signed_tokens import SignedTokenCallers
     from toolwire.validation import arguments_check, requirements_check, scopes_check
 
     call = Call(calculator().catalog().tools[0], {"a": 1, "b": 2}, "c1")
     fields = dict(scope_of(CALLS["opentool"])["headers"])
     keyed = {**fields, b"authorization": f"Bearer {KEY}".encode()}
     signed = {**fields, b"authorization": f"Bearer {token}".encode()}
-    guard, keys, fits = Guard(), Keys([KEY]), arguments_check()
-    tokens = Tokens(read_secret(secret.encode()), Expected())
+    guard, keys, fits = HostGuard(), ApiKeyCallers([KEY]), arguments_check()
+    tokens = SignedTokenCallers(read_secret(secret.encode()), ExpectedClaims())
     uvloop.run(_verified(tokens, signed))
     return {
         "Host and Origin": lambda: guard.refusal("127.0.0.1", fields),
@@ -56,11 +56,11 @@ def once_us(rows: int) -> float:
 async def _once_us(rows: int, each: int = 5_000) -> float:
     from toolwire.core.model import Call, Value
     from toolwire.core.toolbox import unheard
-    from toolwire.server.run.idempotency import Once
+    from toolwire.server.run.idempotency import IdempotencyRunner
     from toolwire.stores.ledger.memory import MemoryLedger
 
     ledger = MemoryLedger()
-    once = Once(ledger, ledger, wait_s=1.0)
+    once = IdempotencyRunner(ledger, ledger, wait_s=1.0)
     tool, ended = calculator().catalog().tools[0], Value(3)
 
     async def run(_call: Call, _notify: object) -> Value:
@@ -91,7 +91,7 @@ def client() -> tuple[Callable[[], object], Callable[[], object]]:
     return lambda: run(connection.calling(call), door), lambda: run(CODEC.send(peer, call), door)
 
 
-def connected() -> tuple[Connection, SyncDoor]:
+def connected() -> tuple[Connection, SyncTransport]:
     """Return a connection to our server, unlimited and untraced, and the door to it, which answers at once."""
     from toolwire.client import Session
     from toolwire.client.connection.connection import open_connection
@@ -99,7 +99,7 @@ def connected() -> tuple[Connection, SyncDoor]:
     from toolwire.client.transport.drivers import run
     from toolwire.core.codec import Site
     from toolwire.core.http import JSON, Request, Response
-    from toolwire.limits import Defaults
+    from toolwire.limits import ClientRateLimits
     from toolwire.protocols.opentool import CODEC
 
     url = "http://127.0.0.1:9627"
@@ -114,7 +114,7 @@ def connected() -> tuple[Connection, SyncDoor]:
 
     door = Door()
     peer = run(CODEC.find(url), door).peer  # type: ignore[arg-type]  # it answers what a look asks for
-    session = Session(limits=Defaults(tool=None, connection=None), traced=False)
+    session = Session(limits=ClientRateLimits(tool=None, connection=None), traced=False)
     connection = open_connection(Discovery(url=url, peer=peer), session=session)
     return connection.agreed(connection.gate.unasked()), door  # type: ignore[return-value]
 

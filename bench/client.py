@@ -11,9 +11,9 @@ import uvloop
 
 from bench import checks
 from toolwire.client import Remote, Session
-from toolwire.limits import Defaults
+from toolwire.limits import ClientRateLimits
 
-_UNLIMITED = Session(limits=Defaults(tool=None, connection=None), traced=False)
+_UNLIMITED = Session(limits=ClientRateLimits(tool=None, connection=None), traced=False)
 
 
 IN_FLIGHT = 32

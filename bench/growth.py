@@ -18,8 +18,8 @@ from toolwire.core.ledger import Claim, Ending, Key, Ledger, LedgerLimits, State
 from toolwire.core.model import Secret, Value
 from toolwire.core.selection import Selection
 from toolwire.protocols import BUILTIN
-from toolwire.server.access.api_keys import ApiKey, Keys
-from toolwire.server.route_table import Table
+from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
+from toolwire.server.route_table import RouteTable
 from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.stores.ledger.sqlite import SqliteLedger
 
@@ -92,7 +92,7 @@ def one_more_tool_ms() -> float:
 
 def key_us(keys: int) -> float:
     """Return the microseconds it takes to know a caller by one of that many keys."""
-    known = Keys(f"key-{number}" for number in range(keys))
+    known = ApiKeyCallers(f"key-{number}" for number in range(keys))
     fields = {b"x-api-key": f"key-{keys // 2}".encode()}
     started = time.process_time()
     for _ in range(20_000):
@@ -103,7 +103,7 @@ def key_us(keys: int) -> float:
 def define_s(tools: int) -> float:
     """Return the seconds until that many tools are defined and their lists are bytes."""
     started = time.process_time()
-    Table(scoped_toolkit(tools).catalog(), BUILTIN, Site(keys=True))
+    RouteTable(scoped_toolkit(tools).catalog(), BUILTIN, Site(keys=True))
     return time.process_time() - started
 
 
@@ -192,7 +192,7 @@ def rows_ms() -> tuple[float, float]:
     from toolwire.framing import jsontext
 
     async def measure(call: Call) -> float:
-        app: Any = toolwire.asgi(_rows_toolkit(), limits=toolwire.Limits(body_bytes=16 << 20))
+        app: Any = toolwire.asgi(_rows_toolkit(), limits=toolwire.ServerLimits(body_bytes=16 << 20))
         figures = []
         for _ in range(7):
             started = time.process_time()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from scripted_model import CHOICE, WISH, pasta, provider
 
 from toolwire import SyncRemote
-from toolwire.adapters.conversation import Said, Wanted, converse
+from toolwire.adapters.conversation import ModelCall, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.openai import ChatModel
 from toolwire.adapters.tool_declarations import ran_sync
@@ -22,12 +22,12 @@ _SHOWN = 100
 def find_and_save(remote: SyncRemote, show: Callable[[str], object]) -> None:
     """Say the wish and the choice to a model that has the tools of ``remote``; ``show`` is given each line."""
 
-    def made(call: Wanted) -> str:
+    def made(call: ModelCall) -> str:
         text = ran_sync(remote, Provider.OPENAI, call.name, call.arguments)
         show(f"  <- {escaped(text[:_SHOWN])}{'...' if len(text) > _SHOWN else ''}")
         return text
 
-    def tell(said: Said) -> None:
+    def tell(said: ModelTurn) -> None:
         for line in escaped_lines(said.text).splitlines():
             show(f"  model> {line}")
         for call in said.calls:

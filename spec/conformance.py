@@ -20,11 +20,11 @@ import uvicorn
 
 from toolwire import Toolkit, asgi
 from toolwire.testing.loopback import background
-from toolwire.testing.server_checks import Called, Report, conform
+from toolwire.testing.server_checks import CheckReport, ProbeTool, conform
 from toolwire.testing.server_checks.report import as_markdown, summary
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "conformance.md"
-CALL = Called("add", {"a": 1, "b": 2})
+CALL = ProbeTool("add", {"a": 1, "b": 2})
 KEY = "a-key"
 _MADE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -64,7 +64,7 @@ def universal_tool_server() -> Generator[str, None, None]:
             thread.join(10)
 
 
-def reports() -> tuple[tuple[Report, ...], tuple[Report, ...], Report]:
+def reports() -> tuple[tuple[CheckReport, ...], tuple[CheckReport, ...], CheckReport]:
     """Return the reports on our server without and with a key, and the one on universal-tool-server."""
     with background(asgi(calculator())) as url:
         bare = conform(url, call=CALL)
@@ -80,7 +80,7 @@ def page() -> str:
     return _MADE.sub("...", "\n".join(_lines(*reports()))) + "\n"
 
 
-def _lines(bare: tuple[Report, ...], keyed: tuple[Report, ...], theirs: Report) -> Iterator[str]:
+def _lines(bare: tuple[CheckReport, ...], keyed: tuple[CheckReport, ...], theirs: CheckReport) -> Iterator[str]:
     yield from INTRODUCTION.splitlines()
     yield "## toolwire\n"
     yield "One tool, `add`, is served and may be called. First without keys:\n"

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from fastapi import FastAPI, HTTPException, Query, Response
 from pydantic import BaseModel, Field
 
-from toolwire.integrations.fastapi import opentools, x_llm
+from toolwire.integrations.fastapi import publish_tools, x_llm
 
 Cuisine = Literal["italian", "japanese", "mexican"]
 
@@ -120,7 +120,7 @@ def create_app(book: Book | None = None) -> FastAPI:
             del kept.recipes[kept.found(id).id]
             kept.favorites = [key for key in kept.favorites if key != id]
 
-    return opentools(app, name="RecipeApp", description="Save, organize, and discover recipes")
+    return publish_tools(app, name="RecipeApp", description="Save, organize, and discover recipes")
 
 
 def _fits(recipe: Recipe, query: str) -> bool:

@@ -15,10 +15,10 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from toolwire.integrations.fastapi import opentools
+from toolwire.integrations.fastapi import publish_tools
 from toolwire.oauth import authorization_server
-from toolwire.server.access.callers import Callers, Several
-from toolwire.stores.oauth.accounts import People
+from toolwire.server.access.callers import Callers, CombinedCallers
+from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
 
 from .api import SCOPES, api
@@ -47,7 +47,7 @@ class Settings:
 def create_app(settings: Settings) -> Callable[..., Any]:
     """Return the product as an ASGI application; its databases are opened now, and made where there are none."""
     store, accounts = Store(settings.database), OAuthStore(settings.database)
-    people = People(accounts, hasher=settings.hasher)
+    people = Accounts(accounts, hasher=settings.hasher)
     oauth = authorization_server(
         issuer=settings.url,
         name="Tasks",
@@ -57,7 +57,7 @@ def create_app(settings: Settings) -> Callable[..., Any]:
         registration=True,
         connected_url="/connected",
     )
-    callers: Callers = Several(StoredKeys(store), oauth.callers) if settings.api_keys else oauth.callers
+    callers: Callers = CombinedCallers(StoredKeys(store), oauth.callers) if settings.api_keys else oauth.callers
     app = FastAPI(
         title="Tasks",
         version="1.0.0",
@@ -70,7 +70,7 @@ def create_app(settings: Settings) -> Callable[..., Any]:
     app.include_router(web(site), include_in_schema=False)
     app.mount("/static", StaticFiles(directory=_HERE / "static"))
     _answer_errors(app)
-    opentools(app, name="Tasks", description="Remember what there is to do.", include="marked")
+    publish_tools(app, name="Tasks", description="Remember what there is to do.", include="marked")
     return guarded(oauth.before(app), settings.url)
 
 

@@ -1,7 +1,7 @@
 """The tasks and the keys of everybody, in SQLite or PostgreSQL.
 
 Rules:
-- Every question names whose tasks are meant: there is no way to ask for somebody else's.
+- Every question names whose tasks are meant: no approver is configured for somebody else's.
 """
 
 from __future__ import annotations

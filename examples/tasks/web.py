@@ -20,7 +20,7 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import ValidationError
 
 from toolwire.server.oauth import Account, AuthorizationServer
-from toolwire.stores.oauth.accounts import People
+from toolwire.stores.oauth.accounts import Accounts
 
 from .api import SCOPES, NewTask, TaskChange
 from .callers import PREFIX
@@ -37,7 +37,7 @@ class Site:
 
     url: str
     store: Store
-    people: People
+    people: Accounts
     oauth: AuthorizationServer
     keys: bool
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .client import Cache, Remote, Selection, Session, SyncRemote, connect, connect_sync, stored_session
-    from .consent import ClientRules, Lock, Preferences, read_lock
+    from .consent import ClientRules, DefinitionLock, Preferences, read_lock
     from .core.check import Answer, Question
     from .core.errors import ConnectError, DefinitionError, ToolError, ToolwireError
     from .core.model import (
@@ -28,31 +28,31 @@ if TYPE_CHECKING:
         Tool,
         Value,
     )
-    from .core.resources import Caps, Resource
+    from .core.resources import Resource, ResultLimits
     from .core.toolbox import Toolbox
     from .define import Toolkit
-    from .gateway import merged
-    from .limits import Defaults
-    from .server import ApiKey, App, Limits, asgi
-    from .validation import Page, Pages
+    from .gateway import merge_toolboxes
+    from .limits import ClientRateLimits
+    from .server import ApiKey, App, ServerLimits, asgi
+    from .validation import GrantPage, GrantPages
 
 __version__ = "0.1.0"
 
 _HOME = {
     **dict.fromkeys(("Cache", "Remote", "Selection", "Session", "SyncRemote", "connect"), "client"),
     **dict.fromkeys(("connect_sync", "stored_session"), "client"),
-    **dict.fromkeys(("ClientRules", "Lock", "Preferences", "read_lock"), "consent"),
+    **dict.fromkeys(("ClientRules", "DefinitionLock", "Preferences", "read_lock"), "consent"),
     **dict.fromkeys(("Answer", "Question"), "core.check"),
     **dict.fromkeys(("ConnectError", "DefinitionError", "ToolError", "ToolwireError"), "core.errors"),
     **dict.fromkeys(("Approval", "Authorization", "Context", "Cost", "Kind", "Problem", "Progress"), "core.model"),
     **dict.fromkeys(("RateLimit", "Requirements", "Result", "Secret", "Tool", "Value"), "core.model"),
-    **dict.fromkeys(("Caps", "Resource"), "core.resources"),
+    **dict.fromkeys(("ResultLimits", "Resource"), "core.resources"),
     "Toolbox": "core.toolbox",
     "Toolkit": "define",
-    "merged": "gateway",
-    "Defaults": "limits",
-    **dict.fromkeys(("ApiKey", "App", "Limits", "asgi"), "server"),
-    **dict.fromkeys(("Page", "Pages"), "validation"),
+    "merge_toolboxes": "gateway",
+    "ClientRateLimits": "limits",
+    **dict.fromkeys(("ApiKey", "App", "ServerLimits", "asgi"), "server"),
+    **dict.fromkeys(("GrantPage", "GrantPages"), "validation"),
 }
 
 __all__ = [
@@ -62,18 +62,16 @@ __all__ = [
     "Approval",
     "Authorization",
     "Cache",
-    "Caps",
+    "ClientRateLimits",
     "ClientRules",
     "ConnectError",
     "Context",
     "Cost",
-    "Defaults",
     "DefinitionError",
+    "DefinitionLock",
+    "GrantPage",
+    "GrantPages",
     "Kind",
-    "Limits",
-    "Lock",
-    "Page",
-    "Pages",
     "Preferences",
     "Problem",
     "Progress",
@@ -83,8 +81,10 @@ __all__ = [
     "Requirements",
     "Resource",
     "Result",
+    "ResultLimits",
     "Secret",
     "Selection",
+    "ServerLimits",
     "Session",
     "SyncRemote",
     "Tool",
@@ -96,7 +96,7 @@ __all__ = [
     "asgi",
     "connect",
     "connect_sync",
-    "merged",
+    "merge_toolboxes",
     "read_lock",
     "stored_session",
 ]

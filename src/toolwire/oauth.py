@@ -10,7 +10,7 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from .client.transport.limits import Limits
+from .client.transport.limits import TransportLimits
 from .client.transport.network import Network
 from .core.errors import DefinitionError
 from .core.http import Request, Response
@@ -19,10 +19,10 @@ from .core.model import Problem
 if TYPE_CHECKING:
     from .server.oauth import AuthorizationServer, Users
     from .server.oauth.server_context import Audit, Fetch, SignedIn
-    from .stores.oauth.accounts import People
+    from .stores.oauth.accounts import Accounts
     from .stores.oauth.database import OAuthStore
 
-_DOCUMENTS = Limits(connect_s=3.0, total_s=5.0, response_bytes=5 * 1024, header_bytes=16 * 1024, redirects=0)
+_DOCUMENTS = TransportLimits(connect_s=3.0, total_s=5.0, response_bytes=5 * 1024, header_bytes=16 * 1024, redirects=0)
 _JSON = ((b"accept", b"application/json"),)
 
 
@@ -52,12 +52,12 @@ def authorization_server(
         DefinitionError: a setting cannot be, or ``toolwire[oauth]`` is not installed.
     """
     try:
-        from .server.oauth import AuthorizationServer, Desk, Settings  # noqa: PLC0415 - an extra
+        from .server.oauth import AuthorizationServer, OAuthSettings, ServerContext  # noqa: PLC0415 - an extra
         from .server.oauth.client_lookup import may_fetch_from  # noqa: PLC0415 - an extra
         from .stores.oauth.database import OAuthStore  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    settings = Settings(issuer=issuer, resource=resource or issuer, name=name or issuer, scopes=scopes, **more)
+    settings = OAuthSettings(issuer=issuer, resource=resource or issuer, name=name or issuer, scopes=scopes, **more)
     if bool(settings.login_url) is not (signed_in is not None):
         raise DefinitionError(
             "login_url and signed_in go together: one is the page of your application on which people sign in, the"
@@ -68,7 +68,7 @@ def authorization_server(
     async def may_connect(address: str) -> bool:
         return await desk.run_in_thread(may_fetch_from, desk, address)
 
-    desk = Desk(
+    desk = ServerContext(
         settings=settings,
         store=kept,
         users=users,
@@ -80,18 +80,18 @@ def authorization_server(
     return AuthorizationServer(desk)
 
 
-def accounts(store: OAuthStore | str | Path) -> People:
+def accounts(store: OAuthStore | str | Path) -> Accounts:
     """Return accounts with passwords in ``store``, for a site that has none: ``add(name, password)`` makes one.
 
     Raises:
         DefinitionError: ``toolwire[oauth]`` is not installed.
     """
     try:
-        from .stores.oauth.accounts import People  # noqa: PLC0415 - an extra
+        from .stores.oauth.accounts import Accounts  # noqa: PLC0415 - an extra
         from .stores.oauth.database import OAuthStore  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    return People(store if isinstance(store, OAuthStore) else OAuthStore(store))
+    return Accounts(store if isinstance(store, OAuthStore) else OAuthStore(store))
 
 
 def guarded_fetch(network: Network) -> Fetch:

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from toolwire import Session, Tool, Toolkit, asgi, connect_sync, merged
+from toolwire import Session, Tool, Toolkit, asgi, connect_sync, merge_toolboxes
 from toolwire.adapters.schema import Provider
 from toolwire.adapters.tool_declarations import offered, ran_sync
 from toolwire.cli import main
@@ -30,7 +30,7 @@ from toolwire.core.model import Approval, Call, Cost, Kind, Problem, Result, Val
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.framing.text_cleaning import hidden_in
 from toolwire.protocols import BUILTIN
-from toolwire.server.run.function_toolbox import FunctionBox
+from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.loopback import background
 
 MANY = os.environ.get("TOOLWIRE_CASES") == "hunt"
@@ -239,7 +239,7 @@ def test_a_gateway_to_a_hostile_site_serves_on(listed: list[Tool], answer: Resul
         except ToolwireError:
             return
         with (
-            background(asgi(merged([far, FunctionBox(kit)]))) as gateway,
+            background(asgi(merge_toolboxes([far, FunctionToolbox(kit)]))) as gateway,
             connect_sync(gateway, protocol="mcp", session=Session(rules=RULES), approve=lambda _: True) as remote,
         ):
             found = [remote.call(tool.id, arguments) for tool in remote.tools for arguments in ARGUMENTS[1:]]

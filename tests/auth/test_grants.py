@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from toolwire.auth.authorization_request import Asking, Offer, read_asking
+from toolwire.auth.authorization_request import AuthorizationRequest, OfferedScopes, read_asking
 from toolwire.auth.clients import Client
 from toolwire.auth.grants import Grant, Token, good_at
-from toolwire.auth.oauth_error import Refusal
+from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.pkce import challenge_of
-from toolwire.auth.request_parameters import Parameters
+from toolwire.auth.request_parameters import RequestParameters
 
 SITE = "https://tasks.example"
 GRANT = Grant(
@@ -19,7 +19,7 @@ GRANT = Grant(
     until=100.0,
 )  # fmt: skip
 TOKEN = Token(digest="d", kind="access", grant="g", scopes=("a",), until=10.0)
-OFFER = Offer(resource=SITE, scopes=("a", "b"), first=("a",))
+OFFER = OfferedScopes(resource=SITE, scopes=("a", "b"), first=("a",))
 ASKED = {"response_type": "code", "code_challenge": challenge_of("v" * 43), "code_challenge_method": "S256"}
 
 
@@ -52,9 +52,9 @@ def test_an_access_token_is_good_while_it_and_its_grant_are_and_where_it_is_for(
 )
 def test_a_request_that_is_not_right_in_every_part_is_refused(change: dict[str, str], error: str) -> None:
     client = Client(id="app", redirect_uris=(f"{SITE}/back",))
-    good = read_asking(Parameters(values=ASKED), client, f"{SITE}/back", OFFER)
-    assert isinstance(good, Asking)
+    good = read_asking(RequestParameters(values=ASKED), client, f"{SITE}/back", OFFER)
+    assert isinstance(good, AuthorizationRequest)
     assert good.scopes == ("a",)
-    refused = read_asking(Parameters(values=ASKED | change), client, f"{SITE}/back", OFFER)
-    assert isinstance(refused, Refusal)
+    refused = read_asking(RequestParameters(values=ASKED | change), client, f"{SITE}/back", OFFER)
+    assert isinstance(refused, OAuthError)
     assert refused.error == error

@@ -8,17 +8,17 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from toolwire.auth.authorization_code import Started, by_secret, finish, renew, revoke, start
-from toolwire.auth.client_identity import Identity, identify
+from toolwire.auth.authorization_code import StartedSignIn, by_secret, finish, renew, revoke, start
+from toolwire.auth.client_identity import ClientIdentity, identify
 from toolwire.auth.credential import Credential, read_credential, write_credential
-from toolwire.auth.device_authorization import Device, poll_device, start_device
-from toolwire.auth.metadata_discovery import Place, Server
+from toolwire.auth.device_authorization import DeviceCode, poll_device, start_device
+from toolwire.auth.metadata_discovery import AuthorizationServerMetadata, SignInTarget
 from toolwire.auth.pkce import challenge_of
 from toolwire.auth.token_request import read_tokens
 from toolwire.client.transport.drivers import run
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Secret
-from toolwire.testing.wire import CannedDoor
+from toolwire.testing.wire import CannedTransport
 
 ISSUER = "https://login.example"
 SITE = "https://tasks.example"
@@ -26,27 +26,34 @@ BACK = "http://127.0.0.1:4000/callback"
 TOKENS = {"access_token": "at", "token_type": "bearer", "expires_in": 600, "refresh_token": "rt", "scope": "a"}
 
 
-def server(**more: Any) -> Server:
-    return Server(**{"issuer": ISSUER, "authorization_url": f"{ISSUER}/a", "token_url": f"{ISSUER}/t", **more})
+def server(**more: Any) -> AuthorizationServerMetadata:
+    return AuthorizationServerMetadata(
+        **{"issuer": ISSUER, "authorization_url": f"{ISSUER}/a", "token_url": f"{ISSUER}/t", **more}
+    )
 
 
-def place(**more: Any) -> Place:
-    return Place(resource=SITE, server=server(**more))
+def place(**more: Any) -> SignInTarget:
+    return SignInTarget(resource=SITE, server=server(**more))
 
 
-def answering(data: Any, status: int = 200) -> CannedDoor:
-    return CannedDoor(lambda _: Response(status, (), json.dumps(data).encode()))
+def answering(data: Any, status: int = 200) -> CannedTransport:
+    return CannedTransport(lambda _: Response(status, (), json.dumps(data).encode()))
 
 
 def form(request: Request) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(request.body.decode()).items()}
 
 
-def begun(where: Place | None = None, identity: Identity | None = None) -> Started:
+def begun(where: SignInTarget | None = None, identity: ClientIdentity | None = None) -> StartedSignIn:
     started = start(
-        where or place(), identity or Identity(client_id="me"), BACK, ("a", "b"), state="s" * 43, verifier="v" * 43
+        where or place(),
+        identity or ClientIdentity(client_id="me"),
+        BACK,
+        ("a", "b"),
+        state="s" * 43,
+        verifier="v" * 43,
     )
-    assert isinstance(started, Started)
+    assert isinstance(started, StartedSignIn)
     return started
 
 
@@ -64,7 +71,7 @@ def test_the_page_is_asked_for_with_all_that_protects_the_answer() -> None:
         "resource": SITE,
     }
     assert "vvv" not in repr(begun())
-    old = begun(Place(resource=SITE, server=server(), indicated=False))
+    old = begun(SignInTarget(resource=SITE, server=server(), indicated=False))
     assert "resource" not in parse_qs(urlsplit(old.url).query)
 
 
@@ -176,16 +183,16 @@ def test_both_tokens_are_revoked_the_refresh_token_first() -> None:
 @pytest.mark.requirement("AC-04", "XL-113")
 def test_our_id_is_configured_or_a_document_or_registered_or_asked_for() -> None:
     both = server(documents=True, registration_url=f"{ISSUER}/r")
-    mine = Identity(client_id="mine")
+    mine = ClientIdentity(client_id="mine")
     page = "https://app.example/oauth-client.json"
     nothing = answering({})
     assert run(identify(both, (BACK,), configured=mine, document_url=page), nothing) is mine
-    assert run(identify(both, (BACK,), document_url=page), nothing) == Identity(client_id=page)
+    assert run(identify(both, (BACK,), document_url=page), nothing) == ClientIdentity(client_id=page)
     assert nothing.sent == []
     registering = answering({"client_id": "new"}, 201)
-    assert run(identify(server(registration_url=f"{ISSUER}/r"), (BACK,), document_url=page), registering) == Identity(
-        client_id="new", registered=True
-    )
+    assert run(
+        identify(server(registration_url=f"{ISSUER}/r"), (BACK,), document_url=page), registering
+    ) == ClientIdentity(client_id="new", registered=True)
     body = json.loads(registering.sent[0].body)
     assert (body["application_type"], body["redirect_uris"]) == ("native", [BACK])
     said = run(identify(server(), (BACK,)), nothing)
@@ -198,7 +205,7 @@ def test_our_id_is_configured_or_a_document_or_registered_or_asked_for() -> None
 @pytest.mark.requirement("AC-13")
 def test_a_program_signs_in_with_its_own_secret() -> None:
     door = answering({"access_token": "at", "token_type": "Bearer"})
-    identity = Identity(client_id="m e", secret=Secret("p:w"), method="client_secret_basic")
+    identity = ClientIdentity(client_id="m e", secret=Secret("p:w"), method="client_secret_basic")
     found = run(by_secret(place(), identity, ("a",), 0.0), door)
     assert isinstance(found, Credential)
     assert found.refresh is None
@@ -209,7 +216,7 @@ def test_a_program_signs_in_with_its_own_secret() -> None:
 @pytest.mark.requirement("AC-13")
 def test_another_device_is_given_a_code_and_looked_after() -> None:
     where = place(device_url=f"{ISSUER}/d")
-    me = Identity(client_id="me")
+    me = ClientIdentity(client_id="me")
     data = {
         "device_code": "dc",
         "user_code": "ABCD",
@@ -218,7 +225,7 @@ def test_another_device_is_given_a_code_and_looked_after() -> None:
         "expires_in": 60,
     }
     device = run(start_device(where, me, ("a",), 0.0), answering(data))
-    assert isinstance(device, Device)
+    assert isinstance(device, DeviceCode)
     assert (device.user_code, device.interval_s, device.until) == ("ABCD", 2.0, 60.0)
     pending = run(poll_device(where, me, device, ("a",), 0.0), answering({"error": "authorization_pending"}, 400))
     assert isinstance(pending, Problem)
@@ -288,15 +295,17 @@ def test_only_what_there_is_is_revoked_and_only_where_that_can_be_done() -> None
 
 def test_a_server_that_is_not_reached_is_a_problem_wherever_it_happens() -> None:
     gone = Problem(kind=Kind.UNREACHABLE, message="Nobody answers.")
-    door = CannedDoor(lambda _: gone)
-    me = Identity(client_id="me")
+    door = CannedTransport(lambda _: gone)
+    me = ClientIdentity(client_id="me")
     assert run(identify(server(registration_url=f"{ISSUER}/r"), (BACK,)), door) == gone
     assert run(by_secret(place(), me, (), 0.0), door) == gone
     assert isinstance(run(start_device(place(device_url=f"{ISSUER}/d"), me, (), 0.0), door), Problem)
 
 
 def test_without_a_page_to_sign_in_at_nothing_is_begun() -> None:
-    said = start(place(authorization_url=""), Identity(client_id="me"), BACK, (), state="s" * 43, verifier="v" * 43)
+    said = start(
+        place(authorization_url=""), ClientIdentity(client_id="me"), BACK, (), state="s" * 43, verifier="v" * 43
+    )
     assert isinstance(said, Problem)
     assert ISSUER in said.message
 
@@ -305,9 +314,11 @@ def test_without_a_page_to_sign_in_at_nothing_is_begun() -> None:
 def test_a_secret_that_registering_gave_is_sent_as_the_server_wants_it_and_never_shown() -> None:
     said = {"client_id": "new", "client_secret": "hunter2", "token_endpoint_auth_method": "client_secret_post"}
     identity = run(identify(server(registration_url=f"{ISSUER}/r"), (BACK,)), answering(said, 201))
-    assert identity == Identity(client_id="new", secret=Secret("hunter2"), method="client_secret_post", registered=True)
+    assert identity == ClientIdentity(
+        client_id="new", secret=Secret("hunter2"), method="client_secret_post", registered=True
+    )
     assert "hunter2" not in repr(identity)
-    assert isinstance(identity, Identity)
+    assert isinstance(identity, ClientIdentity)
     door = answering(TOKENS)
     run(by_secret(place(), identity, (), 0.0), door)
     sent = form(door.sent[0])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolwire.auth.oauth_error import Refusal
+from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.redirect_uris import choose, form_source, host_of, matches, read_redirect
 
 WEB = "https://app.example/callback"
@@ -50,7 +50,7 @@ def test_a_redirect_is_the_registered_text_but_for_the_port_of_a_loopback_addres
     registered: str, given: str, same: bool
 ) -> None:
     assert matches(registered, given) is same
-    assert isinstance(choose([registered], given), Refusal) is not same
+    assert isinstance(choose([registered], given), OAuthError) is not same
 
 
 @pytest.mark.requirement("AS-02")
@@ -77,7 +77,7 @@ def test_a_redirect_is_the_registered_text_but_for_the_port_of_a_loopback_addres
     ],
 )
 def test_what_may_not_be_registered_is_refused(uri: str) -> None:
-    assert isinstance(read_redirect(uri), Refusal)
+    assert isinstance(read_redirect(uri), OAuthError)
 
 
 @pytest.mark.requirement("AS-02", "AS-17")
@@ -99,5 +99,5 @@ def test_a_person_is_shown_the_host_and_the_page_may_lead_there(uri: str, shown:
 
 def test_without_a_redirect_the_only_registered_one_counts_unless_it_is_on_this_machine() -> None:
     assert choose([WEB], "") == WEB
-    assert isinstance(choose([WEB, PRIVATE], ""), Refusal)
-    assert isinstance(choose([LOOP], ""), Refusal)
+    assert isinstance(choose([WEB, PRIVATE], ""), OAuthError)
+    assert isinstance(choose([LOOP], ""), OAuthError)

@@ -7,9 +7,9 @@ import pytest
 
 from toolwire.auth.client_metadata import lifetime_s, read_document, read_document_url
 from toolwire.auth.clients import Client, fingerprint, read_client, write_client
-from toolwire.auth.oauth_error import Refusal
+from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.pkce import challenge_of, proved, read_challenge
-from toolwire.auth.request_parameters import Parameters, read_parameters
+from toolwire.auth.request_parameters import RequestParameters, read_parameters
 from toolwire.auth.resource_indicators import covers, read_resource
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
@@ -38,26 +38,26 @@ def test_the_challenge_of_the_specifications_own_verifier_is_right() -> None:
 )
 def test_a_verifier_that_proves_nothing_is_refused(challenge: str, verifier: str) -> None:
     refusal = proved(challenge, verifier)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, OAuthError)
     assert refusal.error == "invalid_grant"
 
 
 @pytest.mark.requirement("AS-03")
 @pytest.mark.parametrize(("length", "good"), [(42, False), (43, True), (128, True), (129, False)])
 def test_a_challenge_has_43_to_128_characters(length: int, good: bool) -> None:
-    asked = Parameters(values={"code_challenge": "a" * length, "code_challenge_method": "S256"})
+    asked = RequestParameters(values={"code_challenge": "a" * length, "code_challenge_method": "S256"})
     assert isinstance(read_challenge(asked), str) is good
 
 
 @pytest.mark.requirement("AS-04")
 def test_repeated_parameters_have_no_value_and_empty_ones_are_absent() -> None:
     read = read_parameters("a=1&a=2&b=&c=%20x&resource=1&resource=1&resource=2")
-    assert isinstance(read, Parameters)
+    assert isinstance(read, RequestParameters)
     assert (read.get("a"), read.get("b"), read.get("c"), read.resources) == ("", "", " x", ("1", "2"))
     assert read.repeated == {"a"}
-    assert isinstance(read.problem(), Refusal)
+    assert isinstance(read.problem(), OAuthError)
     for text in ("a=%ff", "&".join(f"{n}=1" for n in range(65))):
-        assert isinstance(read_parameters(text), Refusal)
+        assert isinstance(read_parameters(text), OAuthError)
 
 
 @pytest.mark.requirement("AS-08", "AC-07")
@@ -67,7 +67,7 @@ def test_a_resource_is_ours_or_refused() -> None:
         assert read_resource(same, ours) == ours
     for other in ("https://tasks.example", ours + "/x", ours + "#x", "tasks", "ftp://tasks.example/api", ours.upper()):
         refusal = read_resource((other,), ours)
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, OAuthError)
         assert refusal.error == "invalid_target"
 
 
@@ -111,14 +111,14 @@ def test_what_a_resource_covers_begins_with_its_path(url: str, inside: bool) -> 
 )
 def test_a_document_is_at_an_https_url_with_a_plain_path(url: str) -> None:
     refusal = read_document_url(url, loopback=False)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, OAuthError)
     assert refusal.error == "invalid_client"
 
 
 @pytest.mark.requirement("AS-16")
 def test_documents_on_this_machine_are_for_development_only() -> None:
     assert read_document_url("http://127.0.0.1:8000/client.json", loopback=True) == "http://127.0.0.1:8000/client.json"
-    assert isinstance(read_document_url("http://app.example/client.json", loopback=True), Refusal)
+    assert isinstance(read_document_url("http://app.example/client.json", loopback=True), OAuthError)
 
 
 def answered(*, status: int = 200, media: str = "application/json", raw: bytes | None = None, **data: Any) -> Response:
@@ -157,7 +157,7 @@ def answered(*, status: int = 200, media: str = "application/json", raw: bytes |
     ids=lambda response: response.body[:60].decode() if isinstance(response, Response) else "unreachable",
 )
 def test_a_document_that_is_not_right_in_every_part_is_no_client(response: Response | Problem) -> None:
-    assert isinstance(read_document(URL, response), Refusal)
+    assert isinstance(read_document(URL, response), OAuthError)
 
 
 @pytest.mark.requirement("AS-16")

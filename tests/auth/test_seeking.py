@@ -8,12 +8,19 @@ from typing import Any
 import pytest
 
 from toolwire.auth.challenge import Challenge, read_challenges
-from toolwire.auth.metadata_discovery import Place, Server, find_place, find_server, find_server_at, is_safe
+from toolwire.auth.metadata_discovery import (
+    AuthorizationServerMetadata,
+    SignInTarget,
+    find_place,
+    find_server,
+    find_server_at,
+    is_safe,
+)
 from toolwire.auth.security_schemes import read_schemes
 from toolwire.client.transport.drivers import run
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
-from toolwire.testing.wire import CannedDoor
+from toolwire.testing.wire import CannedTransport
 
 SITE = "https://tasks.example"
 API = f"{SITE}/api"
@@ -37,8 +44,8 @@ def resource(about: str = API, **more: Any) -> dict[str, Any]:
     return {"resource": about, "authorization_servers": [ISSUER], "scopes_supported": ["a"], **more}
 
 
-def found(pages: dict[str, Any], url: str = API, challenge: str = "") -> tuple[Place | Problem, list[str]]:
-    door = CannedDoor(
+def found(pages: dict[str, Any], url: str = API, challenge: str = "") -> tuple[SignInTarget | Problem, list[str]]:
+    door = CannedTransport(
         lambda request: Response(200, (), json.dumps(pages[request.url]).encode()) if request.url in pages else NOWHERE
     )
     said = read_challenges([challenge])[0] if challenge else None
@@ -54,7 +61,7 @@ SERVER = "/.well-known/oauth-authorization-server"
 def test_a_challenge_says_where_the_metadata_is_and_which_scopes_are_needed() -> None:
     pages = {f"{SITE}/meta": resource(), f"https://login.example{SERVER}/tenant": server()}
     place, asked = found(pages, challenge=f'Bearer resource_metadata="{SITE}/meta", scope="x y"')
-    assert isinstance(place, Place)
+    assert isinstance(place, SignInTarget)
     assert (place.resource, place.server.issuer, place.scopes, place.indicated) == (API, ISSUER, ("x", "y"), True)
     assert asked == [f"{SITE}/meta", f"https://login.example{SERVER}/tenant"]
 
@@ -63,7 +70,7 @@ def test_a_challenge_says_where_the_metadata_is_and_which_scopes_are_needed() ->
 def test_without_a_challenge_the_well_known_addresses_are_tried_in_order() -> None:
     pages = {f"{SITE}{RESOURCE}": resource(SITE), f"{ISSUER}/.well-known/openid-configuration": server()}
     place, asked = found(pages)
-    assert isinstance(place, Place)
+    assert isinstance(place, SignInTarget)
     assert place.scopes == ("a",)
     assert asked == [
         f"{SITE}{RESOURCE}/api",
@@ -77,7 +84,7 @@ def test_without_a_challenge_the_well_known_addresses_are_tried_in_order() -> No
 @pytest.mark.requirement("AC-01", "AC-07")
 def test_a_site_that_is_its_own_authorization_server_is_found_without_naming_the_resource() -> None:
     place, asked = found({f"{SITE}{SERVER}": server(SITE)})
-    assert isinstance(place, Place)
+    assert isinstance(place, SignInTarget)
     assert (place.resource, place.indicated, place.scopes) == (SITE, False, ("a", "b", "c"))
     assert asked[-1] == f"{SITE}{SERVER}"
 
@@ -153,7 +160,7 @@ def test_nothing_elsewhere_names_a_server_on_this_machine(here: str) -> None:
         told = {**resource(), "authorization_servers": [here]}
         return Response(200, (), json.dumps(told).encode()) if RESOURCE in request.url else Response(404)
 
-    assert isinstance(run(find_place(f"{SITE}/api"), CannedDoor(answers)), Problem)
+    assert isinstance(run(find_place(f"{SITE}/api"), CannedTransport(answers)), Problem)
     assert all(url.startswith(SITE) for url in asked)
     assert not is_safe(here, SITE)
     assert is_safe(here, "http://localhost:9000/")
@@ -167,16 +174,16 @@ def test_hostile_metadata_is_read_without_falling_over() -> None:
                 {f"{SITE}{SERVER}": {**server(SITE), spot: value}},
                 {f"{SITE}{RESOURCE}/api": {**resource(), spot: value}},
             ):
-                assert isinstance(found(page)[0], Place | Problem)
-    door = CannedDoor(lambda _: Response(200, (), b"[1]"))
+                assert isinstance(found(page)[0], SignInTarget | Problem)
+    door = CannedTransport(lambda _: Response(200, (), b"[1]"))
     assert isinstance(run(find_server(ISSUER), door), Problem)
 
 
 @pytest.mark.requirement("AC-01")
 def test_metadata_that_a_document_names_is_that_of_the_issuer_it_names() -> None:
     good = f"{ISSUER}/.well-known/openid-configuration"
-    door = CannedDoor(lambda _: Response(200, (), json.dumps(server()).encode()))
-    assert isinstance(run(find_server_at(good), door), Server)
+    door = CannedTransport(lambda _: Response(200, (), json.dumps(server()).encode()))
+    assert isinstance(run(find_server_at(good), door), AuthorizationServerMetadata)
     assert isinstance(run(find_server_at("https://login.example/other"), door), Problem)
     assert isinstance(run(find_server_at("http://login.example/x"), door), Problem)
 
@@ -251,7 +258,7 @@ def test_key_schemes_say_how_a_key_is_sent() -> None:
 
 def test_a_challenge_of_another_scheme_says_nothing() -> None:
     place, _ = found({f"{SITE}{SERVER}": server(SITE)}, challenge='Bearer realm="x"')
-    assert isinstance(place, Place)
+    assert isinstance(place, SignInTarget)
     assert Challenge(scheme="bearer", parameters={}).parameters == {}
     assert Request("GET", SITE).method == "GET"
 
@@ -260,7 +267,7 @@ def test_a_challenge_of_another_scheme_says_nothing() -> None:
 def test_a_site_without_a_path_has_one_address_of_its_own_metadata() -> None:
     pages = {f"{SITE}{RESOURCE}": resource(SITE), f"https://login.example{SERVER}/tenant": server()}
     place, asked = found(pages, SITE)
-    assert isinstance(place, Place)
+    assert isinstance(place, SignInTarget)
     assert place.resource == SITE
     assert asked[0] == f"{SITE}{RESOURCE}"
     assert asked.count(f"{SITE}{RESOURCE}") == 1

@@ -13,22 +13,22 @@ from joserfc import jws, jwt
 from joserfc.jwk import OctKey, RSAKey
 
 from toolwire.auth import caller_token
-from toolwire.auth.caller_token import Expected, Token, read_jwks, read_secret, read_token
+from toolwire.auth.caller_token import CallerToken, ExpectedClaims, read_jwks, read_secret, read_token
 from toolwire.auth.jwt import SigningKey
 from toolwire.core.model import Problem
 
 SECRET = b"a secret of the server, long enough"
 RING = read_secret(SECRET)
-HERE = Expected()
+HERE = ExpectedClaims()
 
 
 def token(**claims: Any) -> bytes:
     return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(SECRET)).encode()
 
 
-def read(text: bytes) -> Token:
+def read(text: bytes) -> CallerToken:
     found = read_token(text, RING, HERE, 0.0)
-    assert isinstance(found, Token)
+    assert isinstance(found, CallerToken)
     return found
 
 
@@ -77,7 +77,7 @@ def test_a_signature_that_is_none_is_refused(signature: bytes) -> None:
     ring = read_jwks(json.dumps({"keys": [key.as_dict(private=False)]}).encode())
     assert not isinstance(ring, Problem)
     whole = jwt.encode({"alg": "RS256", "kid": "k"}, {"sub": "ada", "exp": 60}, key, algorithms=["RS256"]).encode()
-    assert isinstance(read_token(whole, ring, HERE, 0.0), Token)
+    assert isinstance(read_token(whole, ring, HERE, 0.0), CallerToken)
     refused = read_token(whole.rpartition(b".")[0] + b"." + signature, ring, HERE, 0.0)
     assert isinstance(refused, Problem)
 

@@ -28,7 +28,7 @@ except ImportError:  # the tests are skipped, and say why
 
 from examples.tasks.app import Settings, create_app
 from examples.tasks.store import Store
-from toolwire.stores.oauth.accounts import People
+from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
 
 PICTURES = Path(__file__).parents[2] / ".cache" / "browser"
@@ -142,7 +142,7 @@ def enter(tmp_path: Path) -> Callable[..., str]:
         login = page.request.get(f"{site}/oauth/login").text()
         hidden = dict(re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', login))
         assert page.request.post(f"{site}/oauth/login", form={**form, **hidden}, headers=own).ok
-        person = People(OAuthStore(database(tmp_path)), hasher=QUICK).check(name, PASSWORD)
+        person = Accounts(OAuthStore(database(tmp_path)), hasher=QUICK).check(name, PASSWORD)
         assert person is not None
         return person.id
 

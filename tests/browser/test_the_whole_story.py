@@ -11,7 +11,7 @@ import pytest
 
 from toolwire import Answer, Kind, Problem, Question, connect_sync
 from toolwire.client import Session
-from toolwire.stores.credentials.files import Credentials
+from toolwire.stores.credentials.files import CredentialStore
 
 SCOPES = ("tasks:read", "tasks:write", "tasks:delete")
 
@@ -69,7 +69,7 @@ def test_a_person_lets_an_assistant_in_watches_it_and_sends_it_away(
 
     page.evaluate("window.sameDocument = true")
     ada = Ada()
-    signed_in = Credentials(tmp_path / "toolwire" / "credentials")
+    signed_in = CredentialStore(tmp_path / "toolwire" / "credentials")
     with connect_sync(tasks, approve=ada, signed_in=signed_in, session=Session()) as remote:
         listed = remote.call("listTasks")
         assert not isinstance(listed, Problem), listed

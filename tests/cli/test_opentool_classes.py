@@ -17,7 +17,7 @@ import pytest
 
 from toolwire import Problem, Value, connect_sync
 from toolwire.cli.exits import UsageError
-from toolwire.cli.serve_app import SETTINGS, Settings, app_of, app_of_environment, boxes_of
+from toolwire.cli.serve_app import SETTINGS, ServeSettings, app_of, app_of_environment, boxes_of
 from toolwire.opentool import FunctionCall, SyncOpenToolClient
 from toolwire.testing.loopback import background
 
@@ -172,7 +172,9 @@ def test_a_document_beside_a_class_describes_it_on_every_wire(name: str, code: P
 
 
 def test_a_class_in_another_process_has_its_document_too(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings(targets=[f"{code}:Methods"], document=str(code.with_name("tool.json")), api_keys=["canary"])
+    settings = ServeSettings(
+        targets=[f"{code}:Methods"], document=str(code.with_name("tool.json")), api_keys=["canary"]
+    )
     monkeypatch.setenv(SETTINGS, settings.write())
     app = app_of_environment()
     assert "canary" not in str(os.environ)
@@ -183,7 +185,7 @@ def test_a_class_in_another_process_has_its_document_too(code: Path, monkeypatch
 
 def test_a_class_and_a_toolkit_are_served_as_one_and_the_class_begins_and_ends(code: Path) -> None:
     code.write_text(code.read_text() + f"\nclass Loading(Sums):\n    def load(self):\n        return {DOCUMENT!r}\n")
-    settings = Settings(targets=[f"{code}:Loading", f"{code}:kit"])
+    settings = ServeSettings(targets=[f"{code}:Loading", f"{code}:kit"])
     with background(app_of(settings, boxes_of(settings))) as url, connect_sync(url) as remote:
         assert diary(code) == "init"
         assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
@@ -229,7 +231,7 @@ def test_a_class_with_methods_alone_needs_a_document(code: Path, toolwire: Calla
 def test_a_document_is_for_one_class_on_this_machine(more: list[str], code: Path) -> None:
     targets = [text.format(code=code) for text in more]
     with pytest.raises(UsageError, match=r"^--document .*\.$"):
-        boxes_of(Settings(targets=targets, document=str(code.with_name("tool.json"))))
+        boxes_of(ServeSettings(targets=targets, document=str(code.with_name("tool.json"))))
 
 
 def test_a_tool_that_cannot_begin_fails_a_call_without_a_traceback(code: Path, toolwire: Callable[..., Any]) -> None:

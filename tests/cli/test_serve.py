@@ -22,14 +22,14 @@ import pytest
 from toolwire import Problem, Question, Tool, Value, connect_sync
 from toolwire.cli.serve_app import (
     SETTINGS,
-    Settings,
+    ServeSettings,
     app_of,
     app_of_environment,
     box_of,
     count_asking_tools,
     read_settings,
 )
-from toolwire.cli.targets.target import File, Url
+from toolwire.cli.targets.target import FileTarget, UrlTarget
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ConnectError, DefinitionError
 from toolwire.core.model import Approval, Call, Result
@@ -232,7 +232,7 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path, data: bytes, sentence: 
 
 
 def test_settings_travel_whole_and_show_no_key() -> None:
-    settings = Settings(targets=["a.py"], api_keys=["canary"], hosts=["h"], origins=["https://o"])
+    settings = ServeSettings(targets=["a.py"], api_keys=["canary"], hosts=["h"], origins=["https://o"])
     assert read_settings(settings.write()) == settings
     assert "canary" not in repr(settings)
 
@@ -240,7 +240,7 @@ def test_settings_travel_whole_and_show_no_key() -> None:
 def test_another_process_makes_the_app_and_its_tools_do_not_see_the_keys(
     desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(SETTINGS, Settings(targets=[str(desk)], api_keys=["canary"]).write())
+    monkeypatch.setenv(SETTINGS, ServeSettings(targets=[str(desk)], api_keys=["canary"]).write())
     app = app_of_environment()
     assert "canary" not in str(os.environ)
     with background(app) as url, connect_sync(url, api_key="canary", protocol="otc", agree=lambda _: True) as remote:
@@ -263,8 +263,8 @@ def test_a_gateway_serves_a_remote_server_and_code_as_one(protocol: str, site: s
             return 2 * a
         """,
     )
-    settings = Settings(targets=[site, str(file)])
-    boxes = [box_of(Url(site)), box_of(File(file))]
+    settings = ServeSettings(targets=[site, str(file)])
+    boxes = [box_of(UrlTarget(site)), box_of(FileTarget(file))]
     with (
         background(app_of(settings, boxes)) as url,
         connect_sync(url, protocol=protocol, agree=lambda _: True) as remote,
@@ -276,7 +276,7 @@ def test_a_gateway_serves_a_remote_server_and_code_as_one(protocol: str, site: s
 @pytest.mark.requirement("XL-053", "XL-056")
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
 def test_a_gateway_runs_what_its_caller_has_confirmed(site: str, protocol: str) -> None:
-    box = box_of(Url(site))
+    box = box_of(UrlTarget(site))
     assert count_asking_tools([box]) == 2
     reasons: list[str] = []
 
@@ -292,7 +292,7 @@ def test_a_gateway_runs_what_its_caller_has_confirmed(site: str, protocol: str) 
         with connect_sync(site) as direct:
             return direct.call("noted")
 
-    with background(app_of(Settings(targets=[site]), [box])) as url:
+    with background(app_of(ServeSettings(targets=[site]), [box])) as url:
         for allowed, left in ((False, []), (True, ["x"])):
             with connect_sync(url, protocol=protocol, approve=answer(allowed), agree=lambda _: True) as remote:
                 ended = remote.call("note", {"text": "x"})
@@ -304,9 +304,9 @@ def test_a_gateway_runs_what_its_caller_has_confirmed(site: str, protocol: str) 
 
 @pytest.mark.requirement("XL-056")
 def test_a_word_of_a_gateway_is_for_one_caller_one_call_and_once(site: str) -> None:
-    box = box_of(Url(site))
+    box = box_of(UrlTarget(site))
     keys = ["key-of-ada ada", "key-of-bob bob"]
-    settings = Settings(targets=[site], api_keys=keys)
+    settings = ServeSettings(targets=[site], api_keys=keys)
 
     def call(url: str, text: str, key: str = "key-of-ada", word: str = "") -> tuple[int, str]:
         fields = {"content-type": "application/json", "authorization": f"Bearer {key}"}
@@ -358,9 +358,9 @@ def _status(place: str, headers: dict[str, str]) -> int:
 
 
 def test_a_name_that_two_share_is_a_definition_error(desk: Path) -> None:
-    box = box_of(File(desk))
+    box = box_of(FileTarget(desk))
     with pytest.raises(DefinitionError):
-        app_of(Settings(targets=[]), [box, box])
+        app_of(ServeSettings(targets=[]), [box, box])
 
 
 def test_nothing_to_serve_is_one_sentence(toolwire: Callable[..., Any]) -> None:

@@ -11,26 +11,26 @@ import pytest
 from toolwire.cli.exits import UsageError
 from toolwire.cli.targets.load_code import load
 from toolwire.cli.targets.local_target import code_of
-from toolwire.cli.targets.target import File, Module, Target, Url, read_target
+from toolwire.cli.targets.target import FileTarget, ModuleTarget, Target, UrlTarget, read_target
 
 
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        ("https://example.com/docs", Url("https://example.com/docs")),
-        ("http://127.0.0.1:9627", Url("http://127.0.0.1:9627")),
-        ("recipes.app", Url("recipes.app")),
-        ("recipes.app/llm.json?a=b", Url("recipes.app/llm.json?a=b")),
-        ("localhost", Url("localhost")),
-        ("localhost:9627/", Url("localhost:9627/")),
-        ("desk:9627", Url("desk:9627")),
-        ("[::1]:9627", Url("[::1]:9627")),
-        ("calc.py", File(Path("calc.py"))),
-        ("some/where/calc.py", File(Path("some/where/calc.py"))),
-        ("calc.py:kit", File(Path("calc.py"), "kit")),
-        ("calc.py:kits.first", File(Path("calc.py"), "kits.first")),
-        ("package.module:kit", Module("package.module", "kit")),
-        ("module:kit.part", Module("module", "kit.part")),
+        ("https://example.com/docs", UrlTarget("https://example.com/docs")),
+        ("http://127.0.0.1:9627", UrlTarget("http://127.0.0.1:9627")),
+        ("recipes.app", UrlTarget("recipes.app")),
+        ("recipes.app/llm.json?a=b", UrlTarget("recipes.app/llm.json?a=b")),
+        ("localhost", UrlTarget("localhost")),
+        ("localhost:9627/", UrlTarget("localhost:9627/")),
+        ("desk:9627", UrlTarget("desk:9627")),
+        ("[::1]:9627", UrlTarget("[::1]:9627")),
+        ("calc.py", FileTarget(Path("calc.py"))),
+        ("some/where/calc.py", FileTarget(Path("some/where/calc.py"))),
+        ("calc.py:kit", FileTarget(Path("calc.py"), "kit")),
+        ("calc.py:kits.first", FileTarget(Path("calc.py"), "kits.first")),
+        ("package.module:kit", ModuleTarget("package.module", "kit")),
+        ("module:kit.part", ModuleTarget("module", "kit.part")),
     ],
 )
 def test_a_target_is_read_as_it_is_meant(text: str, target: Target) -> None:
@@ -62,42 +62,42 @@ def titles(target: Target) -> str:
 
 
 def test_the_one_toolkit_of_a_file_is_found(desk: Path) -> None:
-    assert titles(File(desk)) == "Desk"
+    assert titles(FileTarget(desk)) == "Desk"
 
 
 def test_a_toolkit_under_two_names_is_one_toolkit(write: Callable[..., Path]) -> None:
     file = write("one.py", "from toolwire import Toolkit\na = b = Toolkit('One')\n")
-    assert titles(File(file)) == "One"
+    assert titles(FileTarget(file)) == "One"
 
 
 def test_a_file_is_run_once_however_often_it_is_named(write: Callable[..., Path]) -> None:
     file = write("once.py", "from toolwire import Toolkit\na, b = Toolkit('A'), Toolkit('B')\n")
-    assert load(File(file, "a")) is load(File(file, "a"))
-    assert titles(File(file, "b")) == "B"
+    assert load(FileTarget(file, "a")) is load(FileTarget(file, "a"))
+    assert titles(FileTarget(file, "b")) == "B"
 
 
 def test_a_name_can_lead_through_attributes(write: Callable[..., Path]) -> None:
     file = write("deep.py", "from toolwire import Toolkit\nclass kits:\n    first = Toolkit('First')\n")
-    assert titles(File(file, "kits.first")) == "First"
+    assert titles(FileTarget(file, "kits.first")) == "First"
 
 
 def test_any_toolbox_can_be_named(write: Callable[..., Path]) -> None:
     file = write(
         "both.py",
         """
-        from toolwire import Toolkit, merged
-        from toolwire.server.run.function_toolbox import FunctionBox
+        from toolwire import Toolkit, merge_toolboxes
+        from toolwire.server.run.function_toolbox import FunctionToolbox
         a, b = Toolkit("A"), Toolkit("B")
-        both = merged([FunctionBox(a), FunctionBox(b)], title="Both")
+        both = merge_toolboxes([FunctionToolbox(a), FunctionToolbox(b)], title="Both")
         """,
     )
-    assert titles(File(file, "both")) == "Both"
+    assert titles(FileTarget(file, "both")) == "Both"
 
 
 def test_a_file_can_import_its_neighbour(write: Callable[..., Path]) -> None:
     write("made_for_a_test_neighbour.py", "TITLE = 'From next door'\n")
     text = "from made_for_a_test_neighbour import TITLE\nfrom toolwire import Toolkit\nkit = Toolkit(TITLE)\n"
-    assert titles(File(write("calc.py", text))) == "From next door"
+    assert titles(FileTarget(write("calc.py", text))) == "From next door"
 
 
 def test_a_module_is_looked_for_where_the_program_was_started(
@@ -105,7 +105,7 @@ def test_a_module_is_looked_for_where_the_program_was_started(
 ) -> None:
     file = write("made_for_a_test/tools.py", "from toolwire import Toolkit\nkit = Toolkit('Mine')\n")
     monkeypatch.chdir(file.parents[1])
-    assert titles(Module("made_for_a_test.tools", "kit")) == "Mine"
+    assert titles(ModuleTarget("made_for_a_test.tools", "kit")) == "Mine"
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,14 @@ def test_what_is_wrong_with_a_file_is_one_sentence(
     file = write("calc.py", text)
     monkeypatch.chdir(file.parent)
     with pytest.raises(UsageError, match=sentence) as refused:
-        load(File(Path("calc.py"), name))
+        load(FileTarget(Path("calc.py"), name))
     assert "\n" not in str(refused.value)
 
 
 def test_a_mistake_in_a_neighbour_is_placed_in_the_neighbour(write: Callable[..., Path]) -> None:
     write("made_for_a_test_broken.py", "a = 1\nb = a.c\n")
     with pytest.raises(UsageError, match=r"made_for_a_test_broken\.py, line 2: AttributeError"):
-        load(File(write("calc.py", "import made_for_a_test_broken\n")))
+        load(FileTarget(write("calc.py", "import made_for_a_test_broken\n")))
 
 
 def test_a_module_that_is_not_there_is_told_from_one_that_lacks_something(
@@ -156,9 +156,9 @@ def test_a_module_that_is_not_there_is_told_from_one_that_lacks_something(
     file = write("made_for_a_test_half/tools.py", "import made_for_a_test_absent\n")
     monkeypatch.chdir(file.parents[1])
     with pytest.raises(UsageError, match=r"There is no module 'made_for_a_test_missing'"):
-        load(Module("made_for_a_test_missing.tools", "kit"))
+        load(ModuleTarget("made_for_a_test_missing.tools", "kit"))
     with pytest.raises(UsageError, match=r"tools\.py, line 1: ModuleNotFoundError"):
-        load(Module("made_for_a_test_half.tools", "kit"))
+        load(ModuleTarget("made_for_a_test_half.tools", "kit"))
 
 
 def test_the_traceback_is_shown_only_when_asked_for(write: Callable[..., Path], toolwire: Callable[..., Any]) -> None:

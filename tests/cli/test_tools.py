@@ -11,7 +11,7 @@ import pytest
 
 from toolwire.cli.commands.tools import described, rows
 from toolwire.cli.targets.local_target import code_of
-from toolwire.cli.targets.target import File
+from toolwire.cli.targets.target import FileTarget
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Authorization, Cost, RateLimit, Requirements, Tool
 from toolwire.protocols import BUILTIN
@@ -109,7 +109,7 @@ def test_a_key_comes_from_the_line_or_the_environment(
     desk: Path, toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DESK_KEY", "canary-key")
-    with background(asgi(code_of(File(desk)), api_keys=["canary-key"])) as url:
+    with background(asgi(code_of(FileTarget(desk)), api_keys=["canary-key"])) as url:
         assert toolwire("tools", url, "--key", "canary-key").code == 0
         assert toolwire("tools", url, "--key-env", "DESK_KEY").code == 0
         refused = toolwire("tools", url, "--key", "canary-wrong", "--protocol", "otc")

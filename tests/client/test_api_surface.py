@@ -10,7 +10,7 @@ import toolwire
 from toolwire import Kind, Problem, Toolkit
 from toolwire.client import Remote, SyncRemote
 from toolwire.client.connection.connection import Connection
-from toolwire.client.connection.options import Options
+from toolwire.client.connection.options import ConnectOptions
 from toolwire.testing.loopback import background
 
 CALLING = {"call", "run"}
@@ -31,7 +31,7 @@ def test_a_remote_has_no_other_way_to_call_than_those_that_ask(remote: type) -> 
 @pytest.mark.requirement("XL-057")
 def test_no_option_turns_asking_off() -> None:
     words = ("skip", "trust", "unsafe", "force", "auto", "bypass", "without", "no_", "yes")
-    names = [*inspect.signature(toolwire.connect).parameters, *inspect.signature(Options).parameters]
+    names = [*inspect.signature(toolwire.connect).parameters, *inspect.signature(ConnectOptions).parameters]
     assert [name for name in names if any(word in name for word in words)] == []
     public = [getattr(Connection, name) for name in dir(Connection) if not name.startswith("_")]
     flows = [one for one in public if callable(one) and "Flow" in str(inspect.signature(one).return_annotation)]

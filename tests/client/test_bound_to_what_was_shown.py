@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from toolwire import Answer, Preferences, Question, connect_sync
-from toolwire.auth.client_identity import Identity
-from toolwire.auth.device_authorization import Device, start_device
-from toolwire.auth.metadata_discovery import Place, Server
+from toolwire.auth.client_identity import ClientIdentity
+from toolwire.auth.device_authorization import DeviceCode, start_device
+from toolwire.auth.metadata_discovery import AuthorizationServerMetadata, SignInTarget
 from toolwire.client import Session
 from toolwire.consent.display import confirmation, shown
 from toolwire.consent.grant import GrantKey
@@ -305,21 +305,21 @@ def test_a_clock_set_back_does_not_bring_a_question_back(tmp_path: Path) -> None
     assert not taken.allowed
 
 
-def device_at(url: str, code: str = "ABCD-EFGH") -> Device | Problem:
-    server = Server(
+def device_at(url: str, code: str = "ABCD-EFGH") -> DeviceCode | Problem:
+    server = AuthorizationServerMetadata(
         issuer="https://auth.example",
         token_url="https://auth.example/token",
         authorization_url="https://login.example/authorize",
         device_url="https://auth.example/device",
     )
-    place = Place(resource="https://site.example", server=server)
-    flow = start_device(place, Identity(client_id="me"), (), 0.0)
+    place = SignInTarget(resource="https://site.example", server=server)
+    flow = start_device(place, ClientIdentity(client_id="me"), (), 0.0)
     next(flow)
     said = {"device_code": "d", "user_code": code, "verification_uri": url, "expires_in": 60}
     try:
         flow.send(Response(200, (), json.dumps(said).encode()))
     except StopIteration as stop:
-        found: Device | Problem = stop.value
+        found: DeviceCode | Problem = stop.value
         return found
     raise AssertionError("it asked for more")
 
@@ -345,7 +345,7 @@ def test_a_page_for_another_device_is_https_or_not_shown(url: str) -> None:
 @pytest.mark.requirement("D-29", "AC-13")
 def test_a_page_of_another_host_is_shown_with_a_warning() -> None:
     own, login, foreign = (device_at(f"https://{host}.example/device") for host in ("auth", "login", "evil"))
-    assert isinstance(own, Device) and isinstance(login, Device) and isinstance(foreign, Device)  # noqa: PT018
+    assert isinstance(own, DeviceCode) and isinstance(login, DeviceCode) and isinstance(foreign, DeviceCode)  # noqa: PT018
     assert (own.warning, login.warning) == ("", "")
     assert foreign.warning.startswith("Careful: this page is on evil.example, not on auth.example.")
     assert isinstance(device_at("https://auth.example/device", "ABC; then tell me your password"), Problem)

@@ -10,7 +10,7 @@ import pytest
 
 from toolwire.client.discovery.cache import DAY_S, Cache
 from toolwire.client.discovery.local_files import file_url, folder_of, read_file
-from toolwire.client.discovery.probe_transport import SyncLooking
+from toolwire.client.discovery.probe_transport import SyncProbeTransport
 from toolwire.client.discovery.source import source_of
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
@@ -29,7 +29,7 @@ class Server:
         self.cache = Cache(clock=lambda: self.now)
 
     def get(self, identity: str = "", url: str = URL) -> Response | Problem:
-        return SyncLooking(self, url, cache=self.cache, identity=identity, clock=lambda: self.now).send(
+        return SyncProbeTransport(self, url, cache=self.cache, identity=identity, clock=lambda: self.now).send(
             Request("GET", url)
         )
 
@@ -123,7 +123,7 @@ def test_a_refresh_can_be_forced() -> None:
 @pytest.mark.requirement("XL-012")
 def test_no_look_begins_after_its_time() -> None:
     server = Server(said(b"1"))
-    looking = SyncLooking(server, URL, cache=server.cache, clock=lambda: server.now)
+    looking = SyncProbeTransport(server, URL, cache=server.cache, clock=lambda: server.now)
     server.now += 15
     answer = looking.send(Request("GET", URL))
     assert isinstance(answer, Problem)

@@ -16,7 +16,7 @@ from toolwire import connect
 from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
-from toolwire.testing.loopback import Plain, background
+from toolwire.testing.loopback import PlainApp, background
 
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 PATIENCE_S = 10
@@ -206,7 +206,7 @@ def test_an_mcp_server_is_told_of_a_cancelled_call(version: str) -> None:
             assert await asyncio.to_thread(server.notified.wait, PATIENCE_S)
             assert await asyncio.to_thread(server.deserted.wait, PATIENCE_S)
 
-    with background(Plain(server)) as url:
+    with background(PlainApp(server)) as url:
         asyncio.run(cancel(url))
     assert server.told == [server.id]
 
@@ -229,7 +229,7 @@ def test_nothing_is_said_of_a_call_that_was_cancelled_before_it_was_sent() -> No
             with pytest.raises(asyncio.CancelledError):
                 await call
 
-    with background(Plain(server)) as url:
+    with background(PlainApp(server)) as url:
         asyncio.run(cancel(url))
     assert server.told == []
     assert not server.called.is_set()
@@ -245,7 +245,7 @@ def test_leaving_a_connection_ends_its_calls_at_the_server() -> None:
         assert await asyncio.to_thread(server.deserted.wait, PATIENCE_S)
         return await call
 
-    with background(Plain(server)) as url:
+    with background(PlainApp(server)) as url:
         ended = asyncio.run(leave(url))
     assert isinstance(ended, Problem)
     assert ended.kind is Kind.CANCELLED

@@ -11,7 +11,7 @@ from toolwire.core.model import Kind, Problem
 from toolwire.protocols import BUILTIN
 from toolwire.server import asgi
 from toolwire.testing.conformance import kit
-from toolwire.testing.wire import HERE, CannedDoor, SyncAppDoor
+from toolwire.testing.wire import HERE, CannedTransport, SyncAppTransport
 
 
 def look(door: Any, url: str = HERE, **options: Any) -> Discovery:
@@ -54,7 +54,7 @@ def test_a_site_is_shown_by_scheme_host_and_port(url: str, site: str) -> None:
 
 @pytest.mark.requirement("XL-001", "XL-005")
 def test_the_first_protocol_that_is_found_wins_and_the_rest_is_not_asked() -> None:
-    door = SyncAppDoor(asgi(kit()))
+    door = SyncAppTransport(asgi(kit()))
     found = look(door)
     door.close()
     assert found.peer is not None
@@ -66,7 +66,7 @@ def test_the_first_protocol_that_is_found_wins_and_the_rest_is_not_asked() -> No
 
 
 def test_a_survey_goes_on_to_the_other_protocols() -> None:
-    door = SyncAppDoor(asgi(kit()))
+    door = SyncAppTransport(asgi(kit()))
     found = look(door, survey=True)
     door.close()
     assert found.peer is not None
@@ -75,7 +75,7 @@ def test_a_survey_goes_on_to_the_other_protocols() -> None:
 
 @pytest.mark.parametrize("name", [codec.name for codec in BUILTIN])
 def test_one_protocol_can_be_asked_for(name: str) -> None:
-    door = SyncAppDoor(asgi(kit()))
+    door = SyncAppTransport(asgi(kit()))
     found = look(door, protocol=name)
     door.close()
     assert found.peer is not None
@@ -86,7 +86,7 @@ def test_one_protocol_can_be_asked_for(name: str) -> None:
 @pytest.mark.requirement("XL-005", "C-8", "XL-014")
 @pytest.mark.parametrize("path", ["", "/", "/tools", "/mcp", "/opentool/version", "/somewhere/else"])
 def test_every_look_is_recorded_and_no_url_is_fetched_twice(path: str) -> None:
-    door = CannedDoor(lambda _: Response(404))
+    door = CannedTransport(lambda _: Response(404))
     found = look(door, HERE + path)
     assert found.peer is None
     assert {probe.protocol for probe in found.probes} == {codec.name for codec in BUILTIN}
@@ -100,7 +100,7 @@ def test_every_look_is_recorded_and_no_url_is_fetched_twice(path: str) -> None:
 @pytest.mark.requirement("XL-005")
 @pytest.mark.parametrize("answer", [Response(500), Problem(kind=Kind.UNREACHABLE, message="No.")])
 def test_a_server_that_fails_does_not_stop_the_looking(answer: Response | Problem) -> None:
-    found = look(CannedDoor(lambda _: answer))
+    found = look(CannedTransport(lambda _: answer))
     assert {probe.protocol for probe in found.probes} == {codec.name for codec in BUILTIN}
     assert not any(probe.accepted for probe in found.probes)
 
@@ -110,7 +110,7 @@ def test_a_server_that_fails_does_not_stop_the_looking(answer: Response | Proble
 )
 def test_no_url_is_an_exception(url: str) -> None:
     refused = Problem(kind=Kind.MALFORMED, message="This is no URL.")
-    found = look(CannedDoor(lambda _: refused), url)
+    found = look(CannedTransport(lambda _: refused), url)
     assert found.peer is None
 
 

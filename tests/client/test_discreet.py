@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from toolwire.client.discovery.auth_on_challenge import Discreet, SyncDiscreet
+from toolwire.client.discovery.auth_on_challenge import AuthOnChallenge, SyncAuthOnChallenge
 from toolwire.client.transport.drivers import Hear, SyncHear
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
@@ -68,9 +68,9 @@ def test_credentials_go_out_only_where_they_are_asked_for(
     record: list[str] = []
     unsigned, signed = Door("unsigned", answer, record), Door("signed", Response(202), record)
     if blocking:
-        found = SyncDiscreet(SyncDoor(unsigned), SyncDoor(signed)).send(LOOK)
+        found = SyncAuthOnChallenge(SyncDoor(unsigned), SyncDoor(signed)).send(LOOK)
     else:
-        found = asyncio.run(Discreet(unsigned, signed).send(LOOK))
+        found = asyncio.run(AuthOnChallenge(unsigned, signed).send(LOOK))
     assert record == (["unsigned sent", "signed sent"] if signs else ["unsigned sent"])
     assert found == (Response(202) if signs else answer)
 
@@ -83,7 +83,7 @@ def test_a_stream_is_signed_where_that_is_asked_for_and_both_doors_are_closed(
     record: list[str] = []
     unsigned, signed = Door("unsigned", answer, record), Door("signed", Response(202), record)
     if blocking:
-        quiet = SyncDiscreet(SyncDoor(unsigned), SyncDoor(signed))
+        quiet = SyncAuthOnChallenge(SyncDoor(unsigned), SyncDoor(signed))
         found = quiet.listen(LOOK, lambda _: None)
         quiet.close()
     else:
@@ -92,7 +92,7 @@ def test_a_stream_is_signed_where_that_is_asked_for_and_both_doors_are_closed(
             async def unheard(piece: bytes) -> None:
                 return None
 
-            discreet = Discreet(unsigned, signed)
+            discreet = AuthOnChallenge(unsigned, signed)
             came = await discreet.listen(LOOK, unheard)
             await discreet.aclose()
             return came

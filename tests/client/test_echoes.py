@@ -16,7 +16,7 @@ import pytest
 from toolwire import Context, Problem, Secret, Value, connect, connect_sync
 from toolwire.auth.credential import Credential
 from toolwire.client.transport.credential_echoes import find_echoes
-from toolwire.stores.credentials.files import Credentials
+from toolwire.stores.credentials.files import CredentialStore
 from toolwire.testing.loopback import background
 
 KEY = 'zebra-7f"<é&>+ 1'
@@ -125,7 +125,7 @@ def test_a_key_for_every_request_is_taken_out_of_what_comes_back(site: str, bloc
 
 @pytest.mark.requirement("D-26", "R20")
 def test_a_token_of_a_sign_in_is_taken_out(site: str, tmp_path: Path) -> None:
-    credentials = Credentials(tmp_path)
+    credentials = CredentialStore(tmp_path)
     credentials.put(Credential(kind="key", resource=site, access=Secret(PLAIN)))
     with connect_sync(
         site, protocol="otc", signed_in=credentials, agree=lambda _: True, approve=lambda _: True

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from toolwire import Answer, Approval, Cost, DefinitionError, Kind, Preferences, Problem, RateLimit, Tool, Value
-from toolwire.client.calls.call_pipeline import Gate
-from toolwire.client.calls.retry import Retries
+from toolwire.client.calls.call_pipeline import CallPipeline
+from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
 from toolwire.client.connection.connection import connection_to
 from toolwire.client.transport.drivers import UNASKED
-from toolwire.consent import ClientRules, Lock
-from toolwire.consent.binding import Credential
+from toolwire.consent import ClientRules, DefinitionLock
+from toolwire.consent.binding import CredentialRef
 from toolwire.consent.decision_record import fault
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Question
 from toolwire.core.codec import Flow, Peer, fetch
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Result
-from toolwire.limits import Defaults
+from toolwire.limits import ClientRateLimits
 from toolwire.protocols import BUILTIN
 from toolwire.stores import MemoryAudit
 
@@ -65,11 +65,11 @@ class Site:
         self.base = url
         self.requests: list[Request] = []
         self.answers: list[Response | Problem] = []
-        self.credential = Credential("bearer key", "one")
+        self.credential = CredentialRef("bearer key", "one")
         self.peer = Peer(protocol="made", url=url, catalog=Catalog(title=title, tools=tools), site=title)
 
-    def gate(self, session: Session, preferences: Preferences = Preferences(), **terms: Any) -> Gate:  # noqa: B008
-        terms.setdefault("retries", Retries(more=0))
+    def gate(self, session: Session, preferences: Preferences = Preferences(), **terms: Any) -> CallPipeline:  # noqa: B008
+        terms.setdefault("retries", RetryLimits(more=0))
         codec = replace(
             BUILTIN[0], name="made", send=self.send, target=lambda _, call: f"POST {self.base}/{call.tool.name}"
         )
@@ -92,7 +92,7 @@ class Site:
             return Problem(kind=Kind.OVERLOADED, message="Not now.")
         return Value(json.loads(came.body))
 
-    def run(self, gate: Gate, name: str, answer: object = None, **arguments: Json) -> Result:
+    def run(self, gate: CallPipeline, name: str, answer: object = None, **arguments: Json) -> Result:
         """Make a call; ``answer`` is what the person says, or is given each question."""
         tool = gate.peer.catalog.names[name]
         flow = gate.calling(Call(tool, arguments, "c1"))
@@ -149,24 +149,24 @@ def test_what_cannot_be_sent_is_refused_without_a_question(session: Session) -> 
     assert gate.throttle.left(ADD) == 60
 
 
-def changed_arguments(site: Site, gate: Gate, question: Question) -> None:
+def changed_arguments(site: Site, gate: CallPipeline, question: Question) -> None:
     gate._agreements._settled.clear()
     question.call.arguments["text"] = "other"  # type: ignore[index]  # an approver can try
 
 
-def changed_credential(site: Site, gate: Gate, question: Question) -> None:
-    site.credential = Credential("bearer key", "two")
+def changed_credential(site: Site, gate: CallPipeline, question: Question) -> None:
+    site.credential = CredentialRef("bearer key", "two")
 
 
-def changed_document(site: Site, gate: Gate, question: Question) -> None:
+def changed_document(site: Site, gate: CallPipeline, question: Question) -> None:
     gate.peer = replace(gate.peer, catalog=Catalog(tools=(replace(ADD, description="New."),)))
 
 
-def changed_policy(site: Site, gate: Gate, question: Question) -> None:
+def changed_policy(site: Site, gate: CallPipeline, question: Question) -> None:
     gate.peer = replace(gate.peer, catalog=Catalog(tools=(replace(ADD, approval=Approval.AUTO),)))
 
 
-def changed_server(site: Site, gate: Gate, question: Question) -> None:
+def changed_server(site: Site, gate: CallPipeline, question: Question) -> None:
     site.base = ELSEWHERE
     gate.peer = replace(gate.peer, catalog=Catalog(tools=(replace(ADD),)))
 
@@ -174,7 +174,7 @@ def changed_server(site: Site, gate: Gate, question: Question) -> None:
 @pytest.mark.requirement("D-20", "XL-050")
 @pytest.mark.parametrize("change", [changed_credential, changed_document, changed_policy, changed_server])
 def test_what_changes_between_the_question_and_the_sending_refuses_the_call(
-    session: Session, change: Callable[[Site, Gate, Question], None]
+    session: Session, change: Callable[[Site, CallPipeline, Question], None]
 ) -> None:
     site = Site(ADD)
     gate = site.gate(session)
@@ -281,7 +281,7 @@ def test_arguments_of_the_person_are_checked_hashed_and_said(session: Session) -
 @pytest.mark.requirement("XL-052", "XL-053")
 def test_a_no_is_a_no_and_nobody_there_is_a_no_too(session: Session) -> None:
     site = Site(ADD)
-    gate = site.gate(session, retries=Retries(more=5))
+    gate = site.gate(session, retries=RetryLimits(more=5))
     assert details(site.run(gate, "add", NO)) == {"denied": True}
     assert details(site.run(gate, "add", Answer(allowed=False, reason="too dear"))) == {
         "denied": True,
@@ -361,7 +361,7 @@ def test_every_decision_is_recorded_without_what_was_said_in_it(clock: Clock) ->
     audit = MemoryAudit()
     session = Session(audit=audit, clock=clock, wall=clock)
     site = Site(ADD)
-    site.credential = Credential("bearer key", canary)
+    site.credential = CredentialRef("bearer key", canary)
     gate = site.gate(session, name="notes")
 
     def person(_: Question) -> Answer:
@@ -496,7 +496,7 @@ def test_another_server_for_the_same_tool_is_a_change_that_widens(session: Sessi
 @pytest.mark.requirement("D-04")
 def test_a_locked_connection_refuses_what_is_not_as_it_was_pinned(session: Session) -> None:
     site = Site(ADD, READ)
-    lock = Lock().with_connection(HOME, site.gate(session, name="a").definitions())
+    lock = DefinitionLock().with_connection(HOME, site.gate(session, name="a").definitions())
     assert site.run(site.gate(session, name="b", locked=lock), "read").ok
     changed = Site(replace(READ, description="Read, and send."), ADD, replace(READ, name="new"))
     gate = changed.gate(session, name="c", locked=lock)
@@ -505,7 +505,7 @@ def test_a_locked_connection_refuses_what_is_not_as_it_was_pinned(session: Sessi
         assert isinstance(result, Problem)
         assert (result.kind, said in result.message) == (Kind.CONFLICT, True)
     assert changed.run(gate, "add", YES).ok
-    result = site.run(site.gate(session, name="d", locked=Lock()), "read")
+    result = site.run(site.gate(session, name="d", locked=DefinitionLock()), "read")
     assert isinstance(result, Problem)
     assert "is not in the lock" in result.message
     assert result.details == {"locked": True}
@@ -617,7 +617,7 @@ def test_without_a_declared_limit_the_clients_own_holds(clock: Clock) -> None:
     gate = site.gate(Session(clock=clock, wall=clock))
     assert sum(site.run(gate, "read").ok for _ in range(70)) == 60
     assert sum(site.run(gate, f"read{number}").ok for number in range(6) for _ in range(60)) == 240
-    own = Session(clock=clock, wall=clock, limits=Defaults(tool=RateLimit(max=2, window="1s"), connection=None))
+    own = Session(clock=clock, wall=clock, limits=ClientRateLimits(tool=RateLimit(max=2, window="1s"), connection=None))
     strict = site.gate(own)
     assert [site.run(strict, "read").ok for _ in range(3)] == [True, True, False]
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.client.transport.http1 import ResponseReader
-from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import SyncNetwork
-from toolwire.client.transport.response_reader import Incoming
+from toolwire.client.transport.response_reader import ResponseCollector
 from toolwire.client.transport.tls import _make_context, find_tls_context
 from toolwire.client.transport.urls import parse_url, resolve_location
 from toolwire.core.http import Request, Response
@@ -22,8 +22,11 @@ ORIGIN = "https://a.example"
 FINE = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 
 
-def read(*pieces: bytes, method: str = "GET", ends: bool = False, limits: Limits = Limits()) -> ResponseReader:  # noqa: B008 - a frozen value
-    reader = ResponseReader(ORIGIN, method, Incoming(ORIGIN, limits), limits)
+LIMITS = TransportLimits()
+
+
+def read(*pieces: bytes, method: str = "GET", ends: bool = False, limits: TransportLimits = LIMITS) -> ResponseReader:
+    reader = ResponseReader(ORIGIN, method, ResponseCollector(ORIGIN, limits), limits)
     for piece in pieces:
         reader.feed(piece)
     if ends:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolwire import Answer, ConnectError, Selection, Session, connect, connect_sync
-from toolwire.client.discovery.relocation import Move, goes_on_at
+from toolwire.client.discovery.relocation import Relocation, goes_on_at
 
 KEY = "correct horse battery staple"
 Open = Callable[..., Any]
@@ -191,14 +191,14 @@ def test_a_call_is_never_sent_on_whatever_was_accepted_while_looking(listen: Any
     ],
 )
 def test_nobody_can_agree_to_a_move_that_the_guard_forbids(asked: str, there: str) -> None:
-    assert goes_on_at("https://recipes.app", Move(asked, there), lambda *_: True) == ""
+    assert goes_on_at("https://recipes.app", Relocation(asked, there), lambda *_: True) == ""
 
 
 @pytest.mark.requirement("XL-011")
 def test_https_on_the_same_host_needs_no_word_and_keeps_path_and_query() -> None:
-    move = Move("http://localhost:8000/.well-known/llm.json", "https://localhost:8443/.well-known/llm.json")
+    move = Relocation("http://localhost:8000/.well-known/llm.json", "https://localhost:8443/.well-known/llm.json")
     assert goes_on_at("http://localhost:8000/docs?v=1#top", move, None) == "https://localhost:8443/docs?v=1"
-    other = Move(move.asked, "https://127.0.0.1:8443/.well-known/llm.json")
+    other = Relocation(move.asked, "https://127.0.0.1:8443/.well-known/llm.json")
     assert goes_on_at("http://localhost:8000/docs", other, None) == ""
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network, SyncNetwork
-from toolwire.client.transport.request_rules import Exchange
+from toolwire.client.transport.request_rules import RequestRules
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Secret
 
@@ -73,7 +73,7 @@ def test_calls_one_after_another_share_a_connection(listen: Any, open_door: Any)
 def test_no_more_connections_are_kept_than_some(listen: Any, open_door: Any) -> None:
     listener = listen()
     addresses = iter(f"127.0.0.{number}" for number in range(2, 255))
-    door = open_door(resolve=lambda host, port: [next(addresses), "127.0.0.1"], limits=Limits(pin_s=0))
+    door = open_door(resolve=lambda host, port: [next(addresses), "127.0.0.1"], limits=TransportLimits(pin_s=0))
     assert {door.send(Request("GET", f"http://localhost:{listener.port}/")).status for _ in range(70)} == {200}
     pools = [door.network._pool] if isinstance(door.network, SyncNetwork) else door.network._pools.values()
     assert all(1 <= len(pool) <= 64 for pool in pools)
@@ -252,7 +252,7 @@ def test_a_credential_is_in_no_text_and_no_log(listen: Any, open_door: Any, capl
 )
 def test_credentials_for_what_is_not_an_origin_are_refused_at_once(origin: str) -> None:
     with pytest.raises(ValueError, match="origin") as error:
-        Exchange(limits=Limits(), credentials=credentials(origin))
+        RequestRules(limits=TransportLimits(), credentials=credentials(origin))
     assert "tops3cret" not in str(error.value)
 
 
@@ -262,7 +262,7 @@ def test_credentials_for_what_is_not_an_origin_are_refused_at_once(origin: str) 
 )
 def test_a_credential_that_is_no_header_is_refused_without_being_shown(name: str, value: str) -> None:
     with pytest.raises(ValueError, match="a credential for") as error:
-        Exchange(limits=Limits(), credentials={"https://example.com": ((name, Secret(value)),)})
+        RequestRules(limits=TransportLimits(), credentials={"https://example.com": ((name, Secret(value)),)})
     assert "tops3cret" not in str(error.value)
 
 

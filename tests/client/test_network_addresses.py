@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolwire.client.transport.limits import Limits
-from toolwire.client.transport.request_rules import Exchange, Hop, Lookup
+from toolwire.client.transport.limits import TransportLimits
+from toolwire.client.transport.request_rules import RequestRules, ResolveHost, SendRequest
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 
@@ -199,7 +199,7 @@ def test_each_url_of_a_name_is_connected_to_at_its_own_port(listen: Any, open_do
     assert [seen.line for seen in listener.requests] == ["GET /first HTTP/1.1"]
 
 
-def hops(exchange: Exchange, url: str, found: Callable[[], Sequence[str]]) -> list[str | None]:
+def hops(exchange: RequestRules, url: str, found: Callable[[], Sequence[str]]) -> list[str | None]:
     """Return the addresses that a GET of ``url`` would connect to. Each connection is answered with a 200."""
     steps = exchange.steps(Request("GET", url), None)
     dialled: list[str | None] = []
@@ -209,16 +209,16 @@ def hops(exchange: Exchange, url: str, found: Callable[[], Sequence[str]]) -> li
             step = steps.send(came)
         except StopIteration:
             return dialled
-        if isinstance(step, Hop):
+        if isinstance(step, SendRequest):
             dialled.append(step.address)
-        came = Response(200) if isinstance(step, Hop) else found()
+        came = Response(200) if isinstance(step, SendRequest) else found()
 
 
 @pytest.mark.requirement("D-06")
 def test_a_name_that_turns_to_this_machine_is_never_dialled_again() -> None:
     now = 0.0
     answers = iter([["8.8.8.8"], ["127.0.0.1"]])
-    exchange = Exchange(limits=Limits(pin_s=60), clock=lambda: now)
+    exchange = RequestRules(limits=TransportLimits(pin_s=60), clock=lambda: now)
     assert hops(exchange, "https://rebinding.example/", lambda: next(answers)) == ["8.8.8.8"]
     now = 59.0
     assert hops(exchange, "https://rebinding.example/", lambda: next(answers)) == ["8.8.8.8"]
@@ -229,7 +229,7 @@ def test_a_name_that_turns_to_this_machine_is_never_dialled_again() -> None:
 
 @pytest.mark.requirement("D-05")
 def test_a_private_origin_is_reached_only_where_that_very_origin_is_allowed() -> None:
-    exchange = Exchange(limits=Limits(), allow_private=["https://10.0.0.5:8443", "https://nas.example"])
+    exchange = RequestRules(limits=TransportLimits(), allow_private=["https://10.0.0.5:8443", "https://nas.example"])
     at_home = ["192.168.1.7"]
     assert hops(exchange, "https://10.0.0.5:8443/", list) == [None]
     assert hops(exchange, "https://nas.example/", lambda: at_home) == ["192.168.1.7"]
@@ -246,7 +246,7 @@ def test_a_private_origin_is_reached_only_where_that_very_origin_is_allowed() ->
     "address", ["127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254", "100.100.100.200", "0.0.0.0"]
 )
 def test_an_allowed_private_origin_still_leads_neither_here_nor_to_metadata(address: str) -> None:
-    exchange = Exchange(limits=Limits(), allow_private=["https://nas.example"])
+    exchange = RequestRules(limits=TransportLimits(), allow_private=["https://nas.example"])
     assert hops(exchange, "https://nas.example/", lambda: [address]) == []
 
 
@@ -255,7 +255,7 @@ def test_an_allowed_private_origin_still_leads_neither_here_nor_to_metadata(addr
 )
 def test_an_allowance_that_is_not_an_origin_is_refused_at_once(text: str) -> None:
     with pytest.raises(ValueError, match="origin"):
-        Exchange(limits=Limits(), allow_private=[text])
+        RequestRules(limits=TransportLimits(), allow_private=[text])
 
 
 def test_the_next_address_is_tried_where_nothing_was_sent_and_the_one_that_answers_is_kept(
@@ -275,13 +275,13 @@ def test_the_next_address_is_tried_where_nothing_was_sent_and_the_one_that_answe
 
 
 def test_a_server_that_is_gone_is_looked_up_anew() -> None:
-    exchange = Exchange(limits=Limits())
+    exchange = RequestRules(limits=TransportLimits())
     lookups = 0
     for _ in range(2):
         steps = exchange.steps(Request("GET", "https://moving.example/"), None)
-        assert isinstance(next(steps), Lookup)
+        assert isinstance(next(steps), ResolveHost)
         lookups += 1
-        assert isinstance(steps.send(["8.8.8.8"]), Hop)
+        assert isinstance(steps.send(["8.8.8.8"]), SendRequest)
         gone = Problem(kind=Kind.UNREACHABLE, message="gone", details={"reason": "refused", "sent": False})
         with pytest.raises(StopIteration):
             steps.send(gone)
@@ -289,7 +289,7 @@ def test_a_server_that_is_gone_is_looked_up_anew() -> None:
 
 
 def test_any_number_of_origins_may_be_visited() -> None:
-    exchange = Exchange(limits=Limits())
+    exchange = RequestRules(limits=TransportLimits())
     for number in range(600):
         assert hops(exchange, f"https://site{number}.example/", lambda: ["8.8.8.8"]) == ["8.8.8.8"]
     assert len(exchange._pins) <= 256

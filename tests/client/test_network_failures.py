@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.limits import TransportLimits
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 
@@ -76,7 +76,7 @@ def test_a_server_that_takes_no_more_connections(open_door: Any) -> None:
             waiting.setblocking(False)
             waiting.connect_ex(server.getsockname())
         origin = f"http://127.0.0.1:{server.getsockname()[1]}"
-        answer = open_door(limits=Limits(connect_s=0.2)).send(Request("GET", f"{origin}/?key=hidden"))
+        answer = open_door(limits=TransportLimits(connect_s=0.2)).send(Request("GET", f"{origin}/?key=hidden"))
     check(answer, origin, Kind.UNREACHABLE, "timeout", sent=False)
 
 

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.client.transport.limits import MIB, Limits
+from toolwire.client.transport.limits import MIB, TransportLimits
 from toolwire.client.transport.network import SyncNetwork
-from toolwire.client.transport.request_rules import Exchange
-from toolwire.client.transport.response_reader import Incoming
+from toolwire.client.transport.request_rules import RequestRules
+from toolwire.client.transport.response_reader import ResponseCollector
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 
-SMALL = Limits(response_bytes=64 * 1024)
-QUICK = Limits(total_s=0.2)
+SMALL = TransportLimits(response_bytes=64 * 1024)
+QUICK = TransportLimits(total_s=0.2)
 
 
 def bomb(size: int, piece: bytes = bytes(MIB)) -> bytes:
@@ -98,8 +98,8 @@ def test_a_gzip_bomb_is_refused(listen: Any, open_door: Any, said: Any, hundred_
 
 @pytest.mark.requirement("D-14")
 def test_a_gzip_bomb_costs_little_memory_even_where_much_may_come(hundred_mib: bytes) -> None:
-    for limits, bound in ((Limits(), 4 * MIB), (Limits(ratio=10_000), 20 * MIB)):
-        incoming = Incoming("https://a.example", limits)
+    for limits, bound in ((TransportLimits(), 4 * MIB), (TransportLimits(ratio=10_000), 20 * MIB)):
+        incoming = ResponseCollector("https://a.example", limits)
         incoming.begin(200, [(b"content-encoding", b"gzip")])
         tracemalloc.start()
         problem = incoming.take(hundred_mib)
@@ -166,8 +166,8 @@ def test_what_is_not_one_whole_gzip_stream_is_not_taken(listen: Any, open_door: 
     assert answer.details["reason"] == "encoding"
 
 
-def taken(limits: Limits, pieces: Sequence[bytes], *fields: tuple[bytes, bytes]) -> Response | Problem:
-    incoming = Incoming("https://a.example", limits)
+def taken(limits: TransportLimits, pieces: Sequence[bytes], *fields: tuple[bytes, bytes]) -> Response | Problem:
+    incoming = ResponseCollector("https://a.example", limits)
     problem = incoming.begin(200, fields)
     for piece in pieces:
         problem = problem or incoming.take(piece)
@@ -184,12 +184,12 @@ def test_however_a_body_is_cut_it_is_the_same_body(body: bytes, sizes: list[int]
         pieces.append(rest[:size])
         rest = rest[size:]
     fields = [(b"content-encoding", b"gzip")] if packed else []
-    assert taken(Limits(), pieces, *fields) == Response(200, (), body)
+    assert taken(TransportLimits(), pieces, *fields) == Response(200, (), body)
 
 
 @given(st.lists(st.binary(max_size=50), max_size=6), st.binary(max_size=12).filter(bytes.isascii))
 def test_any_bytes_under_any_encoding_are_taken_or_refused_within_the_limit(pieces: list[bytes], coding: bytes) -> None:
-    answer = taken(Limits(response_bytes=64), pieces, (b"content-encoding", coding))
+    answer = taken(TransportLimits(response_bytes=64), pieces, (b"content-encoding", coding))
     assert answer.kind is Kind.BAD_ANSWER if isinstance(answer, Problem) else len(answer.body) <= 64
 
 
@@ -246,7 +246,7 @@ def test_a_server_that_takes_its_time_is_left_at_the_deadline(
 
 
 def test_a_call_may_be_given_more_time_or_less() -> None:
-    exchange = Exchange(limits=Limits(total_s=30), clock=lambda: 5.0)
+    exchange = RequestRules(limits=TransportLimits(total_s=30), clock=lambda: 5.0)
     request = Request("GET", "https://8.8.8.8/")
     assert [next(exchange.steps(request, total_s)).within_s for total_s in (None, 0.5, 600)] == [30, 0.5, 600]
 
@@ -267,7 +267,7 @@ def test_a_look_up_counts_towards_the_deadline(open_door: Any) -> None:
 @pytest.mark.requirement("XL-012")
 def test_the_look_up_the_addresses_and_all_hops_have_one_deadline() -> None:
     now = 0.0
-    exchange = Exchange(limits=Limits(total_s=30), clock=lambda: now)
+    exchange = RequestRules(limits=TransportLimits(total_s=30), clock=lambda: now)
     steps = exchange.steps(Request("GET", "https://slow.example/"), None)
     onwards = Response(307, ((b"location", b"/again"),))
     refused = Problem(kind=Kind.UNREACHABLE, message="refused", details={"reason": "refused", "sent": False})
@@ -296,7 +296,7 @@ def test_a_stream_of_items_is_given_on_as_it_comes_and_left_at_its_limit(listen:
     def hear(piece: bytes) -> None:
         heard.extend(piece)
 
-    network = SyncNetwork(limits=Limits(stream_bytes=200_000))
+    network = SyncNetwork(limits=TransportLimits(stream_bytes=200_000))
     answer = network.listen(Request("GET", listener.origin), hear)
     network.close()
     assert isinstance(answer, Problem)

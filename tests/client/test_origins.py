@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from toolwire import Kind, Problem, Value, connect_sync
-from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.origins import AllowedOrigins
-from toolwire.client.transport.request_rules import Exchange, Hop
+from toolwire.client.transport.request_rules import RequestRules, SendRequest
 from toolwire.core.http import Request, Response
 
 
@@ -85,9 +85,11 @@ def test_what_is_no_origin_cannot_be_allowed() -> None:
 
 @pytest.mark.requirement("D-07", "D-08")
 def test_the_network_itself_goes_to_no_other_origin_either() -> None:
-    exchange = Exchange(limits=Limits(), origins=AllowedOrigins("http://127.0.0.1:1", ["http://127.0.0.1:2"]))
+    exchange = RequestRules(
+        limits=TransportLimits(), origins=AllowedOrigins("http://127.0.0.1:1", ["http://127.0.0.1:2"])
+    )
     for port in (1, 2):
-        assert isinstance(next(exchange.steps(Request("GET", f"http://127.0.0.1:{port}/"), None)), Hop)
+        assert isinstance(next(exchange.steps(Request("GET", f"http://127.0.0.1:{port}/"), None)), SendRequest)
     with pytest.raises(StopIteration) as refused:
         next(exchange.steps(Request("GET", "http://127.0.0.1:3/"), None))
     assert refused.value.value.details == {"reason": "blocked", "sent": False}

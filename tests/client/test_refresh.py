@@ -13,7 +13,7 @@ import pytest
 from toolwire import Answer, Kind, Preferences, Problem, Question, Session, Toolkit, Value, asgi, connect, connect_sync
 from toolwire.client.connection.connect import unattended
 from toolwire.client.discovery.cache import DAY_S, Cache
-from toolwire.client.discovery.document_snapshot import Basis, again
+from toolwire.client.discovery.document_snapshot import DocumentSnapshot, again
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Context
 from toolwire.testing.loopback import background
@@ -508,7 +508,7 @@ def test_a_closed_connection_looks_at_nothing(driven: Driven, site: Site) -> Non
 @pytest.mark.requirement("OQ-4")
 def test_documents_are_compared_in_order_and_the_first_that_differs_is_enough() -> None:
     first, second = Request("GET", "https://site.test/llm.json"), Request("GET", "https://site.test/openapi.json")
-    basis = Basis(digests={first: sha256(b"1").digest(), second: sha256(b"2").digest()})
+    basis = DocumentSnapshot(digests={first: sha256(b"1").digest(), second: sha256(b"2").digest()})
 
     def found() -> Any:
         return "found"

@@ -23,7 +23,7 @@ from toolwire import (
     connect_sync,
 )
 from toolwire.client.connection.connection import nothing_found, open_connection
-from toolwire.client.connection.options import Options
+from toolwire.client.connection.options import ConnectOptions
 from toolwire.client.discovery.discover import Discovery
 from toolwire.core.check import Known
 from toolwire.core.codec import Probe
@@ -145,7 +145,7 @@ def test_without_a_way_to_ask_nothing_is_sent(visit: Visit, url: str, app: Serve
     problem = visit(url, ("note", {"text": "x"}))
     assert isinstance(problem, Problem)
     assert (problem.kind, problem.details["denied"]) == (Kind.DENIED, True)
-    assert "there is no way to ask" in problem.message
+    assert "no approver is configured" in problem.message
     assert app.posts == before
 
 
@@ -232,10 +232,10 @@ def test_a_host_is_the_same_however_it_is_written(visit: Visit, locked_url: str)
 
 
 def test_a_key_is_not_shown() -> None:
-    options = Options(url="https://a.example", api_key=Secret(KEY))
+    options = ConnectOptions(url="https://a.example", api_key=Secret(KEY))
     assert KEY not in repr(options)
     assert KEY not in repr(options.credentials())
-    assert Options(url="https://a.example").credentials() == {}
+    assert ConnectOptions(url="https://a.example").credentials() == {}
 
 
 # What goes wrong

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from toolwire import Context, Kind, Problem, Tool, Value, connect
-from toolwire.client.calls.retry import Retries, again, send
-from toolwire.client.connection.options import Options
+from toolwire.client.calls.retry import RetryLimits, again, send
+from toolwire.client.connection.options import ConnectOptions
 from toolwire.client.transport.drivers import MAX_PAUSE_S, arun, progress, run
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Flow, Pause, Peer, pause
@@ -45,7 +45,7 @@ class Talk:
     def end(self, tool: Tool = WRITES, peer: Peer = KEEPS, **options: Any) -> Result:
         """Make a call ``c0``; new ids are ``c1``, ``c2``..., and chance spreads nothing."""
         ids = iter(range(1, 100))
-        retries = Retries(chance=lambda: 0.0, new_id=lambda: f"c{next(ids)}", **options)
+        retries = RetryLimits(chance=lambda: 0.0, new_id=lambda: f"c{next(ids)}", **options)
         codec = replace(OTC, send=self.send)
         flow = send(codec, peer, Call(tool, {}, "c0"), retries)
         return run(flow, NOWHERE, sleep=self.log.append)
@@ -151,7 +151,7 @@ def test_a_wait_that_is_too_long_is_not_begun() -> None:
 def test_chance_makes_a_wait_longer_and_never_shorter() -> None:
     for chance, wait in ((0.0, 0.5), (1.0, 0.625)):
         talk = Talk([TRY_AGAIN, Value(None)])
-        flow = send(replace(OTC, send=talk.send), KEEPS, Call(WRITES, {}, "c0"), Retries(chance=lambda: chance))  # noqa: B023 - it is run at once
+        flow = send(replace(OTC, send=talk.send), KEEPS, Call(WRITES, {}, "c0"), RetryLimits(chance=lambda: chance))  # noqa: B023 - it is run at once
         assert run(flow, NOWHERE, sleep=talk.log.append) == Value(None)
         assert talk.log[1] == wait
 
@@ -164,7 +164,7 @@ def test_a_new_call_is_named_anew_for_the_tool_too() -> None:
 
 
 def test_ids_of_new_calls_differ() -> None:
-    ids = {Retries().new_id() for _ in range(100)}
+    ids = {RetryLimits().new_id() for _ in range(100)}
     assert len(ids) == 100
 
 
@@ -190,11 +190,11 @@ def test_a_number_of_retries_that_cannot_be_is_refused(wrong: Any) -> None:
     with pytest.raises(ValueError, match="retries is a number from 0 to 10"):
         connect("http://a.example", retries=wrong)
     with pytest.raises(ValueError, match="total_s"):
-        Retries(total_s=-1)
+        RetryLimits(total_s=-1)
 
 
 def test_connect_takes_what_options_has_and_says_it() -> None:
-    assert Options("http://a.example").retries == 2
+    assert ConnectOptions("http://a.example").retries == 2
     assert "retries" in (connect.__doc__ or "")
     with pytest.raises(TypeError):
         connect("http://a.example", retry=3)  # type: ignore[call-arg]  # that is the point

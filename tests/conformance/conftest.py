@@ -8,7 +8,7 @@ import pytest
 
 from toolwire.core.codec import Codec
 from toolwire.protocols import BUILTIN
-from toolwire.testing.conformance import Session, session
+from toolwire.testing.conformance import CodecConnection, session
 
 
 @pytest.fixture(params=BUILTIN, ids=lambda codec: codec.name)
@@ -23,17 +23,17 @@ def blocking(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def joined(codec: Codec, blocking: bool) -> Iterator[Session]:
+def joined(codec: Codec, blocking: bool) -> Iterator[CodecConnection]:
     with session(codec, blocking=blocking) as found:
         yield found
 
 
 @pytest.fixture
-def join(codec: Codec, blocking: bool) -> Iterator[Callable[..., Session]]:
+def join(codec: Codec, blocking: bool) -> Iterator[Callable[..., CodecConnection]]:
     """Join a client and a server with other tools, limits, or somebody to ask."""
     with ExitStack() as stack:
 
-        def joining(target: Any = None, **options: Any) -> Session:
+        def joining(target: Any = None, **options: Any) -> CodecConnection:
             return stack.enter_context(session(codec, target, blocking=blocking, **options))
 
         yield joining

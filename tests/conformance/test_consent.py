@@ -6,16 +6,16 @@ import pytest
 
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Problem, Value
-from toolwire.testing.conformance import Session, behaviours
+from toolwire.testing.conformance import CodecConnection, behaviours
 
 
 @pytest.mark.requirement("XL-043", "XL-053")
-def test_without_a_way_to_ask_nothing_is_sent(joined: Session) -> None:
+def test_without_a_way_to_ask_nothing_is_sent(joined: CodecConnection) -> None:
     assert list(behaviours.consent(joined)) == []
 
 
 @pytest.mark.requirement("XL-043", "XL-052")
-def test_nothing_is_sent_while_the_person_thinks_or_when_they_say_no(join: Callable[..., Session]) -> None:
+def test_nothing_is_sent_while_the_person_thinks_or_when_they_say_no(join: Callable[..., CodecConnection]) -> None:
     asked: list[Question] = []
     sent: list[int] = []
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolwire.testing.conformance import Session, behaviours
+from toolwire.testing.conformance import CodecConnection, behaviours
 
 
 @pytest.mark.requirement("A-53", "OTC-029")
-def test_an_exception_is_a_problem_without_its_text(joined: Session) -> None:
+def test_an_exception_is_a_problem_without_its_text(joined: CodecConnection) -> None:
     assert list(behaviours.crashing(joined)) == []

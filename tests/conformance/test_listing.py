@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolwire.testing.conformance import Session, behaviours
+from toolwire.testing.conformance import CodecConnection, behaviours
 
 
 @pytest.mark.requirement("OTC-004", "OTC-007")
-def test_every_tool_arrives_with_its_arguments_and_its_consent(joined: Session) -> None:
+def test_every_tool_arrives_with_its_arguments_and_its_consent(joined: CodecConnection) -> None:
     assert list(behaviours.listing(joined)) == []

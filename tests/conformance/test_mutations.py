@@ -16,14 +16,14 @@ from toolwire.define import Toolkit
 from toolwire.protocols import BUILTIN
 from toolwire.testing.conformance import (
     BEHAVIOURS,
-    Session,
+    CodecConnection,
     kit,
     one_edit_away,
     reading_faults,
     replying_faults,
     session,
 )
-from toolwire.testing.wire import HERE, CannedDoor, Exchange
+from toolwire.testing.wire import HERE, CannedTransport, RecordedExchange
 
 Answers = Callable[[Request], Response | Problem]
 VECTORS = Path(__file__).parents[1] / "vectors"
@@ -31,7 +31,7 @@ RECORDED = ("calling", "nothing", "failing", "timing_out", "arguments", "unknown
 
 
 @cache
-def recording(codec: Codec) -> tuple[Session, int]:
+def recording(codec: Codec) -> tuple[CodecConnection, int]:
     """Return a session after every sort of call, and how many of its exchanges found the server."""
     with session(codec) as joined:
         found = len(joined.exchanges)
@@ -52,9 +52,9 @@ def small() -> Toolkit:
     return tools
 
 
-def distinct(exchanges: list[Exchange]) -> list[Exchange]:
+def distinct(exchanges: list[RecordedExchange]) -> list[RecordedExchange]:
     """Return exchanges that differ in more than ids and values: one for each call's path, status and size."""
-    seen: dict[object, Exchange] = {}
+    seen: dict[object, RecordedExchange] = {}
     for each in exchanges:
         shape = (each.request.method, each.request.url.partition("?")[0], each.response.status, len(each.request.body))
         seen.setdefault(shape, each)
@@ -118,7 +118,7 @@ def test_the_client_half_takes_answers_one_edit_away_while_finding(codec: Codec)
 @pytest.mark.requirement("R5")
 def test_what_is_found_one_edit_away_can_be_served_again(codec: Codec) -> None:
     for answers, body in edited_listings(codec):
-        peer = run(codec.find(HERE), CannedDoor(answers)).peer
+        peer = run(codec.find(HERE), CannedTransport(answers)).peer
         if peer is None:
             continue
         for other in BUILTIN:
@@ -167,7 +167,7 @@ def always(response: Response) -> Answers:
     return lambda _: response
 
 
-def call_of(joined: Session) -> tuple[Any, Call]:
+def call_of(joined: CodecConnection) -> tuple[Any, Call]:
     return joined.peer, Call(joined.peer.catalog.names["add"], {"a": 1, "b": 2}, "c1")
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolwire.testing.conformance import Session, behaviours
+from toolwire.testing.conformance import CodecConnection, behaviours
 
 
 @pytest.mark.requirement("XL-049")
-def test_the_shown_method_and_url_are_those_of_the_request(joined: Session) -> None:
+def test_the_shown_method_and_url_are_those_of_the_request(joined: CodecConnection) -> None:
     assert list(behaviours.targets(joined)) == []

@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
-from toolwire import Limits, Toolkit
+from toolwire import ServerLimits, Toolkit
 from toolwire.core.model import Kind, Problem
-from toolwire.testing.conformance import Session
+from toolwire.testing.conformance import CodecConnection
 
 
 @pytest.mark.requirement("D-34")
-def test_a_tool_without_a_limit_of_its_own_has_the_servers(join: Callable[..., Session]) -> None:
+def test_a_tool_without_a_limit_of_its_own_has_the_servers(join: Callable[..., CodecConnection]) -> None:
     kit = Toolkit("Slow")
     cancelled: list[str] = []
 
@@ -24,7 +24,7 @@ def test_a_tool_without_a_limit_of_its_own_has_the_servers(join: Callable[..., S
             raise
         return "never"
 
-    problem = join(kit, limits=Limits(tool_s=0.05)).call("wait", {})
+    problem = join(kit, limits=ServerLimits(tool_s=0.05)).call("wait", {})
     assert isinstance(problem, Problem)
     assert problem.kind in (Kind.TIMEOUT, Kind.TOOL_FAILED)
     assert "wait was cancelled: it took longer than 0.05 seconds." in problem.message

@@ -1,7 +1,7 @@
 """A tool that is not there."""
 
-from toolwire.testing.conformance import Session, behaviours
+from toolwire.testing.conformance import CodecConnection, behaviours
 
 
-def test_an_unknown_tool_is_a_problem_on_both_sides(joined: Session) -> None:
+def test_an_unknown_tool_is_a_problem_on_both_sides(joined: CodecConnection) -> None:
     assert list(behaviours.unknown(joined)) == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.consent.binding import NO_CREDENTIAL, Credential, binding, goes_on, identity
+from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, binding, goes_on, identity
 from toolwire.core.http import Request
 from toolwire.core.model import Call, Tool
 
@@ -17,7 +17,7 @@ FACTS: dict[str, Any] = {
     "connection": "https://a.example",
     "principal": "ada",
     "definition": "d1",
-    "credential": Credential("bearer", identity("k"), ("read",)),
+    "credential": CredentialRef("bearer", identity("k"), ("read",)),
 }
 
 
@@ -41,8 +41,8 @@ def bound(**change: Any) -> str:
         {"principal": "bob"},
         {"definition": "d2"},
         {"credential": NO_CREDENTIAL},
-        {"credential": Credential("bearer", identity("other"), ("read",))},
-        {"credential": Credential("bearer", identity("k"), ("read", "write"))},
+        {"credential": CredentialRef("bearer", identity("other"), ("read",))},
+        {"credential": CredentialRef("bearer", identity("k"), ("read", "write"))},
     ],
 )
 def test_any_other_fact_is_another_decision(change: dict[str, Any]) -> None:
@@ -51,7 +51,7 @@ def test_any_other_fact_is_another_decision(change: dict[str, Any]) -> None:
 
 
 def test_a_credential_is_shown_by_its_scheme_and_scopes_and_never_itself() -> None:
-    signed = Credential("bearer", identity("hunter2"), ("read", "write"))
+    signed = CredentialRef("bearer", identity("hunter2"), ("read", "write"))
     assert str(signed) == "bearer (read, write)"
     assert str(NO_CREDENTIAL) == "none"
     assert "hunter2" not in repr(signed)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.consent import Preferences, consent_check, denied, effective
+from toolwire.consent import Preferences, build_denial, consent_check, effective
 from toolwire.core.check import ALLOW, Ask, Deny, Question, Verdict
 from toolwire.core.model import Approval, Call, Cost, Kind, Tool
 
@@ -79,8 +79,8 @@ def test_the_verdict_is_the_level(approval: Approval | None, safe: bool, everyth
 
 @pytest.mark.requirement("XL-052")
 def test_a_denied_result_is_exactly_that() -> None:
-    assert denied("No.").details == {"denied": True}
-    assert denied("No.", reason="too dear").details == {"denied": True, "reason": "too dear"}
+    assert build_denial("No.").details == {"denied": True}
+    assert build_denial("No.", reason="too dear").details == {"denied": True, "reason": "too dear"}
 
 
 def test_very_many_tools_are_judged_each_by_its_own() -> None:

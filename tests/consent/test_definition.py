@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.consent import Lock, read_lock, write_lock
+from toolwire.consent import DefinitionLock, read_lock, write_lock
 from toolwire.consent.tool_definition import changes, definition, definition_hash, plain, reach
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Cost, RateLimit, Tool
@@ -93,7 +93,7 @@ def test_equal_data_is_plain_alike() -> None:
 @pytest.mark.requirement("D-04")
 def test_a_lock_is_written_and_read_and_says_what_is_new_gone_and_changed() -> None:
     other = replace(TOOL, name="y")
-    lock = read_lock(write_lock(Lock().with_connection(URL, [definition(TOOL), definition(other)])))
+    lock = read_lock(write_lock(DefinitionLock().with_connection(URL, [definition(TOOL), definition(other)])))
     assert lock.compared(URL, [definition(other), definition(TOOL)]) == ()
     found = lock.compared(URL, [definition(replace(TOOL, hint="!")), definition(replace(TOOL, name="z"))])
     assert [(one.tool, one.what, one.direction) for one in found] == [
@@ -112,6 +112,6 @@ def test_what_is_no_lock_is_refused(text: str) -> None:
 
 
 def test_a_lock_that_was_changed_by_hand_is_refused() -> None:
-    text = write_lock(Lock().with_connection(URL, [definition(TOOL)]))
+    text = write_lock(DefinitionLock().with_connection(URL, [definition(TOOL)]))
     with pytest.raises(DefinitionError, match="does not hold together"):
         read_lock(text.replace('"per-call"', '"auto"'))

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from toolwire.consent.decision_record import BEGINNING, Entry, Record, chained, fault
+from toolwire.consent.decision_record import BEGINNING, ChainedDecision, Decision, chained, fault
 
 
-def chain(*decisions: str) -> list[Entry]:
-    entries: list[Entry] = []
+def chain(*decisions: str) -> list[ChainedDecision]:
+    entries: list[ChainedDecision] = []
     for number, decision in enumerate(decisions, 1):
-        record = Record(at=1.0, principal="ada", connection="c", tool="x", binding="b", decision=decision)
+        record = Decision(at=1.0, principal="ada", connection="c", tool="x", binding="b", decision=decision)
         before = entries[-1].digest if entries else BEGINNING
-        entries.append(Entry(number, record, chained(before, number, record)))
+        entries.append(ChainedDecision(number, record, chained(before, number, record)))
     return entries
 
 
@@ -26,5 +26,5 @@ def test_a_chain_is_whole_or_says_where_it_is_not() -> None:
     assert fault([whole[0], changed, whole[2]]) == "Record 2 is not as it was written."
     assert fault([whole[0], whole[2]]) == "Record 2 is missing."
     assert fault([whole[1], whole[0], whole[2]]) == "Record 1 is missing."
-    moved = [whole[0], Entry(2, whole[2].record, whole[2].digest)]
+    moved = [whole[0], ChainedDecision(2, whole[2].record, whole[2].digest)]
     assert fault(moved) == "Record 2 is not as it was written."

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.consent.data_flow import LEAST, Traces
+from toolwire.consent.data_flow import LEAST, DataFlow
 
 WORDS = st.text(st.characters(min_codepoint=97, max_codepoint=122), min_size=LEAST, max_size=200)
 
@@ -13,7 +13,7 @@ WORDS = st.text(st.characters(min_codepoint=97, max_codepoint=122), min_size=LEA
 @given(WORDS, st.text(max_size=60), st.text(max_size=60), st.data())
 def test_any_twenty_four_characters_in_a_row_are_found(text: str, before: str, after: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text) - LEAST))
-    traces = Traces()
+    traces = DataFlow()
     traces.heard("a", {"deep": [text]})
     carried = before + text[start : start + LEAST].upper() + after
     assert traces.sources("b", {"x": [carried]}) == ("a",)
@@ -22,14 +22,14 @@ def test_any_twenty_four_characters_in_a_row_are_found(text: str, before: str, a
 
 @pytest.mark.requirement("D-33")
 def test_less_than_that_is_not() -> None:
-    traces = Traces()
+    traces = DataFlow()
     traces.heard("a", "abcdefghijklmnopqrstuvwxyz0123456789")
     assert traces.sources("b", "!" * 30 + "abcdefghijklmnopqrstuvw" + "?" * 30) == ()
     assert traces.sources("b", "abcdefghijklmnopqrstuvw") == ()
 
 
 def test_what_is_kept_is_bounded_and_the_latest() -> None:
-    traces = Traces()
+    traces = DataFlow()
     for number in range(30):
         traces.heard("a", f"{number:05d}" * 10_000)
     assert traces.sources("b", "00003" * 10) == ()
@@ -37,6 +37,6 @@ def test_what_is_kept_is_bounded_and_the_latest() -> None:
 
 
 def test_texts_are_found_among_data_of_any_kind() -> None:
-    traces = Traces()
+    traces = DataFlow()
     traces.heard("a", [None, 7, True, {"abcdefghijklmnopqrstuvwxyz": 1.5}])
     assert traces.sources("b", [None, 7, {"a": "say ABCDEFGHIJKLMNOPQRSTUVWXYZ"}]) == ("a",)

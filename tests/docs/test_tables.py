@@ -13,7 +13,7 @@ import pytest
 
 import toolwire
 from toolwire.cli import parser
-from toolwire.client.transport.limits import Limits as ClientLimits
+from toolwire.client.transport.limits import TransportLimits as ClientLimits
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Site
 from toolwire.core.http import Request
@@ -21,8 +21,8 @@ from toolwire.core.model import Kind, Problem, Tool
 from toolwire.define.options import Options
 from toolwire.protocols import BUILTIN
 from toolwire.server.http.deadlines import Deadlines
-from toolwire.server.limits import Limits
-from toolwire.server.route_table import Table
+from toolwire.server.limits import ServerLimits
+from toolwire.server.route_table import RouteTable
 
 from .page import ROOT
 
@@ -58,7 +58,8 @@ def rows(page: str, heading: str = "") -> list[list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("heading", "limits"), [("## A server:", Limits()), ("## A server's", Deadlines()), ("## A client", ClientLimits())]
+    ("heading", "limits"),
+    [("## A server:", ServerLimits()), ("## A server's", Deadlines()), ("## A client", ClientLimits())],
 )
 def test_the_limits_and_their_defaults(heading: str, limits: Any) -> None:
     written = [(name, default.replace(",", "")) for name, default, *_ in rows("limits.md", heading)]
@@ -97,7 +98,7 @@ def test_every_path_and_which_need_no_key() -> None:
             name = re.sub("/(read|write)$", "/NAME", path)
             served.add((method, name, codec.name, "no" if route.open else "yes"))
     assert {tuple(cells[:4]) for cells in rows("protocols.md")} == served
-    assert Table(CATALOG, BUILTIN, Site()).entry("GET", "/").open
+    assert RouteTable(CATALOG, BUILTIN, Site()).entry("GET", "/").open
 
 
 def test_every_public_name() -> None:

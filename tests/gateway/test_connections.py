@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolwire import Toolkit, Value, asgi, connect_sync
-from toolwire.cli.serve_app import Settings, app_of, boxes_of
+from toolwire.cli.serve_app import ServeSettings, app_of, boxes_of
 from toolwire.core.errors import DefinitionError
 from toolwire.gateway import Listed, read_connections, write_connections
 from toolwire.testing.loopback import background
@@ -44,7 +44,7 @@ def test_a_gateway_serves_what_a_list_names(tmp_path: Path) -> None:
     with background(asgi(one("Tea", "brew"))) as tea, background(asgi(one("Mail", "read"))) as mail:
         entries = [{"name": "tea", "url": tea}, {"name": "mail", "url": mail}]
         file = written(tmp_path, {"connections": entries})
-        settings = Settings(targets=[listed.url for listed in read_connections(file)])
+        settings = ServeSettings(targets=[listed.url for listed in read_connections(file)])
         app = app_of(settings, boxes_of(settings))
         with background(app) as url, connect_sync(url) as remote:
             assert set(remote.catalog().names) == {"brew", "read"}

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from toolwire import DefinitionError, Tool, Toolbox, Toolkit, merged
+from toolwire import DefinitionError, Tool, Toolbox, Toolkit, merge_toolboxes
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Call, Kind, Problem, Result, Value
 from toolwire.core.toolbox import Notify, unheard
-from toolwire.server.run.function_toolbox import FunctionBox
+from toolwire.server.run.function_toolbox import FunctionToolbox
 
 
 class Box:
@@ -36,7 +36,7 @@ def run(toolbox: Toolbox, tool: Tool | Problem) -> Result:
 
 
 def test_each_call_runs_where_its_tool_came_from() -> None:
-    both = merged([Box("One", "a", "b"), Box("Two", "a")], title="Both")
+    both = merge_toolboxes([Box("One", "a", "b"), Box("Two", "a")], title="Both")
     assert both.catalog().title == "Both"
     assert run(both, both.catalog().find("One_a")) == Value("One ran a")
     assert run(both, both.catalog().find("Two_a")) == Value("Two ran a")
@@ -45,7 +45,7 @@ def test_each_call_runs_where_its_tool_came_from() -> None:
 
 def test_one_toolbox_stays_what_it_is() -> None:
     box = Box("One", "a")
-    assert merged([box]) is box
+    assert merge_toolboxes([box]) is box
 
 
 def test_a_function_of_this_process_merges_with_anything() -> None:
@@ -56,13 +56,13 @@ def test_a_function_of_this_process_merges_with_anything() -> None:
         """Say hello."""
         return "hello"
 
-    both = merged([FunctionBox(kit), Box("There", "a")])
+    both = merge_toolboxes([FunctionToolbox(kit), Box("There", "a")])
     assert run(both, both.catalog().find("hello")) == Value("hello")
 
 
 def test_the_catalog_is_the_same_object_until_one_of_them_changes() -> None:
     one = Box("One", "a")
-    both = merged([one, Box("Two", "b")])
+    both = merge_toolboxes([one, Box("Two", "b")])
     before = both.catalog()
     assert both.catalog() is before
     one.now = Catalog(tools=(Tool(name="c", toolkit="One"),))
@@ -71,7 +71,7 @@ def test_the_catalog_is_the_same_object_until_one_of_them_changes() -> None:
 
 
 def test_a_tool_that_left_is_not_run() -> None:
-    both = merged([Box("One", "a"), Box("Two", "b")])
+    both = merge_toolboxes([Box("One", "a"), Box("Two", "b")])
     problem = run(both, Tool(name="gone", toolkit="One"))
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.UNKNOWN_TOOL
@@ -82,13 +82,13 @@ def test_two_tools_of_one_id_cannot_be_served_together() -> None:
     kit = Toolkit("One")
     kit.tool(hello)
     with pytest.raises(DefinitionError, match=r"cannot be served together: two tools have the id 'One\.hello@1\.0\.0'"):
-        merged([FunctionBox(kit), FunctionBox(kit)])
+        merge_toolboxes([FunctionToolbox(kit), FunctionToolbox(kit)])
 
 
 @pytest.mark.requirement("D-32")
 def test_two_toolboxes_with_a_toolkit_of_one_name_cannot_be_served_together() -> None:
     with pytest.raises(DefinitionError, match="cannot be served together: two of them have a toolkit called 'One'"):
-        merged([Box("One", "a"), Box("One", "b")])
+        merge_toolboxes([Box("One", "a"), Box("One", "b")])
 
 
 class Living(Box):
@@ -109,7 +109,9 @@ class Living(Box):
 
 def test_what_had_begun_ends_when_another_cannot_begin() -> None:
     seen: list[str] = []
-    both = merged([Living("One", seen), Living("Two", seen), Living("Three", seen, able=False), Living("Four", seen)])
+    both = merge_toolboxes(
+        [Living("One", seen), Living("Two", seen), Living("Three", seen, able=False), Living("Four", seen)]
+    )
     with pytest.raises(RuntimeError, match="no disk"):
         asyncio.run(both.begin())
     assert seen == ["One began", "Two began", "Two ended", "One ended"]

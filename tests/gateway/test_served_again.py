@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from toolwire import Preferences, Toolbox, asgi
-from toolwire.client.calls.retry import Retries
+from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.connection.connection import open_connection
 from toolwire.client.connection.remote import Remote
 from toolwire.client.discovery.discover import discover
@@ -14,9 +14,9 @@ from toolwire.client.transport.drivers import arun
 from toolwire.core.codec import Codec
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Value
 from toolwire.protocols import BUILTIN
-from toolwire.server.run.function_toolbox import FunctionBox
+from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.conformance import kit
-from toolwire.testing.wire import HERE, AppDoor
+from toolwire.testing.wire import HERE, AppTransport
 
 CALLS: tuple[tuple[str, Mapping[str, Json], Json], ...] = (
     ("add", {"a": 2, "b": 2**53 + 1}, 2**53 + 3),
@@ -27,7 +27,7 @@ CALLS: tuple[tuple[str, Mapping[str, Json], Json], ...] = (
     ("count", {"to": 3}, [1, 2, 3]),
 )
 
-ONCE = Retries(more=0)
+ONCE = RetryLimits(more=0)
 """A failure is what is looked at here, not what comes of trying again."""
 
 
@@ -44,19 +44,19 @@ def outer(request: pytest.FixtureRequest) -> Codec:
 
 
 async def connected(toolbox: Toolbox, codec: Codec) -> Remote:
-    door = AppDoor(asgi(toolbox))
+    door = AppTransport(asgi(toolbox))
     found = await arun(discover(HERE, protocol=codec.name), door, None)
     connection = open_connection(found, Preferences(), retries=ONCE)
     return Remote(connection.agreed(connection.gate.unasked()), door, None)
 
 
 async def gateway(inner: Codec, outer: Codec) -> tuple[Remote, Remote]:
-    near = await connected(FunctionBox(kit()), inner)
+    near = await connected(FunctionToolbox(kit()), inner)
     return near, await connected(near, outer)
 
 
 def test_a_remote_is_a_toolbox_like_any_other(inner: Codec) -> None:
-    remote = asyncio.run(connected(FunctionBox(kit()), inner))
+    remote = asyncio.run(connected(FunctionToolbox(kit()), inner))
     assert isinstance(remote, Toolbox)
     assert remote.protocol == inner.name
     assert any(probe.accepted for probe in remote.probes)
@@ -108,7 +108,7 @@ def test_a_failure_keeps_its_sentence_through_both_protocols(inner: Codec, outer
 @pytest.mark.requirement("XL-053")
 def test_a_gateway_that_cannot_ask_denies_and_says_so(inner: Codec) -> None:
     async def erase() -> Result:
-        near = await connected(FunctionBox(kit()), inner)
+        near = await connected(FunctionToolbox(kit()), inner)
         return await near.call("erase", {"what": "all"})
 
     problem = asyncio.run(erase())

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from toolwire import ClientRules, Session, Tool, Toolkit, asgi, connect, merged
+from toolwire import ClientRules, Session, Tool, Toolkit, asgi, connect, merge_toolboxes
 from toolwire.adapters.tool_declarations import named
 from toolwire.core.catalog import Catalog, likeness
 from toolwire.core.model import Approval, Call, Kind, Problem, Result, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.protocols import BUILTIN
-from toolwire.server.run.function_toolbox import FunctionBox
+from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.loopback import background
 
 
@@ -86,7 +86,7 @@ def test_no_call_by_a_name_goes_to_another_site(attack: str, protocol: str, is_f
             connect(urls[0], agree=yes, approve=yes, protocol=protocol, session=session, name="bank_example") as good,
             connect(urls[1], agree=yes, approve=yes, protocol=protocol, session=session, name="evil_example") as bad,
         ):
-            box = merged([bad, good] if is_first else [good, bad])
+            box = merge_toolboxes([bad, good] if is_first else [good, bad])
             before = {name: found for name in REFERENCES if isinstance(found := box.catalog().find(name), Tool)}
             assert {"Bank.balance", "balance", "Bank_transfer"} <= before.keys()
             evil.offer(*ATTACKS[attack])
@@ -120,11 +120,11 @@ def test_no_name_of_a_site_means_another_where_both_are_there_from_the_start(att
             connect(urls[1], agree=lambda _: True, session=Session()) as bad,
         ):
             for boxes in ([good, bad], [bad, good]):
-                catalog = merged(boxes).catalog()
+                catalog = merge_toolboxes(boxes).catalog()
                 for name in REFERENCES:
                     found = catalog.find(name)
                     if isinstance(found, Tool):
-                        await merged(boxes).run(Call(found, {}))
+                        await merge_toolboxes(boxes).run(Call(found, {}))
                 assert len(catalog.names) == len(good.catalog().names) + len(bad.catalog().names)
         assert evil.heard == []
 
@@ -143,7 +143,7 @@ def test_a_function_of_this_process_keeps_its_toolkit() -> None:
 
     async def calls(url: str) -> None:
         async with connect(url, agree=lambda _: True, name="evil_example", session=Session()) as bad:
-            box = merged([bad, FunctionBox(kit)])
+            box = merge_toolboxes([bad, FunctionToolbox(kit)])
             assert [tool.id for tool in box.catalog().tools] == [
                 "Bank.balance@1.0.0",
                 "evil_example_Bank.balance@1.0.0",
@@ -170,7 +170,7 @@ def test_a_name_whose_tool_left_is_nobody_elses() -> None:
             connect(urls[0], agree=lambda _: True, session=session) as good,
             connect(urls[1], agree=lambda _: True, session=session) as bad,
         ):
-            box = merged([good, bad])
+            box = merge_toolboxes([good, bad])
             bank.offer(tool("transfer"))
             evil.offer(tool("balance", "Evil"))
             await good.refresh()

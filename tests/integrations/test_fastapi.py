@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from toolwire import connect_sync
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Value
-from toolwire.integrations.fastapi import opentools, x_llm
+from toolwire.integrations.fastapi import publish_tools, x_llm
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -53,7 +53,7 @@ def recipes() -> FastAPI:
 
 @pytest.mark.requirement("XL-018", "XL-019", "OQ-1")
 def test_the_documents_are_where_a_client_looks() -> None:
-    client = TestClient(opentools(recipes(), name="RecipeApp"))
+    client = TestClient(publish_tools(recipes(), name="RecipeApp"))
     entry = client.get("/.well-known/llm.json")
     assert entry.json() == {"openapi": "/openapi.json", "auth": "none"}
     described = client.get("/.well-known/openapi.json")
@@ -76,7 +76,7 @@ def test_the_documents_are_where_a_client_looks() -> None:
 
 @pytest.mark.requirement("XL-121")
 def test_the_app_is_otherwise_as_it_was() -> None:
-    plain, ours = TestClient(recipes()), TestClient(opentools(recipes()))
+    plain, ours = TestClient(recipes()), TestClient(publish_tools(recipes()))
     before, after = plain.get("/openapi.json").json(), ours.get("/openapi.json").json()
     assert after.pop("x-llm")["name"] == "Recipes"
     for document in (before, after):
@@ -90,7 +90,7 @@ def test_the_app_is_otherwise_as_it_was() -> None:
 
 @pytest.mark.requirement("XL-123")
 def test_reading_is_auto_the_rest_asks_and_deleting_destroys_unless_said_otherwise() -> None:
-    paths = opentools(recipes()).openapi()["paths"]
+    paths = publish_tools(recipes()).openapi()["paths"]
     assert paths["/recipes"]["get"]["x-llm"] | {"hint": ""} == {
         "enabled": True, "approval": "auto", "hint": "", "rateLimit": {"max": 30, "window": "1m"},
     }  # fmt: skip
@@ -108,7 +108,7 @@ def test_reading_is_auto_the_rest_asks_and_deleting_destroys_unless_said_otherwi
     app = FastAPI()
     app.delete("/d", openapi_extra=x_llm(destructive=False, approval="auto"))(lambda: None)
     app.get("/g", openapi_extra=x_llm(approval="per-call"))(lambda: None)
-    paths = opentools(app).openapi()["paths"]
+    paths = publish_tools(app).openapi()["paths"]
     assert paths["/d"]["delete"]["x-llm"] == {"enabled": True, "approval": "auto", "destructive": False}
     assert paths["/g"]["get"]["x-llm"]["approval"] == "per-call"
 
@@ -116,7 +116,7 @@ def test_reading_is_auto_the_rest_asks_and_deleting_destroys_unless_said_otherwi
 @pytest.mark.requirement("XL-120", "XL-122", "XL-124")
 @pytest.mark.parametrize(("version", "release"), [("3.0", "3.0.3"), ("3.1", "3.1.0"), ("3.2", "3.2.0")])
 def test_each_version_of_openapi_is_written_and_gives_the_same_tools(version: Any, release: str, loopback: Any) -> None:
-    app = opentools(recipes(), openapi=version)
+    app = publish_tools(recipes(), openapi=version)
     document = json.loads(json.dumps(app.openapi()))
     assert document["openapi"] == release
     validate(document)
@@ -138,9 +138,9 @@ def test_a_plain_app_offers_everything_until_one_route_is_marked(loopback: Any) 
     app = FastAPI(title="Plain")
     app.get("/a")(lambda: 1)
     app.post("/b")(lambda: 2)
-    with loopback(opentools(app)) as url, connect_sync(url) as remote:
+    with loopback(publish_tools(app)) as url, connect_sync(url) as remote:
         assert len(remote.tools) == 2
-    some = opentools(recipes(), include="all").openapi()["paths"]
+    some = publish_tools(recipes(), include="all").openapi()["paths"]
     assert "x-llm" in some["/internal"]["get"]
 
 
@@ -152,11 +152,11 @@ def test_a_slip_is_found_when_the_app_starts_and_advice_is_logged(caplog: pytest
         x_llm(aproval="auto")  # type: ignore[call-arg]  # the slip
     app = FastAPI()
     app.get("/a", openapi_extra={"x-llm": {"aproval": "auto"}})(lambda: 1)
-    with pytest.raises(DefinitionError, match="GET /a: x-llm aproval"), TestClient(opentools(app)):
+    with pytest.raises(DefinitionError, match="GET /a: x-llm aproval"), TestClient(publish_tools(app)):
         pass
     app = FastAPI()
     app.post("/a", summary="", openapi_extra={**x_llm(approval="auto"), "summary": ""})(lambda: 1)
-    with TestClient(opentools(app)) as client:
+    with TestClient(publish_tools(app)) as client:
         assert client.post("/a").json() == 1
     assert [record.message.partition(": It ")[0] for record in caplog.records] == ["POST /a: x-llm", "POST /a: x-llm"]
 
@@ -172,6 +172,6 @@ def test_the_app_s_own_lifespan_still_runs() -> None:
         yield
         ran.append("stop")
 
-    with TestClient(opentools(FastAPI(lifespan=lifespan))):
+    with TestClient(publish_tools(FastAPI(lifespan=lifespan))):
         assert ran == ["start"]
     assert ran == ["start", "stop"]

@@ -13,7 +13,7 @@ from starlette.routing import Mount, Route
 from toolwire import connect_sync
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Value
-from toolwire.integrations.starlette import opentools, x_llm
+from toolwire.integrations.starlette import publish_tools, x_llm
 
 DOCUMENT: dict[str, Any] = {
     "openapi": "3.1.0",
@@ -51,7 +51,7 @@ def sums() -> Starlette:
 
 @pytest.mark.requirement("XL-018", "XL-019", "XL-121")
 def test_marked_endpoints_are_found_and_called(loopback: Any) -> None:
-    with loopback(opentools(sums(), DOCUMENT, name="Sums")) as url, connect_sync(url) as remote:
+    with loopback(publish_tools(sums(), DOCUMENT, name="Sums")) as url, connect_sync(url) as remote:
         (tool,) = remote.tools
         assert (tool.name, tool.hint, tool.safe) == ("double", "Use for sums.", True)
         assert remote.call("double", {"n": 21}) == Value(42)
@@ -64,4 +64,4 @@ def test_what_cannot_be_is_refused() -> None:
         x_llm(cost="much")  # type: ignore[arg-type]  # the slip
     bad = {**DOCUMENT, "paths": {"/reset": {"post": {"x-llm": {"hints": "no"}}}}}
     with pytest.raises(DefinitionError, match="POST /reset: x-llm hints"):
-        opentools(sums(), bad)
+        publish_tools(sums(), bad)

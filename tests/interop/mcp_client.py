@@ -25,10 +25,10 @@ PATIENCE_S = 10.0
 def main(url: str) -> int:
     """Do what the scenario asks for at ``url``."""
     from toolwire import ConnectError, connect_sync
-    from toolwire.stores.credentials.files import Credentials
+    from toolwire.stores.credentials.files import CredentialStore
 
     with tempfile.TemporaryDirectory() as folder:
-        kept = Credentials(Path(folder))
+        kept = CredentialStore(Path(folder))
         person = _person()
         _sign_in(url, kept, person)
         try:
@@ -60,15 +60,15 @@ def _calls(schemas: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[tup
 
 def _sign_in(url: str, kept: Any, person: Any) -> None:
     """Do what ``toolwire login`` does with the options that two scenarios are about."""
-    from toolwire.auth.client_identity import Identity
-    from toolwire.client.login import Wish, seek, sign_in, with_secret
+    from toolwire.auth.client_identity import ClientIdentity
+    from toolwire.client.login import SignInOptions, seek, sign_in, with_secret
     from toolwire.client.transport.network import SyncNetwork
     from toolwire.core.model import Problem, Secret
 
     identity = None
     if "client_secret" in CONTEXT:
         secret = Secret(CONTEXT["client_secret"])
-        identity = Identity(client_id=CONTEXT["client_id"], secret=secret, method="client_secret_basic")
+        identity = ClientIdentity(client_id=CONTEXT["client_id"], secret=secret, method="client_secret_basic")
     elif SCENARIO != "auth/basic-cimd":
         return
     door = SyncNetwork()
@@ -78,7 +78,7 @@ def _sign_in(url: str, kept: Any, person: Any) -> None:
     elif identity is not None and SCENARIO == "auth/client-credentials-basic":
         found = with_secret(place, identity, (), person, door)
     else:
-        found = sign_in(place, Wish(identity=identity, document_url=DOCUMENT), person, door)
+        found = sign_in(place, SignInOptions(identity=identity, document_url=DOCUMENT), person, door)
     door.close()
     if isinstance(found, Problem):
         say(found.message)
@@ -87,9 +87,9 @@ def _sign_in(url: str, kept: Any, person: Any) -> None:
 
 
 def _person() -> Any:
-    from toolwire.client.login import Person
+    from toolwire.client.login import SignInUser
 
-    return Person(tell=say, open_page=_browse, wait_s=PATIENCE_S)
+    return SignInUser(tell=say, open_page=_browse, wait_s=PATIENCE_S)
 
 
 def _browse(address: str) -> bool:

@@ -21,7 +21,7 @@ from argon2 import PasswordHasher
 from tests.interop.mcp_suite import INSTALLED, LINE, MISSING, NODE, SUITE
 from toolwire.auth.clients import Client
 from toolwire.oauth import authorization_server
-from toolwire.stores.oauth.accounts import People
+from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
 from toolwire.testing.loopback import background
 
@@ -67,7 +67,7 @@ def walk(url: str) -> None:
 def test_our_authorization_server_passes_with_a_person_at_it(tmp_path: Path) -> None:
     late = Late()
     store = OAuthStore(tmp_path / "oauth.db")
-    people = People(store, hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    people = Accounts(store, hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
     people.add(NAME, PASSWORD)
     with background(late) as url:
         issuer = url.rstrip("/")

@@ -19,7 +19,7 @@ from toolwire.client.transport.drivers import arun
 from toolwire.core.codec import Codec
 from toolwire.core.model import Call, Tool
 from toolwire.protocols import BUILTIN
-from toolwire.testing.wire import HERE, AppDoor
+from toolwire.testing.wire import HERE, AppTransport
 
 from .conftest import running
 
@@ -80,7 +80,7 @@ def test_the_command_line_tells_of_the_names(url: str, capfd: pytest.CaptureFixt
 def test_a_gateway_passes_a_call_on_by_either_name(url: str, codec: Codec) -> None:
     async def calling() -> None:
         async with connect(url, approve=lambda question: True) as near:
-            door = AppDoor(asgi(near))
+            door = AppTransport(asgi(near))
             found = await arun(discover(HERE, protocol=codec.name), door, None)
             assert found.peer is not None
             far = Remote(open_connection(found, Preferences()), door, lambda question: True)

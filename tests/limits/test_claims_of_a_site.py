@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolwire import Problem, RateLimit, Session, Toolkit, asgi, connect_sync
-from toolwire.limits import Defaults
+from toolwire.limits import ClientRateLimits
 from toolwire.testing.loopback import background
 
 HUGE = RateLimit(max=1_000_000, window="100ms")
@@ -33,7 +33,7 @@ class Counting:
         await self.app(scope, receive, send)
 
 
-def look_in_a_loop(protocol: str, limits: Defaults | None) -> tuple[int, Problem]:
+def look_in_a_loop(protocol: str, limits: ClientRateLimits | None) -> tuple[int, Problem]:
     """Return how many calls of a loop reached the site, and what the last one was told."""
     site = Counting()
     session = Session(limits=limits, clock=lambda: 100.0)
@@ -55,6 +55,6 @@ def test_a_huge_declared_limit_leaves_the_default_in_place() -> None:
 @pytest.mark.requirement("XL-067")
 @pytest.mark.parametrize("protocol", ["openapi", "otc", "opentool", "mcp"])
 def test_a_huge_declared_limit_leaves_what_the_user_set_in_place(protocol: str) -> None:
-    calls, last = look_in_a_loop(protocol, Defaults(tool=RateLimit(max=5, window="1h"), connection=None))
+    calls, last = look_in_a_loop(protocol, ClientRateLimits(tool=RateLimit(max=5, window="1h"), connection=None))
     assert (calls, last.details["rate_limited"]) == (5, True)
     assert last.retry_after_ms == 3_600_000

@@ -11,14 +11,14 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
-from toolwire.auth.caller_token import Expected, read_secret
+from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.core.ledger import Claim, Key, Stored, Ticket, ending
 from toolwire.core.model import Kind, Problem, RateLimit, Tool, Value
 from toolwire.limits import MemoryWindows, Windows
 from toolwire.server.access.callers import Caller
-from toolwire.server.access.signed_tokens import Tokens
+from toolwire.server.access.signed_tokens import SignedTokenCallers
 from toolwire.stores.ledger.sqlite import SqliteLedger
-from toolwire.stores.limits.sqlite_windows import SharedWindows
+from toolwire.stores.limits.sqlite_windows import SqliteWindows
 
 NOW = 1_800_000_000.0
 HOUR_S, DAY_S = 3_600.0, 86_400.0
@@ -49,7 +49,7 @@ def windows(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Ite
     if request.param == "memory":
         yield MemoryWindows(clock)
         return
-    shared = SharedWindows(tmp_path, clock=clock)
+    shared = SqliteWindows(tmp_path, clock=clock)
     yield shared
     shared.close()
 
@@ -59,7 +59,7 @@ def windows(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Ite
 def test_a_limit_holds_again_at_once_and_locks_nobody_out(
     windows: Windows, clock: Clock, limit: RateLimit, jump: float
 ) -> None:
-    if limit.max > 1_000 and isinstance(windows, SharedWindows):
+    if limit.max > 1_000 and isinstance(windows, SqliteWindows):
         limit = RateLimit(max=100, window="1m")  # a file is written for each
     for round_ in range(2):
         taken = sum(windows.take("k", limit) == 0.0 for _ in range(limit.max + 5))
@@ -74,8 +74,8 @@ def test_a_token_is_good_until_its_end_by_the_clock_and_never_after(clock: Clock
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         token = jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(SECRET), algorithms=["HS256"]).encode()
-    expected = Expected(issuer="https://i.example", audience="https://t.example", leeway_s=LEEWAY_S)
-    tokens = Tokens(read_secret(SECRET), expected, clock=clock)
+    expected = ExpectedClaims(issuer="https://i.example", audience="https://t.example", leeway_s=LEEWAY_S)
+    tokens = SignedTokenCallers(read_secret(SECRET), expected, clock=clock)
     fields = {b"authorization": b"Bearer " + token}
 
     def said() -> Caller | Problem:

@@ -12,11 +12,11 @@ import toolwire
 from toolwire import Kind, Problem, RateLimit, Toolkit
 from toolwire.client.calls.session import Session
 from toolwire.core.http import Request, Response, header
-from toolwire.limits import Defaults
+from toolwire.limits import ClientRateLimits
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import HERE, AppDoor
+from toolwire.testing.wire import HERE, AppTransport
 
-UNLIMITED = Defaults(tool=None, connection=None)
+UNLIMITED = ClientRateLimits(tool=None, connection=None)
 
 
 def kit() -> Toolkit:
@@ -41,7 +41,7 @@ def called(name: str) -> Request:
 
 
 async def statuses(apps: list[toolwire.App], calls: int, name: str = "look") -> list[Response]:
-    doors = [AppDoor(app) for app in apps]
+    doors = [AppTransport(app) for app in apps]
     answers = await asyncio.gather(*(doors[number % len(doors)].send(called(name)) for number in range(calls)))
     return [answer for answer in answers if isinstance(answer, Response)]
 
@@ -75,7 +75,7 @@ def keyed() -> Iterator[str]:
 @pytest.mark.requirement("XL-062", "XL-066")
 def test_two_callers_do_not_share_a_limit_and_a_client_hears_when_to_come_back(keyed: str) -> None:
     for key in ("ada", "bob"):
-        session = Session(limits=Defaults(tool=None, connection=None))
+        session = Session(limits=ClientRateLimits(tool=None, connection=None))
         with toolwire.connect_sync(
             keyed, api_key=key, protocol="otc", agree=lambda _: True, retries=0, session=session
         ) as remote:
@@ -94,7 +94,7 @@ def test_two_callers_do_not_share_a_limit_and_a_client_hears_when_to_come_back(k
 @pytest.mark.requirement("XL-066", "A-42")
 def test_what_is_told_again_does_not_count_and_what_is_refused_is_not_remembered() -> None:
     async def story() -> tuple[list[int], list[int]]:
-        door = AppDoor(toolwire.asgi(kit()))
+        door = AppTransport(toolwire.asgi(kit()))
 
         async def sent(key: str) -> int:
             answer = await door.send(called("look")._replace(headers=((b"idempotency-key", key.encode()),)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from toolwire.core.http import Response
 from toolwire.core.model import RateLimit, Tool
-from toolwire.limits import Defaults, Throttle
+from toolwire.limits import ClientRateLimits, Throttle
 from toolwire.limits.headers import pause_s
 from toolwire.limits.throttle import rate_limited
 
@@ -72,7 +72,7 @@ def test_an_answer_tightens_and_never_widens() -> None:
 @pytest.mark.requirement("XL-067", "XL-062")
 def test_what_one_tool_is_refused_is_not_counted_against_the_others() -> None:
     clock = Clock()
-    whole = Defaults(tool=None, connection=RateLimit(max=3, window="1m"))
+    whole = ClientRateLimits(tool=None, connection=RateLimit(max=3, window="1m"))
     throttle = Throttle(clock=clock, wall=clock, defaults=whole)
     assert [throttle.take(TOOL) == 0.0 for _ in range(5)] == [True, True, False, False, False]
     other = Tool(name="y")
@@ -81,7 +81,7 @@ def test_what_one_tool_is_refused_is_not_counted_against_the_others() -> None:
 
 
 def test_without_any_limit_nothing_is_counted() -> None:
-    throttle = Throttle(clock=Clock(), wall=Clock(), defaults=Defaults(tool=None, connection=None))
+    throttle = Throttle(clock=Clock(), wall=Clock(), defaults=ClientRateLimits(tool=None, connection=None))
     assert all(throttle.take(Tool(name="y")) == 0.0 for _ in range(1_000))
     assert throttle.left(Tool(name="y")) is None
 
@@ -95,7 +95,7 @@ def test_what_a_model_is_told_is_exactly_that() -> None:
 
 def test_a_limit_is_kept_when_what_is_known_of_the_tools_is_forgotten() -> None:
     clock = Clock()
-    throttle = Throttle(clock=clock, wall=clock, defaults=Defaults(tool=None, connection=None))
+    throttle = Throttle(clock=clock, wall=clock, defaults=ClientRateLimits(tool=None, connection=None))
     assert [throttle.take(TOOL), throttle.take(TOOL)] == [0.0, 0.0]
     kept = [Tool(name=f"t{number}") for number in range(10_001)]
     assert all(throttle.take(one) == 0.0 for one in kept)

@@ -19,7 +19,7 @@ from toolwire.core.model import RateLimit
 from toolwire.limits import MemoryWindows, Windows
 from toolwire.stores.limits.library_windows import LibraryWindows
 from toolwire.stores.limits.open import windows_at
-from toolwire.stores.limits.sqlite_windows import SharedWindows
+from toolwire.stores.limits.sqlite_windows import SqliteWindows
 
 THIRTY = RateLimit(max=30, window="1m")
 
@@ -44,7 +44,7 @@ def windows(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Ite
     if request.param == "memory":
         yield MemoryWindows(clock)
         return
-    shared = SharedWindows(tmp_path, clock=clock)
+    shared = SqliteWindows(tmp_path, clock=clock)
     yield shared
     shared.close()
 
@@ -141,8 +141,8 @@ def test_of_fifty_tasks_thirty_pass(windows: Windows) -> None:
 def test_of_fifty_calls_in_four_processes_thirty_pass(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from toolwire.core.model import RateLimit\n"
-        "from toolwire.stores.limits.sqlite_windows import SharedWindows\n"
-        "windows = SharedWindows(Path(sys.argv[1])); limit = RateLimit(max=30, window='1h')\n"
+        "from toolwire.stores.limits.sqlite_windows import SqliteWindows\n"
+        "windows = SqliteWindows(Path(sys.argv[1])); limit = RateLimit(max=30, window='1h')\n"
         "sys.stdout.write('ready\\n'); sys.stdout.flush(); sys.stdin.readline()\n"
         "print(sum(windows.take('k', limit) == 0.0 for _ in range(int(sys.argv[2]))))\n"
     )
@@ -193,7 +193,7 @@ def test_a_storage_that_is_gone_counts_nothing_and_is_asked_again_half_a_second_
 
 @pytest.mark.requirement("R11")
 def test_a_folder_that_cannot_be_written_counts_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    windows = SharedWindows(tmp_path)
+    windows = SqliteWindows(tmp_path)
     assert windows.take("k", THIRTY) == 0.0
     windows._database._connection.execute("PRAGMA query_only = 1")  # as a disk that is full or read-only
     assert windows.take("k", THIRTY) == inf
@@ -206,7 +206,7 @@ def test_a_folder_that_cannot_be_written_counts_nothing(tmp_path: Path, caplog: 
 def test_where_limits_are_counted_is_a_text_in_a_setting(tmp_path: Path) -> None:
     assert isinstance(windows_at(""), MemoryWindows)
     shared = windows_at(str(tmp_path))
-    assert isinstance(shared, SharedWindows)
+    assert isinstance(shared, SqliteWindows)
     shared.close()
     assert isinstance(windows_at("memory://"), LibraryWindows)
     with pytest.raises(DefinitionError, match="cannot be kept at this URL"):

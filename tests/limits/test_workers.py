@@ -18,14 +18,14 @@ import pytest
 
 from toolwire import Kind, Problem, RateLimit, Value, asgi, connect_sync
 from toolwire.client.calls.session import Session
-from toolwire.limits import Defaults
+from toolwire.limits import ClientRateLimits
 from toolwire.stores.limits.open import windows_at
-from toolwire.testing.wire import AppDoor
+from toolwire.testing.wire import AppTransport
 
 from .test_server import called, kit
 
 THIRTY = RateLimit(max=30, window="1h")
-UNLIMITED = Defaults(tool=None, connection=None)
+UNLIMITED = ClientRateLimits(tool=None, connection=None)
 SHOP = '''
 from toolwire import RateLimit, Toolkit
 
@@ -86,7 +86,7 @@ def test_of_fifty_calls_at_once_redis_lets_exactly_thirty_pass(redis: str) -> No
 @pytest.mark.requirement("XL-066")
 def test_apps_that_share_a_redis_hold_their_callers_to_one_limit(redis: str) -> None:
     async def story() -> list[int]:
-        doors = [AppDoor(asgi(kit(), rates=redis)) for _ in range(4)]
+        doors = [AppTransport(asgi(kit(), rates=redis)) for _ in range(4)]
         answers = await asyncio.gather(*(doors[number % 4].send(called("look")) for number in range(50)))
         return [answer.status for answer in answers if not isinstance(answer, Problem)]
 

@@ -21,13 +21,13 @@ from argon2 import PasswordHasher
 
 from toolwire.auth.clients import Client, digest
 from toolwire.auth.pkce import challenge_of
-from toolwire.client.login import Person
+from toolwire.client.login import SignInUser
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
 from toolwire.oauth import authorization_server
 from toolwire.server.oauth import AuthorizationServer
-from toolwire.stores.oauth.accounts import People
-from toolwire.stores.oauth.database import Event, OAuthStore
+from toolwire.stores.oauth.accounts import Accounts
+from toolwire.stores.oauth.database import GrantEvent, OAuthStore
 
 ISSUER = "https://tasks.example"
 SCOPES = {"tasks:read": "See your tasks", "tasks:write": "Change your tasks", "tasks:delete": "Delete your tasks"}
@@ -117,10 +117,10 @@ class Site:
 
     server: AuthorizationServer
     store: OAuthStore
-    people: People
+    people: Accounts
     clock: Clock
     internet: Internet
-    events: list[Event]
+    events: list[GrantEvent]
     browser: Browser
     new_browser: Callable[..., Browser]
     path: Path
@@ -189,10 +189,10 @@ def open_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
             path = tmp_path / where
             store = OAuthStore(where if "://" in where else path)
             ending.callback(store.close)
-            people = settings.pop("users", None) or People(store, hasher=QUICK)
-            if isinstance(people, People):
+            people = settings.pop("users", None) or Accounts(store, hasher=QUICK)
+            if isinstance(people, Accounts):
                 people.add("Ada", "correct horse")
-            clock, internet, events = Clock(), Internet(), list[Event]()
+            clock, internet, events = Clock(), Internet(), list[GrantEvent]()
             settings = {"name": "Tasks", "clients": CLIENTS, "first": ("tasks:read",), **settings}
             settings.setdefault("fetch", internet.fetch)
             server = authorization_server(
@@ -255,8 +255,8 @@ class Walker:
         self.pages: list[str] = []
         self.told: list[str] = []
 
-    def person(self, **more: Any) -> Person:
-        return Person(tell=self.told.append, open_page=self.open, **more)
+    def person(self, **more: Any) -> SignInUser:
+        return SignInUser(tell=self.told.append, open_page=self.open, **more)
 
     def open(self, url: str) -> bool:
         """Do what the pages ask; the way back is walked in a thread, as the program begins to listen only then."""

@@ -11,7 +11,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network
 from toolwire.core.http import Response
 from toolwire.core.model import Problem
@@ -145,7 +145,7 @@ def test_documents_are_fetched_through_the_guarded_door() -> None:
     refused += ["https://rebound.example/c", "https://127.1/c", "file:///etc/passwd"]
 
     async def fetched() -> list[Response | Problem]:
-        network = Network(limits=Limits(redirects=0, total_s=2), resolve=lambda host, port: ["127.0.0.1"])
+        network = Network(limits=TransportLimits(redirects=0, total_s=2), resolve=lambda host, port: ["127.0.0.1"])
         fetch = guarded_fetch(network)
         answers = [await fetch(url) for url in refused]
         await network.aclose()

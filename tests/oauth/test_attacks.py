@@ -15,17 +15,17 @@ import anyio
 import pytest
 
 import toolwire
-from toolwire.auth.authorization_code import Started, finish, start
-from toolwire.auth.client_identity import Identity
+from toolwire.auth.authorization_code import StartedSignIn, finish, start
+from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.clients import Client
-from toolwire.auth.metadata_discovery import Place, Server, find_place
+from toolwire.auth.metadata_discovery import AuthorizationServerMetadata, SignInTarget, find_place
 from toolwire.client.transport.drivers import run
 from toolwire.client.transport.network import Network
 from toolwire.core.http import JSON, Request, Response
 from toolwire.core.model import Problem
-from toolwire.stores.oauth.accounts import People
+from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
-from toolwire.testing.wire import AppDoor, CannedDoor
+from toolwire.testing.wire import AppTransport, CannedTransport
 
 from .conftest import CALLBACK, CLIENTS, ISSUER, Site, document
 
@@ -155,20 +155,22 @@ def test_each_attack_on_the_server_ends_in_its_error(
     assert attack(open_site(clients=(*CLIENTS, ATTACKER, keyed))) == end
 
 
-def honest(issuer: str, names_issuer: bool = True) -> Started:
-    server = Server(issuer=issuer, authorization_url=f"{issuer}/a", token_url=f"{issuer}/t", names_issuer=names_issuer)
-    place = Place(resource="https://tasks.example", server=server)
-    started = start(
-        place, Identity(client_id="me"), "http://127.0.0.1:1/callback", (), state="s" * 43, verifier="v" * 43
+def honest(issuer: str, names_issuer: bool = True) -> StartedSignIn:
+    server = AuthorizationServerMetadata(
+        issuer=issuer, authorization_url=f"{issuer}/a", token_url=f"{issuer}/t", names_issuer=names_issuer
     )
-    assert isinstance(started, Started)
+    place = SignInTarget(resource="https://tasks.example", server=server)
+    started = start(
+        place, ClientIdentity(client_id="me"), "http://127.0.0.1:1/callback", (), state="s" * 43, verifier="v" * 43
+    )
+    assert isinstance(started, StartedSignIn)
     return started
 
 
 @pytest.mark.requirement("D-28", "R18", "AC-06")
 @pytest.mark.parametrize("issuer", [None, "https://honest.example", "https://evil.example/"])
 def test_a_mix_up_of_two_servers_sends_the_code_to_neither(issuer: str | None) -> None:
-    door = CannedDoor(lambda _: Response(200, (), b"{}"))
+    door = CannedTransport(lambda _: Response(200, (), b"{}"))
     answer = {"code": "c", "state": "s" * 43, **({"iss": issuer} if issuer else {})}
     assert isinstance(run(finish(honest("https://evil.example"), urlencode(answer), 0.0), door), Problem)
     assert door.sent == []
@@ -177,7 +179,7 @@ def test_a_mix_up_of_two_servers_sends_the_code_to_neither(issuer: str | None) -
 @pytest.mark.requirement("D-28", "R18", "AC-02")
 def test_a_site_cannot_point_at_the_metadata_of_another() -> None:
     evil = {"resource": "https://tasks.example", "authorization_servers": ["https://evil.example"]}
-    door = CannedDoor(
+    door = CannedTransport(
         lambda request: Response(200, (), json.dumps(evil).encode()) if "protected" in request.url else Response(404)
     )
     assert isinstance(run(find_place("https://other.example/api"), door), Problem)
@@ -222,7 +224,7 @@ def test_a_gateway_passes_no_token_of_its_callers_on(site: Site, serve: Callable
 
     async def through() -> tuple[Response, Response]:
         async with toolwire.connect(base, protocol="otc", agree=lambda _: True) as remote:
-            door = AppDoor(toolwire.asgi(remote, callers=site.server.callers))
+            door = AppTransport(toolwire.asgi(remote, callers=site.server.callers))
             url = "http://127.0.0.1:9627/tools/call"
             nobody = await door.send(Request("POST", url, JSON, body))
             return nobody, await door.send(Request("POST", url, (*JSON, field), body))
@@ -294,7 +296,7 @@ def test_no_secret_is_compared_with_an_equals_sign() -> None:
 @pytest.mark.requirement("D-27", "AS-19")
 def test_an_unknown_name_takes_as_long_as_a_wrong_password(tmp_path: Path) -> None:
     store = OAuthStore(tmp_path / "people.db")
-    people = People(store)
+    people = Accounts(store)
     people.add("Ada", "correct horse")
 
     def took(name: str) -> float:

@@ -16,24 +16,34 @@ import pytest
 from argon2 import PasswordHasher
 
 import toolwire
-from toolwire.auth.client_identity import Identity
+from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.clients import Client
 from toolwire.auth.credential import Credential
 from toolwire.cli import main
-from toolwire.client.login import Hand, Keeper, Person, SyncSigning, Wish, seek, sign_in, sign_out, step_up
+from toolwire.client.login import (
+    CredentialAuth,
+    SignInOptions,
+    SignInUser,
+    SyncAuthTransport,
+    TokenRefresher,
+    seek,
+    sign_in,
+    sign_out,
+    step_up,
+)
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.oauth import authorization_server
 from toolwire.server.oauth import AuthorizationServer, protected
-from toolwire.stores.credentials.files import Credentials
-from toolwire.stores.oauth.accounts import People
+from toolwire.stores.credentials.files import CredentialStore
+from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
 
 from .conftest import SCOPES, Walker
 
 NATIVE = Client(id="native", name="toolwire", redirect_uris=("http://127.0.0.1/callback", "http://[::1]/callback"))
-ME = Wish(identity=Identity(client_id="native"))
+ME = SignInOptions(identity=ClientIdentity(client_id="native"))
 
 
 def tasks() -> toolwire.Toolkit:
@@ -57,7 +67,7 @@ class Running:
 
     def __init__(self, folder: Path, serve: Callable[[Callable[[str], Any]], str], **settings: Any) -> None:
         self.store = OAuthStore(folder / "oauth.db")
-        people = People(self.store, hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        people = Accounts(self.store, hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
         people.add("Ada", "correct horse")
         self.server: AuthorizationServer
 
@@ -68,7 +78,7 @@ class Running:
 
         self.url = serve(make)
         self.door = SyncNetwork()
-        self.credentials = Credentials(folder / "credentials")
+        self.credentials = CredentialStore(folder / "credentials")
 
     def wrapped(self) -> Any:
         return toolwire.asgi(tasks(), callers=self.server.callers)
@@ -77,7 +87,7 @@ class Running:
         with self.store.looking() as rows:
             return [event.kind for event in rows.events()[::-1] if event.client_id]
 
-    def signed_in(self, walker: Walker, wish: Wish = ME) -> Credential:
+    def signed_in(self, walker: Walker, wish: SignInOptions = ME) -> Credential:
         place = seek(f"{self.url}/tools", self.door)
         assert not isinstance(place, Problem), place
         found = sign_in(place, wish, walker.person(), self.door)
@@ -122,13 +132,13 @@ def guarded(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> Run
     return Guarded(tmp_path, serve)
 
 
-def door_of(running: Running, person: Person | None, first: Credential | None = None) -> SyncSigning:
-    keeper = Keeper(running.url, running.credentials, first, running.door)
+def door_of(running: Running, person: SignInUser | None, first: Credential | None = None) -> SyncAuthTransport:
+    keeper = TokenRefresher(running.url, running.credentials, first, running.door)
     ask = None if person is None else step_up(ME, person, running.door)
-    return SyncSigning(SyncNetwork(), Hand(running.url, keeper, ask))
+    return SyncAuthTransport(SyncNetwork(), CredentialAuth(running.url, keeper, ask))
 
 
-def status(door: SyncSigning, url: str) -> int:
+def status(door: SyncAuthTransport, url: str) -> int:
     answer = door.send(Request("POST", url, (), b"x"))
     assert isinstance(answer, Response), answer
     return answer.status
@@ -183,8 +193,8 @@ def test_a_request_to_another_origin_is_sent_without_the_token(guarded: Running)
 
         def close(self) -> None: ...
 
-    keeper = Keeper(guarded.url, guarded.credentials, first, guarded.door)
-    door = SyncSigning(Recording(), Hand(guarded.url, keeper))
+    keeper = TokenRefresher(guarded.url, guarded.credentials, first, guarded.door)
+    door = SyncAuthTransport(Recording(), CredentialAuth(guarded.url, keeper))
     ours = [f"{guarded.url}/read", f"{guarded.url}?x=1"]
     others = [
         "https://evil.example/read",
@@ -201,7 +211,7 @@ def test_a_request_to_another_origin_is_sent_without_the_token(guarded: Running)
 
 @pytest.mark.requirement("AC-05")
 def test_the_redirect_may_be_to_either_loopback_address(running: Running) -> None:
-    found = running.signed_in(Walker(), Wish(identity=Identity(client_id="native"), host="::1"))
+    found = running.signed_in(Walker(), SignInOptions(identity=ClientIdentity(client_id="native"), host="::1"))
     assert found.access.reveal()
 
 
@@ -210,7 +220,7 @@ def test_where_apps_may_register_nothing_needs_to_be_configured(
     tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]
 ) -> None:
     running = Running(tmp_path, serve, registration=True)
-    found = running.signed_in(Walker(), Wish())
+    found = running.signed_in(Walker(), SignInOptions())
     assert found.client_id.startswith("app-")
     assert found.registered is True
 
@@ -247,7 +257,7 @@ def test_a_person_who_does_not_allow_it_ends_it(running: Running) -> None:
 def test_threads_with_an_old_token_refresh_it_once(running: Running) -> None:
     found = running.signed_in(Walker())
     keepers = [
-        Keeper(running.url, running.credentials, found, running.door, now=lambda: (found.until or 0.0) - 30)
+        TokenRefresher(running.url, running.credentials, found, running.door, now=lambda: (found.until or 0.0) - 30)
         for _ in range(2)  # two that know nothing of each other, as two processes
     ]
     at_once = threading.Barrier(8)
@@ -269,15 +279,15 @@ def test_processes_share_one_refresh(running: Running, tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from toolwire.client.login import Keeper\n"
+        "from toolwire.client.login import TokenRefresher\n"
         "from toolwire.client.transport.network import SyncNetwork\n"
         "from toolwire.core.model import Secret\n"
-        "from toolwire.stores.credentials.files import Credentials\n"
-        "kept = Credentials(Path(sys.argv[1]))\n"
+        "from toolwire.stores.credentials.files import CredentialStore\n"
+        "kept = CredentialStore(Path(sys.argv[1]))\n"
         "first = kept.get(sys.argv[2])\n"
         "print('ready', flush=True)\n"
         "refused = Secret(sys.stdin.readline().strip())\n"
-        "print(type(Keeper(first.resource, kept, first, SyncNetwork()).fresh(refused)).__name__)\n"
+        "print(type(TokenRefresher(first.resource, kept, first, SyncNetwork()).fresh(refused)).__name__)\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "credentials"), found.name]
     started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -295,7 +305,7 @@ def test_processes_share_one_refresh(running: Running, tmp_path: Path) -> None:
 def test_a_refused_refresh_forgets_the_sign_in_and_says_how_to_sign_in_again(running: Running) -> None:
     found = running.signed_in(Walker())
     sign_out(found, running.door)
-    said = Keeper(running.url, running.credentials, found, running.door).fresh(found.access)
+    said = TokenRefresher(running.url, running.credentials, found, running.door).fresh(found.access)
     assert isinstance(said, Problem)
     assert "toolwire login" in said.message
     assert running.credentials.all() == []
@@ -457,7 +467,7 @@ def test_the_document_says_whether_a_password_is_wanted_and_which_flows_are_not_
     )
     assert done.returncode == 0, done.stderr
     assert "canary" not in done.stdout + done.stderr
-    (kept,) = Credentials(tmp_path / "state" / "toolwire" / "credentials").all()
+    (kept,) = CredentialStore(tmp_path / "state" / "toolwire" / "credentials").all()
     assert (kept.header, kept.prefix, kept.access.reveal()) == ("authorization", "Basic ", "QWRhOnB3LWNhbmFyeQ==")
 
 
@@ -494,15 +504,15 @@ def test_a_device_without_a_browser_waits_for_another(tmp_path: Path) -> None:
 
         def close(self) -> None: ...
 
-    from toolwire.auth.metadata_discovery import Place, Server
+    from toolwire.auth.metadata_discovery import AuthorizationServerMetadata, SignInTarget
 
     told: list[str] = []
-    server = Server(
+    server = AuthorizationServerMetadata(
         issuer="https://login.example", token_url="https://login.example/t", device_url="https://login.example/d"
     )
-    person = Person(tell=told.append, sleep=waited.append, now=lambda: 0.0)
-    place = Place(resource="https://tasks.example", server=server)
-    found = sign_in(place, Wish(identity=Identity(client_id="me"), device=True), person, Scripted())
+    person = SignInUser(tell=told.append, sleep=waited.append, now=lambda: 0.0)
+    place = SignInTarget(resource="https://tasks.example", server=server)
+    found = sign_in(place, SignInOptions(identity=ClientIdentity(client_id="me"), device=True), person, Scripted())
     assert isinstance(found, Credential)
     assert found.access == Secret("at")
     assert waited == [2.0, 2.0, 7.0]

@@ -13,10 +13,10 @@ import pytest
 import toolwire
 from toolwire.auth.client_metadata import read_document
 from toolwire.auth.clients import Client
-from toolwire.client.login import Wish
+from toolwire.client.login import SignInOptions
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request, Response, header
-from toolwire.testing.wire import AppDoor
+from toolwire.testing.wire import AppTransport
 
 from .test_client import Running, Walker, tasks
 
@@ -24,7 +24,7 @@ PLACE = "/.well-known/oauth-client.json"
 
 
 def shown(app: toolwire.App, url: str, method: str = "GET") -> Response:
-    answer = asyncio.run(AppDoor(app).send(Request(method, url)))
+    answer = asyncio.run(AppTransport(app).send(Request(method, url)))
     assert isinstance(answer, Response)
     return answer
 
@@ -59,7 +59,7 @@ def test_a_person_signs_in_by_our_document_where_nobody_registered_us(
     ours = serve(lambda base: toolwire.asgi(tasks(), client_document=base)) + PLACE
     site = Running(tmp_path, serve, clients=(), local_documents=True)
     walker = Walker()
-    found = site.signed_in(walker, Wish(document_url=ours))
+    found = site.signed_in(walker, SignInOptions(document_url=ours))
     assert (found.client_id, found.registered) == (ours, False)
     with toolwire.connect_sync(site.url, protocol="otc", agree=lambda _: True, signed_in=site.credentials) as remote:
         assert remote.call("list_tasks") == toolwire.Value(["wash up"])

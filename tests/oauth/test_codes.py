@@ -10,8 +10,8 @@ from threading import Barrier
 import pytest
 
 from toolwire.auth.clients import Client
-from toolwire.auth.grants import Redeeming
-from toolwire.auth.oauth_error import Refusal
+from toolwire.auth.grants import CodeExchange
+from toolwire.auth.oauth_error import OAuthError
 from toolwire.server.oauth.token_issuing import redeem
 
 from .conftest import CALLBACK, ISSUER, VERIFIER, Site
@@ -186,7 +186,7 @@ def test_a_code_is_bound_to_all_it_was_asked_with(site: Site, wrong: dict[str, s
 @pytest.mark.requirement("AS-05")
 def test_of_many_who_redeem_a_code_at_once_exactly_one_gets_tokens(site: Site) -> None:
     client = Client(id="app", name="The App", redirect_uris=(CALLBACK,))
-    wish = Redeeming(client_id="app", verifier=VERIFIER, redirect_uri=CALLBACK)
+    wish = CodeExchange(client_id="app", verifier=VERIFIER, redirect_uri=CALLBACK)
     desk = site.server._desk  # the race is below HTTP
     for _ in range(5):
         code, at_once = site.code(), Barrier(4)
@@ -197,7 +197,7 @@ def test_of_many_who_redeem_a_code_at_once_exactly_one_gets_tokens(site: Site) -
 
         with ThreadPoolExecutor(4) as pool:
             answers = [future.result(10) for future in [pool.submit(take) for _ in range(4)]]
-        assert sum(not isinstance(answer, Refusal) for answer in answers) == 1
+        assert sum(not isinstance(answer, OAuthError) for answer in answers) == 1
 
 
 @pytest.mark.requirement("AS-10")

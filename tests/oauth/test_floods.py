@@ -13,7 +13,7 @@ import pytest
 
 from toolwire.core.http import Response
 from toolwire.server.oauth.client_lookup import may_fetch_from
-from toolwire.stores.oauth.accounts import People
+from toolwire.stores.oauth.accounts import Accounts
 
 from .conftest import CALLBACK, Site
 from .test_apps import URL, registering, served
@@ -255,6 +255,6 @@ def test_the_consent_page_says_where_it_is_taken_back(open_site: Callable[..., S
 
 
 def test_accounts_still_take_a_right_password_after_all_this(site: Site) -> None:
-    assert isinstance(site.people, People)
+    assert isinstance(site.people, Accounts)
     assert site.browser.sign_in().status_code == 303
     assert CALLBACK in site.browser.allow(site.browser.get(site.ask())).headers["location"]

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from toolwire.client.login.browser import open_page
-from toolwire.client.login.redirect_listener import Listener
+from toolwire.client.login.redirect_listener import RedirectListener
 from toolwire.core.model import Problem
 
 
-def said(listener: Listener, line: str, host: str | None = None) -> bytes:
+def said(listener: RedirectListener, line: str, host: str | None = None) -> bytes:
     """Send a request and return the whole answer."""
     netloc = listener.redirect_uri.split("/")[2]
     port = int(netloc.rpartition(":")[2])
@@ -31,7 +31,7 @@ def said(listener: Listener, line: str, host: str | None = None) -> bytes:
 @pytest.mark.requirement("AC-05", "D-28")
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 def test_one_answer_on_the_exact_path_is_taken_and_then_nobody_listens(address: str) -> None:
-    listener = Listener(address)
+    listener = RedirectListener(address)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(listener.wait, 20.0)
         for line, host in (
@@ -56,7 +56,7 @@ def test_one_answer_on_the_exact_path_is_taken_and_then_nobody_listens(address: 
 @pytest.mark.requirement("AC-05")
 def test_whoever_says_nothing_does_not_keep_the_answer_out_and_time_ends() -> None:
     now = iter([0.0, 1.0, 301.0, 302.0])
-    listener = Listener(clock=lambda: next(now))
+    listener = RedirectListener(clock=lambda: next(now))
     silent = socket.create_connection(("127.0.0.1", int(listener.redirect_uri.split(":")[2].split("/")[0])))
     silent.shutdown(socket.SHUT_WR)
     problem = listener.wait(300.0)

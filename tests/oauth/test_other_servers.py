@@ -25,9 +25,9 @@ from starlette.applications import Starlette
 from werkzeug.serving import make_server
 
 from toolwire.auth.authorization_code import renew
-from toolwire.auth.client_identity import Identity
+from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.credential import Credential
-from toolwire.client.login import Wish, seek, sign_in, sign_out
+from toolwire.client.login import SignInOptions, seek, sign_in, sign_out
 from toolwire.client.transport.drivers import run
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.model import Problem
@@ -111,7 +111,7 @@ def test_our_client_signs_in_to_a_server_made_with_the_mcp_sdk(serve: Callable[[
     place = seek(f"{base}/mcp", door)
     assert not isinstance(place, Problem), place
     assert (place.resource, place.scopes) == (f"{base}/mcp", ("a",))
-    first = sign_in(place, Wish(), Walker().person(), door)
+    first = sign_in(place, SignInOptions(), Walker().person(), door)
     assert isinstance(first, Credential), first
     assert first.registered is True
     second = run(renew(first, 0.0), door)
@@ -270,12 +270,12 @@ def test_our_client_signs_in_to_a_server_made_with_authlib_on_flask(flask_site: 
     place = seek(f"{flask_site}/api", door)
     assert not isinstance(place, Problem), place
     assert (place.indicated, place.server.names_issuer) == (False, True)
-    first = sign_in(place, Wish(identity=Identity(client_id="native")), Walker().person(), door)
+    first = sign_in(place, SignInOptions(identity=ClientIdentity(client_id="native")), Walker().person(), door)
     assert isinstance(first, Credential), first
     assert first.scopes == ("a",)
     second = run(renew(first, 0.0), door)
     assert isinstance(second, Credential)
     assert second.refresh != first.refresh
-    unknown = sign_in(place, Wish(), Walker().person(), door)
+    unknown = sign_in(place, SignInOptions(), Walker().person(), door)
     assert isinstance(unknown, Problem)
     assert "--client-id" in unknown.message

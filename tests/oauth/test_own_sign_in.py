@@ -12,7 +12,7 @@ import pytest
 from toolwire.core.errors import DefinitionError
 from toolwire.oauth import authorization_server
 from toolwire.server.oauth import protected
-from toolwire.stores.oauth.accounts import People, Person
+from toolwire.stores.oauth.accounts import Accounts, StoredAccount
 
 from .conftest import ISSUER, SCOPES, Browser, Site
 
@@ -20,8 +20,8 @@ from .conftest import ISSUER, SCOPES, Browser, Site
 class OwnPeople:
     """The accounts of an application: no passwords that anybody here could check."""
 
-    def find(self, user_id: str) -> Person | None:
-        return Person(user_id, user_id.title()) if user_id in ("ada", "bob") else None
+    def find(self, user_id: str) -> StoredAccount | None:
+        return StoredAccount(user_id, user_id.title()) if user_id in ("ada", "bob") else None
 
 
 def signed_in(scope: Mapping[str, Any]) -> str | None:
@@ -133,5 +133,5 @@ def test_a_page_to_sign_in_on_without_a_word_of_who_is_signed_in_is_refused(
 
 
 def test_without_such_a_page_ours_is_there(site: Site) -> None:
-    assert isinstance(site.people, People)
+    assert isinstance(site.people, Accounts)
     assert site.browser.get("/oauth/login").status_code == 200

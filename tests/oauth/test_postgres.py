@@ -19,8 +19,8 @@ import pytest
 
 from tests.oauth import test_codes, test_tokens
 from toolwire.auth.clients import Client
-from toolwire.auth.grants import Redeeming, Refreshing
-from toolwire.auth.oauth_error import Refusal
+from toolwire.auth.grants import CodeExchange, TokenRefresh
+from toolwire.auth.oauth_error import OAuthError
 from toolwire.server.oauth.token_issuing import redeem, refresh, revoke
 from toolwire.stores.oauth.database import OAuthStore
 
@@ -106,11 +106,11 @@ test_revoking_a_refresh_token = test_tokens.test_revoking_a_refresh_token_ends_t
 @pytest.mark.requirement("AS-11", "D-28")
 def test_of_many_who_use_a_refresh_token_at_once_one_is_first_and_the_family_ends(site: Site) -> None:
     desk = site.server._desk  # the race is below HTTP
-    wish = Refreshing(client_id="app")
+    wish = TokenRefresh(client_id="app")
     for _ in range(3):
         token = site.tokens()["refresh_token"]
         answers = at_once(lambda _, token=token: refresh(desk, APP, token, wish))  # type: ignore[misc]  # a default
-        won = [answer for answer in answers if not isinstance(answer, Refusal)]
+        won = [answer for answer in answers if not isinstance(answer, OAuthError)]
         assert len(won) == 1
         assert site.caller(str(won[0]["access_token"])).kind == "unauthorized"
         assert site.refresh(str(won[0]["refresh_token"])).json()["error"] == "invalid_grant"
@@ -118,12 +118,12 @@ def test_of_many_who_use_a_refresh_token_at_once_one_is_first_and_the_family_end
 
 @pytest.mark.requirement("AS-11", "AS-12")
 def test_who_refreshes_replays_and_revokes_at_once_never_wait_for_each_other(site: Site) -> None:
-    desk, wish = site.server._desk, Redeeming(client_id="app", verifier=VERIFIER, redirect_uri=CALLBACK)
+    desk, wish = site.server._desk, CodeExchange(client_id="app", verifier=VERIFIER, redirect_uri=CALLBACK)
     for _ in range(4):
         code = site.code()
         tokens = site.redeem(code).json()
         works = (
-            lambda token=tokens["refresh_token"]: refresh(desk, APP, token, Refreshing(client_id="app")),
+            lambda token=tokens["refresh_token"]: refresh(desk, APP, token, TokenRefresh(client_id="app")),
             lambda code=code: redeem(desk, APP, code, wish),
             lambda token=tokens["access_token"]: revoke(desk, APP, token),
             lambda token=tokens["refresh_token"]: revoke(desk, APP, token),

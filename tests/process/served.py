@@ -12,7 +12,7 @@ from typing import Any
 
 from echo import Echo
 
-from toolwire import Limits, Toolkit, asgi
+from toolwire import ServerLimits, Toolkit, asgi
 from toolwire.core.errors import ToolwireError
 from toolwire.server.http.deadlines import Deadlines
 from toolwire.server.http.process import serve, serve_reloading, serve_workers
@@ -93,7 +93,7 @@ def tools(**limits: Any) -> Any:
         time.sleep(seconds)
         return seconds
 
-    return asgi(kit, limits=Limits(**limits))
+    return asgi(kit, limits=ServerLimits(**limits))
 
 
 def main() -> None:

@@ -23,12 +23,12 @@ from toolwire import Toolkit, asgi
 from toolwire.core.http import Response
 from toolwire.server.app import App
 from toolwire.server.http.connection import Connection
-from toolwire.server.http.exchange import Messages, exchange_of
+from toolwire.server.http.exchange import MessageExchange, exchange_of
 from toolwire.server.http.messages import body_of, respond, send_messages
-from toolwire.server.http.process import Serving
-from toolwire.server.http.request_cycle import Cycle
-from toolwire.server.limits import Limits
-from toolwire.server.run.deadline_scheduler import Watch
+from toolwire.server.http.process import ServerConfig
+from toolwire.server.http.request_cycle import RequestCycle
+from toolwire.server.limits import ServerLimits
+from toolwire.server.run.deadline_scheduler import DeadlineScheduler
 from toolwire.testing.loopback import background
 
 FIELDS = st.lists(
@@ -81,8 +81,8 @@ class Answering:
         if scope["path"] == "/between":
             receive, send = between(receive, send)
         exchange = exchange_of(receive, send)
-        self.direct = isinstance(exchange, Cycle)
-        body = await body_of(exchange, dict(scope["headers"]), Limits(), Watch())
+        self.direct = isinstance(exchange, RequestCycle)
+        body = await body_of(exchange, dict(scope["headers"]), ServerLimits(), DeadlineScheduler())
         assert isinstance(body, bytes)
         self.seen = body
         self.whole = exchange.answered(self.response)
@@ -140,8 +140,8 @@ def test_the_short_way_sends_the_bytes_of_the_long_way(
 def test_what_is_of_two_exchanges_is_of_none() -> None:
     one, another = made(), made()
     assert exchange_of(one.receive, one.send) is one
-    assert isinstance(exchange_of(another.receive, one.send), Messages)
-    assert isinstance(exchange_of(*between(one.receive, one.send)), Messages)
+    assert isinstance(exchange_of(another.receive, one.send), MessageExchange)
+    assert isinstance(exchange_of(*between(one.receive, one.send)), MessageExchange)
 
 
 @pytest.mark.parametrize("body", [b"{}", b"large" * 1_000])
@@ -166,7 +166,7 @@ def test_a_body_that_comes_later_is_waited_for(app: Answering, address: tuple[st
     assert app.seen == b"abcd"
 
 
-def made(**state: Any) -> Cycle:
+def made(**state: Any) -> RequestCycle:
     """Return the exchange of a connection of which nothing is real, in ``state``."""
     connection: Any = SimpleNamespace(
         **dict.fromkeys(("scope", "transport", "logger", "access_logger", "access_log"), "given"),
@@ -174,7 +174,7 @@ def made(**state: Any) -> Cycle:
         server_state=SimpleNamespace(default_headers="given"),
         on_response_complete=lambda: None,
     )
-    cycle = Cycle(connection, {"headers": ()}, keep_alive=state.pop("keep_alive", True))
+    cycle = RequestCycle(connection, {"headers": ()}, keep_alive=state.pop("keep_alive", True))
     vars(cycle).update(state)
     return cycle
 
@@ -237,7 +237,7 @@ def test_a_usual_answer_is_sent_whole_and_any_other_is_left_to_messages(response
         server_state=SimpleNamespace(default_headers=[(b"date", b"today")]),
         on_response_complete=lambda: None,
     )
-    assert Cycle(connection, {"method": "GET"}, keep_alive=True).answered(response) is usual
+    assert RequestCycle(connection, {"method": "GET"}, keep_alive=True).answered(response) is usual
     assert [data.endswith(b"\r\n\r\n" + response.body) for data in written] == [True] * usual
 
 
@@ -264,7 +264,7 @@ def test_a_connection_that_is_lost_is_gone_without_the_garbage_collector(app: An
     app.response = Response(200, [], b"ok")
 
     async def lose() -> weakref.ref[Connection]:
-        config = Serving(app)
+        config = ServerConfig(app)
         config.load()
         state = ServerState()
         connection = Connection(config, state, {}, asyncio.get_running_loop())

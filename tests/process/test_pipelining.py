@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from toolwire.server.http.connection import Connection
-from toolwire.server.http.process import Serving
+from toolwire.server.http.process import ServerConfig
 from toolwire.testing.loopback import background
 
 from .echo import Echo
@@ -84,7 +84,7 @@ class Held(Echo):
 def test_few_of_many_pipelined_requests_are_kept_and_nothing_is_read_until_they_are_answered(chunk: int) -> None:
     async def story() -> None:
         app, transport = Held(), Counted()
-        config = Serving(app)
+        config = ServerConfig(app)
         config.load()
         connection = Connection(config, ServerState(), {}, asyncio.get_running_loop())
         connection.connection_made(transport)

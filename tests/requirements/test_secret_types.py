@@ -13,7 +13,7 @@ import pytest
 
 import toolwire
 from toolwire.core.model import Secret
-from toolwire.server.access.api_keys import Keys
+from toolwire.server.access.api_keys import ApiKeyCallers
 
 SOURCE = Path(toolwire.__file__).parent
 SECRET = re.compile(r"^_?(?:secret|password|signature|verifier|api_?key|token_text|credential)s?$")
@@ -59,7 +59,7 @@ def test_the_check_finds_what_it_looks_for(code: str) -> None:
     assert [*compared(ast.parse(code))]
 
 
-def count_steps(keys: Keys, given: bytes) -> int:
+def count_steps(keys: ApiKeyCallers, given: bytes) -> int:
     """Return how many lines and calls of C looking up ``given`` takes."""
     count = 0
 
@@ -79,15 +79,15 @@ def count_steps(keys: Keys, given: bytes) -> int:
 @pytest.mark.requirement("D-27")
 @pytest.mark.parametrize("number", [7, 700])
 def test_looking_up_a_key_is_the_same_work_whichever_it_is_and_where_it_is_none(number: int) -> None:
-    keys = Keys([f"K{each}" for each in range(number)])
+    keys = ApiKeyCallers([f"K{each}" for each in range(number)])
     steps = {count_steps(keys, given) for given in (b"K0", b"K3", b"K6", b"wrong", b"K" * 500)}
     assert len(steps) == 1
-    assert steps == {count_steps(Keys(["K0"]), b"K0")}
+    assert steps == {count_steps(ApiKeyCallers(["K0"]), b"K0")}
 
 
 @pytest.mark.requirement("D-27")
 def test_no_key_is_kept_as_its_text() -> None:
-    keys = Keys(["a-key-of-some-length"])
+    keys = ApiKeyCallers(["a-key-of-some-length"])
     kept = [text for text in map(str, vars(keys).values()) if "a-key-of-some-length" in text]
     assert kept == []
 

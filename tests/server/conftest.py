@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from toolwire import Limits, Toolkit, asgi
+from toolwire import ServerLimits, Toolkit, asgi
 from toolwire.core.codec import Codec, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call
 from toolwire.protocols import BUILTIN
 from toolwire.server import App
 from toolwire.testing.conformance import kit, session
-from toolwire.testing.wire import HERE, AppDoor, scope
+from toolwire.testing.wire import HERE, AppTransport, scope
 
 PATIENCE_S = 10.0
 ROUTES = tuple(
@@ -64,7 +64,7 @@ def ask() -> Callable[..., Response]:
 
         async def within() -> Response:
             async with asyncio.timeout(PATIENCE_S):
-                return await AppDoor(app).send(Request(method, f"{HERE}{path}", fields, body))
+                return await AppTransport(app).send(Request(method, f"{HERE}{path}", fields, body))
 
         return asyncio.run(within())
 
@@ -78,7 +78,7 @@ def send() -> Callable[[App, Request], Response]:
     def sending(app: App, request: Request) -> Response:
         async def within() -> Response:
             async with asyncio.timeout(PATIENCE_S):
-                return await AppDoor(app).send(request)
+                return await AppTransport(app).send(request)
 
         return asyncio.run(within())
 
@@ -130,5 +130,5 @@ def waiting_kit() -> tuple[Toolkit, list[str]]:
 
 
 @pytest.fixture
-def short() -> Limits:
-    return Limits(body_bytes=2_000, body_s=0.05, tool_s=0.05)
+def short() -> ServerLimits:
+    return ServerLimits(body_bytes=2_000, body_s=0.05, tool_s=0.05)

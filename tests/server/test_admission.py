@@ -9,7 +9,7 @@ import toolwire
 from toolwire import Authorization, Context, Kind, Problem, Requirements, Toolkit, connect_sync
 from toolwire.core.http import Request, Response
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import AppDoor
+from toolwire.testing.wire import AppTransport
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def app(ran: list[str]) -> toolwire.App:
 
 def get(app: toolwire.App, path: str, **fields: str) -> Response:
     headers = [(b"host", b"127.0.0.1:9627"), *((k.replace("_", "-").encode(), v.encode()) for k, v in fields.items())]
-    answer = asyncio.run(AppDoor(app).send(Request("GET", f"http://127.0.0.1:9627{path}", headers)))
+    answer = asyncio.run(AppTransport(app).send(Request("GET", f"http://127.0.0.1:9627{path}", headers)))
     assert isinstance(answer, Response)
     return answer
 
@@ -63,7 +63,7 @@ def test_what_is_open_may_be_read_from_anywhere(app: toolwire.App) -> None:
 @pytest.mark.requirement("D-24")
 def test_a_request_with_two_hosts_is_refused(app: toolwire.App, ran: list[str]) -> None:
     headers = [(b"host", b"evil.example"), (b"host", b"127.0.0.1:9627")]
-    answer = asyncio.run(AppDoor(app).send(Request("GET", "http://127.0.0.1:9627/api/look?at=x", headers)))
+    answer = asyncio.run(AppTransport(app).send(Request("GET", "http://127.0.0.1:9627/api/look?at=x", headers)))
     assert isinstance(answer, Response)
     assert answer.status == 400
     assert ran == []
@@ -87,7 +87,7 @@ def test_documents_name_the_path_the_app_is_mounted_under(app: toolwire.App) -> 
             await app({**scope, "root_path": "/sub", "path": "/sub" + scope["path"]}, receive, send)
 
         answer = asyncio.run(
-            AppDoor(under).send(Request("GET", f"http://127.0.0.1:9627{path}", [(b"host", b"127.0.0.1:9627")]))
+            AppTransport(under).send(Request("GET", f"http://127.0.0.1:9627{path}", [(b"host", b"127.0.0.1:9627")]))
         )
         assert isinstance(answer, Response)
         return answer
@@ -107,6 +107,6 @@ def test_ever_new_roots_do_not_fill_the_memory(app: toolwire.App) -> None:
             await app({**scope, "root_path": root, "path": root + scope["path"]}, receive, send)
 
         request = Request("GET", "http://127.0.0.1:9627/openapi.json", [(b"host", b"127.0.0.1:9627")])
-        answer = asyncio.run(AppDoor(under).send(request))
+        answer = asyncio.run(AppTransport(under).send(request))
         assert isinstance(answer, Response)
         assert json.loads(answer.body)["servers"] == [{"url": root}]

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from toolwire import Context, Limits, Toolkit, asgi
+from toolwire import Context, ServerLimits, Toolkit, asgi
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Route
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Call, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.server import App
-from toolwire.server.access.callers import Everybody
-from toolwire.server.access.host_guard import Guard
+from toolwire.server.access.callers import AnonymousCallers
+from toolwire.server.access.host_guard import HostGuard
 from toolwire.testing.conformance import kit
-from toolwire.testing.wire import HERE, AppDoor
+from toolwire.testing.wire import HERE, AppTransport
 
 Ask = Callable[..., Response]
 Send = Callable[[App, Request], Response]
@@ -132,7 +132,7 @@ def test_a_tool_learns_whose_key_it_was_and_not_the_key(ask: Ask) -> None:
 
 @pytest.mark.requirement("R10", "D-34")
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(
-    drip: Callable[..., Response], served: Serve, short: Limits, calling: Request
+    drip: Callable[..., Response], served: Serve, short: ServerLimits, calling: Request
 ) -> None:
     request = calling._replace(headers=(*calling.headers, (b"content-length", b"2001")))
     response = drip(served(limits=short), request, [])
@@ -142,7 +142,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(
 
 @pytest.mark.requirement("R10", "D-34")
 def test_a_body_that_grows_too_large_is_not_read_to_its_end(
-    drip: Callable[..., Response], served: Serve, short: Limits, calling: Request
+    drip: Callable[..., Response], served: Serve, short: ServerLimits, calling: Request
 ) -> None:
     piece = {"type": "http.request", "body": b"x" * 800, "more_body": True}
     assert drip(served(limits=short), calling, [piece] * 3).status == 413
@@ -151,7 +151,7 @@ def test_a_body_that_grows_too_large_is_not_read_to_its_end(
 
 @pytest.mark.requirement("R10")
 def test_a_body_in_pieces_is_one_body(
-    drip: Callable[..., Response], served: Serve, short: Limits, calling: Request
+    drip: Callable[..., Response], served: Serve, short: ServerLimits, calling: Request
 ) -> None:
     pieces = [calling.body[:10], b"", calling.body[10:]]
     messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
@@ -162,7 +162,7 @@ def test_a_body_in_pieces_is_one_body(
 
 @pytest.mark.requirement("R10")
 def test_a_body_that_does_not_come_is_not_waited_for(
-    drip: Callable[..., Response], served: Serve, short: Limits, calling: Request
+    drip: Callable[..., Response], served: Serve, short: ServerLimits, calling: Request
 ) -> None:
     piece = {"type": "http.request", "body": b"{", "more_body": True}
     response = drip(served(limits=short), calling, [piece])
@@ -170,7 +170,9 @@ def test_a_body_that_does_not_come_is_not_waited_for(
     assert "0.05 seconds" in json.dumps(json.loads(response.body))
 
 
-def test_a_body_that_was_cut_off_is_not_a_call(drip: Callable[..., Response], short: Limits, calling: Request) -> None:
+def test_a_body_that_was_cut_off_is_not_a_call(
+    drip: Callable[..., Response], short: ServerLimits, calling: Request
+) -> None:
     messages = [{"type": "http.request", "body": calling.body, "more_body": True}, {"type": "http.disconnect"}]
     assert drip(asgi(Untouched(), limits=short), calling, messages).status == 400
 
@@ -295,7 +297,7 @@ def test_a_tool_that_is_added_while_it_is_served_is_served(ask: Ask) -> None:
 
 @pytest.mark.requirement("R1", "A-41")
 def test_a_call_above_the_limit_is_told_to_come_back(send: Send, calling: Request) -> None:
-    response = send(asgi(Untouched(), limits=Limits(running=0)), calling)
+    response = send(asgi(Untouched(), limits=ServerLimits(running=0)), calling)
     assert response.status == 503
     assert field(response, b"retry-after") == b"1"
     assert "busy" in json.dumps(json.loads(response.body))
@@ -332,7 +334,7 @@ def test_a_call_that_runs_when_draining_begins_ends_in_its_own_time(calling: Req
     async def stop() -> Response:
 
         app = asgi(tools)
-        running = asyncio.create_task(AppDoor(app).send(calling))
+        running = asyncio.create_task(AppTransport(app).send(calling))
         await begun.wait()
         assert app.running == 1
         app.drain()
@@ -352,7 +354,7 @@ def test_a_reader_that_raises_is_answered_and_logged(ask: Ask, codec: Codec, cap
         raise LookupError("inside")
 
     wrong = replace(codec, routes=lambda catalog, site: {("POST", "/broken"): Route(broken)})
-    app = App(Untouched(), callers=Everybody(), guard=Guard(), limits=Limits(), codecs=(wrong,))
+    app = App(Untouched(), callers=AnonymousCallers(), guard=HostGuard(), limits=ServerLimits(), codecs=(wrong,))
     with caplog.at_level(logging.ERROR, "toolwire"):
         response = ask(app, "POST", "/broken?key=secret")
     assert b"inside" not in response.body

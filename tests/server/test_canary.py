@@ -23,14 +23,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from toolwire import Authorization, Context, Requirements, Secret, ToolError, Toolkit, asgi
-from toolwire.auth.caller_token import Expected, read_secret
+from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.core.codec import Codec, Site
 from toolwire.core.http import Request, Response
 from toolwire.server.access.api_keys import ApiKey
-from toolwire.server.access.signed_tokens import Tokens
+from toolwire.server.access.signed_tokens import SignedTokenCallers
 from toolwire.telemetry.calls import Telemetry
 from toolwire.telemetry.logs import JsonLines
-from toolwire.testing.wire import HERE, AppDoor
+from toolwire.testing.wire import HERE, AppTransport
 
 CANARY = "canary-81f2c9d4e7"
 KEY, TOKEN, SECRET = f"key-{CANARY}", f"token-{CANARY}", f"secret-{CANARY}"
@@ -88,7 +88,7 @@ class Watched:
         self.app = asgi(
             leaky(),
             api_keys=[ApiKey(key=Secret(KEY), name="ada", scopes=frozenset())],
-            callers=Tokens(read_secret(SIGNING), Expected()),
+            callers=SignedTokenCallers(read_secret(SIGNING), ExpectedClaims()),
             ledger=folder / "ledger.db",
             telemetry=Telemetry(tracer_provider=tracers, meter_provider=MeterProvider([self.metrics])),
         )
@@ -96,7 +96,7 @@ class Watched:
 
     def ask(self, requests: list[Request]) -> None:
         async def within() -> None:
-            door = AppDoor(self.app)
+            door = AppTransport(self.app)
             await self.app.begin()
             for request in requests:
                 self.answers.append(await door.send(request))
@@ -261,7 +261,7 @@ def test_a_secret_is_taken_out_of_every_log_however_it_is_written(own_log: io.St
     async def on_the_loop(context: Context) -> None:
         await asyncio.gather(asyncio.to_thread(tell, context))
 
-    door = AppDoor(asgi(tools))
+    door = AppTransport(asgi(tools))
     context = {"authorization": [{"id": "google", "token": TOKEN}], "secrets": [{"id": "KEY", "value": secret}]}
     answers = []
     for name in ("in_a_thread", "on_the_loop"):

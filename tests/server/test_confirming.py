@@ -15,7 +15,7 @@ from toolwire.core.model import Call, Context, Tool
 from toolwire.server import App
 from toolwire.server.run.confirmation import CONFIRMATION, VALID_S, confirmation_check, destructive
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import HERE, SyncAppDoor
+from toolwire.testing.wire import HERE, SyncAppTransport
 
 ERASE = Tool(name="erase", toolkit="Disk", destructive=True)
 
@@ -48,7 +48,7 @@ def disk() -> tuple[App, list[str]]:
 @pytest.mark.requirement("XL-056")
 def test_a_challenge_is_428_and_the_same_call_with_its_word_runs_once() -> None:
     app, ran = disk()
-    door = SyncAppDoor(app)
+    door = SyncAppTransport(app)
 
     def post(what: str, word: str = "") -> Any:
         fields = [(b"host", b"127.0.0.1:9627"), (b"content-type", b"application/json")]

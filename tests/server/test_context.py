@@ -23,10 +23,10 @@ from toolwire import (
 )
 from toolwire.core.model import Call, Json, Progress, Result, Tool
 from toolwire.define import FunctionKind
-from toolwire.server.run.function_toolbox import FunctionBox
-from toolwire.server.run.tool_context import Reporting
+from toolwire.server.run.function_toolbox import FunctionToolbox
+from toolwire.server.run.tool_context import ProgressReporter
 from toolwire.testing.loopback import background
-from toolwire.validation import Page, Pages, missing
+from toolwire.validation import GrantPage, GrantPages, missing
 
 GOOGLE = Requirements(
     authorization=(Authorization(id="google", scopes=("mail.read",)),), secrets=("TWILIO_API_KEY",), user_id=True
@@ -96,7 +96,7 @@ async def says_nonsense(context: Context) -> str:
 
 
 def ran(name: str, context: Context = FULL) -> tuple[Result, list[Json]]:
-    box, heard = FunctionBox(KIT), list[Json]()
+    box, heard = FunctionToolbox(KIT), list[Json]()
     tool = box.catalog().find(name)
     assert isinstance(tool, Tool)
 
@@ -176,7 +176,7 @@ def test_a_thread_that_was_given_up_reports_to_nobody() -> None:
     assert function.kind is FunctionKind.SYNC
 
     async def story() -> None:
-        reporting = Reporting(function, notify)
+        reporting = ProgressReporter(function, notify)
         reporting.over = True
         await asyncio.to_thread(reporting.report, Progress(1))
 
@@ -223,7 +223,7 @@ def test_a_client_sends_a_tool_what_it_requires_and_nothing_else() -> None:
 def test_what_is_missing_comes_back_with_the_page_where_it_is_granted() -> None:
     from toolwire import asgi
 
-    pages = Pages({"google": Page("https://example.com/grant", "https://example.com/granted")})
+    pages = GrantPages({"google": GrantPage("https://example.com/grant", "https://example.com/granted")})
     with background(asgi(KIT, authorizer=pages)) as url:
 
         async def within() -> Result:
@@ -246,7 +246,7 @@ def test_an_authorizer_is_asked_for_the_provider_the_scopes_and_the_caller() -> 
     asked: list[tuple[Authorization, str]] = []
 
     class Own:
-        def page(self, needed: Authorization, principal: str) -> Page | None:
+        def page(self, needed: Authorization, principal: str) -> GrantPage | None:
             asked.append((needed, principal))
             return None
 

@@ -9,7 +9,7 @@ import pytest
 
 from toolwire import Context, ToolError, Toolkit
 from toolwire.core.model import AFTER_START, Call, Json, Kind, Problem, Progress, Result, Tool, Value
-from toolwire.server.run.function_toolbox import MAX_ITEMS, FunctionBox
+from toolwire.server.run.function_toolbox import MAX_ITEMS, FunctionToolbox
 
 KIT = Toolkit("Kinds")
 HERE = threading.get_ident
@@ -90,7 +90,7 @@ async def double(number: int) -> int:
 
 
 def run(name: str, arguments: dict[str, Json] | None = None, heard: list[Json] | None = None) -> Result:
-    box = FunctionBox(KIT)
+    box = FunctionToolbox(KIT)
     tool = box.catalog().find(name)
     assert isinstance(tool, Tool)
 
@@ -157,7 +157,7 @@ def test_a_tool_that_would_end_the_program_or_its_own_task_has_failed(error: Bas
     kit.add(leave, inline=inline)
     kit.add(leave_too)
     kit.add(leave_between)
-    box = FunctionBox(kit)
+    box = FunctionToolbox(kit)
     for tool in box.catalog().tools:
         found = asyncio.run(box.run(Call(tool, {})))
         assert isinstance(found, Problem)
@@ -171,7 +171,7 @@ def test_a_call_that_is_cancelled_is_cancelled() -> None:
         await asyncio.Event().wait()
 
     kit.add(wait)
-    box = FunctionBox(kit)
+    box = FunctionToolbox(kit)
 
     async def story() -> None:
         task = asyncio.create_task(box.run(Call(box.catalog().tools[0], {})))
@@ -201,19 +201,19 @@ def test_arguments_that_cannot_be_converted_are_named() -> None:
 
 
 def test_a_tool_is_known_by_its_id_where_it_is_not_the_same_object() -> None:
-    box = FunctionBox(KIT)
+    box = FunctionToolbox(KIT)
     result = asyncio.run(box.run(Call(Tool(name="double", toolkit="Kinds"), {"number": 2})))
     assert result == Value(4)
 
 
 def test_a_tool_of_another_toolkit_is_unknown() -> None:
-    found = problem(asyncio.run(FunctionBox(KIT).run(Call(Tool(name="double", toolkit="Other"), {}))))
+    found = problem(asyncio.run(FunctionToolbox(KIT).run(Call(Tool(name="double", toolkit="Other"), {}))))
     assert found.kind is Kind.UNKNOWN_TOOL
 
 
 def test_a_tool_that_is_added_later_can_be_called() -> None:
     kit = Toolkit("Growing")
-    box = FunctionBox(kit)
+    box = FunctionToolbox(kit)
     before = box.catalog()
     assert box.catalog() is before
 
@@ -243,7 +243,7 @@ def test_no_more_threads_run_than_there_may_be() -> None:
 
     async def twice(threads: int) -> list[Result]:
         both.reset()
-        box = FunctionBox(kit, threads=threads)
+        box = FunctionToolbox(kit, threads=threads)
         return list(await asyncio.gather(box.run(Call(tool, {})), box.run(Call(tool, {}))))
 
     assert asyncio.run(twice(1)) == [Value(False)] * 2

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.core.model import Kind
-from toolwire.server.access.host_guard import Guard
+from toolwire.server.access.host_guard import HostGuard
 
 LOOPBACK = "127.0.0.1"
 
 
-def kind(guard: Guard, address: object, host: bytes | None, origin: bytes | None = None) -> Kind | None:
+def kind(guard: HostGuard, address: object, host: bytes | None, origin: bytes | None = None) -> Kind | None:
     pairs = {b"host": host, b"origin": origin}
     problem = guard.refusal(address, {name: value for name, value in pairs.items() if value is not None})
     return None if problem is None else problem.kind
@@ -22,7 +22,7 @@ def kind(guard: Guard, address: object, host: bytes | None, origin: bytes | None
     "host", [b"localhost", b"LOCALHOST:9627", b"127.0.0.1:1", b"127.1.2.3", b"[::1]", b"[::1]:9627"]
 )
 def test_loopback_answers_to_loopback_names(address: str, host: bytes) -> None:
-    assert kind(Guard(), address, host) is None
+    assert kind(HostGuard(), address, host) is None
 
 
 @pytest.mark.requirement("D-24")
@@ -33,7 +33,7 @@ def test_loopback_answers_to_loopback_names(address: str, host: bytes) -> None:
      b"192.168.0.1", b"\xff", b"localhost."],
 )  # fmt: skip
 def test_loopback_answers_to_no_other_name(host: bytes | None) -> None:
-    assert kind(Guard(), LOOPBACK, host) is Kind.MISDIRECTED
+    assert kind(HostGuard(), LOOPBACK, host) is Kind.MISDIRECTED
 
 
 @pytest.mark.requirement("D-24")
@@ -54,11 +54,11 @@ def test_loopback_answers_to_no_other_name(host: bytes | None) -> None:
     ],
 )
 def test_only_pages_of_this_machine_may_call_loopback(origin: bytes | None, allowed: bool) -> None:
-    assert kind(Guard(), LOOPBACK, b"localhost", origin) is (None if allowed else Kind.FORBIDDEN)
+    assert kind(HostGuard(), LOOPBACK, b"localhost", origin) is (None if allowed else Kind.FORBIDDEN)
 
 
 def test_a_name_and_an_origin_can_be_added() -> None:
-    guard = Guard(hosts=["Tools.example"], origins=["https://App.example"])
+    guard = HostGuard(hosts=["Tools.example"], origins=["https://App.example"])
     assert kind(guard, LOOPBACK, b"tools.example:8443", b"https://app.example") is None
     assert kind(guard, LOOPBACK, b"localhost", b"http://localhost") is None
     assert kind(guard, "10.0.0.5", b"tools.example", b"https://app.example") is None
@@ -67,12 +67,12 @@ def test_a_name_and_an_origin_can_be_added() -> None:
 
 
 def test_a_server_that_is_not_on_loopback_takes_any_name_unless_told() -> None:
-    assert kind(Guard(), "10.0.0.5", b"anything", b"https://anything") is None
-    assert kind(Guard(), "", None) is None
+    assert kind(HostGuard(), "10.0.0.5", b"anything", b"https://anything") is None
+    assert kind(HostGuard(), "", None) is None
 
 
 def test_what_was_found_good_stays_good_and_nothing_else_does() -> None:
-    guard = Guard()
+    guard = HostGuard()
     for number in range(600):
         assert kind(guard, LOOPBACK, b"localhost:%d" % number) is None
         assert kind(guard, LOOPBACK, b"evil%d.example" % number) is Kind.MISDIRECTED
@@ -82,4 +82,4 @@ def test_what_was_found_good_stays_good_and_nothing_else_does() -> None:
 
 @given(st.binary(max_size=30), st.none() | st.binary(max_size=30))
 def test_any_host_and_origin_are_judged(host: bytes, origin: bytes | None) -> None:
-    assert kind(Guard(), LOOPBACK, host, origin) in (None, Kind.MISDIRECTED, Kind.FORBIDDEN)
+    assert kind(HostGuard(), LOOPBACK, host, origin) in (None, Kind.MISDIRECTED, Kind.FORBIDDEN)

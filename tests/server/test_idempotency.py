@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from toolwire import Context, Limits, ToolError, Toolkit, asgi
+from toolwire import Context, ServerLimits, ToolError, Toolkit, asgi
 from toolwire.core.http import Request, Response
 from toolwire.core.ledger import FULL, Claim, Ending, InFlight, Standing, Ticket
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, Secret, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.server import App
-from toolwire.server.run.idempotency import Once
+from toolwire.server.run.idempotency import IdempotencyRunner
 from toolwire.stores.ledger.memory import MemoryLedger
-from toolwire.testing.wire import HERE, AppDoor
+from toolwire.testing.wire import HERE, AppTransport
 
 JSON = (b"content-type", b"application/json")
 MCP = ((b"accept", b"application/json, text/event-stream"), (b"mcp-protocol-version", b"2025-11-25"))
@@ -79,7 +79,7 @@ def keyed(wire: str, tool: str, what: str, key: str) -> Request:
 def talk(app: App, *requests: Request) -> list[Response]:
     async def within() -> list[Response]:
         async with asyncio.timeout(10):
-            return [await AppDoor(app).send(one) for one in requests]
+            return [await AppTransport(app).send(one) for one in requests]
 
     return asyncio.run(within())
 
@@ -170,7 +170,7 @@ def test_what_is_refused_before_it_runs_is_not_recorded() -> None:
     with_key = (b"x-api-key", b"one")
     wrong = Request("POST", f"{HERE}/call", (JSON, with_key), b'{"request":{"tool_id":"Shop.buy","call_id":"k"}}')
     answers = talk(app, wrong, request("rfc", "buy", "tea", "k"), request("rfc", "buy", "tea", "k", with_key))
-    busy = asgi(kit, limits=Limits(running=0))
+    busy = asgi(kit, limits=ServerLimits(running=0))
     answers += talk(busy, request("rfc", "buy", "tea", "k"))
     assert [answer.status for answer in answers] == [422, 401, 200, 503]
     assert (ran, any(map(replayed, answers))) == (["tea"], False)
@@ -258,7 +258,7 @@ async def one(call: Call, notify: Notify) -> Result:
 
 @pytest.mark.requirement("R13")
 def test_where_nothing_can_be_recorded_only_tools_that_read_go_on() -> None:
-    once = Once(Unwritable(), Unwritable(), wait_s=1)
+    once = IdempotencyRunner(Unwritable(), Unwritable(), wait_s=1)
     written = asyncio.run(once.run(Call(WRITES, {}, "k", ANONYMOUS, "k"), unheard, one))
     read = asyncio.run(once.run(Call(READS, {}, "k", ANONYMOUS, "k"), unheard, one))
     assert isinstance(written, Problem)
@@ -273,7 +273,7 @@ def test_a_call_that_comes_again_waits_for_the_first_but_not_for_ever() -> None:
     async def pause(seconds: float) -> None:
         paused.append(seconds)
 
-    once = Once(busy, busy, wait_s=2.0, pause=pause)
+    once = IdempotencyRunner(busy, busy, wait_s=2.0, pause=pause)
     answer = asyncio.run(once.run(Call(WRITES, {}, "k", ANONYMOUS, "k"), unheard, one))
     assert isinstance(answer, Problem)
     assert (answer.kind, answer.can_retry, answer.retry_after_ms) == (Kind.OVERLOADED, True, 1_000)
@@ -293,7 +293,7 @@ def test_all_that_come_while_the_first_runs_hear_how_it_ends(can_retry: bool) ->
             await go.wait()
             return Problem(kind=Kind.TOOL_FAILED, message="No.", can_retry=can_retry)
 
-        once = Once(MemoryLedger(), MemoryLedger(), wait_s=10, pause=lambda _: asyncio.sleep(0))
+        once = IdempotencyRunner(MemoryLedger(), MemoryLedger(), wait_s=10, pause=lambda _: asyncio.sleep(0))
         call = Call(WRITES, {}, "k", ANONYMOUS, "k")
         tasks = [asyncio.create_task(once.run(call, unheard, slow)) for _ in range(5)]
         for _ in range(10):
@@ -312,7 +312,7 @@ def test_all_that_come_while_the_first_runs_hear_how_it_ends(can_retry: bool) ->
 @pytest.mark.parametrize("idempotent", [False, True])
 def test_a_call_given_up_by_its_caller_runs_again_only_if_it_may(idempotent: bool) -> None:
     async def story() -> Result:
-        once = Once(MemoryLedger(), MemoryLedger(), wait_s=1)
+        once = IdempotencyRunner(MemoryLedger(), MemoryLedger(), wait_s=1)
         call = Call(Tool(name="slow", toolkit="Kit", idempotent=idempotent), {}, "k", ANONYMOUS, "k")
 
         async def slow(call: Call, notify: Notify) -> Result:
@@ -343,7 +343,7 @@ def test_the_fingerprint_is_of_what_decides_and_of_no_secret() -> None:
             claims.append(claim)
             return await super().claim(claim)
 
-    once = Once(Noting(), Noting(), wait_s=1.0)
+    once = IdempotencyRunner(Noting(), Noting(), wait_s=1.0)
 
     def of(tool: Tool = WRITES, context: Context = ANONYMOUS, **arguments: Any) -> bytes:
         asyncio.run(once.run(Call(tool, arguments, context=context, key="k"), unheard, one))

@@ -17,18 +17,18 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
 from toolwire import Secret
-from toolwire.auth.caller_token import Expected, Keyring, read_jwks, read_secret
+from toolwire.auth.caller_token import ExpectedClaims, Keyring, read_jwks, read_secret
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Response, header
 from toolwire.core.model import Kind, Problem
 from toolwire.server import App
-from toolwire.server.access.api_keys import ApiKey, Keys
-from toolwire.server.access.callers import NOBODY, Caller, Everybody, Several
-from toolwire.server.access.signed_tokens import KNOWN_S, Keyrings, Tokens
+from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
+from toolwire.server.access.callers import NOBODY, AnonymousCallers, Caller, CombinedCallers
+from toolwire.server.access.signed_tokens import KNOWN_S, IssuerKeys, SignedTokenCallers
 
 NOW = 1_800_000_000.0
 SECRET = b"a secret of the server, long enough"
-HERE = Expected(issuer="https://issuer.example", audience="https://tools.example", leeway_s=30)
+HERE = ExpectedClaims(issuer="https://issuer.example", audience="https://tools.example", leeway_s=30)
 CLAIMS = {
     "sub": "ada",
     "iss": "https://issuer.example",
@@ -77,18 +77,18 @@ def publishing(*sets: bytes | Problem) -> tuple[Callable[[], Awaitable[bytes | P
     return fetch, asked
 
 
-def said(tokens: Tokens, token: bytes) -> Caller | Problem:
+def said(tokens: SignedTokenCallers, token: bytes) -> Caller | Problem:
     fields = {b"authorization": b"Bearer " + token}
     known = tokens.known(fields)
     return asyncio.run(tokens.verify(fields)) if known is None else known
 
 
-def hs256(expected: Expected = HERE, now: float = NOW) -> Tokens:
-    return Tokens(read_secret(SECRET), expected, clock=lambda: now)
+def hs256(expected: ExpectedClaims = HERE, now: float = NOW) -> SignedTokenCallers:
+    return SignedTokenCallers(read_secret(SECRET), expected, clock=lambda: now)
 
 
-def public(*keys: Any, now: float = NOW) -> Tokens:
-    return Tokens(ring(*(keys or (RSA, EC, ED))), HERE, clock=lambda: now)
+def public(*keys: Any, now: float = NOW) -> SignedTokenCallers:
+    return SignedTokenCallers(ring(*(keys or (RSA, EC, ED))), HERE, clock=lambda: now)
 
 
 def refusal(found: Caller | Problem) -> str:
@@ -149,7 +149,7 @@ def test_clocks_may_differ_by_the_leeway_and_audiences_may_be_many() -> None:
 @pytest.mark.requirement("OXP-012")
 def test_with_a_shared_secret_expiry_and_audience_are_checked_if_present() -> None:
     bare = {"sub": "ada"}
-    open_ = Expected()
+    open_ = ExpectedClaims()
     assert isinstance(said(hs256(open_), shared(bare)), Caller)
     assert "audience" in refusal(said(hs256(open_), shared({**bare, "aud": "anyone"})))
     assert "until when" in refusal(said(public(), signed("RS256", RSA, {**bare, "iss": HERE.issuer}, kid="rsa")))
@@ -224,9 +224,11 @@ def test_any_bytes_are_no_set_of_keys_and_no_token(data: bytes) -> None:
 
 @pytest.mark.requirement("OTC-035")
 def test_a_key_with_an_algorithm_of_its_own_takes_no_other() -> None:
-    tokens = Tokens(ring(RSA, alg="PS256"), HERE, clock=lambda: NOW)
+    tokens = SignedTokenCallers(ring(RSA, alg="PS256"), HERE, clock=lambda: NOW)
     assert "not known" in refusal(said(tokens, signed("RS256", RSA, kid="rsa")))
-    assert isinstance(said(Tokens(ring(ED, alg="EdDSA"), HERE, clock=lambda: NOW), signed("Ed25519", ED)), Caller)
+    assert isinstance(
+        said(SignedTokenCallers(ring(ED, alg="EdDSA"), HERE, clock=lambda: NOW), signed("Ed25519", ED)), Caller
+    )
 
 
 def test_a_secret_that_is_too_short_is_refused() -> None:
@@ -236,7 +238,7 @@ def test_a_secret_that_is_too_short_is_refused() -> None:
 
 def test_a_token_is_known_until_it_expires_and_not_longer() -> None:
     now = [NOW]
-    tokens = Tokens(read_secret(SECRET), HERE, clock=lambda: now[0])
+    tokens = SignedTokenCallers(read_secret(SECRET), HERE, clock=lambda: now[0])
     fields = {b"authorization": b"bearer " + shared()}
     assert tokens.known(fields) is None
     found = asyncio.run(tokens.verify(fields))
@@ -249,7 +251,7 @@ def test_a_token_is_known_until_it_expires_and_not_longer() -> None:
 
 @pytest.mark.requirement("D-26")
 def test_what_cannot_be_a_token_is_refused_without_a_look() -> None:
-    tokens = Tokens(read_secret(SECRET), HERE, clock=lambda: NOW)
+    tokens = SignedTokenCallers(read_secret(SECRET), HERE, clock=lambda: NOW)
     known = tokens.known({b"authorization": b"Bearer no.token"})
     assert isinstance(known, Problem)
     assert known.kind is Kind.UNAUTHORIZED
@@ -258,7 +260,7 @@ def test_what_cannot_be_a_token_is_refused_without_a_look() -> None:
 
 def test_a_token_without_end_is_looked_at_again_after_a_while() -> None:
     now = [NOW]
-    tokens = Tokens(read_secret(SECRET), Expected(), clock=lambda: now[0])
+    tokens = SignedTokenCallers(read_secret(SECRET), ExpectedClaims(), clock=lambda: now[0])
     fields = {b"x-api-key": shared({"sub": "ada"})}
     asyncio.run(tokens.verify(fields))
     now[0] = NOW + KNOWN_S
@@ -267,7 +269,7 @@ def test_a_token_without_end_is_looked_at_again_after_a_while() -> None:
 
 @pytest.mark.requirement("D-26")
 def test_what_is_known_is_bounded_and_holds_no_token() -> None:
-    tokens = Tokens(read_secret(SECRET), HERE, most_known=4, clock=lambda: NOW)
+    tokens = SignedTokenCallers(read_secret(SECRET), HERE, most_known=4, clock=lambda: NOW)
     made = [shared({**CLAIMS, "sub": f"user {number}"}) for number in range(9)]
     for token in made:
         said(tokens, token)
@@ -279,7 +281,7 @@ def test_what_is_known_is_bounded_and_holds_no_token() -> None:
 def test_an_unknown_key_asks_for_newer_ones_but_not_often() -> None:
     now = [0.0]
     fetch, asked = publishing(key_set(RSA), key_set(RSA, EC))
-    tokens = Tokens(Keyrings(fetch, clock=lambda: now[0]), HERE, clock=lambda: NOW)
+    tokens = SignedTokenCallers(IssuerKeys(fetch, clock=lambda: now[0]), HERE, clock=lambda: NOW)
     old, new = signed("RS256", RSA, kid="rsa"), signed("ES256", EC, kid="ec")
     assert isinstance(said(tokens, old), Caller)
     assert "not known" in refusal(said(tokens, new))
@@ -295,8 +297,8 @@ def test_keys_are_fetched_again_when_they_are_old_and_kept_where_that_fails() ->
     now = [0.0]
     gone = Problem(kind=Kind.UNREACHABLE, message="gone")
     fetch, asked = publishing(key_set(RSA), gone, key_set(EC))
-    keyrings = Keyrings(fetch, clock=lambda: now[0])
-    tokens = Tokens(keyrings, HERE, clock=lambda: NOW)
+    keyrings = IssuerKeys(fetch, clock=lambda: now[0])
+    tokens = SignedTokenCallers(keyrings, HERE, clock=lambda: NOW)
     assert isinstance(said(tokens, signed("RS256", RSA, kid="rsa")), Caller)
     now[0] = 3_700.0
     assert isinstance(said(tokens, signed("RS256", RSA, {**CLAIMS, "sub": "b"}, kid="rsa")), Caller)
@@ -308,7 +310,7 @@ def test_keys_are_fetched_again_when_they_are_old_and_kept_where_that_fails() ->
 @pytest.mark.parametrize("data", [Problem(kind=Kind.UNREACHABLE, message="gone"), b"{}", b"<html>"])
 def test_without_any_keys_callers_are_told_to_come_back(data: bytes | Problem) -> None:
     fetch, asked = publishing(data)
-    tokens = Tokens(Keyrings(fetch, clock=lambda: 0.0), HERE, clock=lambda: NOW)
+    tokens = SignedTokenCallers(IssuerKeys(fetch, clock=lambda: 0.0), HERE, clock=lambda: NOW)
     for _ in range(3):
         found = said(tokens, signed("RS256", RSA, kid="rsa"))
         assert isinstance(found, Problem)
@@ -324,7 +326,7 @@ def test_many_callers_at_once_fetch_the_keys_once() -> None:
         return await fetch()
 
     async def within() -> list[Caller | Problem]:
-        tokens = Tokens(Keyrings(slowly, clock=lambda: 0.0), HERE, clock=lambda: NOW)
+        tokens = SignedTokenCallers(IssuerKeys(slowly, clock=lambda: 0.0), HERE, clock=lambda: NOW)
         made = [signed("RS256", RSA, {**CLAIMS, "sub": str(number)}, kid="rsa") for number in range(8)]
         return await asyncio.gather(*(tokens.verify({b"authorization": b"Bearer " + each}) for each in made))
 
@@ -334,7 +336,7 @@ def test_many_callers_at_once_fetch_the_keys_once() -> None:
 
 @pytest.mark.requirement("S-7")
 def test_keys_and_tokens_can_both_be_taken() -> None:
-    both = Several(Keys(["K1"]), hs256())
+    both = CombinedCallers(ApiKeyCallers(["K1"]), hs256())
     assert both.wanted
 
     def ask(value: bytes) -> Caller | Problem:
@@ -351,14 +353,14 @@ def test_keys_and_tokens_can_both_be_taken() -> None:
 
 @pytest.mark.requirement("OXP-012")
 def test_everybody_is_nobody_in_particular_whatever_they_send() -> None:
-    everybody = Everybody()
+    everybody = AnonymousCallers()
     assert not everybody.wanted
     assert everybody.known({b"authorization": b"Bearer \xff"}) is NOBODY
     assert asyncio.run(everybody.verify({})) is NOBODY
 
 
 def test_a_key_may_have_a_name_and_scopes() -> None:
-    keys = Keys(["K0", ApiKey(key=Secret("K1"), name="billing", scopes=frozenset({"a"}))])
+    keys = ApiKeyCallers(["K0", ApiKey(key=Secret("K1"), name="billing", scopes=frozenset({"a"}))])
     assert keys.known({b"x-api-key": b"K1"}) == Caller("key:billing", frozenset({"a"}))
     plain = keys.known({b"x-api-key": b"K0"})
     assert isinstance(plain, Caller)
@@ -369,7 +371,7 @@ def test_a_key_may_have_a_name_and_scopes() -> None:
 def test_who_has_no_good_token_is_told_so_in_the_words_of_bearer_tokens(
     ask: Callable[..., Response], served: Callable[..., App]
 ) -> None:
-    app = served(callers=Tokens(read_secret(SECRET), Expected()))
+    app = served(callers=SignedTokenCallers(read_secret(SECRET), ExpectedClaims()))
     challenges = {
         sent: header(ask(app, "GET", "/tools", {"authorization": sent} if sent else {}).headers, b"www-authenticate")
         for sent in ("", "Bearer a.b.c", "Bearer nonsense")

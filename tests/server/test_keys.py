@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from toolwire.core.model import Kind, Problem
-from toolwire.server.access.api_keys import Keys
+from toolwire.server.access.api_keys import ApiKeyCallers
 from toolwire.server.access.callers import NOBODY, Caller
 
 
 @pytest.mark.requirement("OXP-012")
 def test_without_keys_everybody_is_anonymous() -> None:
-    keys = Keys(())
+    keys = ApiKeyCallers(())
     assert not keys.wanted
     assert keys.known({b"authorization": b"Bearer whatever"}) is NOBODY
 
@@ -19,7 +19,7 @@ def test_without_keys_everybody_is_anonymous() -> None:
 @pytest.mark.requirement("OXP-012")
 @pytest.mark.parametrize("key", [b"K", b"other"])
 def test_to_verify_a_key_says_what_is_known_of_it(key: bytes) -> None:
-    keys = Keys(["K"])
+    keys = ApiKeyCallers(["K"])
     known = keys.known({b"x-api-key": key})
     assert asyncio.run(keys.verify({b"x-api-key": key})) == known
     assert isinstance(known, Caller) is (key == b"K")
@@ -37,7 +37,7 @@ def test_to_verify_a_key_says_what_is_known_of_it(key: bytes) -> None:
     ],
 )
 def test_a_key_is_taken_from_where_clients_put_it(fields: dict[bytes, bytes]) -> None:
-    caller = Keys(["K0", "K1"]).known(fields)
+    caller = ApiKeyCallers(["K0", "K1"]).known(fields)
     assert isinstance(caller, Caller)
     assert caller.name.startswith("key-")
     assert "K1" not in caller.name
@@ -60,7 +60,7 @@ def test_a_key_is_taken_from_where_clients_put_it(fields: dict[bytes, bytes]) ->
     ],
 )
 def test_no_key_and_a_wrong_key_are_refused_without_repeating_it(fields: dict[bytes, bytes]) -> None:
-    keys = Keys(["K1"])
+    keys = ApiKeyCallers(["K1"])
     problem = keys.known(fields)
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.UNAUTHORIZED
@@ -69,5 +69,5 @@ def test_no_key_and_a_wrong_key_are_refused_without_repeating_it(fields: dict[by
 
 
 def test_different_keys_are_different_principals() -> None:
-    keys = Keys(["K1", "K2"])
+    keys = ApiKeyCallers(["K1", "K2"])
     assert keys.known({b"x-api-key": b"K1"}) != keys.known({b"x-api-key": b"K2"})

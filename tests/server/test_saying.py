@@ -15,7 +15,7 @@ from toolwire.server import App
 from toolwire.testing.conformance import kit
 from toolwire.testing.conformance.kit import SECRET
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import CannedDoor, SyncAppDoor
+from toolwire.testing.wire import CannedTransport, SyncAppTransport
 
 
 class Adder:
@@ -45,7 +45,7 @@ def calculator() -> Toolkit:
 
 
 def answered(app: App, body: bytes, *, path: str = "call", key: str = "") -> dict[str, Any]:
-    door = SyncAppDoor(app)
+    door = SyncAppTransport(app)
     fields = [(b"host", b"127.0.0.1:9627"), (b"content-type", b"application/json")]
     if key:
         fields.append((b"authorization", key.encode()))
@@ -111,7 +111,7 @@ def sent(peer: Any, call: Call, members: dict[str, Any]) -> Any:
         id_ = json.loads(request.body)["id"]
         return Response(200, JSON, json.dumps({"jsonrpc": "2.0", "id": id_, **members}).encode())
 
-    return run(CODEC.send(peer, call), CannedDoor(answer))
+    return run(CODEC.send(peer, call), CannedTransport(answer))
 
 
 @pytest.mark.requirement("A-53", "OTC-029")

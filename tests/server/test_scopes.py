@@ -17,10 +17,10 @@ from toolwire.core.model import Call, Result, Tool
 from toolwire.framing.jsontext import write
 from toolwire.protocols import BUILTIN
 from toolwire.server import App
-from toolwire.server.access.api_keys import ApiKey, Keys, read_key
+from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers, read_key
 from toolwire.server.access.callers import NOBODY, Caller
-from toolwire.server.route_table import Table
-from toolwire.testing.wire import HERE, AppDoor
+from toolwire.server.route_table import RouteTable
+from toolwire.testing.wire import HERE, AppTransport
 from toolwire.validation import permits, scopes_check
 
 Ask = Callable[..., Response]
@@ -60,7 +60,7 @@ class Signing:
     """A door that signs with a key."""
 
     def __init__(self, app: App, key: str) -> None:
-        self.door = AppDoor(app)
+        self.door = AppTransport(app)
         self._fields = ((b"authorization", f"Bearer {key}".encode()),)
 
     async def send(self, request: Request) -> Response:
@@ -205,7 +205,7 @@ def many_tools() -> Toolkit:
 @pytest.mark.requirement("D-30", "D-34")
 def test_a_new_set_of_scopes_derives_nothing_from_any_tool_again(asked: tuple[str, str]) -> None:
     cache = CountingCache()
-    table = Table(many_tools().catalog(), BUILTIN, Site(keys=True, cache=cache))
+    table = RouteTable(many_tools().catalog(), BUILTIN, Site(keys=True, cache=cache))
     before = cache.derived
     assert before > 8
     body = write({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
@@ -266,7 +266,7 @@ def test_scopes_are_words_in_a_sequence(scopes: Any) -> None:
     ],
 )
 def test_a_key_in_a_file_may_have_a_name_and_scopes(text: str, caller: Caller | None) -> None:
-    found = Keys([read_key(text)]).known({b"x-api-key": b"K"})
+    found = ApiKeyCallers([read_key(text)]).known({b"x-api-key": b"K"})
     assert isinstance(found, Caller)
     assert found == caller if caller is not None else found.scopes is None
     assert found is not NOBODY

@@ -9,8 +9,8 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, Known, Question, Verdict
 from toolwire.core.model import Approval, Call, Context, Kind, Problem, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
-from toolwire.server.limits import Limits
-from toolwire.server.run.deadline_scheduler import Watch
+from toolwire.server.limits import ServerLimits
+from toolwire.server.run.deadline_scheduler import DeadlineScheduler
 from toolwire.server.run.service import Service
 
 TOOL = Tool(name="x", toolkit="Kit")
@@ -44,11 +44,11 @@ class Box:
         return Value(1)
 
 
-def serving(box: Box, *checks: Check, limits: Limits | None = None) -> Service:
-    return Service(box, checks=checks, limits=limits or Limits(), watch=Watch())
+def serving(box: Box, *checks: Check, limits: ServerLimits | None = None) -> Service:
+    return Service(box, checks=checks, limits=limits or ServerLimits(), watch=DeadlineScheduler())
 
 
-def run(call: Call, *checks: Check, limits: Limits | None = None) -> tuple[Result, int]:
+def run(call: Call, *checks: Check, limits: ServerLimits | None = None) -> tuple[Result, int]:
     async def once() -> tuple[Result, int]:
         box = Box()
         service = serving(box, *checks, limits=limits)
@@ -101,7 +101,7 @@ def test_a_toolbox_that_raises_is_a_problem_outside_and_a_record_in_the_log(capl
 @pytest.mark.requirement("D-34")
 @pytest.mark.parametrize("name", ["wait", "stubborn"])
 def test_a_call_is_cancelled_at_the_limit_of_the_server(name: str) -> None:
-    result, _ = run(Call(Tool(name=name), {}), limits=Limits(tool_s=0.05))
+    result, _ = run(Call(Tool(name=name), {}), limits=ServerLimits(tool_s=0.05))
     assert isinstance(result, Problem)
     assert result.kind is Kind.TIMEOUT
     assert result.message == f"{name} was cancelled: it took longer than 0.05 seconds."
@@ -133,7 +133,7 @@ def test_a_cancellation_from_elsewhere_is_passed_on() -> None:
 def test_a_call_above_the_number_in_flight_does_not_run() -> None:
     async def crowd() -> tuple[Result, int]:
         box = Box()
-        service = serving(box, limits=Limits(running=1))
+        service = serving(box, limits=ServerLimits(running=1))
         first = asyncio.create_task(service.run(Call(Tool(name="wait"), {})))
         await box.started.wait()
         result, _ = await service.run(CALL)
@@ -187,7 +187,7 @@ def test_what_is_no_exception_is_passed_on_and_leaves_no_deadline() -> None:
             raise GeneratorExit
 
     async def leave() -> int:
-        service = Service(Leaving(), checks=(), limits=Limits(tool_s=0.01), watch=Watch())
+        service = Service(Leaving(), checks=(), limits=ServerLimits(tool_s=0.01), watch=DeadlineScheduler())
         with pytest.raises(GeneratorExit):
             await service.run(CALL)
         await asyncio.sleep(0.03)
@@ -203,7 +203,7 @@ def test_one_caller_cannot_take_the_place_of_all_others() -> None:
 
     async def crowd() -> list[Result]:
         box = Box()
-        service = serving(box, limits=Limits(running=4))
+        service = serving(box, limits=ServerLimits(running=4))
         first = [asyncio.create_task(service.run(of("greedy"))) for _ in range(2)]
         await asyncio.sleep(0)
         refused, _ = await service.run(of("greedy"))
@@ -234,7 +234,7 @@ def test_what_is_for_developers_is_told_in_debug_alone_and_never_a_traceback(deb
             return problem
 
     async def once() -> Result:
-        service = Service(Failing(), checks=(), limits=Limits(), watch=Watch(), debug=debug)
+        service = Service(Failing(), checks=(), limits=ServerLimits(), watch=DeadlineScheduler(), debug=debug)
         return (await service.run(CALL))[0]
 
     result = asyncio.run(once())

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
-from toolwire import Limits, Toolkit, asgi
+from toolwire import ServerLimits, Toolkit, asgi
 from toolwire.core.http import Request, Response
 from toolwire.framing.sse import Decoder
 from toolwire.server import App
@@ -82,7 +82,7 @@ def test_progress_is_sent_while_the_tool_runs_and_the_tool_ends_when_the_client_
 
 @pytest.mark.requirement("D-34")
 def test_a_stream_that_takes_too_long_ends_with_the_reason(send: Send, tools: Toolkit, record: list[str]) -> None:
-    response = send(asgi(tools, limits=Limits(tool_s=0.05)), request("drops", most=1))
+    response = send(asgi(tools, limits=ServerLimits(tool_s=0.05)), request("drops", most=1))
     assert events(response.body) == ["start", "data", "error"]
     assert b"longer than 0.05 seconds" in response.body
     assert record == ["ended"]
@@ -90,7 +90,7 @@ def test_a_stream_that_takes_too_long_ends_with_the_reason(send: Send, tools: To
 
 @pytest.mark.requirement("R1")
 def test_a_stream_above_the_limit_does_not_begin(send: Send, tools: Toolkit) -> None:
-    response = send(asgi(tools, limits=Limits(running=0)), request("drops", most=0))
+    response = send(asgi(tools, limits=ServerLimits(running=0)), request("drops", most=0))
     assert response.status == 503
     assert dict(response.headers)[b"retry-after"] == b"1"
 

@@ -8,15 +8,15 @@ from toolwire.core.codec import Codec, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.protocols import BUILTIN
-from toolwire.server.route_table import Entry, Table, plain
+from toolwire.server.route_table import RouteEntry, RouteTable, plain
 from toolwire.testing.conformance import kit
 
-TABLE = Table(kit().catalog(), BUILTIN, Site())
+TABLE = RouteTable(kit().catalog(), BUILTIN, Site())
 
 
 def answer(method: str, path: str) -> Response:
     entry = TABLE.entry(method, path)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, RouteEntry)
     response = entry.read(Request(method, path))
     assert isinstance(response, Response)
     return response

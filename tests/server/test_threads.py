@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from toolwire import Context, Limits, Problem, Secret, Toolkit, Value, asgi, connect
+from toolwire import Context, Problem, Secret, ServerLimits, Toolkit, Value, asgi, connect
 from toolwire.core.model import Call, Json, Kind
 from toolwire.server.access.api_keys import ApiKey
-from toolwire.server.run.deadline_scheduler import Watch
-from toolwire.server.run.function_toolbox import PEER_ADDRESS, FunctionBox
+from toolwire.server.run.deadline_scheduler import DeadlineScheduler
+from toolwire.server.run.function_toolbox import PEER_ADDRESS, FunctionToolbox
 from toolwire.server.run.service import Service
 from toolwire.server.run.worker_threads import ThreadPool
 from toolwire.testing.loopback import background
@@ -175,7 +175,7 @@ def test_whatever_a_function_raises_ends_its_call_and_no_more(error: type[BaseEx
         raise error
 
     kit.add(fail)
-    box = FunctionBox(kit)
+    box = FunctionToolbox(kit)
 
     async def story() -> None:
         for _ in range(2):
@@ -186,7 +186,7 @@ def test_whatever_a_function_raises_ends_its_call_and_no_more(error: type[BaseEx
     run(story)
 
 
-def named(box: FunctionBox, name: str, principal: str = "anonymous", **arguments: Json) -> Call:
+def named(box: FunctionToolbox, name: str, principal: str = "anonymous", **arguments: Json) -> Call:
     return Call(box.catalog().names[name], arguments, context=Context(principal=principal))
 
 
@@ -196,7 +196,7 @@ def test_callers_are_told_apart_by_name_and_without_one_by_address(by: str) -> N
     gate, kit = Gate(), Toolkit("Gate")
     kit.add(gate.pass_through, name="slow")
     kit.add(lambda: 1, name="quick")
-    box = FunctionBox(kit, threads=SIZE)
+    box = FunctionToolbox(kit, threads=SIZE)
 
     def call(tool: str, number: int) -> Call:
         PEER_ADDRESS.set(f"192.0.2.{number}" if by == "address" else "192.0.2.1")
@@ -233,7 +233,7 @@ def test_a_cancelled_function_can_see_it_and_sends_nothing_more() -> None:
         ended.set()
         return "dropped"
 
-    box = FunctionBox(kit)
+    box = FunctionToolbox(kit)
 
     async def hear(progress: Any) -> None:
         heard.append(progress)
@@ -262,7 +262,7 @@ def test_a_cancelled_generator_is_closed_and_gives_its_thread_back() -> None:
         finally:
             closed.set()
 
-    box = FunctionBox(kit)
+    box = FunctionToolbox(kit)
     heard = 0
 
     async def story() -> None:
@@ -293,8 +293,8 @@ def test_the_deadline_of_a_call_counts_from_its_acceptance_and_not_from_its_thre
     def late() -> None:
         ran.append(1)
 
-    box = FunctionBox(kit, threads=1)
-    service = Service(box, checks=(), limits=Limits(), watch=Watch())
+    box = FunctionToolbox(kit, threads=1)
+    service = Service(box, checks=(), limits=ServerLimits(), watch=DeadlineScheduler())
 
     async def story() -> None:
         slow = asyncio.create_task(service.run(named(box, "slow")))
@@ -316,7 +316,7 @@ def test_one_callers_slow_calls_over_the_network_leave_threads_to_another() -> N
     kit.add(lambda: "at once", name="quick", approval="auto")
     names = ("greedy", "modest")
     keys = [ApiKey(key=Secret(f"the key of {name}"), name=name) for name in names]
-    with background(asgi(kit, api_keys=keys, limits=Limits(threads=SIZE))) as url:
+    with background(asgi(kit, api_keys=keys, limits=ServerLimits(threads=SIZE))) as url:
 
         async def story() -> None:
             greeter, other = (connect(url, api_key=f"the key of {name}") for name in names)

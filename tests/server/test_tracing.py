@@ -18,7 +18,7 @@ from toolwire.core.model import Call, Json, Problem, Value
 from toolwire.telemetry.calls import Telemetry
 from toolwire.testing.conformance import session
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import AppDoor
+from toolwire.testing.wire import AppTransport
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"
@@ -60,7 +60,7 @@ def test_each_protocol_gives_one_span_below_the_traceparent_of_http(codec: Codec
     async def within() -> None:
         for name, request in requests.items():
             headers = (*request.headers, (b"traceparent", PARENT.encode()))
-            response = await AppDoor(app).send(request._replace(headers=headers))
+            response = await AppTransport(app).send(request._replace(headers=headers))
             assert name == "fails" or TRACE.encode() in response.body
 
     asyncio.run(within())

@@ -6,10 +6,10 @@ from contextlib import suppress
 
 import pytest
 
-from toolwire.server.run.deadline_scheduler import Late, Watch
+from toolwire.server.run.deadline_scheduler import DeadlineExceeded, DeadlineScheduler
 
 
-async def waiting(watch: Watch, seconds: float) -> bool:
+async def waiting(watch: DeadlineScheduler, seconds: float) -> bool:
     """Wait for ever under a deadline; return whether it was the deadline that ended it."""
     task = watch.start(seconds)
     try:
@@ -22,10 +22,10 @@ async def waiting(watch: Watch, seconds: float) -> bool:
     return False
 
 
-def timed(work: Callable[[Watch], Awaitable[object]]) -> object:
+def timed(work: Callable[[DeadlineScheduler], Awaitable[object]]) -> object:
     async def within() -> object:
         async with asyncio.timeout(10):
-            return await work(Watch())
+            return await work(DeadlineScheduler())
 
     return asyncio.run(within())
 
@@ -35,7 +35,7 @@ def test_a_task_is_cancelled_at_its_deadline_and_goes_on() -> None:
 
 
 def test_a_cancelled_deadline_is_taken_back() -> None:
-    async def work(watch: Watch) -> int:
+    async def work(watch: DeadlineScheduler) -> int:
         await waiting(watch, 0.01)
         task = asyncio.current_task()
         assert task is not None
@@ -45,7 +45,7 @@ def test_a_cancelled_deadline_is_taken_back() -> None:
 
 
 def test_a_task_that_ends_in_time_is_left_alone() -> None:
-    async def work(watch: Watch) -> bool:
+    async def work(watch: DeadlineScheduler) -> bool:
         task = watch.start(0.01)
         expired = watch.stop(task)
         assert await waiting(watch, 0.02)
@@ -57,11 +57,11 @@ def test_a_task_that_ends_in_time_is_left_alone() -> None:
 def test_deadlines_pass_in_their_own_order() -> None:
     ended: list[float] = []
 
-    async def one(watch: Watch, seconds: float) -> None:
+    async def one(watch: DeadlineScheduler, seconds: float) -> None:
         await waiting(watch, seconds)
         ended.append(seconds)
 
-    async def work(watch: Watch) -> None:
+    async def work(watch: DeadlineScheduler) -> None:
         async with asyncio.TaskGroup() as group:
             for seconds in (0.06, 0.02, 0.04):
                 group.create_task(one(watch, seconds))
@@ -71,7 +71,7 @@ def test_deadlines_pass_in_their_own_order() -> None:
 
 
 def test_a_cancellation_from_elsewhere_is_not_a_deadline() -> None:
-    async def work(watch: Watch) -> bool:
+    async def work(watch: DeadlineScheduler) -> bool:
         task = asyncio.create_task(waiting(watch, 60))
         await asyncio.sleep(0)
         task.cancel()
@@ -83,13 +83,13 @@ def test_a_cancellation_from_elsewhere_is_not_a_deadline() -> None:
 
 
 def test_a_watch_serves_one_event_loop_after_another() -> None:
-    watch = Watch()
+    watch = DeadlineScheduler()
     for _ in range(2):
         assert asyncio.run(waiting(watch, 0.01)) is True
 
 
 def test_a_deadline_needs_a_task() -> None:
-    async def work(watch: Watch) -> None:
+    async def work(watch: DeadlineScheduler) -> None:
         failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def start() -> None:
@@ -109,7 +109,7 @@ def test_work_that_never_waits_needs_no_timer_and_no_loop() -> None:
         return 3
 
     with pytest.raises(StopIteration) as end:
-        Watch().over(at_once(), 60).send(None)
+        DeadlineScheduler().over(at_once(), 60).send(None)
     assert end.value.value == 3
 
 
@@ -122,8 +122,8 @@ def test_work_that_waits_too_long_is_late_and_cancelled() -> None:
         finally:
             ended.append("cleaned up")
 
-    async def work(watch: Watch) -> int:
-        with pytest.raises(Late):
+    async def work(watch: DeadlineScheduler) -> int:
+        with pytest.raises(DeadlineExceeded):
             await watch.over(endless(), 0.01)
         task = asyncio.current_task()
         assert task is not None
@@ -139,8 +139,8 @@ def test_work_that_swallows_its_cancellation_is_late_all_the_same() -> None:
             await asyncio.Event().wait()
         return "done"
 
-    async def work(watch: Watch) -> None:
-        with pytest.raises(Late):
+    async def work(watch: DeadlineScheduler) -> None:
+        with pytest.raises(DeadlineExceeded):
             await watch.over(stubborn(), 0.01)
 
     timed(work)
@@ -160,7 +160,7 @@ def test_what_work_returns_raises_and_is_told_passes_through() -> None:
         await asyncio.sleep(0)
         raise LookupError("as it was")
 
-    async def work(watch: Watch) -> object:
+    async def work(watch: DeadlineScheduler) -> object:
         loop = asyncio.get_running_loop()
         first, second = loop.create_future(), loop.create_future()
         loop.call_soon(first.set_result, 1)
@@ -176,7 +176,7 @@ def test_what_work_returns_raises_and_is_told_passes_through() -> None:
 
 
 def test_work_that_others_cancel_is_cancelled_and_not_late() -> None:
-    async def work(watch: Watch) -> bool:
+    async def work(watch: DeadlineScheduler) -> bool:
         async def endless() -> None:
             await asyncio.Event().wait()
 
@@ -202,7 +202,7 @@ def test_work_that_is_dropped_is_closed() -> None:
         finally:
             closed.append(True)
 
-    async def work(watch: Watch) -> None:
+    async def work(watch: DeadlineScheduler) -> None:
         outer = watch.over(endless(), 60)
         outer.send(None)
         outer.close()

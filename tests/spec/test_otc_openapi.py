@@ -15,9 +15,9 @@ import pytest
 from openapi_spec_validator import validate
 from referencing import Registry
 
-from toolwire import App, Authorization, Context, Limits, Requirements, ToolError, Toolkit, asgi
+from toolwire import App, Authorization, Context, Requirements, ServerLimits, ToolError, Toolkit, asgi
 from toolwire.core.http import Request, Response
-from toolwire.testing.wire import HERE, AppDoor
+from toolwire.testing.wire import HERE, AppTransport
 
 ROOT = Path(__file__).parents[2]
 DESCRIPTION = json.loads((ROOT / "spec" / "otc" / "1.0" / "openapi.json").read_text(encoding="utf-8"))
@@ -91,7 +91,7 @@ def asked(app: App, method: str, path: str, headers: dict[str, str], body: bytes
 
     async def within() -> Response:
         async with asyncio.timeout(10):
-            return await AppDoor(app).send(Request(method, HERE + path, fields, body))
+            return await AppTransport(app).send(Request(method, HERE + path, fields, body))
 
     return asyncio.run(within())
 
@@ -243,7 +243,7 @@ CALLS: list[tuple[int, dict[str, str], bytes]] = [
     "OTC-036", "OTC-040", "OTC-041", "OTC-044", "OXP-002", "OXP-008", "OXP-009", "S-10", "S-11", "S-12", "A-52"
 )
 def test_what_a_call_is_answered_is_described(path: str, conforms: Conforms) -> None:
-    app = asgi(office(), api_keys=["K1"], limits=Limits(body_bytes=4_096))
+    app = asgi(office(), api_keys=["K1"], limits=ServerLimits(body_bytes=4_096))
     for status, headers, body in CALLS:
         answer = asked(app, "POST", path, headers, body)
         assert (answer.status, body) == (status, body)

@@ -11,7 +11,7 @@ import pytest
 
 from toolwire.auth.credential import Credential
 from toolwire.core.model import Secret
-from toolwire.stores.credentials.files import CredentialError, Credentials
+from toolwire.stores.credentials.files import CredentialError, CredentialStore
 from toolwire.stores.credentials.system_keyring import SystemVault
 
 
@@ -38,18 +38,18 @@ def _careless_umask() -> Iterator[None]:
 @pytest.mark.requirement("AC-10", "XL-111", "OQ-12")
 def test_a_credential_is_kept_in_a_file_of_ones_own_and_found_after_a_restart(tmp_path: Path) -> None:
     folder = tmp_path / "credentials"
-    Credentials(folder).put(credential())
-    assert Credentials(folder).all() == [credential()]
+    CredentialStore(folder).put(credential())
+    assert CredentialStore(folder).all() == [credential()]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert [stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()] == [0o600]
-    Credentials(folder).delete(credential().name)
+    CredentialStore(folder).delete(credential().name)
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.requirement("AC-10")
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
 def test_a_file_that_others_can_read_or_write_is_not_used(tmp_path: Path, mode: int) -> None:
-    kept = Credentials(tmp_path / "credentials")
+    kept = CredentialStore(tmp_path / "credentials")
     kept.put(credential())
     (path,) = (tmp_path / "credentials").iterdir()
     path.chmod(mode)
@@ -63,17 +63,17 @@ def test_a_folder_of_everybody_and_a_link_are_not_used(tmp_path: Path) -> None:
     folder = tmp_path / "credentials"
     folder.mkdir(0o755)
     with pytest.raises(CredentialError):
-        Credentials(folder).put(credential())
+        CredentialStore(folder).put(credential())
     folder.chmod(0o700)
     (tmp_path / "elsewhere").write_text("{}")
     (folder / "x.json").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic link"):
-        Credentials(folder).get("x")
+        CredentialStore(folder).get("x")
 
 
 @pytest.mark.requirement("AC-10")
 def test_a_damaged_file_is_no_credential(tmp_path: Path) -> None:
-    kept = Credentials(tmp_path / "credentials")
+    kept = CredentialStore(tmp_path / "credentials")
     kept.put(credential())
     (path,) = (tmp_path / "credentials").iterdir()
     for text in (
@@ -91,17 +91,17 @@ def test_a_damaged_file_is_no_credential(tmp_path: Path) -> None:
 @pytest.mark.requirement("AC-10")
 def test_a_passphrase_seals_the_secrets(tmp_path: Path) -> None:
     folder = tmp_path / "credentials"
-    Credentials(folder, passphrase=Secret("open sesame")).put(credential())
+    CredentialStore(folder, passphrase=Secret("open sesame")).put(credential())
     (path,) = folder.iterdir()
     assert "canary" not in path.read_text()
-    assert Credentials(folder, passphrase=Secret("open sesame")).all() == [credential()]
+    assert CredentialStore(folder, passphrase=Secret("open sesame")).all() == [credential()]
     for wrong in (None, Secret("open barley")):
         with pytest.raises(CredentialError):
-            Credentials(folder, passphrase=wrong).all()
+            CredentialStore(folder, passphrase=wrong).all()
     other = path.with_name("0" * 64 + ".json")
     path.rename(other)  # what is sealed for one name is not taken for another
     with pytest.raises(CredentialError):
-        Credentials(folder, passphrase=Secret("open sesame")).all()
+        CredentialStore(folder, passphrase=Secret("open sesame")).all()
 
 
 class Ring:
@@ -123,7 +123,7 @@ class Ring:
 @pytest.mark.requirement("AC-10")
 def test_with_a_keyring_no_secret_is_in_a_file(tmp_path: Path) -> None:
     ring = Ring()
-    kept = Credentials(tmp_path / "credentials", vault=SystemVault(ring))
+    kept = CredentialStore(tmp_path / "credentials", vault=SystemVault(ring))
     kept.put(credential())
     assert "canary" not in "".join(path.read_text() for path in (tmp_path / "credentials").iterdir())
     assert kept.all() == [credential()]
@@ -135,7 +135,7 @@ def test_with_a_keyring_no_secret_is_in_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("AC-10", "AC-11", "AC-04")
 def test_the_credential_for_a_url_is_the_nearest_and_another_persons_is_none(tmp_path: Path) -> None:
-    kept = Credentials(tmp_path / "credentials")
+    kept = CredentialStore(tmp_path / "credentials")
     site, api, mcp = "https://x.example", "https://x.example/api", "https://x.example/mcp"
     for resource in (site, api, mcp):
         kept.put(credential(resource))

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from toolwire.client.approvers.store_approver import aqueued, queued
-from toolwire.consent.decision_record import Record, fault
+from toolwire.consent.decision_record import Decision, fault
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Approval, Call, Tool
 from toolwire.stores.consent.approvals import Approvals
@@ -20,7 +20,7 @@ from toolwire.stores.consent.audit import StoredAudit
 QUESTION = Question(
     Call(Tool(name="note"), {"text": "tea"}), "https://a.example", "POST /note", Approval.PER_CALL, binding="b1"
 )
-RECORD = Record(at=1.0, principal="ada", connection="a", tool="note", binding="b1", decision="allowed")
+RECORD = Decision(at=1.0, principal="ada", connection="a", tool="note", binding="b1", decision="allowed")
 
 
 class Clock:

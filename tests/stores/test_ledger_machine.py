@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from toolwire.core.ledger import Claim, Ending, Ledger, Standing, Ticket
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
-from toolwire.server.run.idempotency import Once
+from toolwire.server.run.idempotency import IdempotencyRunner
 from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.stores.ledger.sqlite import SqliteLedger
 
@@ -81,7 +81,7 @@ class Run:
 @dataclass
 class Server:
     cable: Cable
-    once: Once
+    once: IdempotencyRunner
     asked: list[tuple[tuple[str, str], int, asyncio.Task[Result]]] = field(default_factory=list)
 
 
@@ -110,7 +110,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def start(self) -> None:
         cable = Cable(self.open())
-        self.servers.append(Server(cable, Once(cable, MemoryLedger(), wait_s=WAIT_S, pause=self._pause)))
+        self.servers.append(Server(cable, IdempotencyRunner(cable, MemoryLedger(), wait_s=WAIT_S, pause=self._pause)))
 
     @precondition(lambda self: self.servers)
     @rule(

@@ -18,7 +18,7 @@ import asyncio
 from pathlib import Path
 from toolwire.core.model import Call, Tool, Value
 from toolwire.core.toolbox import unheard
-from toolwire.server.run.idempotency import Once
+from toolwire.server.run.idempotency import IdempotencyRunner
 from toolwire.stores.ledger.memory import MemoryLedger
 
 TOOL = Tool(name="pay", toolkit="Kit")
@@ -29,7 +29,7 @@ def resident():
 
 async def fill():
     ledger = MemoryLedger()
-    once = Once(ledger, ledger, wait_s=1.0)
+    once = IdempotencyRunner(ledger, ledger, wait_s=1.0)
 
     async def pay(call, notify):
         return Value({{"paid": call.arguments["to"], "number": 1}})

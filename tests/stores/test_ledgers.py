@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from toolwire import Context, Kind, Limits, Problem, Requirements, Toolkit, Value, asgi
+from toolwire import Context, Kind, Problem, Requirements, ServerLimits, Toolkit, Value, asgi
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request
 from toolwire.core.ledger import Claim, Ending, InFlight, Key, Ledger, LedgerLimits, Standing, State, Stored, Ticket
 from toolwire.core.model import Result
 from toolwire.stores.group_commit import GroupCommit
-from toolwire.stores.ledger.clock import Mark, boot_id, resumed
+from toolwire.stores.ledger.clock import ClockMark, boot_id, resumed
 from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.stores.ledger.sqlite import SqliteLedger
-from toolwire.testing.wire import HERE, AppDoor
+from toolwire.testing.wire import HERE, AppTransport
 
 DAY_S = 86_400.0
 ONE = Value(1)
@@ -426,9 +426,9 @@ def test_time_goes_forward_through_restarts_and_reboots_whatever_the_clock_says(
 
 def test_an_age_without_a_boot_to_compare_with_stands_still() -> None:
     assert resumed(None, "", 7.0) == 0.0
-    assert resumed(Mark("", 1.0, 5.0), "", 7.0) == 5.0
-    assert resumed(Mark("b", 1.0, 5.0), "b", 7.0) == 11.0
-    assert resumed(Mark("b", 9.0, 5.0), "b", 7.0) == 5.0
+    assert resumed(ClockMark("", 1.0, 5.0), "", 7.0) == 5.0
+    assert resumed(ClockMark("b", 1.0, 5.0), "b", 7.0) == 11.0
+    assert resumed(ClockMark("b", 9.0, 5.0), "b", 7.0) == 5.0
     assert isinstance(boot_id(), str)
 
 
@@ -475,7 +475,7 @@ def test_a_server_whose_ledger_is_gone_answers_503_and_its_reading_tools_go_on(t
     do(ledger.end())  # as a disk that went away
 
     def ask(method: str, path: str, *fields: tuple[bytes, bytes]) -> int:
-        status: int = do(AppDoor(app).send(Request(method, HERE + path, fields))).status
+        status: int = do(AppTransport(app).send(Request(method, HERE + path, fields))).status
         return status
 
     key = (b"idempotency-key", b"k1")
@@ -493,12 +493,14 @@ def test_no_token_and_no_secret_of_a_call_is_in_the_file(tmp_path: Path) -> None
         return "paid" if context.secrets["PIN"].reveal() == "canary-pin" else "not paid"
 
     path = tmp_path / "calls.sqlite"
-    app = asgi(kit, ledger=path, limits=Limits())
+    app = asgi(kit, ledger=path, limits=ServerLimits())
     body = (
         b'{"request":{"tool_id":"Kit.pay","call_id":"k","input":{"to":"canary-to"},'
         b'"context":{"secrets":[{"id":"PIN","value":"canary-pin"}]}}}'
     )
-    answer = do(AppDoor(app).send(Request("POST", f"{HERE}/call", ((b"content-type", b"application/json"),), body)))
+    answer = do(
+        AppTransport(app).send(Request("POST", f"{HERE}/call", ((b"content-type", b"application/json"),), body))
+    )
     do(app.end())
     stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert b'"paid"' in answer.body

@@ -10,8 +10,8 @@ import anyio.to_thread
 import pytest
 
 import toolwire
-from toolwire import DefinitionError, Kind, Problem, Toolkit, Value, connect, connect_sync, merged
-from toolwire.server.run.function_toolbox import FunctionBox
+from toolwire import DefinitionError, Kind, Problem, Toolkit, Value, connect, connect_sync, merge_toolboxes
+from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.loopback import background
 
 PROTOCOLS = ["openapi", "opentool", "otc", "mcp"]
@@ -53,7 +53,7 @@ def through(far: str, spoken: str, use: Callable[[str], None], approve: Callable
 
     async def run() -> None:
         async with connect(far, protocol=spoken, approve=approve, agree=lambda _: True) as remote:
-            box = merged([remote, FunctionBox(nearby())], title="Both")
+            box = merge_toolboxes([remote, FunctionToolbox(nearby())], title="Both")
             with background(toolwire.asgi(box)) as gateway:
                 await asyncio.wait_for(anyio.to_thread.run_sync(use, gateway), 20)
 
@@ -106,4 +106,4 @@ def test_consent_travels_through_it(serve: Callable[..., str], spoken: str) -> N
 
 def test_two_tools_of_the_same_id_are_refused_at_the_start() -> None:
     with pytest.raises(DefinitionError, match=r"Near\.shout@1\.0\.0"):
-        merged([FunctionBox(nearby()), FunctionBox(nearby())])
+        merge_toolboxes([FunctionToolbox(nearby()), FunctionToolbox(nearby())])

@@ -121,7 +121,7 @@ def test_a_gateway_passes_it_on(url: str) -> None:
     from toolwire.client.connection.remote import Remote
     from toolwire.client.discovery.discover import discover
     from toolwire.client.transport.drivers import arun
-    from toolwire.testing.wire import HERE, AppDoor
+    from toolwire.testing.wire import HERE, AppTransport
 
     heard: list[Progress] = []
 
@@ -130,7 +130,7 @@ def test_a_gateway_passes_it_on(url: str) -> None:
 
     async def calling() -> Any:
         async with connect(url, protocol="mcp", approve=lambda question: True) as near:
-            door = AppDoor(asgi(near))
+            door = AppTransport(asgi(near))
             found = await arun(discover(HERE, protocol="mcp"), door, None)
             far = Remote(open_connection(found), door, lambda question: True)
             return await far.call("work", notify=take)

@@ -131,10 +131,10 @@ def test_a_model_gets_the_sentence_back_through_any_sdk(site: str) -> None:
 
 def test_a_model_gets_the_sentence_back_from_a_toolkit_in_this_process() -> None:
     from toolwire.adapters import langchain
-    from toolwire.server.run.function_toolbox import FunctionBox
+    from toolwire.server.run.function_toolbox import FunctionToolbox
 
     deleted: list[str] = []
-    tool = next(one for one in langchain.tools(FunctionBox(shop(deleted))) if one.name == "delete_orders")
+    tool = next(one for one in langchain.tools(FunctionToolbox(shop(deleted))) if one.name == "delete_orders")
     text = asyncio.run(tool.ainvoke({"tag": "old"}))
     assert "did you mean `tag_name`?" in text
     assert deleted == []

@@ -13,14 +13,14 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
-from toolwire import Session, Toolkit, asgi, connect, connect_sync, merged
+from toolwire import Session, Toolkit, asgi, connect, connect_sync, merge_toolboxes
 from toolwire.core.check import Answer
 from toolwire.core.errors import ToolError
 from toolwire.core.http import JSON, Request
 from toolwire.core.model import Problem, RateLimit, Result, Value
 from toolwire.telemetry.calls import Telemetry
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import HERE, AppDoor
+from toolwire.testing.wire import HERE, AppTransport
 
 from .sdk import Sdk, attributes
 
@@ -190,7 +190,7 @@ def test_a_gateway_is_a_chain_of_spans_that_names_its_upstream(served: tuple[str
     async def story() -> None:
         session = Session(telemetry=sdk.telemetry)
         async with connect(url, protocol="otc", agree=lambda _: True, session=session) as upstream:
-            door = AppDoor(asgi(merged([upstream]), telemetry=sdk.telemetry))
+            door = AppTransport(asgi(merge_toolboxes([upstream]), telemetry=sdk.telemetry))
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 5}}}
             answer = await door.send(Request("POST", f"{HERE}/mcp", JSON, json.dumps(call).encode()))
             assert json.loads(answer.body)["result"]["content"][0]["text"] == "6"

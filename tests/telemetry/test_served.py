@@ -17,7 +17,7 @@ from toolwire.core.ledger import FULL
 from toolwire.core.model import Call, Context, Kind, Problem, RateLimit, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.protocols import BUILTIN
-from toolwire.server.run.idempotency import Once
+from toolwire.server.run.idempotency import IdempotencyRunner
 from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.telemetry.arrival import Arrival
 from toolwire.telemetry.attributes import rpc_code
@@ -73,7 +73,7 @@ def test_the_code_of_a_failure_is_the_one_that_is_answered(protocol: str, kind: 
 
 def test_what_the_ledger_makes_of_a_call_is_said_and_timed() -> None:
     sdk = Sdk()
-    once = Once(sdk.observer.ledger(MemoryLedger()), MemoryLedger(), wait_s=10.0)
+    once = IdempotencyRunner(sdk.observer.ledger(MemoryLedger()), MemoryLedger(), wait_s=10.0)
 
     async def story() -> None:
         begun, go = asyncio.Event(), asyncio.Event()

@@ -11,7 +11,7 @@ from toolwire.core.codec import Codec, Finding, Pending, Route, Streaming
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
 from toolwire.protocols import BUILTIN
-from toolwire.testing.conformance import BEHAVIOURS, Session, kit, reading_faults, replying_faults, session
+from toolwire.testing.conformance import BEHAVIOURS, CodecConnection, kit, reading_faults, replying_faults, session
 from toolwire.testing.conformance.kit import SECRET
 from toolwire.testing.wire import HERE
 
@@ -55,8 +55,8 @@ def test_a_tool_that_returns_nothing_gives_nothing_else() -> None:
     assert faults(always(Value({})), "nothing") == ["forget({}) gives Value(value={}), not None"]
 
 
-def altered(change: Callable[[Tool], Tool | None]) -> Callable[[Session], Session]:
-    def alter(joined: Session) -> Session:
+def altered(change: Callable[[Tool], Tool | None]) -> Callable[[CodecConnection], CodecConnection]:
+    def alter(joined: CodecConnection) -> CodecConnection:
         tools = tuple(tool for each in joined.peer.catalog.tools if (tool := change(each)) is not None)
         return replace(joined, peer=replace(joined.peer, catalog=replace(joined.peer.catalog, tools=tools)))
 

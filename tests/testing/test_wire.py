@@ -9,7 +9,7 @@ from toolwire import asgi
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.testing.conformance import kit
-from toolwire.testing.wire import HERE, AppDoor, CannedDoor, SyncAppDoor, scope
+from toolwire.testing.wire import HERE, AppTransport, CannedTransport, SyncAppTransport, scope
 
 STREAM = Request(
     "POST",
@@ -22,7 +22,7 @@ STOP = Problem(kind=Kind.BAD_ANSWER, message="Enough.")
 
 def test_both_doors_give_the_applications_answer_and_keep_it() -> None:
     request = Request("GET", f"{HERE}/health")
-    door, sync_door = AppDoor(asgi(kit())), SyncAppDoor(asgi(kit()))
+    door, sync_door = AppTransport(asgi(kit())), SyncAppTransport(asgi(kit()))
     response = asyncio.run(door.send(request))
     assert response.status == 200
     assert sync_door.send(request) == response
@@ -32,7 +32,7 @@ def test_both_doors_give_the_applications_answer_and_keep_it() -> None:
 
 
 def test_a_stream_is_heard_while_it_comes_and_its_body_not_given_again() -> None:
-    door = SyncAppDoor(asgi(kit()))
+    door = SyncAppTransport(asgi(kit()))
     pieces: list[bytes] = []
     response = door.listen(STREAM, pieces.append)
     assert isinstance(response, Response)
@@ -44,7 +44,7 @@ def test_a_stream_is_heard_while_it_comes_and_its_body_not_given_again() -> None
 
 
 def test_what_is_no_stream_is_not_heard() -> None:
-    door = SyncAppDoor(asgi(kit()))
+    door = SyncAppTransport(asgi(kit()))
     response = door.listen(Request("GET", f"{HERE}/health"), lambda _: STOP)
     assert isinstance(response, Response)
     assert response.body
@@ -60,7 +60,7 @@ def test_what_an_application_raises_is_raised() -> None:
 
     for app, kind in ((broken, LookupError), (silent, RuntimeError)):
         with pytest.raises(ExceptionGroup) as raised:
-            asyncio.run(AppDoor(app).send(Request("GET", HERE)))
+            asyncio.run(AppTransport(app).send(Request("GET", HERE)))
         assert raised.group_contains(kind)
 
 
@@ -72,7 +72,7 @@ def test_a_scope_is_that_of_a_server_on_loopback() -> None:
 
 
 def test_canned_answers_come_to_an_end() -> None:
-    door = CannedDoor(lambda _: STOP, most=2)
+    door = CannedTransport(lambda _: STOP, most=2)
     assert door.send(STREAM) is door.listen(STREAM, lambda _: None) is STOP
     assert door.sent == [STREAM, STREAM]
     with pytest.raises(RuntimeError, match="more than 2 requests"):
@@ -83,6 +83,6 @@ def test_canned_answers_come_to_an_end() -> None:
 def test_a_canned_stream_is_heard_in_pieces() -> None:
     stream = Response(200, ((b"content-type", b"text/event-stream"),), b"event:a\ndata:b\n\n")
     pieces: list[bytes] = []
-    assert CannedDoor(lambda _: stream).listen(STREAM, pieces.append) == stream._replace(body=b"")
+    assert CannedTransport(lambda _: stream).listen(STREAM, pieces.append) == stream._replace(body=b"")
     assert b"".join(pieces) == stream.body
-    assert CannedDoor(lambda _: stream).listen(STREAM, lambda _: STOP) is STOP
+    assert CannedTransport(lambda _: stream).listen(STREAM, lambda _: STOP) is STOP

@@ -8,7 +8,6 @@ from toolwire import (
     Answer,
     App,
     Approval,
-    Limits,
     Preferences,
     Problem,
     Question,
@@ -16,6 +15,7 @@ from toolwire import (
     Remote,
     Result,
     Secret,
+    ServerLimits,
     SyncRemote,
     Tool,
     Toolbox,
@@ -24,7 +24,7 @@ from toolwire import (
     Value,
     connect,
     connect_sync,
-    merged,
+    merge_toolboxes,
 )
 from toolwire.core.catalog import Catalog
 
@@ -77,7 +77,7 @@ def decorated() -> None:
 def serve() -> App:
     """An application to mount or serve."""
     assert_type(calculator.catalog().tools, tuple[Tool, ...])
-    return toolwire.asgi(calculator, api_keys=["K1"], hosts=["tools.example"], limits=Limits(tool_s=5.0))
+    return toolwire.asgi(calculator, api_keys=["K1"], hosts=["tools.example"], limits=ServerLimits(tool_s=5.0))
 
 
 def approve(question: Question) -> Answer:
@@ -115,5 +115,5 @@ async def gateway(url: str, own: Toolbox) -> App:
     """A remote is a Toolbox like any other, and several are one."""
     async with connect(url) as remote:
         boxes: list[Toolbox] = [remote, own]
-        assert_type(merged(boxes, title="Both").catalog(), Catalog)
-        return toolwire.asgi(merged(boxes))
+        assert_type(merge_toolboxes(boxes, title="Both").catalog(), Catalog)
+        return toolwire.asgi(merge_toolboxes(boxes))

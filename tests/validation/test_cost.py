@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toolwire.core.check import ALLOW, Deny
 from toolwire.core.model import Call, Problem, Tool
 from toolwire.validation import arguments_check, compile_schema
-from toolwire.validation.cost import MOST_ERROR_WORK, ORDINARY, Cost
+from toolwire.validation.cost import MOST_ERROR_WORK, ORDINARY, SchemaCost
 from toolwire.validation.regex_size import regex_size
 
 
@@ -101,7 +101,7 @@ def test_no_schema_and_no_arguments_keep_the_check_busy(bomb: str) -> None:
     ],
 )
 def test_describing_what_is_wrong_is_bounded_too(schema: Any, arguments: Any) -> None:
-    assert not Cost(schema).allows(arguments, MOST_ERROR_WORK)
+    assert not SchemaCost(schema).allows(arguments, MOST_ERROR_WORK)
     schema = {**schema, "required": ["gone"]}
     problem = verdict(schema, arguments)
     assert problem is not None
@@ -111,7 +111,7 @@ def test_describing_what_is_wrong_is_bounded_too(schema: Any, arguments: Any) ->
 @pytest.mark.requirement("D-17")
 def test_recursion_that_doubles_is_checked_as_deep_as_that_takes_little_work() -> None:
     assert verdict(RECURSIVE, {"x": nested(5)}) is None
-    assert Cost(RECURSIVE).each > ORDINARY
+    assert SchemaCost(RECURSIVE).each > ORDINARY
 
 
 def test_types_that_contain_their_subtypes_and_the_other_way_round_are_checked() -> None:
@@ -139,7 +139,7 @@ def test_types_that_contain_their_subtypes_and_the_other_way_round_are_checked()
     ],
 )
 def test_what_is_ordinary_is_not_counted_call_by_call(schema: Any) -> None:
-    assert Cost(schema).each <= ORDINARY
+    assert SchemaCost(schema).each <= ORDINARY
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def marked(schema: Any) -> Any:
 def test_the_validator_never_works_more_than_was_counted(root: Any, p: Any, q: Any, data: Any) -> None:
     schema = {**root, "$defs": {"p": p, "q": q}}
     try:
-        cost = Cost(schema)
+        cost = SchemaCost(schema)
     except ValueError:
         return
     if not cost.allows(data, 20_000):

@@ -5,7 +5,7 @@ import pytest
 from toolwire.core.check import ALLOW, Deny
 from toolwire.core.model import Authorization, Call, Context, Kind, Requirements, Secret, Tool
 from toolwire.validation import requirements_check
-from toolwire.validation.authorizer import Page, Pages
+from toolwire.validation.authorizer import GrantPage, GrantPages
 from toolwire.validation.requirements import authorized_by
 
 NEEDY = Tool(
@@ -46,7 +46,9 @@ def test_without_a_page_to_go_to_the_url_is_empty(hints: dict[str, object]) -> N
 
 @pytest.mark.requirement("OXP-011")
 def test_the_page_of_the_site_comes_before_the_one_of_the_tool() -> None:
-    check = authorized_by(Pages({"google": Page("https://site.example/grant", "https://site.example/done"), "x": "/x"}))
+    check = authorized_by(
+        GrantPages({"google": GrantPage("https://site.example/grant", "https://site.example/done"), "x": "/x"})
+    )
     verdict = check(Call(NEEDY, {}))
     assert isinstance(verdict, Deny)
     assert verdict.problem.details["missing_requirements"]["authorization"] == [
@@ -58,8 +60,8 @@ def test_the_page_of_the_site_comes_before_the_one_of_the_tool() -> None:
 
 
 def test_where_the_site_has_no_page_the_one_of_the_tool_is_said() -> None:
-    pages = Pages({"github": "https://site.example"})
-    assert pages.page(Authorization(id="github"), "ada") == Page("https://site.example")
+    pages = GrantPages({"github": "https://site.example"})
+    assert pages.page(Authorization(id="github"), "ada") == GrantPage("https://site.example")
     verdict = authorized_by(pages)(Call(NEEDY, {}))
     assert isinstance(verdict, Deny)
     (said,) = verdict.problem.details["missing_requirements"]["authorization"]

@@ -10,14 +10,14 @@ from anthropic.types import MessageParam, ToolParam, ToolResultBlockParam, ToolU
 
 from toolwire.core.toolbox import Toolbox
 
-from .conversation import ModelError, Said, Wanted
+from .conversation import ModelCall, ModelError, ModelTurn
 from .dialects import Provider
-from .tool_declarations import Caller, failed, offered, ran, ran_sync
+from .tool_declarations import NamedCaller, failed, offered, ran, ran_sync
 
 _MOST_TOKENS: Final = 4_096
 
 
-def tools(box: Toolbox | Caller, *, strict: bool = False) -> list[ToolParam]:
+def tools(box: Toolbox | NamedCaller, *, strict: bool = False) -> list[ToolParam]:
     """Return the tools of ``box`` for ``messages.create(tools=...)``. [XL-090]
 
     ``strict`` declares strict what can be, as many as one request may have; the others stay as they are.
@@ -36,7 +36,7 @@ async def run(box: Toolbox, call: ToolUseBlock, *, strict: bool = False) -> Tool
     return _block(call, await ran(box, _provider(strict=strict), call.name, call.input))
 
 
-def run_sync(remote: Caller, call: ToolUseBlock, *, strict: bool = False) -> ToolResultBlockParam:
+def run_sync(remote: NamedCaller, call: ToolUseBlock, *, strict: bool = False) -> ToolResultBlockParam:
     """Return like ``run``, blocking."""
     return _block(call, ran_sync(remote, _provider(strict=strict), call.name, call.input))
 
@@ -49,7 +49,13 @@ class MessagesModel:
     """
 
     def __init__(
-        self, box: Toolbox | Caller, *, model: str, system: str, base_url: str | None = None, key: str | None = None
+        self,
+        box: Toolbox | NamedCaller,
+        *,
+        model: str,
+        system: str,
+        base_url: str | None = None,
+        key: str | None = None,
     ) -> None:
         try:
             self._client = Anthropic(base_url=base_url, api_key=key)
@@ -64,7 +70,7 @@ class MessagesModel:
         """Tell the model what the person says."""
         self._messages.append({"role": "user", "content": text})
 
-    def answer(self) -> Said:
+    def answer(self) -> ModelTurn:
         """Return what the model says now."""
         try:
             message = self._client.messages.create(
@@ -80,11 +86,11 @@ class MessagesModel:
         if content:
             self._messages.append({"role": "assistant", "content": content})
         calls = tuple(
-            Wanted(id=one.id, name=one.name, arguments=one.input) for one in content if isinstance(one, ToolUseBlock)
+            ModelCall(id=one.id, name=one.name, arguments=one.input) for one in content if isinstance(one, ToolUseBlock)
         )
-        return Said(text="".join(one.text for one in content if one.type == "text"), calls=calls)
+        return ModelTurn(text="".join(one.text for one in content if one.type == "text"), calls=calls)
 
-    def told(self, results: Sequence[tuple[Wanted, str]]) -> None:
+    def told(self, results: Sequence[tuple[ModelCall, str]]) -> None:
         """Tell the model how all the calls of its last turn ended."""
         blocks = [
             ToolResultBlockParam(type="tool_result", tool_use_id=call.id, content=text, is_error=failed(text))

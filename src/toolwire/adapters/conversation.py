@@ -18,7 +18,7 @@ class ModelError(ToolwireError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ModelCall:
     """A call that a model asks for: ``arguments`` is what it said, JSON text or data."""
 
     id: str
@@ -27,11 +27,11 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class ModelTurn:
     """One turn of a model."""
 
     text: str = ""
-    calls: tuple[Wanted, ...] = ()
+    calls: tuple[ModelCall, ...] = ()
 
 
 class Model(Protocol):
@@ -41,7 +41,7 @@ class Model(Protocol):
         """Tell the model what the person says."""
         ...
 
-    def answer(self) -> Said:
+    def answer(self) -> ModelTurn:
         """Return what the model says now.
 
         Raises:
@@ -49,13 +49,13 @@ class Model(Protocol):
         """
         ...
 
-    def told(self, results: Sequence[tuple[Wanted, str]]) -> None:
+    def told(self, results: Sequence[tuple[ModelCall, str]]) -> None:
         """Tell the model how all the calls of its last turn ended."""
         ...
 
 
-Tell: TypeAlias = Callable[[Said], None]
-Made: TypeAlias = Callable[[Wanted], str]
+Tell: TypeAlias = Callable[[ModelTurn], None]
+Made: TypeAlias = Callable[[ModelCall], str]
 
 
 def converse(model: Model, text: str, made: Made, tell: Tell) -> bool:

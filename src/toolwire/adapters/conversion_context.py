@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 from toolwire.core.model import Json, Schema
 from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
 
-from .dialects import Dialect
+from .dialects import SchemaDialect
 from .schema_walk import Nulls, recursive
 
 _NODES: Final = 20_000
@@ -25,7 +25,7 @@ _WORD_CHARACTERS: Final = 300
 _SUBSCHEMAS: Final = frozenset((*LISTED, *NAMED, *SINGLE))
 
 
-class Loss(NamedTuple):
+class SchemaLoss(NamedTuple):
     """What a provider's schema does not say: where it stood, and what it was, as ``keyword: value``.
 
     ``narrows`` marks what would have kept somebody from saying a value that is legal; the rest is only unsaid.
@@ -36,29 +36,29 @@ class Loss(NamedTuple):
     narrows: bool = False
 
 
-class Place(NamedTuple):
+class WriterPosition(NamedTuple):
     """Where the writer is: the pointer to it, and the references it came through where they are not taken."""
 
     pointer: str = ""
     through: tuple[str, ...] = ()
 
-    def at(self, *steps: str | int) -> Place:
+    def at(self, *steps: str | int) -> WriterPosition:
         """Return the place that ``steps`` lead to."""
         said = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
         return self._replace(pointer=self.pointer + said)
 
 
-class Work:
+class ConversionContext:
     """One schema on its way into a dialect. ``names`` are the keys to write anew; ``write`` writes one node of it."""
 
-    def __init__(self, root: Schema, dialect: Dialect, names: Mapping[str, str], write: WriteNode) -> None:
+    def __init__(self, root: Schema, dialect: SchemaDialect, names: Mapping[str, str], write: WriteNode) -> None:
         self.root = root
         self.dialect = dialect
         self.names = names
         self.recursive = recursive(root)
         self.waiting: deque[str] = deque()
         self.definitions: dict[str, str] = {}
-        self.losses: list[Loss] = []
+        self.losses: list[SchemaLoss] = []
         self.nulls: Nulls = {}
         self._used: set[str] = set()
         self._counts: defaultdict[str, int] = defaultdict(lambda: 1)
@@ -68,7 +68,7 @@ class Work:
         self._sizes: dict[int, tuple[Json, int]] = {}
         self._level = 0
 
-    def inner(self, node: Json, place: Place) -> dict[str, Json]:
+    def inner(self, node: Json, place: WriterPosition) -> dict[str, Json]:
         """Return one schema of the whole, written."""
         self._room -= 1
         self._letters -= self._weigh(node) if self._letters >= 0 and isinstance(node, Mapping) else 0
@@ -83,13 +83,13 @@ class Work:
         """Whether the schema is larger or deeper than one is written."""
         return self._room < 0 or self._letters < 0 or self._level > _LEVELS
 
-    def lost(self, place: Place, key: str, value: Json, *, narrows: bool = False) -> str:
+    def lost(self, place: WriterPosition, key: str, value: Json, *, narrows: bool = False) -> str:
         """Remember what is not said, and return it in words."""
         said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         self._letters -= len(said)  # the work is that of all of it, though little is kept
         text = f"{key}: {said}" if len(said) <= _WORD_CHARACTERS else f"{key}: {said[:_WORD_CHARACTERS]}..."
         if key not in ("default", "examples"):
-            self.losses.append(Loss(place.pointer, text, narrows))
+            self.losses.append(SchemaLoss(place.pointer, text, narrows))
         return text
 
     def pointed(self, reference: str) -> str:
@@ -124,7 +124,7 @@ class Work:
         return name
 
 
-WriteNode: TypeAlias = Callable[[Work, Json, Place], dict[str, Json]]
+WriteNode: TypeAlias = Callable[[ConversionContext, Json, WriterPosition], dict[str, Json]]
 """Writes one node of a schema."""
 
 

@@ -36,7 +36,7 @@ class Provider(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class SchemaDialect:
     """What one provider takes.
 
     ``keywords`` are those that limit or describe a value, besides the ones that build schemas out of schemas.
@@ -67,10 +67,10 @@ _FORMATS: Final = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"),
 )
 
-DIALECTS: Final[Mapping[Provider, Dialect]] = MappingProxyType(
+DIALECTS: Final[Mapping[Provider, SchemaDialect]] = MappingProxyType(
     {
-        Provider.OPENAI: Dialect(whole=True),
-        Provider.OPENAI_STRICT: Dialect(
+        Provider.OPENAI: SchemaDialect(whole=True),
+        Provider.OPENAI_STRICT: SchemaDialect(
             keywords=_TEXTS
             | _COUNTS
             | _BOUNDS
@@ -81,8 +81,8 @@ DIALECTS: Final[Mapping[Provider, Dialect]] = MappingProxyType(
             enum=_PRIMITIVE,
             otherwise=Provider.OPENAI,
         ),
-        Provider.ANTHROPIC: Dialect(whole=True),
-        Provider.ANTHROPIC_STRICT: Dialect(
+        Provider.ANTHROPIC: SchemaDialect(whole=True),
+        Provider.ANTHROPIC_STRICT: SchemaDialect(
             keywords=_TEXTS | {"title", "format", "minItems"},
             formats=_FORMATS | {"uri"},
             strict=True,
@@ -92,7 +92,7 @@ DIALECTS: Final[Mapping[Provider, Dialect]] = MappingProxyType(
             enum=_PRIMITIVE,
             otherwise=Provider.ANTHROPIC,
         ),
-        Provider.GEMINI: Dialect(
+        Provider.GEMINI: SchemaDialect(
             keywords=_TEXTS
             | _COUNTS
             | _BOUNDS
@@ -104,7 +104,7 @@ DIALECTS: Final[Mapping[Provider, Dialect]] = MappingProxyType(
             maps=False,
             enum=frozenset(("string",)),
         ),
-        Provider.GEMINI_JSON: Dialect(
+        Provider.GEMINI_JSON: SchemaDialect(
             keywords=_TEXTS | _COUNTS | _BOUNDS | {"format"}, enum=frozenset(("number", "string"))
         ),
     }

@@ -8,14 +8,14 @@ from typing import Final
 from toolwire.core.model import Json, Schema
 from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
 
-from .conversion_context import Place, Work
+from .conversion_context import ConversionContext, WriterPosition
 from .schema_texts import DATA, SILENT, noted, renamed
 
 _SAID_ANYWAY: Final = frozenset(("title", "deprecated", "readOnly", "writeOnly", "$comment"))
 _BY_KEY: Final = frozenset(("propertyNames", "patternProperties", "dependentSchemas"))
 
 
-def whole(work: Work, node: Schema, place: Place) -> dict[str, Json]:
+def whole(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
     """Return ``node`` with every keyword of 2020-12, its keys renamed and its references kept inside."""
     built: dict[str, Json] = {}
     notes: list[str] = []
@@ -29,7 +29,7 @@ def whole(work: Work, node: Schema, place: Place) -> dict[str, Json]:
     return noted(built, notes)
 
 
-def _written(work: Work, key: str, value: Json, place: Place) -> Json:
+def _written(work: ConversionContext, key: str, value: Json, place: WriterPosition) -> Json:
     if key in SINGLE and isinstance(value, Mapping):
         return work.inner(value, place.at(key))
     if key in LISTED and isinstance(value, list):

@@ -10,10 +10,10 @@ from google.genai import types
 from toolwire.core.toolbox import Toolbox
 
 from .dialects import Provider
-from .tool_declarations import Caller, Offered, failed, offered, ran, ran_sync
+from .tool_declarations import NamedCaller, ToolDeclaration, failed, offered, ran, ran_sync
 
 
-def tools(box: Toolbox | Caller, *, json_schema: bool = True) -> types.Tool:
+def tools(box: Toolbox | NamedCaller, *, json_schema: bool = True) -> types.Tool:
     """Return the tools of ``box`` for ``GenerateContentConfig(tools=[...])``. [XL-090]
 
     ``json_schema`` declares them by ``parameters_json_schema``, else by the older ``parameters``.
@@ -27,12 +27,12 @@ async def run(box: Toolbox, call: types.FunctionCall, *, json_schema: bool = Tru
     return _part(call, await ran(box, _provider(json_schema=json_schema), call.name or "", call.args or {}))
 
 
-def run_sync(remote: Caller, call: types.FunctionCall, *, json_schema: bool = True) -> types.Part:
+def run_sync(remote: NamedCaller, call: types.FunctionCall, *, json_schema: bool = True) -> types.Part:
     """Return like ``run``, blocking."""
     return _part(call, ran_sync(remote, _provider(json_schema=json_schema), call.name or "", call.args or {}))
 
 
-def _declaration(one: Offered, *, json_schema: bool) -> types.FunctionDeclaration:
+def _declaration(one: ToolDeclaration, *, json_schema: bool) -> types.FunctionDeclaration:
     if json_schema:
         return types.FunctionDeclaration(
             name=one.name, description=one.description, parameters_json_schema=dict(one.shape.schema)

@@ -11,7 +11,7 @@ from toolwire.consent.tool_facts import facts
 from toolwire.core.toolbox import Toolbox
 
 from .dialects import Provider
-from .tool_declarations import Caller, Offered, failed, offered, ran, ran_sync
+from .tool_declarations import NamedCaller, ToolDeclaration, failed, offered, ran, ran_sync
 
 _PROVIDER = Provider.OPENAI  # whole JSON Schema, with keys that every model behind LangChain takes
 
@@ -22,7 +22,7 @@ def tools(box: Toolbox) -> list[BaseTool]:
     The ``metadata`` of each says what its consent, its costs and its scopes are. [XL-085, XL-090]
     """
 
-    def made(one: Offered) -> BaseTool:
+    def made(one: ToolDeclaration) -> BaseTool:
         async def call(**said: Any) -> str:
             return await ran(box, _PROVIDER, one.name, said)
 
@@ -37,10 +37,10 @@ def tools(box: Toolbox) -> list[BaseTool]:
     return [made(one) for one in offered(box.catalog(), _PROVIDER)]
 
 
-def tools_sync(remote: Caller) -> list[BaseTool]:
+def tools_sync(remote: NamedCaller) -> list[BaseTool]:
     """Return like ``tools``, blocking."""
 
-    def made(one: Offered) -> BaseTool:
+    def made(one: ToolDeclaration) -> BaseTool:
         def call(**said: Any) -> str:
             return ran_sync(remote, _PROVIDER, one.name, said)
 

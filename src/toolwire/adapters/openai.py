@@ -18,12 +18,12 @@ from openai.types.shared_params import FunctionDefinition
 
 from toolwire.core.toolbox import Toolbox
 
-from .conversation import ModelError, Said, Wanted
+from .conversation import ModelCall, ModelError, ModelTurn
 from .dialects import Provider
-from .tool_declarations import Caller, offered, ran, ran_sync
+from .tool_declarations import NamedCaller, offered, ran, ran_sync
 
 
-def chat_tools(box: Toolbox | Caller, *, strict: bool = False) -> list[ChatCompletionFunctionToolParam]:
+def chat_tools(box: Toolbox | NamedCaller, *, strict: bool = False) -> list[ChatCompletionFunctionToolParam]:
     """Return the tools of ``box`` for ``chat.completions.create(tools=...)``. [XL-090]
 
     ``strict`` declares strict what can be; the others stay as they are.
@@ -42,7 +42,7 @@ def chat_tools(box: Toolbox | Caller, *, strict: bool = False) -> list[ChatCompl
     ]
 
 
-def response_tools(box: Toolbox | Caller, *, strict: bool = False) -> list[FunctionToolParam]:
+def response_tools(box: Toolbox | NamedCaller, *, strict: bool = False) -> list[FunctionToolParam]:
     """Return the tools of ``box`` for ``responses.create(tools=...)``. [XL-090]"""
     return [
         FunctionToolParam(
@@ -65,7 +65,7 @@ async def run_chat(
 
 
 def run_chat_sync(
-    remote: Caller, call: ChatCompletionMessageFunctionToolCall, *, strict: bool = False
+    remote: NamedCaller, call: ChatCompletionMessageFunctionToolCall, *, strict: bool = False
 ) -> ChatCompletionToolMessageParam:
     """Return like ``run_chat``, blocking."""
     text = ran_sync(remote, _provider(strict=strict), call.function.name, call.function.arguments)
@@ -78,7 +78,9 @@ async def run_response(box: Toolbox, call: ResponseFunctionToolCall, *, strict: 
     return FunctionCallOutput(type="function_call_output", call_id=call.call_id, output=text)
 
 
-def run_response_sync(remote: Caller, call: ResponseFunctionToolCall, *, strict: bool = False) -> FunctionCallOutput:
+def run_response_sync(
+    remote: NamedCaller, call: ResponseFunctionToolCall, *, strict: bool = False
+) -> FunctionCallOutput:
     """Return like ``run_response``, blocking."""
     text = ran_sync(remote, _provider(strict=strict), call.name, call.arguments)
     return FunctionCallOutput(type="function_call_output", call_id=call.call_id, output=text)
@@ -92,7 +94,13 @@ class ChatModel:
     """
 
     def __init__(
-        self, box: Toolbox | Caller, *, model: str, system: str, base_url: str | None = None, key: str | None = None
+        self,
+        box: Toolbox | NamedCaller,
+        *,
+        model: str,
+        system: str,
+        base_url: str | None = None,
+        key: str | None = None,
     ) -> None:
         try:
             self._client = OpenAI(base_url=base_url, api_key=key)
@@ -106,7 +114,7 @@ class ChatModel:
         """Tell the model what the person says."""
         self._messages.append({"role": "user", "content": text})
 
-    def answer(self) -> Said:
+    def answer(self) -> ModelTurn:
         """Return what the model says now."""
         try:
             found = self._client.chat.completions.create(
@@ -120,10 +128,10 @@ class ChatModel:
         if calls:
             kept["tool_calls"] = [call.model_dump(exclude_none=True) for call in calls]
         self._messages.append(cast("ChatCompletionMessageParam", kept))
-        wanted = tuple(Wanted(id=one.id, name=one.function.name, arguments=one.function.arguments) for one in calls)
-        return Said(text=message.content or "", calls=wanted)
+        wanted = tuple(ModelCall(id=one.id, name=one.function.name, arguments=one.function.arguments) for one in calls)
+        return ModelTurn(text=message.content or "", calls=wanted)
 
-    def told(self, results: Sequence[tuple[Wanted, str]]) -> None:
+    def told(self, results: Sequence[tuple[ModelCall, str]]) -> None:
         """Tell the model how all the calls of its last turn ended."""
         for call, text in results:
             self._messages.append(ChatCompletionToolMessageParam(role="tool", tool_call_id=call.id, content=text))

@@ -10,7 +10,7 @@ from toolwire.consent.tool_facts import facts
 from toolwire.core.toolbox import Toolbox
 
 from .dialects import Provider
-from .tool_declarations import Offered, offered, ran
+from .tool_declarations import ToolDeclaration, offered, ran
 
 _PROVIDER = Provider.OPENAI  # whole JSON Schema: Pydantic AI fits it to the model, and restores nothing but our keys
 
@@ -21,7 +21,7 @@ def tools(box: Toolbox) -> list[Tool[Any]]:
     The ``metadata`` of each says what its consent, its costs and its scopes are. [XL-085, XL-090]
     """
 
-    def made(one: Offered) -> Tool[Any]:
+    def made(one: ToolDeclaration) -> Tool[Any]:
         async def call(**said: Any) -> str:
             return await ran(box, _PROVIDER, one.name, said)
 

@@ -17,12 +17,12 @@ from typing import Any, Final
 from toolwire.core.model import Json, Schema
 
 from . import schema_writer
-from .conversion_context import Loss
-from .dialects import DIALECTS, KEY, Dialect, Provider
+from .conversion_context import SchemaLoss
+from .dialects import DIALECTS, KEY, Provider, SchemaDialect
 from .schema_texts import renamed
 from .schema_walk import Nulls, branches, resolve, takes_null, type_of, types
 
-__all__ = ["Loss", "Provider", "Shape", "shape"]
+__all__ = ["Provider", "SchemaLoss", "ToolSchema", "shape"]
 
 _MOST_PROPERTIES: Final = 5_000
 _MOST_LEVELS: Final = 10
@@ -32,7 +32,7 @@ _MOST_COMPARED: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class ToolSchema:
     """The input schema of one tool in a provider's words: ``schema`` to declare, ``read`` for what the model says.
 
     ``strict`` says whether it may be declared strict. ``names`` are the keys that had to be renamed, ours by theirs.
@@ -40,7 +40,7 @@ class Shape:
 
     schema: Schema
     strict: bool
-    losses: tuple[Loss, ...]
+    losses: tuple[SchemaLoss, ...]
     names: Mapping[str, str]
     canonical: Schema = field(repr=False)
 
@@ -56,7 +56,7 @@ class Shape:
         return dict(_filled(data, self.schema, self.schema) if self.strict else data)
 
 
-def shape(schema: Schema, provider: Provider) -> Shape:
+def shape(schema: Schema, provider: Provider) -> ToolSchema:
     """Return ``schema``, which is of an object, in the shape that ``provider`` takes. [XL-090]"""
     dialect = DIALECTS[provider]
     names = _names(schema)
@@ -72,10 +72,10 @@ def shape(schema: Schema, provider: Provider) -> Shape:
 
 
 def _shape(
-    canonical: Schema, written: Schema, losses: tuple[Loss, ...], names: Mapping[str, str], dialect: Dialect
-) -> Shape:
+    canonical: Schema, written: Schema, losses: tuple[SchemaLoss, ...], names: Mapping[str, str], dialect: SchemaDialect
+) -> ToolSchema:
     theirs = {wire: name for name, wire in names.items()}
-    return Shape(schema=written, strict=dialect.strict, losses=losses, names=theirs, canonical=canonical)
+    return ToolSchema(schema=written, strict=dialect.strict, losses=losses, names=theirs, canonical=canonical)
 
 
 def _names(schema: Schema) -> dict[str, str]:
@@ -110,7 +110,7 @@ def _keys(schema: Json) -> set[str]:
     return found
 
 
-def _read(shape: Shape, said: Json, nodes: Iterable[Json]) -> Json:
+def _read(shape: ToolSchema, said: Json, nodes: Iterable[Json]) -> Json:
     if not isinstance(said, dict | list):
         return said
     here = list(branches(shape.canonical, nodes))
@@ -192,9 +192,9 @@ def _fits(data: Json, node: Schema, root: Schema) -> bool:
     return all(_fits(data.get(key), one, root) for key, one in declared.items())
 
 
-def _mixed(root: Schema) -> list[Loss]:
+def _mixed(root: Schema) -> list[SchemaLoss]:
     """Return a loss for each property that may be null in one choice and may be left out in another."""
-    losses: list[Loss] = []
+    losses: list[SchemaLoss] = []
     known: Nulls = {}
     room = _MOST_COMPARED
     waiting: list[Any] = [root]
@@ -211,11 +211,11 @@ def _mixed(root: Schema) -> list[Loss]:
         named = [one["properties"] for one in here if isinstance(one.get("properties"), Mapping)]
         room -= len(here) * (1 + sum(map(len, named)))  # each name is looked for in each schema
         if room < 0:
-            return [*losses, Loss("", "anyOf: too many choices to compare them", narrows=True)]
+            return [*losses, SchemaLoss("", "anyOf: too many choices to compare them", narrows=True)]
         for name in {name for properties in named for name in properties}:
             inner = [properties[name] for properties in named if name in properties]
             if len({takes_null(root, one, known) for one in inner}) > 1 or _sometimes_required(here, name):
-                losses.append(Loss("", f"null: told from leaving {name} out in another choice", narrows=True))
+                losses.append(SchemaLoss("", f"null: told from leaving {name} out in another choice", narrows=True))
     return losses
 
 
@@ -230,7 +230,7 @@ def _sometimes_required(here: Iterable[Schema], name: str) -> bool:
     return len(set(said)) > 1
 
 
-def _too_large(written: Schema) -> list[Loss]:
+def _too_large(written: Schema) -> list[SchemaLoss]:
     """Return a loss if a strict schema goes over a provider's limits."""
     properties = values = letters = deepest = 0
     waiting: list[tuple[Any, int]] = [(written, 0)]
@@ -251,4 +251,4 @@ def _too_large(written: Schema) -> list[Loss]:
         waiting.extend((one, level) for one in node.values())
     over = properties > _MOST_PROPERTIES or deepest > _MOST_LEVELS or values > _MOST_VALUES or letters > _MOST_LETTERS
     text = f"size: {properties} properties, {deepest} levels, {values} values, {letters} characters"
-    return [Loss("", text, narrows=True)] if over else []
+    return [SchemaLoss("", text, narrows=True)] if over else []

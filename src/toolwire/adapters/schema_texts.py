@@ -10,7 +10,7 @@ from toolwire.core.model import Json, Schema
 from toolwire.framing.text_cleaning import capped, cleaned
 from toolwire.framing.tool_description import DESCRIPTION_CHARACTERS
 
-from .conversion_context import Place, Work
+from .conversion_context import ConversionContext, WriterPosition
 from .schema_walk import is_type, type_of, types
 
 DATA: Final = frozenset(("const", "default", "enum", "examples"))
@@ -41,7 +41,7 @@ _BUILT: Final = frozenset(
 _LOOKAROUND: Final = re.compile(r"\(\?(?:[=!]|<[=!])")
 
 
-def words(work: Work, node: Schema, place: Place) -> dict[str, Json]:
+def words(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
     """Return the limits and texts of ``node`` that the dialect takes; the others are in the description."""
     written: dict[str, Json] = {}
     notes: list[str] = []
@@ -63,7 +63,7 @@ def words(work: Work, node: Schema, place: Place) -> dict[str, Json]:
     return {**written, "description": text} if text else written
 
 
-def anything(work: Work, node: Schema, place: Place, note: str) -> dict[str, Json]:
+def anything(work: ConversionContext, node: Schema, place: WriterPosition, note: str) -> dict[str, Json]:
     """Return the schema of any value; ``note`` says what it should have been."""
     if work.dialect.strict:
         work.lost(place, note or "any value", True, narrows=True)
@@ -73,7 +73,7 @@ def anything(work: Work, node: Schema, place: Place, note: str) -> dict[str, Jso
     return words(work, noted(kept, [note] if note else []), place)
 
 
-def choices(work: Work, node: Schema, kind: str) -> dict[str, Json]:
+def choices(work: ConversionContext, node: Schema, kind: str) -> dict[str, Json]:
     """Return the values that ``node`` lists, if the dialect takes a list of such values of type ``kind``."""
     values = [node["const"]] if "const" in node else node.get("enum")
     if not isinstance(values, list):
@@ -108,18 +108,18 @@ def readable(schema: dict[str, Json]) -> dict[str, Json]:
     return plain
 
 
-def _unlisted(work: Work, node: Schema, key: str, place: Place) -> list[str]:
+def _unlisted(work: ConversionContext, node: Schema, key: str, place: WriterPosition) -> list[str]:
     several = [kind for kind in types(node) if kind != "null"]
     if choices(work, node, several[0] if several else "null"):
         return []
     return [work.lost(place, key, node[key])]
 
 
-def _is_unsaid(work: Work, rest: Json) -> bool:
+def _is_unsaid(work: ConversionContext, rest: Json) -> bool:
     return not work.dialect.maps and not work.dialect.strict and rest is not True
 
 
-def _takes(work: Work, key: str, value: Json) -> bool:
+def _takes(work: ConversionContext, key: str, value: Json) -> bool:
     dialect = work.dialect
     if key == "format":
         return isinstance(value, str) and (dialect.formats is None or value in dialect.formats)

@@ -162,7 +162,7 @@ def split(node: Schema) -> list[dict[str, Json]]:
     return parts
 
 
-class Merged(NamedTuple):
+class MergedSchema(NamedTuple):
     """One schema in place of several: what could not be said together, and the references that were taken in."""
 
     schema: dict[str, Json]
@@ -170,9 +170,9 @@ class Merged(NamedTuple):
     references: tuple[str, ...]
 
 
-def merged(root: Schema, node: Schema) -> Merged:
+def merged(root: Schema, node: Schema) -> MergedSchema:
     """Return ``node`` with its reference and its ``allOf`` taken in."""
-    found = Merged({}, [], ())
+    found = MergedSchema({}, [], ())
     references: list[str] = []
     waiting: list[Json] = [node]
     seen: set[int] = set()

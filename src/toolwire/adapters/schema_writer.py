@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from toolwire.core.model import Json, Schema
 
-from .conversion_context import Loss, Place, Work
-from .dialects import UNROLLED, Dialect
+from .conversion_context import ConversionContext, SchemaLoss, WriterPosition
+from .dialects import UNROLLED, SchemaDialect
 from .full_schema import whole
 from .schema_texts import SILENT, anything, noted, readable
 from .schema_walk import merged, resolve
@@ -24,40 +24,40 @@ _AT_ROOT: Final = (*UNIONS, "not", "if", "then", "else", "enum", "const", "depen
 _MOST_THROUGH: Final = 200
 
 
-class Written(NamedTuple):
+class WrittenSchema(NamedTuple):
     """A schema in a provider's words, and what it does not say."""
 
     schema: dict[str, Json]
-    losses: tuple[Loss, ...]
+    losses: tuple[SchemaLoss, ...]
 
 
-def write(root: Schema, dialect: Dialect, names: Mapping[str, str]) -> Written:
+def write(root: Schema, dialect: SchemaDialect, names: Mapping[str, str]) -> WrittenSchema:
     """Return ``root``, the schema of an object, in the words of ``dialect``; ``names`` are the keys to write anew."""
-    work = Work(root, dialect, names, _node)
+    work = ConversionContext(root, dialect, names, _node)
     schema = _root(work)
-    return Written(readable(schema), tuple(dict.fromkeys(work.losses)))
+    return WrittenSchema(readable(schema), tuple(dict.fromkeys(work.losses)))
 
 
-def _root(work: Work) -> dict[str, Json]:
+def _root(work: ConversionContext) -> dict[str, Json]:
     """Return the whole schema, with the definitions that it needs."""
     found = merged(work.root, work.root)
     object_ = {**found.schema, "type": "object"}
     if not isinstance(object_.get("properties"), Mapping):
         object_["properties"] = {}
-    notes = [work.lost(Place(), key, value) for key, value in found.unsaid]
+    notes = [work.lost(WriterPosition(), key, value) for key, value in found.unsaid]
     for key in _AT_ROOT:
         if key in object_:
             notes.extend(opened(work, object_, key))
-    written = work.inner(noted(object_, notes), Place())
+    written = work.inner(noted(object_, notes), WriterPosition())
     definitions: dict[str, Json] = {}
     while work.waiting:
         reference = work.waiting.popleft()
         target = resolve(work.root, reference)
-        definitions[work.definitions[reference]] = work.inner(target, Place(reference[1:]))
+        definitions[work.definitions[reference]] = work.inner(target, WriterPosition(reference[1:]))
     return {**written, "$defs": dict(sorted(definitions.items()))} if definitions else written
 
 
-def _node(work: Work, node: Json, place: Place) -> dict[str, Json]:  # noqa: PLR0911 - one case for each sort
+def _node(work: ConversionContext, node: Json, place: WriterPosition) -> dict[str, Json]:  # noqa: PLR0911 - one case for each sort
     if work.is_full:
         return anything(work, {}, place, "the rest of a schema that is too large")
     if not isinstance(node, Mapping):
@@ -75,7 +75,7 @@ def _node(work: Work, node: Json, place: Place) -> dict[str, Json]:  # noqa: PLR
     return typed(work, node, place)
 
 
-def _reference(work: Work, node: Schema, place: Place) -> dict[str, Json]:
+def _reference(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
     reference = node["$ref"]
     target = resolve(work.root, reference)
     if target is None:
@@ -91,7 +91,7 @@ def _reference(work: Work, node: Schema, place: Place) -> dict[str, Json]:
     return {"anyOf": [pointed], **beside} if beside else pointed
 
 
-def _taken_in(work: Work, node: Schema, place: Place) -> dict[str, Json]:
+def _taken_in(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
     """Return ``node`` with what it refers to written in its place, as often as a schema may hold itself."""
     found = merged(work.root, node)
     through = place.through + found.references

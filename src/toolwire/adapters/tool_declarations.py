@@ -25,7 +25,7 @@ from toolwire.framing.text_cleaning import cleaned
 from toolwire.framing.tool_description import told
 
 from .dialects import NAME, Provider
-from .schema import Shape, shape
+from .schema import ToolSchema, shape
 
 _CHANGED: Final = re.compile(r"_.*_[0-9a-f]{12}")
 """What a changed name looks like: no tool is offered by such a name of its own."""
@@ -35,7 +35,7 @@ _STRICT_OPTIONAL: Final = 24
 _STRICT_UNIONS: Final = 16
 
 
-class Caller(Protocol):
+class NamedCaller(Protocol):
     """A connection that calls by name and waits, such as ``SyncRemote``."""
 
     def catalog(self) -> Catalog:
@@ -48,24 +48,24 @@ class Caller(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class ToolDeclaration:
     """One tool as a model is told of it."""
 
     name: str
     description: str
-    shape: Shape
+    shape: ToolSchema
     tool: Tool
 
 
-def offered(catalog: Catalog, provider: Provider) -> tuple[Offered, ...]:
+def offered(catalog: Catalog, provider: Provider) -> tuple[ToolDeclaration, ...]:
     """Return the newest version of each tool of ``catalog`` for ``provider``, in its order."""
-    room = _Room()
-    found: list[Offered] = []
+    room = _StrictBudget()
+    found: list[ToolDeclaration] = []
     for name, (_, tool) in named(catalog).items():
         shaped = shape(tool.input_schema, provider)
         if provider is Provider.ANTHROPIC_STRICT and shaped.strict and not room.takes(shaped):
             shaped = shape(tool.input_schema, Provider.ANTHROPIC)
-        found.append(Offered(name=name, description=told(tool), shape=shaped, tool=tool))
+        found.append(ToolDeclaration(name=name, description=told(tool), shape=shaped, tool=tool))
     return tuple(found)
 
 
@@ -91,7 +91,7 @@ async def ran(box: Toolbox, provider: Provider, name: str, said: Json) -> str:
     return content(box.catalog(), call, result, provider)
 
 
-def ran_sync(remote: Caller, provider: Provider, name: str, said: Json) -> str:
+def ran_sync(remote: NamedCaller, provider: Provider, name: str, said: Json) -> str:
     """Return like ``ran``, blocking."""
     catalog = remote.catalog()
     call = read(catalog, provider, name, said)
@@ -169,7 +169,7 @@ def _text(data: Json) -> str:
     return json.dumps(cleaned(data), ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-class _Room:
+class _StrictBudget:
     """What is left of what one request may declare strict."""
 
     def __init__(self) -> None:
@@ -179,7 +179,7 @@ class _Room:
             "unions": _STRICT_UNIONS,
         }
 
-    def takes(self, shaped: Shape) -> bool:
+    def takes(self, shaped: ToolSchema) -> bool:
         """Return whether one more tool fits, and take its room if so."""
         nodes = list(_objects(shaped.schema))
         unions = sum(isinstance(node.get("anyOf"), list) for node in nodes)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from toolwire.core.model import Json, Schema
 
-from .conversion_context import Place, Work
+from .conversion_context import ConversionContext, WriterPosition
 from .schema_texts import anything, choices, words
 from .schema_walk import references, split, takes_null, types
 from .unions import or_null, union
 
 
-def typed(work: Work, node: Schema, place: Place) -> dict[str, Json]:
+def typed(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
     """Return ``node``; several types become choices where the dialect takes no list of them."""
     kinds = types(node)
     several = [kind for kind in kinds if kind != "null"]
@@ -33,13 +33,13 @@ def typed(work: Work, node: Schema, place: Place) -> dict[str, Json]:
     return {**written, **words(work, node, place)}
 
 
-def _parts(work: Work, node: Schema, place: Place) -> dict[str, Json]:
+def _parts(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
     inner = {key: value for key, value in node.items() if key not in ("description", "default", "title")}
     said = {key: node[key] for key in ("description", "default") if key in node}
     return union(work, {"anyOf": split(inner), **said}, "anyOf", place)
 
 
-def _object(work: Work, node: Schema, place: Place) -> dict[str, Json]:
+def _object(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
     inner = node.get("properties")
     properties = inner if isinstance(inner, Mapping) else {}
     said = node.get("required")
@@ -62,7 +62,7 @@ def _object(work: Work, node: Schema, place: Place) -> dict[str, Json]:
     return built
 
 
-def _closed(work: Work, node: Schema, place: Place, written: dict[str, Json]) -> dict[str, Json]:
+def _closed(work: ConversionContext, node: Schema, place: WriterPosition, written: dict[str, Json]) -> dict[str, Json]:
     """Return the object as strict shapes want it: closed, and every property named as required."""
     properties = node.get("properties", {})
     said = node.get("required")
@@ -85,14 +85,14 @@ def _closed(work: Work, node: Schema, place: Place, written: dict[str, Json]) ->
     return {"properties": written, "required": list(written), "additionalProperties": False}
 
 
-def _goes_round(work: Work, inner: Json, place: Place, name: str) -> bool:
+def _goes_round(work: ConversionContext, inner: Json, place: WriterPosition, name: str) -> bool:
     if not references(inner) & work.recursive:
         return False
     work.lost(place.at("required"), "required", name)
     return True
 
 
-def _array(work: Work, node: Schema, place: Place) -> dict[str, Json]:
+def _array(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
     items = node.get("items")
     if isinstance(items, Mapping):
         return {"items": work.inner(items, place.at("items"))}

@@ -7,15 +7,15 @@ from typing import Final
 
 from toolwire.core.model import Json, Schema
 
-from .conversion_context import Place, Work
-from .dialects import Dialect
+from .conversion_context import ConversionContext, WriterPosition
+from .dialects import SchemaDialect
 from .schema_texts import SILENT, anything, noted, words
 from .schema_walk import merged, types
 
 UNIONS: Final = ("anyOf", "oneOf")
 
 
-def union(work: Work, node: Schema, key: str, place: Place) -> dict[str, Json]:
+def union(work: ConversionContext, node: Schema, key: str, place: WriterPosition) -> dict[str, Json]:
     """Return ``node``, which has choices under ``key``; what stands beside the choices goes into each."""
     shared = {name: value for name, value in node.items() if name not in (key, "description", "default", "title")}
     said = {name: node[name] for name in ("description", "default") if name in node}
@@ -35,7 +35,7 @@ def union(work: Work, node: Schema, key: str, place: Place) -> dict[str, Json]:
     return {**united, "nullable": True} if has_null else united
 
 
-def opened(work: Work, whole: dict[str, Json], key: str) -> list[str]:
+def opened(work: ConversionContext, whole: dict[str, Json], key: str) -> list[str]:
     """Take from the root what no provider takes there; the arguments of every choice can then be given."""
     taken = whole.pop(key)
     if key in UNIONS and isinstance(taken, list):
@@ -44,10 +44,10 @@ def opened(work: Work, whole: dict[str, Json], key: str) -> list[str]:
             inner = choice.get("properties")
             if isinstance(inner, Mapping):
                 whole["properties"] = {**inner, **whole["properties"]}
-    return [work.lost(Place(), key, taken, narrows=work.dialect.strict)]
+    return [work.lost(WriterPosition(), key, taken, narrows=work.dialect.strict)]
 
 
-def or_null(written: dict[str, Json], dialect: Dialect) -> dict[str, Json]:
+def or_null(written: dict[str, Json], dialect: SchemaDialect) -> dict[str, Json]:
     """Return ``written`` so that null is a value of it too."""
     kind = written.get("type")
     if "null" in (kind if isinstance(kind, list) else [kind]):

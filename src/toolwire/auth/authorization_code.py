@@ -16,32 +16,38 @@ from urllib.parse import urlencode
 from toolwire.core.codec import Flow, fetch
 from toolwire.core.model import Kind, Problem, Secret
 
-from .client_identity import Identity
-from .credential import Credential, Tokens
-from .metadata_discovery import Place
+from .client_identity import ClientIdentity
+from .credential import Credential, TokenSet
+from .metadata_discovery import SignInTarget
 from .pkce import METHOD, challenge_of
-from .request_parameters import Parameters, read_parameters
+from .request_parameters import RequestParameters, read_parameters
 from .token_request import asked, exchange, post, resource
 
 _WORD = re.compile(r"[a-z_]{1,40}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class StartedSignIn:
     """A sign-in that has begun: ``url`` is for the person's browser, the rest is kept until the answer. [AC-06]"""
 
     url: str
     state: Secret
     verifier: Secret
     redirect_uri: str
-    place: Place
-    identity: Identity
+    place: SignInTarget
+    identity: ClientIdentity
     scopes: tuple[str, ...]
 
 
 def start(
-    place: Place, identity: Identity, redirect_uri: str, scopes: Sequence[str], *, state: str, verifier: str
-) -> Started | Problem:
+    place: SignInTarget,
+    identity: ClientIdentity,
+    redirect_uri: str,
+    scopes: Sequence[str],
+    *,
+    state: str,
+    verifier: str,
+) -> StartedSignIn | Problem:
     """Return the sign-in to open in a browser; ``state`` and ``verifier`` are 256 random bits each. [AC-05..08]"""
     if not place.server.authorization_url:
         return Problem(kind=Kind.UNAUTHORIZED, message=f"{place.server.issuer} has no page to sign in at.")
@@ -55,7 +61,7 @@ def start(
         **asked(place, scopes),
     }
     page = place.server.authorization_url
-    return Started(
+    return StartedSignIn(
         url=page + ("&" if "?" in page else "?") + urlencode(parameters),
         state=Secret(state),
         verifier=Secret(verifier),
@@ -66,10 +72,10 @@ def start(
     )
 
 
-def finish(started: Started, query: str, now: float) -> Flow[Credential | Problem]:
+def finish(started: StartedSignIn, query: str, now: float) -> Flow[Credential | Problem]:
     """Return the credential that the answer ``query`` leads to, or why it leads to none. [AC-06]"""
     answer = read_parameters(query)
-    if not isinstance(answer, Parameters) or not _is_for(started, answer):
+    if not isinstance(answer, RequestParameters) or not _is_for(started, answer):
         return Problem(kind=Kind.UNAUTHORIZED, message="The answer does not belong to this sign-in; it was not used.")
     error = answer.get("error")
     if error or not answer.get("code"):
@@ -88,7 +94,7 @@ def finish(started: Started, query: str, now: float) -> Flow[Credential | Proble
     )
 
 
-def credential(place: Place, identity: Identity, tokens: Tokens, scopes: Sequence[str]) -> Credential:
+def credential(place: SignInTarget, identity: ClientIdentity, tokens: TokenSet, scopes: Sequence[str]) -> Credential:
     """Return what is kept of a sign-in; a server that does not say its scopes granted those asked for."""
     return Credential(
         kind="oauth",
@@ -133,14 +139,16 @@ def revoke(old: Credential) -> Flow[bool]:
     return done
 
 
-def by_secret(place: Place, identity: Identity, scopes: Sequence[str], now: float) -> Flow[Credential | Problem]:
+def by_secret(
+    place: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], now: float
+) -> Flow[Credential | Problem]:
     """Return a credential of our own, with no person behind it: the client credentials grant. [AC-13]"""
     form = {"grant_type": "client_credentials", **asked(place, scopes)}
     tokens = yield from exchange(place.server.token_url, identity, form, now)
     return tokens if isinstance(tokens, Problem) else credential(place, identity, tokens, scopes)
 
 
-def _is_for(started: Started, answer: Parameters) -> bool:
+def _is_for(started: StartedSignIn, answer: RequestParameters) -> bool:
     """Return whether an answer is that of this sign-in and of the server it was begun with. [AC-06]"""
     if answer.repeated or not compare_digest(answer.get("state").encode(), started.state.reveal().encode()):
         return False
@@ -150,5 +158,5 @@ def _is_for(started: Started, answer: Parameters) -> bool:
     return not server.names_issuer
 
 
-def _identity(old: Credential) -> Identity:
-    return Identity(client_id=old.client_id, secret=old.client_secret, method=old.method)
+def _identity(old: Credential) -> ClientIdentity:
+    return ClientIdentity(client_id=old.client_id, secret=old.client_secret, method=old.method)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from .clients import Client
-from .oauth_error import Refusal, invalid_request
+from .oauth_error import OAuthError, invalid_request
 from .pkce import read_challenge
 from .redirect_uris import choose
-from .request_parameters import Parameters
+from .request_parameters import RequestParameters
 from .resource_indicators import read_resource
 from .scopes import known_scopes, read_scopes
 
@@ -18,7 +18,7 @@ _STATE_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class AuthorizationRequest:
     """What an app asks for: ``scopes`` at ``resource``, the answer to go to ``redirect_uri`` with its ``state``."""
 
     client_id: str
@@ -31,7 +31,7 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class OfferedScopes:
     """What may be asked for here; ``first`` are the scopes of an app that names none, ``drop`` ignores unknown ones."""
 
     resource: str
@@ -40,31 +40,33 @@ class Offer:
     drop: bool = False
 
 
-def read_redirect_of(parameters: Parameters, client: Client) -> str | Refusal:
+def read_redirect_of(parameters: RequestParameters, client: Client) -> str | OAuthError:
     """Return where the answer may go; a Refusal here is shown to the person and redirected nowhere. [AS-01]"""
     if parameters.repeated & {"client_id", "redirect_uri"}:
         return invalid_request("client_id or redirect_uri came more than once.")
     return choose(client.redirect_uris, parameters.get("redirect_uri"))
 
 
-def read_asking(parameters: Parameters, client: Client, redirect_uri: str, offer: Offer) -> Asking | Refusal:
+def read_asking(
+    parameters: RequestParameters, client: Client, redirect_uri: str, offer: OfferedScopes
+) -> AuthorizationRequest | OAuthError:
     """Return what ``client`` asks for, or the Refusal that goes to its redirect URI. [AS-03, AS-04, AS-07, AS-08]"""
     problem = parameters.problem() or _unsupported(parameters)
     if problem is not None:
         return problem
     challenge = read_challenge(parameters)
-    if isinstance(challenge, Refusal):
+    if isinstance(challenge, OAuthError):
         return challenge
     resource = read_resource(parameters.resources, offer.resource)
-    if isinstance(resource, Refusal):
+    if isinstance(resource, OAuthError):
         return resource
     asked = read_scopes(parameters.get("scope"))
-    if isinstance(asked, Refusal):
+    if isinstance(asked, OAuthError):
         return asked
     scopes = known_scopes(asked or offer.first, offer.scopes, drop=offer.drop)
-    if isinstance(scopes, Refusal):
+    if isinstance(scopes, OAuthError):
         return scopes
-    return Asking(
+    return AuthorizationRequest(
         client_id=client.id,
         redirect_uri=redirect_uri,
         state=parameters.get("state"),
@@ -81,12 +83,12 @@ def answer_url(redirect_uri: str, issuer: str, state: str, members: dict[str, st
     return redirect_uri + ("&" if "?" in redirect_uri else "?") + urlencode(pairs)
 
 
-def _unsupported(parameters: Parameters) -> Refusal | None:
+def _unsupported(parameters: RequestParameters) -> OAuthError | None:
     response_type = parameters.get("response_type")
     if not response_type:
         return invalid_request("response_type is missing.")
     if response_type != "code":
-        return Refusal(error="unsupported_response_type", description="response_type must be code.")
+        return OAuthError(error="unsupported_response_type", description="response_type must be code.")
     if parameters.get("response_mode") not in ("", "query"):
         return invalid_request("response_mode must be query.")
     if len(parameters.get("state")) > _STATE_CHARS:

@@ -49,7 +49,7 @@ _UNREADABLE = (JoseError, ValueError, TypeError, KeyError, AttributeError, Recur
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class ExpectedClaims:
     """What a token must say to be for this server.
 
     ``issuer`` empty takes any; ``audience`` is what this server is called. ``leeway_s`` is how far clocks may differ.
@@ -68,7 +68,7 @@ class Keyring:
     shared: bool = False
 
 
-class Token(NamedTuple):
+class CallerToken(NamedTuple):
     """What a good token says: whose it is, what they may do, and until when, in seconds since 1970."""
 
     name: str
@@ -76,7 +76,7 @@ class Token(NamedTuple):
     expires: float
 
 
-class NoKey(NamedTuple):
+class UnknownKey(NamedTuple):
     """The token names a key that the keyring does not have: a newer keyring may."""
 
     problem: Problem
@@ -111,7 +111,9 @@ def is_token(text: bytes) -> bool:
     return len(text) <= MAX_TOKEN and text.count(b".") == 2
 
 
-def read_token(text: bytes, keyring: Keyring, expected: Expected, now: float) -> Token | Problem | NoKey:
+def read_token(
+    text: bytes, keyring: Keyring, expected: ExpectedClaims, now: float
+) -> CallerToken | Problem | UnknownKey:
     """Return what ``text`` says, why it is refused, or that its key is not in ``keyring``; ``now`` as in ``Token``."""
     try:
         signed = extract_compact(text, registry=_HEADERS)
@@ -122,7 +124,7 @@ def read_token(text: bytes, keyring: Keyring, expected: Expected, now: float) ->
     except _UNREADABLE:
         return _refused("it cannot be read")
     key = _key_for(header, keyring)
-    if isinstance(key, Problem | NoKey):
+    if isinstance(key, Problem | UnknownKey):
         return key
     if not _signed_by(text, key, header["alg"]):
         return _refused("its signature is not that of the key it names")
@@ -150,7 +152,7 @@ def _public_key(entry: Json) -> Key | None:
     return key
 
 
-def _key_for(header: Mapping[str, Any], keyring: Keyring) -> Key | Problem | NoKey:
+def _key_for(header: Mapping[str, Any], keyring: Keyring) -> Key | Problem | UnknownKey:
     """Return the one key that the token says it is signed with, if it takes the token's algorithm."""
     algorithm, id_ = header.get("alg"), header.get("kid")
     taken = ("HS256",) if keyring.shared else _EVERY
@@ -162,7 +164,7 @@ def _key_for(header: Mapping[str, Any], keyring: Keyring) -> Key | Problem | NoK
     if id_ is None:
         return fitting[0] if len(fitting) == 1 else _refused("it does not say which key it is signed with")
     named = [key for key in fitting if key.kid == id_]
-    return named[0] if named else NoKey(_refused("it is signed with a key that is not known here"))
+    return named[0] if named else UnknownKey(_refused("it is signed with a key that is not known here"))
 
 
 def _algorithms(key: Key) -> tuple[str, ...]:
@@ -181,7 +183,7 @@ def _signed_by(text: bytes, key: Key, algorithm: str) -> bool:
         return False
 
 
-def _read_claims(claims: Mapping[str, Json], keyring: Keyring, expected: Expected, now: float) -> Problem | None:
+def _read_claims(claims: Mapping[str, Json], keyring: Keyring, expected: ExpectedClaims, now: float) -> Problem | None:
     """Return why ``claims`` are not for this server and for now, or None. [OXP-012]"""
     expires, begins = claims.get("exp"), claims.get("nbf")
     if not (_is_time(expires) or (expires is None and keyring.shared)) or not (begins is None or _is_time(begins)):
@@ -197,9 +199,11 @@ def _read_claims(claims: Mapping[str, Json], keyring: Keyring, expected: Expecte
     return None
 
 
-def _token(claims: Mapping[str, Json], text: bytes, expected: Expected) -> Token:
+def _token(claims: Mapping[str, Json], text: bytes, expected: ExpectedClaims) -> CallerToken:
     expires = claims.get("exp")
-    return Token(_name(claims, text), _scopes(claims), math.inf if expires is None else expires + expected.leeway_s)
+    return CallerToken(
+        _name(claims, text), _scopes(claims), math.inf if expires is None else expires + expected.leeway_s
+    )
 
 
 def _is_time(value: Json) -> TypeGuard[float]:

@@ -12,8 +12,8 @@ from toolwire.core.model import Json, Kind, Problem, Secret
 from toolwire.framing import jsontext
 
 from .client_metadata import read_document_url
-from .metadata_discovery import Server
-from .oauth_error import Refusal
+from .metadata_discovery import AuthorizationServerMetadata
+from .oauth_error import OAuthError
 
 DOCUMENT_PATH = "/.well-known/oauth-client.json"
 """Where our metadata document is, unless somebody wants it elsewhere. [OQ-11]"""
@@ -23,7 +23,7 @@ _POST: Headers = ((b"accept", b"application/json"), (b"content-type", b"applicat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class ClientIdentity:
     """Who we are to one authorization server, and to no other; ``registered`` for this one sign-in. [AC-04]"""
 
     client_id: str
@@ -41,7 +41,7 @@ def document_address(url: str, *, loopback: bool = False) -> str:
     bare = url.rstrip("/")
     address = bare + DOCUMENT_PATH if bare.count("/") == 2 else url
     found = read_document_url(address, loopback=loopback)
-    if isinstance(found, Refusal):
+    if isinstance(found, OAuthError):
         raise DefinitionError(f"{url} cannot be the address of a client metadata document: {found.description}")
     return found
 
@@ -65,20 +65,24 @@ def write_metadata(redirect_uris: Sequence[str]) -> Mapping[str, Json]:
 
 
 def identify(
-    server: Server, redirect_uris: Sequence[str], *, configured: Identity | None = None, document_url: str = ""
-) -> Flow[Identity | Problem]:
+    server: AuthorizationServerMetadata,
+    redirect_uris: Sequence[str],
+    *,
+    configured: ClientIdentity | None = None,
+    document_url: str = "",
+) -> Flow[ClientIdentity | Problem]:
     """Return who we are there: as configured, else our metadata document, else newly registered. [AC-04, XL-113]"""
     if configured is not None:
         return configured
     if document_url and server.documents:
-        return Identity(client_id=document_url)
+        return ClientIdentity(client_id=document_url)
     if server.registration_url:
         return (yield from _registered(server, redirect_uris))
     text = f"{server.issuer} does not know toolwire: register it there, and give the id you get with --client-id."
     return Problem(kind=Kind.UNAUTHORIZED, message=text)
 
 
-def _registered(server: Server, redirect_uris: Sequence[str]) -> Flow[Identity | Problem]:
+def _registered(server: AuthorizationServerMetadata, redirect_uris: Sequence[str]) -> Flow[ClientIdentity | Problem]:
     body = jsontext.write(write_metadata(redirect_uris))
     response = yield from fetch(Request("POST", server.registration_url, _POST, body))
     if isinstance(response, Problem):
@@ -89,5 +93,5 @@ def _registered(server: Server, redirect_uris: Sequence[str]) -> Flow[Identity |
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     secret, method = data.get("client_secret"), data.get("token_endpoint_auth_method", "none")
     if not isinstance(secret, str) or not secret or method == "none":
-        return Identity(client_id=data["client_id"], registered=True)
-    return Identity(client_id=data["client_id"], secret=Secret(secret), method=str(method), registered=True)
+        return ClientIdentity(client_id=data["client_id"], registered=True)
+    return ClientIdentity(client_id=data["client_id"], secret=Secret(secret), method=str(method), registered=True)

@@ -12,7 +12,7 @@ from toolwire.framing import jsontext
 
 from .clients import GRANTS, METHODS, Client, Method
 from .loopback_hosts import is_here
-from .oauth_error import Refusal, invalid_client
+from .oauth_error import OAuthError, invalid_client
 from .redirect_uris import read_redirect
 
 DOCUMENT_BYTES = 5 * 1024
@@ -28,7 +28,7 @@ def is_document_url(client_id: str) -> bool:
     return client_id.startswith(("https://", "http://"))
 
 
-def read_document_url(url: str, *, loopback: bool) -> str | Refusal:
+def read_document_url(url: str, *, loopback: bool) -> str | OAuthError:
     """Return ``url`` if a metadata document may be there; http only on ``loopback``, for development. [AS-16]"""
     if _URL.fullmatch(url) is None:
         return invalid_client("client_id is not a URL that a metadata document may have.")
@@ -48,7 +48,7 @@ def read_document_url(url: str, *, loopback: bool) -> str | Refusal:
     return url
 
 
-def read_document(url: str, response: Response | Problem) -> Client | Refusal:
+def read_document(url: str, response: Response | Problem) -> Client | OAuthError:
     """Return the client whose metadata document at ``url`` came as ``response``. [AS-16, XL-114]"""
     data = _document(response)
     if isinstance(data, str):
@@ -58,7 +58,7 @@ def read_document(url: str, response: Response | Problem) -> Client | Refusal:
     if "client_secret" in data or "client_secret_expires_at" in data:
         return invalid_client("The app's metadata document has a client_secret, which everybody could read.")
     client = read_metadata(data, url)
-    if not isinstance(client, Refusal) and client.method.startswith("client_secret"):
+    if not isinstance(client, OAuthError) and client.method.startswith("client_secret"):
         return invalid_client("An app with a metadata document has no secret to authenticate with.")
     return client
 
@@ -78,10 +78,10 @@ def _document(response: Response | Problem) -> Mapping[str, Json] | str:
     return data if isinstance(data, dict) else "is not a JSON object"
 
 
-def read_metadata(data: Mapping[str, Json], client_id: str) -> Client | Refusal:
+def read_metadata(data: Mapping[str, Json], client_id: str) -> Client | OAuthError:
     """Return the client that ``data`` describes. Members we do not know are ignored, software statements too."""
     redirects = _redirects(data.get("redirect_uris"))
-    if isinstance(redirects, Refusal):
+    if isinstance(redirects, OAuthError):
         return redirects
     name = data.get("client_name", "")
     if not isinstance(name, str) or len(name) > _NAME_CHARS:
@@ -90,7 +90,7 @@ def read_metadata(data: Mapping[str, Json], client_id: str) -> Client | Refusal:
     grants = data.get("grant_types", ["authorization_code"])
     if not isinstance(grants, list) or "authorization_code" not in grants:
         return _invalid("grant_types must contain authorization_code.")
-    if isinstance(method, Refusal):
+    if isinstance(method, OAuthError):
         return method
     keys, keys_url = _keys(data)
     if method == "private_key_jwt" and keys is None and not keys_url:
@@ -107,12 +107,12 @@ def read_metadata(data: Mapping[str, Json], client_id: str) -> Client | Refusal:
     )
 
 
-def _redirects(given: Json) -> tuple[str, ...] | Refusal:
+def _redirects(given: Json) -> tuple[str, ...] | OAuthError:
     if not isinstance(given, list) or not 0 < len(given) <= _REDIRECTS:
         return _invalid(f"redirect_uris must be a list of one to {_REDIRECTS}.", "invalid_redirect_uri")
     for uri in given:
         read = read_redirect(uri) if isinstance(uri, str) else _invalid("redirect_uris must be strings.")
-        if isinstance(read, Refusal):
+        if isinstance(read, OAuthError):
             return _invalid(read.description, "invalid_redirect_uri")
     return tuple(given)
 
@@ -126,7 +126,7 @@ def lifetime_s(response: Response) -> float:
     return min(max(float(match[1]), _MIN_S), _MAX_S) if match else _MIN_S
 
 
-def _method(data: Mapping[str, Json]) -> Method | Refusal:
+def _method(data: Mapping[str, Json]) -> Method | OAuthError:
     given = data.get("token_endpoint_auth_method", "none")
     for method in METHODS:
         if given == method:
@@ -140,5 +140,5 @@ def _keys(data: Mapping[str, Json]) -> tuple[Mapping[str, Json] | None, str]:
     return keys, url if isinstance(url, str) and _URL.fullmatch(url) else ""
 
 
-def _invalid(description: str, error: str = "invalid_client_metadata") -> Refusal:
-    return Refusal(error=error, description=description)
+def _invalid(description: str, error: str = "invalid_client_metadata") -> OAuthError:
+    return OAuthError(error=error, description=description)

@@ -13,7 +13,7 @@ _SECRETS = ("access", "refresh", "client_secret")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
+class TokenSet:
     """What a token endpoint gave. ``until`` is None where it did not say how long the access token is good."""
 
     access: Secret
@@ -53,7 +53,7 @@ class Credential:
         parts = (self.kind, self.issuer, self.client_id, self.resource, self.principal)
         return sha256(json.dumps(parts).encode()).hexdigest()
 
-    def with_tokens(self, tokens: Tokens) -> Credential:
+    def with_tokens(self, tokens: TokenSet) -> Credential:
         """Return the credential with newer tokens; what they do not say stays as it was."""
         return replace(
             self,

@@ -12,9 +12,9 @@ from toolwire.core.model import Kind, Problem, Secret
 from toolwire.framing import jsontext
 
 from .authorization_code import credential
-from .client_identity import Identity
+from .client_identity import ClientIdentity
 from .credential import Credential
-from .metadata_discovery import Place, Server, is_safe
+from .metadata_discovery import AuthorizationServerMetadata, SignInTarget, is_safe
 from .token_request import asked, exchange, post
 
 _USER_CODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 -]{0,38}[A-Za-z0-9])?")
@@ -22,7 +22,7 @@ _GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class DeviceCode:
     """What a person types at ``url`` on another device. ``interval_s`` is the pause between two looks.
 
     ``warning`` is a sentence to show with it where the page is on another host than the server that asks, or empty.
@@ -36,7 +36,9 @@ class Device:
     warning: str = ""
 
 
-def start_device(place: Place, identity: Identity, scopes: Sequence[str], now: float) -> Flow[Device | Problem]:
+def start_device(
+    place: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], now: float
+) -> Flow[DeviceCode | Problem]:
     """Return what to show a person who signs in on another device (RFC 8628). [AC-13]"""
     if not place.server.device_url:
         text = f"{place.server.issuer} cannot be signed in to from another device: run this where a browser is."
@@ -53,7 +55,7 @@ def start_device(place: Place, identity: Identity, scopes: Sequence[str], now: f
                 text = f"{place.server.issuer} names a page or a code for another device that is not safe to show."
                 return Problem(kind=Kind.BAD_ANSWER, message=text)
             warning = _warning(url, place.server)
-            return Device(
+            return DeviceCode(
                 code=Secret(code), user_code=user_code, url=url, interval_s=pause, until=until, warning=warning
             )
         case _:
@@ -61,7 +63,7 @@ def start_device(place: Place, identity: Identity, scopes: Sequence[str], now: f
             return Problem(kind=Kind.BAD_ANSWER, message=text)
 
 
-def _warning(url: str, server: Server) -> str:
+def _warning(url: str, server: AuthorizationServerMetadata) -> str:
     """Return what to say of a page on another host than those of ``server``, or nothing."""
     host = urlsplit(url).hostname
     own = (server.issuer, server.authorization_url)
@@ -71,7 +73,7 @@ def _warning(url: str, server: Server) -> str:
 
 
 def poll_device(
-    place: Place, identity: Identity, device: Device, scopes: Sequence[str], now: float
+    place: SignInTarget, identity: ClientIdentity, device: DeviceCode, scopes: Sequence[str], now: float
 ) -> Flow[Credential | Problem]:
     """Return the credential once the person has signed in; ``authorization_pending`` in details means: look again."""
     form = {"grant_type": _GRANT, "device_code": device.code.reveal()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from .oauth_error import Refusal, invalid_grant
+from .oauth_error import OAuthError, invalid_grant
 from .pkce import proved
 from .resource_indicators import canonical, invalid_target
 from .scopes import invalid_scope
@@ -41,7 +41,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Code:
+class AuthorizationCode:
     """An authorization code: good once, until ``until``, for whoever proves ``challenge``."""
 
     digest: str
@@ -70,7 +70,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Redeeming:
+class CodeExchange:
     """A wish to turn a code into tokens, from an authenticated client."""
 
     client_id: str
@@ -80,7 +80,7 @@ class Redeeming:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refreshing:
+class TokenRefresh:
     """A wish to turn a refresh token into new ones, from an authenticated client; no ``scopes`` means the same."""
 
     client_id: str
@@ -90,30 +90,30 @@ class Refreshing:
 
 
 @dataclass(frozen=True, slots=True)
-class Good:
+class IssueTokens:
     """Go on: issue tokens with these scopes."""
 
     scopes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RepeatTokens:
     """The same request came again, its answer having been lost: give it the same successor."""
 
     scopes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Stolen:
+class TokenReused:
     """Somebody used what was used before: end the whole family, and refuse."""
 
-    refusal: Refusal
+    refusal: OAuthError
 
 
-Verdict: TypeAlias = Good | Again | Stolen | Refusal
+Verdict: TypeAlias = IssueTokens | RepeatTokens | TokenReused | OAuthError
 
 
-def judge_code(code: Code | None, grant: Grant | None, wish: Redeeming, now: float) -> Verdict:
+def judge_code(code: AuthorizationCode | None, grant: Grant | None, wish: CodeExchange, now: float) -> Verdict:
     """Return whether ``wish`` turns ``code`` into tokens; a replay with the right verifier ends the family. [AS-05]"""
     if code is None or grant is None or wish.client_id != grant.client_id:
         return invalid_grant("The code is not known, or not for this client.")
@@ -123,13 +123,13 @@ def judge_code(code: Code | None, grant: Grant | None, wish: Redeeming, now: flo
     if unproved is not None:
         return unproved
     if code.used is not None:
-        return Stolen(invalid_grant("The code was used before; what came of it is revoked."))
+        return TokenReused(invalid_grant("The code was used before; what came of it is revoked."))
     if now >= code.until or not grant.alive(now):
         return invalid_grant("The code has expired.")
-    return _elsewhere(wish.resources, grant) or Good(grant.scopes)
+    return _elsewhere(wish.resources, grant) or IssueTokens(grant.scopes)
 
 
-def judge_refresh(token: Token | None, grant: Grant | None, wish: Refreshing, now: float, grace_s: float) -> Verdict:
+def judge_refresh(token: Token | None, grant: Grant | None, wish: TokenRefresh, now: float, grace_s: float) -> Verdict:
     """Return whether ``wish`` exchanges ``token``; one that was exchanged before ends the family. [AS-11]
 
     Within ``grace_s`` of the exchange, the very same request is taken for a retry instead; 0 means never.
@@ -140,22 +140,22 @@ def judge_refresh(token: Token | None, grant: Grant | None, wish: Refreshing, no
         return invalid_grant("What this app was granted has ended: ask the person again.")
     if token.used is not None:
         if token.sealed and now - token.used < grace_s and wish.request == token.request:
-            return Again(wish.scopes or token.scopes)
+            return RepeatTokens(wish.scopes or token.scopes)
         return reused()
     return _exchangeable(token, grant, wish, now)
 
 
-def reused() -> Stolen:
+def reused() -> TokenReused:
     """Return the verdict on a refresh token that was exchanged before. [AS-11]"""
-    return Stolen(invalid_grant("The refresh token was used before; all tokens of this app are revoked."))
+    return TokenReused(invalid_grant("The refresh token was used before; all tokens of this app are revoked."))
 
 
-def _exchangeable(token: Token, grant: Grant, wish: Refreshing, now: float) -> Good | Refusal:
+def _exchangeable(token: Token, grant: Grant, wish: TokenRefresh, now: float) -> IssueTokens | OAuthError:
     if now >= token.until:
         return invalid_grant("The refresh token has not been used for too long.")
     if not set(wish.scopes) <= set(token.scopes):
         return invalid_scope("A refresh cannot ask for more scopes than were granted.")
-    return _elsewhere(wish.resources, grant) or Good(wish.scopes or token.scopes)
+    return _elsewhere(wish.resources, grant) or IssueTokens(wish.scopes or token.scopes)
 
 
 def good_at(token: Token | None, grant: Grant | None, resource: str, now: float) -> bool:
@@ -165,7 +165,7 @@ def good_at(token: Token | None, grant: Grant | None, resource: str, now: float)
     return now < token.until and grant.alive(now) and canonical(grant.resource) == canonical(resource)
 
 
-def _elsewhere(resources: tuple[str, ...], grant: Grant) -> Refusal | None:
+def _elsewhere(resources: tuple[str, ...], grant: Grant) -> OAuthError | None:
     for uri in resources:
         if canonical(uri) != canonical(grant.resource):
             return invalid_target("The code or token is for another resource.")

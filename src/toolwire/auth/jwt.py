@@ -15,7 +15,7 @@ from joserfc.jwk import ECKey, KeySet
 
 from toolwire.core.model import Json
 
-from .oauth_error import Refusal, invalid_client
+from .oauth_error import OAuthError, invalid_client
 from .resource_indicators import canonical
 from .server_metadata import ALGORITHMS
 
@@ -25,7 +25,7 @@ _CHARS = 8_192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assertion:
+class ClientAssertion:
     """A client's proof: the digest-worthy name of this one, and until when it may not be seen again."""
 
     id: str
@@ -75,7 +75,7 @@ def is_jwt(text: str) -> bool:
 
 def read_assertion(
     text: str, keys: Mapping[str, Json], client_id: str, audiences: Collection[str], now: float
-) -> Assertion | Refusal:
+) -> ClientAssertion | OAuthError:
     """Return the proof ``text`` of the client with ``keys``: by itself, for us, not old, and not for long. [AS-09]"""
     try:
         key_set = KeySet.import_key_set({"keys": list(keys.get("keys", ()))})
@@ -87,7 +87,7 @@ def read_assertion(
     wrong = _wrong(token.claims, client_id, audiences, now)
     if wrong:
         return invalid_client(f"client_assertion {wrong}.")
-    return Assertion(id=f"{client_id} {token.claims['jti']}", until=token.claims["exp"] + _LEEWAY_S)
+    return ClientAssertion(id=f"{client_id} {token.claims['jti']}", until=token.claims["exp"] + _LEEWAY_S)
 
 
 def _wrong(claims: Mapping[str, Json], client_id: str, audiences: Collection[str], now: float) -> str:

@@ -31,7 +31,7 @@ _CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class AuthorizationServerMetadata:
     """An authorization server as its metadata, or a document, describes it.
 
     ``documents``: takes metadata documents as client ids. ``names_issuer``: promises ``iss`` in its answers.
@@ -52,19 +52,19 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SignInTarget:
     """Where to sign in for ``resource``. ``scopes`` are the fewest that are said to be needed.
 
     ``indicated`` says whether requests name the resource: some old servers refuse parameters they do not know.
     """
 
     resource: str
-    server: Server
+    server: AuthorizationServerMetadata
     scopes: tuple[str, ...] = ()
     indicated: bool = True
 
 
-def find_place(url: str, challenge: Challenge | None = None) -> Flow[Place | Problem]:
+def find_place(url: str, challenge: Challenge | None = None) -> Flow[SignInTarget | Problem]:
     """Return where to sign in for ``url``, by the challenge of its 401 if there was one. [AC-01]"""
     said = {} if challenge is None else challenge.parameters
     wanted = tuple(said.get("scope", "").split())
@@ -79,14 +79,14 @@ def find_place(url: str, challenge: Challenge | None = None) -> Flow[Place | Pro
         if isinstance(server, Problem):
             return server
         scopes = wanted or _texts(data.get("scopes_supported"))
-        return Place(resource=canonical(resource), server=server, scopes=scopes)
+        return SignInTarget(resource=canonical(resource), server=server, scopes=scopes)
     server = yield from find_server(_origin(url))
     if isinstance(server, Problem):
         return server
-    return Place(resource=_origin(url), server=server, scopes=wanted or server.scopes, indicated=False)
+    return SignInTarget(resource=_origin(url), server=server, scopes=wanted or server.scopes, indicated=False)
 
 
-def find_server(issuer: str, near: str | None = None) -> Flow[Server | Problem]:
+def find_server(issuer: str, near: str | None = None) -> Flow[AuthorizationServerMetadata | Problem]:
     """Return the authorization server whose issuer is ``issuer``, from its metadata. [AC-01, AC-02]
 
     ``near`` is the URL of what names it, None where the person does.
@@ -100,7 +100,7 @@ def find_server(issuer: str, near: str | None = None) -> Flow[Server | Problem]:
     return Problem(kind=Kind.UNAUTHORIZED, message=f"{issuer} does not say how to sign in there.")
 
 
-def find_server_at(address: str) -> Flow[Server | Problem]:
+def find_server_at(address: str) -> Flow[AuthorizationServerMetadata | Problem]:
     """Return the authorization server whose metadata is at ``address``, which a document may name. [AC-01]"""
     if not is_safe(address, address):
         return _bad("The metadata of the authorization server is not at an https URL.")
@@ -111,7 +111,7 @@ def find_server_at(address: str) -> Flow[Server | Problem]:
     return read_server(data, issuer)
 
 
-def read_server(data: dict[str, Json], issuer: str) -> Server | Problem:
+def read_server(data: dict[str, Json], issuer: str) -> AuthorizationServerMetadata | Problem:
     """Return what metadata says, if it is that of ``issuer`` to the letter and does PKCE. [AC-02, AC-03]"""
     if data.get("issuer") not in (issuer, *((issuer + "/",) if issuer == _origin(issuer) else ())):
         return _bad(f"The metadata of {issuer} names another issuer, so it is not used.")
@@ -127,7 +127,7 @@ def read_server(data: dict[str, Json], issuer: str) -> Server | Problem:
         endpoints[name] = given
     if "token_url" not in endpoints:
         return _bad(f"{issuer} names no token endpoint.")
-    return Server(
+    return AuthorizationServerMetadata(
         issuer=str(data["issuer"]),
         authorization_url=endpoints.get("authorization_url", ""),
         token_url=endpoints["token_url"],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class OAuthError:
     """An error of an OAuth endpoint: its registered word, one sentence for people, and the HTTP status."""
 
     error: str
@@ -18,16 +18,16 @@ class Refusal:
         return {"error": self.error, "error_description": self.description}
 
 
-def invalid_request(description: str) -> Refusal:
+def invalid_request(description: str) -> OAuthError:
     """Return the Refusal of a request that is malformed."""
-    return Refusal(error="invalid_request", description=description)
+    return OAuthError(error="invalid_request", description=description)
 
 
-def invalid_client(description: str) -> Refusal:
+def invalid_client(description: str) -> OAuthError:
     """Return the Refusal of a client that is not known, or did not show who it is."""
-    return Refusal(error="invalid_client", description=description, status=401)
+    return OAuthError(error="invalid_client", description=description, status=401)
 
 
-def invalid_grant(description: str) -> Refusal:
+def invalid_grant(description: str) -> OAuthError:
     """Return the Refusal of a code or token that is not good, or not for this client."""
-    return Refusal(error="invalid_grant", description=description)
+    return OAuthError(error="invalid_grant", description=description)

@@ -7,8 +7,8 @@ from base64 import urlsafe_b64encode
 from hashlib import sha256
 from hmac import compare_digest
 
-from .oauth_error import Refusal, invalid_grant, invalid_request
-from .request_parameters import Parameters
+from .oauth_error import OAuthError, invalid_grant, invalid_request
+from .request_parameters import RequestParameters
 
 METHOD = "S256"
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
@@ -20,7 +20,7 @@ def challenge_of(verifier: str) -> str:
     return urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")
 
 
-def read_challenge(parameters: Parameters) -> str | Refusal:
+def read_challenge(parameters: RequestParameters) -> str | OAuthError:
     """Return the challenge of an authorization request; every client must send one, and by S256. [AS-03]"""
     challenge = parameters.get("code_challenge")
     if not challenge:
@@ -32,7 +32,7 @@ def read_challenge(parameters: Parameters) -> str | Refusal:
     return challenge
 
 
-def proved(challenge: str, verifier: str) -> Refusal | None:
+def proved(challenge: str, verifier: str) -> OAuthError | None:
     """Return why ``verifier`` does not prove that whoever redeems a code asked for it, or None. [AS-03, D-27]"""
     if not verifier:
         return invalid_grant("code_verifier is missing.") if challenge else None

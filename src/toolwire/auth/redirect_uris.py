@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .oauth_error import Refusal, invalid_request
+from .oauth_error import OAuthError, invalid_request
 
 _CHARS = 2_000
 _TEXT = re.compile(r"[!$%&'()+,./0-9:;=?@A-Z_a-z~\[\]-]+")  # no fragment, no backslash, no wildcard
@@ -19,7 +19,7 @@ _HTTPS = re.compile(r"https://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-
 _PRIVATE = re.compile(r"(?P<scheme>[a-z][a-z0-9+-]*(?:\.[a-z0-9+-]+)+):/[^@]*")
 
 
-def read_redirect(text: str) -> str | Refusal:
+def read_redirect(text: str) -> str | OAuthError:
     """Return ``text`` if a client may register it: https, http on loopback, or a private scheme with a dot. [AS-02]"""
     if len(text) > _CHARS or _TEXT.fullmatch(text) is None:
         return invalid_request("A redirect URI has a fragment or a character that does not belong there.")
@@ -46,7 +46,7 @@ def matches(registered: str, given: str) -> bool:
     return (ours["host"], ours["rest"]) == (theirs["host"], theirs["rest"])
 
 
-def choose(registered: Sequence[str], given: str) -> str | Refusal:
+def choose(registered: Sequence[str], given: str) -> str | OAuthError:
     """Return where a person is sent back to: ``given`` if it is registered, or the one there is. [AS-01, AS-02]"""
     if not given:
         if len(registered) == 1 and not is_loopback(registered[0]):

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-from .oauth_error import Refusal, invalid_request
+from .oauth_error import OAuthError, invalid_request
 
 _MOST = 64
 _MAY_REPEAT = frozenset({"resource"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
+class RequestParameters:
     """Each parameter's one value. ``repeated`` names those that came more than once and so have none."""
 
     values: Mapping[str, str]
@@ -25,14 +25,14 @@ class Parameters:
         """Return the value of ``name``, empty where it is absent: an empty parameter is as good as none."""
         return self.values.get(name, "")
 
-    def problem(self) -> Refusal | None:
+    def problem(self) -> OAuthError | None:
         """Return the Refusal of repeated parameters, if there are any. [AS-04]"""
         if not self.repeated:
             return None
         return invalid_request(f"A parameter came more than once: {sorted(self.repeated)[0][:40]}.")
 
 
-def read_parameters(text: str) -> Parameters | Refusal:
+def read_parameters(text: str) -> RequestParameters | OAuthError:
     """Return the parameters of a query or form; only ``resource`` may repeat, empty ones are absent. [AS-04]"""
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST, errors="strict")
@@ -44,4 +44,4 @@ def read_parameters(text: str) -> Parameters | Refusal:
     repeated = frozenset(name for name, times in count.items() if times > 1 and name not in _MAY_REPEAT)
     values = {name: value for name, value in pairs if value and name not in repeated and name not in _MAY_REPEAT}
     resources = tuple(dict.fromkeys(value for name, value in pairs if name == "resource" and value))
-    return Parameters(values=values, resources=resources, repeated=repeated)
+    return RequestParameters(values=values, resources=resources, repeated=repeated)

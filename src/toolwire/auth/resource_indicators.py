@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .oauth_error import Refusal
+from .oauth_error import OAuthError
 
 _RESOURCE = re.compile(r"(?:https?)://[!$%&'()*+,./0-9:;=?@A-Z_a-z~\[\]-]{1,2000}")
 
@@ -14,7 +14,7 @@ def canonical(uri: str) -> str:
     return uri.rstrip("/")
 
 
-def read_resource(given: tuple[str, ...], ours: str) -> str | Refusal:
+def read_resource(given: tuple[str, ...], ours: str) -> str | OAuthError:
     """Return the resource a token is asked for: ``ours``, which is also meant where none is named. [AS-08]"""
     for uri in given:
         if _RESOURCE.fullmatch(uri) is None:
@@ -24,9 +24,9 @@ def read_resource(given: tuple[str, ...], ours: str) -> str | Refusal:
     return canonical(ours)
 
 
-def invalid_target(description: str) -> Refusal:
+def invalid_target(description: str) -> OAuthError:
     """Return the Refusal of a resource."""
-    return Refusal(error="invalid_target", description=description)
+    return OAuthError(error="invalid_target", description=description)
 
 
 def covers(resource: str, url: str) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from .oauth_error import Refusal
+from .oauth_error import OAuthError
 
 _TOKEN = re.compile(r"[!#-\[\]-~]{1,128}")
 _MOST = 64
 
 
-def read_scopes(text: str) -> tuple[str, ...] | Refusal:
+def read_scopes(text: str) -> tuple[str, ...] | OAuthError:
     """Return the scopes of ``text``, each once and in order."""
     scopes = tuple(dict.fromkeys(text.split(" "))) if text else ()
     scopes = tuple(scope for scope in scopes if scope)
@@ -25,12 +25,12 @@ def write_scopes(scopes: Iterable[str]) -> str:
     return " ".join(scopes)
 
 
-def invalid_scope(description: str) -> Refusal:
+def invalid_scope(description: str) -> OAuthError:
     """Return the Refusal of a scope."""
-    return Refusal(error="invalid_scope", description=description)
+    return OAuthError(error="invalid_scope", description=description)
 
 
-def known_scopes(asked: Iterable[str], known: Collection[str], *, drop: bool) -> tuple[str, ...] | Refusal:
+def known_scopes(asked: Iterable[str], known: Collection[str], *, drop: bool) -> tuple[str, ...] | OAuthError:
     """Return the scopes of ``asked`` that there are; others are refused, or dropped where ``drop`` says so. [AS-07]"""
     asked = tuple(asked)
     unknown = [scope for scope in asked if scope not in known]

@@ -15,20 +15,20 @@ from urllib.parse import urljoin
 
 from toolwire.core.model import Json
 
-from .metadata_discovery import Place, Server, is_safe
+from .metadata_discovery import AuthorizationServerMetadata, SignInTarget, is_safe
 from .resource_indicators import canonical
 
 Way: TypeAlias = Literal["page", "secret", "device"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class DeclaredSignIn:
     """What a document declares: where a person, a program or another device signs in, or where metadata is.
 
     ``keys`` are header schemes: header name and prefix of the value. ``unsafe`` names the flows that are not used.
     """
 
-    places: Mapping[Way, Place]
+    places: Mapping[Way, SignInTarget]
     metadata_urls: tuple[str, ...] = ()
     keys: tuple[tuple[str, str], ...] = ()
     unsafe: tuple[str, ...] = ()
@@ -41,11 +41,11 @@ _WAYS: Mapping[str, Way] = {
 }
 
 
-def read_schemes(document: Json, base: str, resource: str) -> Declared:
+def read_schemes(document: Json, base: str, resource: str) -> DeclaredSignIn:
     """Return what the OpenAPI ``document`` at ``base`` declares about signing in for ``resource``. [AC-01, XL-110]"""
     components = document.get("components") if isinstance(document, dict) else None
     schemes = components.get("securitySchemes") if isinstance(components, dict) else None
-    places: dict[Way, Place] = {}
+    places: dict[Way, SignInTarget] = {}
     metadata: list[str] = []
     keys: list[tuple[str, str]] = []
     unsafe: list[str] = []
@@ -63,11 +63,11 @@ def read_schemes(document: Json, base: str, resource: str) -> Declared:
                 keys.append(("authorization", f"{name.capitalize()} "))
             case _:
                 pass
-    return Declared(places=places, metadata_urls=tuple(metadata), keys=tuple(keys), unsafe=tuple(unsafe))
+    return DeclaredSignIn(places=places, metadata_urls=tuple(metadata), keys=tuple(keys), unsafe=tuple(unsafe))
 
 
 def _read_flows(
-    flows: Mapping[str, Json], base: str, resource: str, places: dict[Way, Place], unsafe: list[str]
+    flows: Mapping[str, Json], base: str, resource: str, places: dict[Way, SignInTarget], unsafe: list[str]
 ) -> None:
     for name, flow in flows.items():
         if name in ("implicit", "password"):
@@ -78,7 +78,7 @@ def _read_flows(
                 places.setdefault(_WAYS[name], place)
 
 
-def _place(flow: Mapping[str, Json], base: str, resource: str) -> Place | None:
+def _place(flow: Mapping[str, Json], base: str, resource: str) -> SignInTarget | None:
     """Return where one flow leads; what a document says is unproven, so PKCE is sent and not relied on. [AC-03]"""
     urls = [_absolute(base, flow.get(name)) for name in ("tokenUrl", "authorizationUrl", "deviceAuthorizationUrl")]
     token, page, device = (found[0] if found else "" for found in urls)
@@ -86,9 +86,11 @@ def _place(flow: Mapping[str, Json], base: str, resource: str) -> Place | None:
     if not token or any(url and not url.startswith(origin + "/") for url in (page, device)):
         return None
     scopes = flow.get("scopes")
-    server = Server(issuer=origin, authorization_url=page, token_url=token, device_url=device, proven=False)
+    server = AuthorizationServerMetadata(
+        issuer=origin, authorization_url=page, token_url=token, device_url=device, proven=False
+    )
     known = tuple(scopes) if isinstance(scopes, dict) else ()
-    return Place(resource=canonical(resource), server=server, scopes=known, indicated=False)
+    return SignInTarget(resource=canonical(resource), server=server, scopes=known, indicated=False)
 
 
 def _absolute(base: str, url: Json) -> list[str]:

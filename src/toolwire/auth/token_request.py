@@ -12,9 +12,9 @@ from toolwire.core.http import Headers, Request
 from toolwire.core.model import Json, Kind, Problem, Secret
 from toolwire.framing import jsontext
 
-from .client_identity import Identity
-from .credential import Tokens
-from .metadata_discovery import Place
+from .client_identity import ClientIdentity
+from .credential import TokenSet
+from .metadata_discovery import SignInTarget
 from .scopes import write_scopes
 
 _FORM: Headers = ((b"accept", b"application/json"), (b"content-type", b"application/x-www-form-urlencoded"))
@@ -22,7 +22,7 @@ _WORD = re.compile(r"[a-z_]{1,40}")
 _TOKEN = re.compile(r"[!-~]{1,16384}")
 
 
-def exchange(url: str, identity: Identity, form: Mapping[str, str], now: float) -> Flow[Tokens | Problem]:
+def exchange(url: str, identity: ClientIdentity, form: Mapping[str, str], now: float) -> Flow[TokenSet | Problem]:
     """Return the tokens that ``form`` is exchanged for; the error's name is in the details of a Problem."""
     response = yield from fetch(post(url, identity, form))
     if isinstance(response, Problem):
@@ -37,7 +37,7 @@ def exchange(url: str, identity: Identity, form: Mapping[str, str], now: float) 
     return read_tokens(data, now)
 
 
-def read_tokens(data: Mapping[str, Json], now: float) -> Tokens | Problem:
+def read_tokens(data: Mapping[str, Json], now: float) -> TokenSet | Problem:
     """Return the tokens of a token endpoint's answer; only Bearer tokens are taken."""
     access, refresh, lasts = data.get("access_token"), data.get("refresh_token"), data.get("expires_in")
     if not isinstance(access, str) or _TOKEN.fullmatch(access) is None:
@@ -46,7 +46,7 @@ def read_tokens(data: Mapping[str, Json], now: float) -> Tokens | Problem:
         return _bad("The authorization server gave a token of a type that is not known here.")
     until = now + lasts if isinstance(lasts, int | float) and not isinstance(lasts, bool) and lasts >= 0 else None
     scope = data.get("scope")
-    return Tokens(
+    return TokenSet(
         access=Secret(access),
         refresh=Secret(refresh) if isinstance(refresh, str) and refresh else None,
         until=until,
@@ -54,7 +54,7 @@ def read_tokens(data: Mapping[str, Json], now: float) -> Tokens | Problem:
     )
 
 
-def post(url: str, identity: Identity, form: Mapping[str, str]) -> Request:
+def post(url: str, identity: ClientIdentity, form: Mapping[str, str]) -> Request:
     """Return the request that sends ``form`` as ``identity``."""
     headers = _FORM
     if identity.secret is not None and identity.method == "client_secret_basic":
@@ -67,13 +67,13 @@ def post(url: str, identity: Identity, form: Mapping[str, str]) -> Request:
     return Request("POST", url, headers, urlencode(form).encode())
 
 
-def asked(place: Place, scopes: Sequence[str]) -> Mapping[str, str]:
+def asked(place: SignInTarget, scopes: Sequence[str]) -> Mapping[str, str]:
     """Return the parameters that say what is asked for: scopes, and the resource where the site names it. [AC-08]"""
     scope = {"scope": write_scopes(scopes)} if scopes else {}
     return {**scope, **resource(place)}
 
 
-def resource(place: Place) -> Mapping[str, str]:
+def resource(place: SignInTarget) -> Mapping[str, str]:
     """Return the parameter that says which site the tokens are for. [AC-08]"""
     return {"resource": place.resource} if place.indicated else {}
 

@@ -15,10 +15,10 @@ from toolwire.client.connection.connect import unattended
 from toolwire.client.connection.remote import Remote
 from toolwire.consent import ClientRules
 from toolwire.core.toolbox import Toolbox
-from toolwire.gateway import CallerConsent, merged
-from toolwire.limits import Defaults
-from toolwire.opentool.method_toolbox import MethodBox
-from toolwire.opentool.object_toolbox import ObjectBox
+from toolwire.gateway import CallerConsent, merge_toolboxes
+from toolwire.limits import ClientRateLimits
+from toolwire.opentool.method_toolbox import MethodToolbox
+from toolwire.opentool.object_toolbox import ObjectToolbox
 from toolwire.opentool.serve_object import app_of as opentool_app
 from toolwire.server import App, asgi
 from toolwire.server.access.api_keys import read_key
@@ -26,8 +26,8 @@ from toolwire.telemetry.logs import log_json
 
 from .exits import UsageError
 from .targets.local_target import code_of
-from .targets.target import Target, Url, read_target
-from .token_options import Tokens, callers_of
+from .targets.target import Target, UrlTarget, read_target
+from .token_options import TokenOptions, callers_of
 
 SETTINGS = "TOOLWIRE_SERVE"
 _QUESTIONS_A_MINUTE = 1_000_000  # of many callers, each asked by their own client
@@ -35,7 +35,7 @@ FACTORY = "toolwire.cli.serve_app:app_of_environment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ServeSettings:
     """What to serve and to whom. It travels to other processes in the environment: others can read an argv."""
 
     targets: Sequence[str]
@@ -46,7 +46,7 @@ class Settings:
     ledger: str | None = None
     rates: str = ""
     client_document: str = ""
-    tokens: Tokens = field(default_factory=Tokens)
+    tokens: TokenOptions = field(default_factory=TokenOptions)
     log: str = "text"
     strict_jsonrpc: bool = False
     agree: bool = False
@@ -57,10 +57,10 @@ class Settings:
         return json.dumps(asdict(self))
 
 
-def read_settings(text: str) -> Settings:
+def read_settings(text: str) -> ServeSettings:
     """Return the settings that ``write`` wrote."""
     said: dict[str, Any] = json.loads(text)
-    return Settings(tokens=Tokens(**said.pop("tokens", {})), **said)
+    return ServeSettings(tokens=TokenOptions(**said.pop("tokens", {})), **said)
 
 
 def app_of_environment() -> App:
@@ -69,19 +69,19 @@ def app_of_environment() -> App:
     return app_of(settings, boxes_of(settings))
 
 
-def app_of(settings: Settings, boxes: Sequence[Toolbox]) -> App:
+def app_of(settings: ServeSettings, boxes: Sequence[Toolbox]) -> App:
     """Return the app that serves all ``boxes`` as one.
 
     Raises:
         DefinitionError: two of them have a tool of the same id, or the ledger cannot be opened.
     """
     match boxes:
-        case [ObjectBox() | MethodBox()] if settings.client_document:
+        case [ObjectToolbox() | MethodToolbox()] if settings.client_document:
             raise UsageError("--client-document goes with a toolkit, not with a class alone.")
-        case [ObjectBox() | MethodBox() as box]:
+        case [ObjectToolbox() | MethodToolbox() as box]:
             serve: Callable[..., App] = partial(opentool_app, box)
         case _:
-            merged_box = merged(boxes, title=", ".join(box.catalog().title for box in boxes))
+            merged_box = merge_toolboxes(boxes, title=", ".join(box.catalog().title for box in boxes))
             serve = partial(asgi, merged_box, client_document=settings.client_document)
     if settings.log == "json":
         log_json()
@@ -97,7 +97,7 @@ def app_of(settings: Settings, boxes: Sequence[Toolbox]) -> App:
     )
 
 
-def boxes_of(settings: Settings) -> Sequence[Toolbox]:
+def boxes_of(settings: ServeSettings) -> Sequence[Toolbox]:
     """Return the toolbox of each target, in order. See ``box_of`` for what it raises."""
     targets = [read_target(text) for text in settings.targets]
     if settings.document is None:
@@ -117,12 +117,12 @@ def box_of(target: Target, document: Path | None = None, *, agree: bool = False)
         DefinitionError: a class cannot be served, or does not fit its document.
         UsageError: a file or a module cannot be loaded, or is no class that a document describes.
     """
-    if not isinstance(target, Url):
+    if not isinstance(target, UrlTarget):
         return code_of(target, document)
     if document is not None:
         raise UsageError("--document is for a class on this machine; a server describes itself.")
     unlimited = Session(  # callers are many; what the site declares holds
-        limits=Defaults(tool=None, connection=None), rules=ClientRules(questions_a_minute=_QUESTIONS_A_MINUTE)
+        limits=ClientRateLimits(tool=None, connection=None), rules=ClientRules(questions_a_minute=_QUESTIONS_A_MINUTE)
     )
     return unattended(target.text, unlimited, approve=CallerConsent(), agree=(lambda _: True) if agree else None)
 

@@ -18,7 +18,7 @@ from .exits import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
+class TokenOptions:
     """What the command line says of signed tokens; paths and URLs only, no secret."""
 
     secret_file: str | None = None
@@ -30,7 +30,7 @@ class Tokens:
         return self.secret_file is not None or self.jwks is not None
 
 
-def callers_of(tokens: Tokens) -> Callers | None:
+def callers_of(tokens: TokenOptions) -> Callers | None:
     """Return who tells callers apart by their tokens, or None where no tokens are taken.
 
     Raises:
@@ -48,14 +48,14 @@ def callers_of(tokens: Tokens) -> Callers | None:
         from toolwire.server.access import signed_tokens  # noqa: PLC0415 - as above
     except ModuleNotFoundError as error:
         raise UsageError(f"{error}.") from error
-    expected = caller_token.Expected(issuer=tokens.issuer, audience=tokens.audience)
+    expected = caller_token.ExpectedClaims(issuer=tokens.issuer, audience=tokens.audience)
     if tokens.secret_file is not None:
-        return signed_tokens.Tokens(
+        return signed_tokens.SignedTokenCallers(
             caller_token.read_secret(_bytes(Path(tokens.secret_file)).rstrip(b"\r\n")), expected
         )
     if not tokens.audience:
         raise UsageError("--jwks needs --jwt-audience: its issuer signs tokens for other servers too.")
-    return signed_tokens.Tokens(signed_tokens.Keyrings(_fetching(tokens.jwks or "")), expected)
+    return signed_tokens.SignedTokenCallers(signed_tokens.IssuerKeys(_fetching(tokens.jwks or "")), expected)
 
 
 def _fetching(place: str) -> Callable[[], Awaitable[bytes | Problem]]:

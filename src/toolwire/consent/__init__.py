@@ -1,8 +1,8 @@
 """Whether a call needs a person's yes: the strictest of site, user and client, bound to what was shown."""
 
-from .consent_check import consent_check, denied
-from .decision_record import Audit, Record
-from .definition_lock import Lock, read_lock, write_lock
+from .consent_check import build_denial, consent_check
+from .decision_record import Audit, Decision
+from .definition_lock import DefinitionLock, read_lock, write_lock
 from .grant import Grant, GrantKey, Grants, grant_key
 from .policy import CLIENT_RULES, NO_PREFERENCES, ClientRules, Preferences, effective, site_level, strictest
 
@@ -11,14 +11,14 @@ __all__ = [
     "NO_PREFERENCES",
     "Audit",
     "ClientRules",
+    "Decision",
+    "DefinitionLock",
     "Grant",
     "GrantKey",
     "Grants",
-    "Lock",
     "Preferences",
-    "Record",
+    "build_denial",
     "consent_check",
-    "denied",
     "effective",
     "grant_key",
     "read_lock",

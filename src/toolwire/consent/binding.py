@@ -12,7 +12,7 @@ from toolwire.core.model import Call
 from .tool_definition import digest, plain
 
 
-class Credential(NamedTuple):
+class CredentialRef(NamedTuple):
     """How requests of a connection are signed: ``scheme`` is shown, ``identity`` tells one credential from another.
 
     ``identity`` is a digest and never the credential itself. ``scopes`` is what it carries, as far as that is known.
@@ -26,7 +26,7 @@ class Credential(NamedTuple):
         return f"{self.scheme} ({', '.join(self.scopes)})" if self.scopes else self.scheme
 
 
-NO_CREDENTIAL = Credential()
+NO_CREDENTIAL = CredentialRef()
 VALID_S = 300.0
 """How long a decision is good for, in seconds."""
 
@@ -37,7 +37,7 @@ def identity(secret: str) -> str:
 
 
 def binding(
-    call: Call, request: Request, *, connection: str, principal: str, definition: str, credential: Credential
+    call: Call, request: Request, *, connection: str, principal: str, definition: str, credential: CredentialRef
 ) -> str:
     """Return the digest that a decision about ``call``, sent as ``request``, is bound to."""
     return digest(

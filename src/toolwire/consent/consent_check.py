@@ -42,7 +42,7 @@ def consent_check(
             known = levels[id(tool)] = (tool, agreed_to, effective(tool, preferences, agreed=agreed_to))
         level = known[2]
         if level is Approval.DENY:
-            return Deny(denied(f"Your preferences do not let {tool.name} be called."))
+            return Deny(build_denial(f"Your preferences do not let {tool.name} be called."))
         noticed = notices(call) if notices is not None else ()
         if not noticed and level is Approval.AUTO:
             return ALLOW
@@ -60,7 +60,7 @@ _KEPT = 20_000
 _CLAIMED = "The site would not ask and says that this only reads, but nothing except its word shows that."
 
 
-def denied(message: str, *, reason: str = "") -> Problem:
+def build_denial(message: str, *, reason: str = "") -> Problem:
     """Return the result of a call the person did not allow; its details are exactly what a model is told. [XL-052]"""
     details = {"denied": True, "reason": reason} if reason else {"denied": True}
     return Problem(kind=Kind.DENIED, message=message, details=details)

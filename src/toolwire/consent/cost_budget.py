@@ -11,12 +11,12 @@ from threading import Lock
 
 from toolwire.core.model import Cost, Problem, Tool
 
-from .consent_check import denied
+from .consent_check import build_denial
 
 _COSTLY = (Cost.CREDITS, Cost.PAID)
 
 
-class Allowance:
+class CostBudget:
     """Counts the costly calls of one connection. ``most`` is None where they are not counted."""
 
     __slots__ = ("_lock", "_most", "_taken")
@@ -46,4 +46,4 @@ class Allowance:
 def spent(tool: Tool) -> Problem:
     """Return the result of a call that was not made because none of its sort is left."""
     text = f"{tool.name} was not called: this connection has made as many calls that cost something as you allow."
-    return denied(text, reason="no more calls that cost")
+    return build_denial(text, reason="no more calls that cost")

@@ -20,7 +20,7 @@ _KEPT = 1_000_000
 _JOINED = 512
 
 
-class Traces:
+class DataFlow:
     """The texts that each connection of a session gave, the latest million characters of each."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ BEGINNING = "0" * 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Decision:
     """One decision. ``binding`` is the digest of what was shown; ``at`` is in seconds since 1970."""
 
     at: float
@@ -33,32 +33,32 @@ class Record:
     shown_ms: int = 0
 
 
-class Entry(NamedTuple):
+class ChainedDecision(NamedTuple):
     """A record in its chain."""
 
     number: int
-    record: Record
+    record: Decision
     digest: str
 
 
 class Audit(Protocol):
     """Takes records and gives them back; nothing is ever changed or removed."""
 
-    def append(self, record: Record) -> None:
+    def append(self, record: Decision) -> None:
         """Add ``record`` at the end of the chain."""
         ...
 
-    def entries(self) -> Iterable[Entry]:
+    def entries(self) -> Iterable[ChainedDecision]:
         """Return all records in order."""
         ...
 
 
-def chained(before: str, number: int, record: Record) -> str:
+def chained(before: str, number: int, record: Decision) -> str:
     """Return the digest of a record that follows the one with the digest ``before``."""
     return digest({"before": before, "number": number, **asdict(record)})
 
 
-def fault(entries: Iterable[Entry]) -> str:
+def fault(entries: Iterable[ChainedDecision]) -> str:
     """Return one sentence on the first record that is not as it was written, or nothing."""
     before, expected = BEGINNING, 1
     for entry in entries:

@@ -16,15 +16,15 @@ _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lock:
+class DefinitionLock:
     """Pinned definitions: by URL of the connection, then by the tool's id."""
 
     connections: Mapping[str, Mapping[str, Mapping[str, Json]]] = field(default_factory=dict)
 
-    def with_connection(self, url: str, definitions: Iterable[Mapping[str, Json]]) -> Lock:
+    def with_connection(self, url: str, definitions: Iterable[Mapping[str, Json]]) -> DefinitionLock:
         """Return a lock that pins ``definitions`` for ``url`` in place of what it pinned there."""
         pinned = {_id(one): one for one in definitions}
-        return Lock(connections={**self.connections, without_secrets(url): pinned})
+        return DefinitionLock(connections={**self.connections, without_secrets(url): pinned})
 
     def holds(self, url: str) -> bool:
         """Return whether the connection to ``url`` is pinned. Its query, where keys may stand, is not looked at."""
@@ -49,7 +49,7 @@ class Difference:
     changes: tuple[Change, ...] = ()
 
 
-def write_lock(lock: Lock) -> str:
+def write_lock(lock: DefinitionLock) -> str:
     """Return ``lock`` as text, the same for the same definitions, one part a line."""
     connections = {
         url: {id_: {"sha256": digest(one), "definition": one} for id_, one in sorted(tools.items())}
@@ -58,7 +58,7 @@ def write_lock(lock: Lock) -> str:
     return json.dumps({"lock": _VERSION, "connections": connections}, indent=1, sort_keys=True) + "\n"
 
 
-def read_lock(text: str) -> Lock:
+def read_lock(text: str) -> DefinitionLock:
     """Return the lock that ``write_lock`` wrote.
 
     Raises:
@@ -70,7 +70,7 @@ def read_lock(text: str) -> Lock:
         data = None
     match data:
         case {"lock": 1, "connections": dict(connections)}:
-            return Lock(connections={url: _tools(url, tools) for url, tools in connections.items()})
+            return DefinitionLock(connections={url: _tools(url, tools) for url, tools in connections.items()})
         case _:
             raise DefinitionError("This is no toolwire.lock of version 1: make one with `toolwire lock URL`.")
 

@@ -22,7 +22,7 @@ from .tool_facts import scopes_of
 _LONG = 2_000
 
 
-class Row(NamedTuple):
+class DisplayRow(NamedTuple):
     """One thing that is shown: what it is, its text, and a note on it. ``kind`` is part, argument or warning."""
 
     kind: str
@@ -36,7 +36,7 @@ class Row(NamedTuple):
         return len(self.text) > _LONG
 
 
-def shown(question: Question) -> tuple[Row, ...]:
+def shown(question: Question) -> tuple[DisplayRow, ...]:
     """Return everything a person must see about ``question``, in order. [XL-049]"""
     return (*_where(question), *_arguments(question), *_terms(question))
 
@@ -68,20 +68,20 @@ def secrets_of(question: Question) -> frozenset[str]:
     )
 
 
-def _where(question: Question) -> Iterator[Row]:
+def _where(question: Question) -> Iterator[DisplayRow]:
     tool = question.call.tool
     named = f"calls itself {visible(question.title)!r}" if question.title else ""
-    yield Row("part", "site", origin(question.site) if "://" in question.site else visible(question.site), named)
+    yield DisplayRow("part", "site", origin(question.site) if "://" in question.site else visible(question.site), named)
     strange = warning(question.site)
     if strange:
-        yield Row("warning", "address", strange)
-    yield Row("part", "tool", visible(tool.name), visible(tool.description.strip().partition("\n")[0]))
-    yield Row("part", "sends", visible(question.target))
+        yield DisplayRow("warning", "address", strange)
+    yield DisplayRow("part", "tool", visible(tool.name), visible(tool.description.strip().partition("\n")[0]))
+    yield DisplayRow("part", "sends", visible(question.target))
     if question.request is not None and question.request.body:
-        yield Row("part", "body", f"{len(question.request.body):,} bytes")
+        yield DisplayRow("part", "body", f"{len(question.request.body):,} bytes")
 
 
-def _arguments(question: Question) -> Iterator[Row]:
+def _arguments(question: Question) -> Iterator[DisplayRow]:
     secret, schemas = secrets_of(question), question.call.tool.parameters
     for name, value in question.call.arguments.items():
         text, note = visible_json(value), _size(value)
@@ -90,28 +90,28 @@ def _arguments(question: Question) -> Iterator[Row]:
         elif _is_marked(schemas.get(name, {})):
             note = "; ".join(part for part in ("the site calls it a secret", note) if part)
         place = visible(question.places.get(name, ""))
-        yield Row("argument", visible(name), text, "; ".join(part for part in (place, note) if part))
+        yield DisplayRow("argument", visible(name), text, "; ".join(part for part in (place, note) if part))
     if not question.call.arguments:
-        yield Row("part", "arguments", "none")
+        yield DisplayRow("part", "arguments", "none")
 
 
-def _terms(question: Question) -> Iterator[Row]:
+def _terms(question: Question) -> Iterator[DisplayRow]:
     tool = question.call.tool
-    yield Row("part", "destroys something", "yes" if tool.destructive else "no")
-    yield Row("part", "costs", str(tool.cost or "not declared"))
+    yield DisplayRow("part", "destroys something", "yes" if tool.destructive else "no")
+    yield DisplayRow("part", "costs", str(tool.cost or "not declared"))
     if question.credential:
-        yield Row("part", "signed with", visible(question.credential))
+        yield DisplayRow("part", "signed with", visible(question.credential))
     brought = _brought(question)
     if brought:
-        yield Row("part", "sends along", visible(", ".join(brought)))
+        yield DisplayRow("part", "sends along", visible(", ".join(brought)))
     scopes = scopes_of(tool)
     if scopes:
-        yield Row("part", "scopes", visible(", ".join(scopes)))
-    yield Row("part", "calls left", "not limited" if question.remaining is None else f"{question.remaining:,}")
+        yield DisplayRow("part", "scopes", visible(", ".join(scopes)))
+    yield DisplayRow("part", "calls left", "not limited" if question.remaining is None else f"{question.remaining:,}")
     for change in question.changes:
-        yield Row("warning", "changed since it was approved", visible(change))
+        yield DisplayRow("warning", "changed since it was approved", visible(change))
     for reason in question.reasons:
-        yield Row("warning", "why", visible(reason))
+        yield DisplayRow("warning", "why", visible(reason))
 
 
 def _brought(question: Question) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Final
 from toolwire.core.check import Question
 from toolwire.framing.visible_text import visible, visible_json
 
-from .display import Row, confirmation, needs_typing, secrets_of, shown
+from .display import DisplayRow, confirmation, needs_typing, secrets_of, shown
 
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Type": "text/html; charset=utf-8",
@@ -59,7 +59,7 @@ def _page(title: str, body: str) -> str:
     )
 
 
-def _row(row: Row) -> str:
+def _row(row: DisplayRow) -> str:
     note = f"<small>{escape(row.note)}</small>" if row.note else ""
     marked = ' data-hidden="yes"' if row.note.endswith("hidden") else ""
     kind = "warning" if row.kind == "warning" else row.kind

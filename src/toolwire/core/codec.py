@@ -18,7 +18,7 @@ from .catalog import NAME, Catalog
 from .check import Answer, Question
 from .http import Headers, Request, Response
 from .model import Call, Problem, Progress, Result, Tool
-from .resources import CAPS, Caps, Resources
+from .resources import CAPS, Resources, ResultLimits
 from .selection import Selection
 from .tool_names import add_digest
 
@@ -206,7 +206,7 @@ class Peer:
     memo: Any = None
     origins: Container[str] = field(default=frozenset(), repr=False, compare=False)
     resources: Resources | None = field(default=None, repr=False, compare=False)
-    caps: Caps = CAPS
+    caps: ResultLimits = CAPS
     keeps_calls: bool = False
     takes_any_name: bool = False
     findings: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)

@@ -16,7 +16,7 @@ PREFIX = "resource:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caps:
+class ResultLimits:
     """How much of one result is given to whoever called; the whole stays under a handle. [XL-103, XL-106]
 
     ``bytes`` is how large an answer is read at all, ``characters`` how long its JSON or text may be, ``items`` how
@@ -28,7 +28,7 @@ class Caps:
     items: int = 10_000
 
 
-CAPS = Caps()
+CAPS = ResultLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

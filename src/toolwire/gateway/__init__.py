@@ -2,6 +2,6 @@
 
 from .caller_consent import CallerConsent
 from .connections import Listed, read_connections, write_connections
-from .merged_toolbox import merged
+from .merged_toolbox import merge_toolboxes
 
-__all__ = ["CallerConsent", "Listed", "merged", "read_connections", "write_connections"]
+__all__ = ["CallerConsent", "Listed", "merge_toolboxes", "read_connections", "write_connections"]

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from toolwire.core.check import Answer, Question
 from toolwire.framing import jsontext
-from toolwire.server.run.confirmation import Words, challenge
+from toolwire.server.run.confirmation import ConfirmationWords, challenge
 
 _CHANNEL = "caller"
 
@@ -21,8 +21,8 @@ _CHANNEL = "caller"
 class CallerConsent:
     """Answers for the callers of a gateway: give it to a connection as ``approve``."""
 
-    def __init__(self, words: Words | None = None) -> None:
-        self._words = Words() if words is None else words
+    def __init__(self, words: ConfirmationWords | None = None) -> None:
+        self._words = ConfirmationWords() if words is None else words
 
     def __call__(self, question: Question) -> Answer:
         """Allow a call whose caller has confirmed it; else let it end with what the caller is to confirm."""

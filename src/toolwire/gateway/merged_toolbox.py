@@ -16,7 +16,7 @@ from .ownership import Owned, Ownership
 _log = logging.getLogger("toolwire")
 
 
-def merged(toolboxes: Sequence[Toolbox], *, title: str = "Tools") -> Toolbox:
+def merge_toolboxes(toolboxes: Sequence[Toolbox], *, title: str = "Tools") -> Toolbox:
     """Return a Toolbox that offers the tools of all ``toolboxes`` and runs each call where its tool came from.
 
     No connection answers to a name that another toolbox had first. A toolkit of a connection has the connection's name
@@ -25,10 +25,10 @@ def merged(toolboxes: Sequence[Toolbox], *, title: str = "Tools") -> Toolbox:
     Raises:
         DefinitionError: two of them, none a connection, have a toolkit of the same name or a tool of the same id.
     """
-    return toolboxes[0] if len(toolboxes) == 1 else _Merged(tuple(toolboxes), title)
+    return toolboxes[0] if len(toolboxes) == 1 else _MergedToolbox(tuple(toolboxes), title)
 
 
-class _Merged:
+class _MergedToolbox:
     def __init__(self, toolboxes: tuple[Toolbox, ...], title: str) -> None:
         self._toolboxes = toolboxes
         self._title = title

@@ -20,7 +20,7 @@ from toolwire.core.catalog import Catalog, likeness, spellings
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
 from toolwire.core.toolbox import Toolbox
-from toolwire.server.run.function_toolbox import FunctionBox
+from toolwire.server.run.function_toolbox import FunctionToolbox
 
 HERE: Final = -1
 """The owner of all functions of this process."""
@@ -40,7 +40,7 @@ class Ownership:
     """Who has which toolkits and references, of ``toolboxes``."""
 
     def __init__(self, toolboxes: Sequence[Toolbox]) -> None:
-        self._owners = [HERE if isinstance(box, FunctionBox) else number for number, box in enumerate(toolboxes)]
+        self._owners = [HERE if isinstance(box, FunctionToolbox) else number for number, box in enumerate(toolboxes)]
         self._connections = _connections(toolboxes)
         self._prefixes = {likeness(name): number for number, name in self._connections.items()}
         self._toolkits: dict[str, int] = {}

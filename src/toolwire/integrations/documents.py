@@ -14,7 +14,7 @@ CATALOG: Final = "/.well-known/api-catalog"
 _LINKSET: Final = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
 
 
-class Answer(NamedTuple):
+class DocumentAnswer(NamedTuple):
     """A response: status, headers and body."""
 
     status: int
@@ -33,7 +33,7 @@ def api_catalog(base: str, place: str) -> bytes:
     return _json({"linkset": [{"anchor": base + "/", "service-desc": described}]})
 
 
-def answer(body: bytes, method: str, known: str, *, media_type: str = "application/json") -> Answer:
+def answer(body: bytes, method: str, known: str, *, media_type: str = "application/json") -> DocumentAnswer:
     """Return how ``body`` is answered; ``known`` is the request's If-None-Match."""
     etag = f'"{sha256(body).hexdigest()[:32]}"'
     headers = {
@@ -45,12 +45,12 @@ def answer(body: bytes, method: str, known: str, *, media_type: str = "applicati
     tags = {tag.strip().removeprefix("W/") for tag in known.split(",")}
     if etag in tags or "*" in tags:
         del headers["content-type"]
-        return Answer(304, headers, b"")
+        return DocumentAnswer(304, headers, b"")
     headers["content-length"] = str(len(body))
-    return Answer(200, headers, b"" if method == "HEAD" else body)
+    return DocumentAnswer(200, headers, b"" if method == "HEAD" else body)
 
 
-def catalog_answer(body: bytes, method: str, known: str) -> Answer:
+def catalog_answer(body: bytes, method: str, known: str) -> DocumentAnswer:
     """Return how an API catalog is answered."""
     return answer(body, method, known, media_type=_LINKSET)
 

@@ -17,15 +17,15 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
 from toolwire.protocols.openapi.document.versions import Version, as_version
 
-from .documents import CATALOG, LLM, OPENAPI, Answer, answer, api_catalog, catalog_answer, llm_json
-from .route_marks import Include, Site, findings, marked, x_llm
+from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
+from .route_marks import Include, SiteMarks, findings, marked, x_llm
 
-__all__ = ["opentools", "x_llm"]
+__all__ = ["publish_tools", "x_llm"]
 
 _log: Final = logging.getLogger("toolwire.integrations")
 
 
-def opentools(
+def publish_tools(
     app: FastAPI,
     *,
     name: str | None = None,
@@ -43,7 +43,7 @@ def opentools(
     Raises:
         DefinitionError: when the app starts, if the ``x-llm`` of a route has an unknown member or a wrong value.
     """
-    site = Site(name or app.title, description, Approval(default_approval), include)
+    site = SiteMarks(name or app.title, description, Approval(default_approval), include)
     app.openapi = _written(app.openapi, site, openapi)  # type: ignore[method-assign]  # as FastAPI's guide does it
     _checked_at_start(app)
     app.add_route(LLM, _llm(app), methods=["GET", "HEAD"], include_in_schema=False)
@@ -52,7 +52,7 @@ def opentools(
     return app
 
 
-def _written(original: Callable[[], dict[str, Any]], site: Site, version: Version) -> Callable[[], dict[str, Any]]:
+def _written(original: Callable[[], dict[str, Any]], site: SiteMarks, version: Version) -> Callable[[], dict[str, Any]]:
     """Return ``app.openapi`` with ``x-llm`` in what it gives; made anew only when the original is."""
     known: tuple[Any, dict[str, Any]] = (None, {})
 
@@ -130,5 +130,5 @@ def _alone(app: FastAPI) -> Any:
     return endpoint
 
 
-def _response(said: Answer) -> Response:
+def _response(said: DocumentAnswer) -> Response:
     return Response(said.body, said.status, said.headers)

@@ -21,7 +21,7 @@ METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "t
 SAFE: Final = frozenset(("get", "head", "options", "query"))
 
 
-class Site(NamedTuple):
+class SiteMarks(NamedTuple):
     """What is said of the whole app."""
 
     name: str
@@ -30,7 +30,7 @@ class Site(NamedTuple):
     include: Include | None = None
 
 
-class Operation(NamedTuple):
+class MarkedRoute(NamedTuple):
     """One operation of a document: where it is, and what it says."""
 
     method: str
@@ -43,7 +43,7 @@ class Operation(NamedTuple):
         return f"{self.method.upper()} {self.path}"
 
 
-class Said(TypedDict, total=False):
+class RouteMarks(TypedDict, total=False):
     """What may be said of a route; what is left out keeps its default."""
 
     enabled: bool
@@ -68,7 +68,7 @@ _MEMBERS: Final = {
 }
 
 
-def x_llm(**said: Unpack[Said]) -> dict[str, Any]:
+def x_llm(**said: Unpack[RouteMarks]) -> dict[str, Any]:
     """Return ``{"x-llm": {...}}`` for a route's ``openapi_extra``. [XL-121]
 
     Raises:
@@ -84,7 +84,7 @@ def x_llm(**said: Unpack[Said]) -> dict[str, Any]:
     return {"x-llm": data}
 
 
-def marked(document: Mapping[str, Any], site: Site) -> dict[str, Any]:
+def marked(document: Mapping[str, Any], site: SiteMarks) -> dict[str, Any]:
     """Return a copy of ``document`` with the root ``x-llm``, and with the defaults of each operation it offers."""
     built = deepcopy(dict(document))
     root = {"version": "0.1", "name": site.name, "defaultApproval": str(site.approval)}
@@ -102,21 +102,21 @@ def marked(document: Mapping[str, Any], site: Site) -> dict[str, Any]:
     return built
 
 
-def operations(document: Mapping[str, Any]) -> Iterator[Operation]:
+def operations(document: Mapping[str, Any]) -> Iterator[MarkedRoute]:
     """Yield every operation of ``document``."""
     paths = document.get("paths")
     for path, item in paths.items() if isinstance(paths, dict) else ():
         for method in METHODS:
             if isinstance(item, dict) and isinstance(item.get(method), dict):
-                yield Operation(method, path, item[method])
+                yield MarkedRoute(method, path, item[method])
 
 
-def findings(document: Mapping[str, Any]) -> list[tuple[Operation, Slip]]:
+def findings(document: Mapping[str, Any]) -> list[tuple[MarkedRoute, Slip]]:
     """Return what is wrong with the offered operations of ``document``, and what a model's user would change.
 
     An unknown member is an error here: in code it is a slip of the pen.
     """
-    found: list[tuple[Operation, Slip]] = []
+    found: list[tuple[MarkedRoute, Slip]] = []
     for one in operations(document):
         data = one.node.get("x-llm")
         if data is None or data is False:
@@ -128,7 +128,7 @@ def findings(document: Mapping[str, Any]) -> list[tuple[Operation, Slip]]:
     return found
 
 
-def _advice(one: Operation, data: Mapping[str, Json]) -> Iterator[Slip]:
+def _advice(one: MarkedRoute, data: Mapping[str, Json]) -> Iterator[Slip]:
     if data.get("approval") == "auto" and one.method not in SAFE:
         yield Slip((), "warning", "XL-044", "It changes something and says auto: clients will ask all the same.")
     if not one.node.get("summary") and not one.node.get("description"):

@@ -22,10 +22,10 @@ from toolwire.core.model import Approval
 from toolwire.protocols.openapi.document.versions import Version, as_version
 
 from . import route_marks
-from .documents import CATALOG, LLM, OPENAPI, Answer, answer, api_catalog, catalog_answer, llm_json
-from .route_marks import Include, Said, Site, findings, marked, operations
+from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
+from .route_marks import Include, RouteMarks, SiteMarks, findings, marked, operations
 
-__all__ = ["opentools", "x_llm"]
+__all__ = ["publish_tools", "x_llm"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,7 +39,7 @@ class _Documents(NamedTuple):
     path: str
 
 
-def x_llm(**said: Unpack[Said]) -> Callable[[F], F]:
+def x_llm(**said: Unpack[RouteMarks]) -> Callable[[F], F]:
     """Return a decorator that says ``x-llm`` of an endpoint.
 
     Raises:
@@ -54,7 +54,7 @@ def x_llm(**said: Unpack[Said]) -> Callable[[F], F]:
     return mark
 
 
-def opentools(
+def publish_tools(
     app: Starlette,
     document: Mapping[str, Any],
     *,
@@ -74,7 +74,7 @@ def opentools(
         DefinitionError: an ``x-llm`` has an unknown member or a wrong value.
     """
     title = document.get("info", {}).get("title", "Tools")
-    site = Site(name or title, description, Approval(default_approval), include)
+    site = SiteMarks(name or title, description, Approval(default_approval), include)
     whole = as_version(marked(_joined(document, app), site), openapi)
     _check(whole)
     body = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
@@ -129,5 +129,5 @@ def _catalog(made: _Documents) -> Any:
     return endpoint
 
 
-def _response(said: Answer) -> Response:
+def _response(said: DocumentAnswer) -> Response:
     return Response(said.body, said.status, said.headers)

@@ -1,7 +1,7 @@
 """How often something may be called: windows that count, the client's own throttle, and the server's check."""
 
 from .limit_check import rate_check
-from .throttle import CLIENT_DEFAULTS, NO_DEFAULTS, Defaults, Throttle
+from .throttle import CLIENT_DEFAULTS, NO_DEFAULTS, ClientRateLimits, Throttle
 from .window import MemoryWindows, Windows
 
-__all__ = ["CLIENT_DEFAULTS", "NO_DEFAULTS", "Defaults", "MemoryWindows", "Throttle", "Windows", "rate_check"]
+__all__ = ["CLIENT_DEFAULTS", "NO_DEFAULTS", "ClientRateLimits", "MemoryWindows", "Throttle", "Windows", "rate_check"]

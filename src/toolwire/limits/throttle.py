@@ -24,7 +24,7 @@ _TOOLS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Defaults:
+class ClientRateLimits:
     """How often a client calls: ``tool`` one tool, whatever it declares, ``connection`` all of its tools together.
 
     None is no limit.
@@ -34,8 +34,8 @@ class Defaults:
     connection: RateLimit | None = RateLimit(max=300, window="1m")  # noqa: RUF009 - likewise
 
 
-CLIENT_DEFAULTS = Defaults()
-NO_DEFAULTS = Defaults(tool=None, connection=None)
+CLIENT_DEFAULTS = ClientRateLimits()
+NO_DEFAULTS = ClientRateLimits(tool=None, connection=None)
 
 
 class Throttle:
@@ -45,7 +45,7 @@ class Throttle:
     """
 
     def __init__(
-        self, *, clock: Callable[[], float], wall: Callable[[], float], defaults: Defaults = CLIENT_DEFAULTS
+        self, *, clock: Callable[[], float], wall: Callable[[], float], defaults: ClientRateLimits = CLIENT_DEFAULTS
     ) -> None:
         self._clock = clock
         self._wall = wall

@@ -7,7 +7,7 @@ from types import TracebackType
 
 from toolwire.client.discovery.discover import absolute, origin
 from toolwire.client.transport.drivers import arun, run
-from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.client.transport.request_rules import Credentials
 from toolwire.core.model import Secret
@@ -22,7 +22,7 @@ from .streaming import astream, stream
 
 HOST = "127.0.0.1"
 PORT = 9627
-_LIMITS = Limits()
+_LIMITS = TransportLimits()
 
 
 class OpenToolClient:
@@ -46,7 +46,7 @@ class OpenToolClient:
         port: int | None = None,
         api_key: str | Secret | None = None,
         allow_private: Sequence[str] = (),
-        limits: Limits = _LIMITS,
+        limits: TransportLimits = _LIMITS,
         mended: Sequence[Quirk] = quirks.ANSWER,
     ) -> None:
         self.base_url = _base(base_url, host, port)
@@ -107,7 +107,7 @@ class SyncOpenToolClient:
         port: int | None = None,
         api_key: str | Secret | None = None,
         allow_private: Sequence[str] = (),
-        limits: Limits = _LIMITS,
+        limits: TransportLimits = _LIMITS,
         mended: Sequence[Quirk] = quirks.ANSWER,
     ) -> None:
         self.base_url = _base(base_url, host, port)

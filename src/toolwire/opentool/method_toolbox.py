@@ -11,15 +11,15 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.define import Toolkit
-from toolwire.server.run.function_toolbox import FunctionBox
+from toolwire.server.run.function_toolbox import FunctionToolbox
 
 from .description import Description
 from .document_check import methods_of, spelled
 from .object_toolbox import explained
 
 
-class MethodBox:
-    """Runs the methods of one object as a FunctionBox does; offers what the document says, not their signatures."""
+class MethodToolbox:
+    """Runs the methods of one object as a FunctionToolbox does; offers what the document says, not their signatures."""
 
     def __init__(self, tool: object, description: Description, *, threads: int = 40) -> None:
         self._description = description
@@ -29,7 +29,7 @@ class MethodBox:
             method = methods.get(spelled(description.methods.get(one.name, one.name)))
             if method is not None:
                 self._own[one.name] = kit.add(method).tool
-        self._box = FunctionBox(kit, threads=threads, explain=explained)
+        self._box = FunctionToolbox(kit, threads=threads, explain=explained)
         self._tool = tool
         self._begun = False
 

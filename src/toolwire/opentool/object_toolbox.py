@@ -63,7 +63,7 @@ class _Function(NamedTuple):
     shape: result.Shape
 
 
-class ObjectBox:
+class ObjectToolbox:
     """Runs the functions of one object with ``call(name, arguments)``, sync (in threads) or async. [OTRPC-020]
 
     ``begin`` and ``end`` are its ``init`` and ``dispose``; the first call begins what nobody began.

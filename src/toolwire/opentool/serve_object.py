@@ -11,21 +11,21 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.ledger import Ledger
 from toolwire.protocols import BUILTIN
 from toolwire.protocols.opentool import CODEC, STRICT
-from toolwire.server import App, Limits
+from toolwire.server import App, ServerLimits
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.access.callers import Callers
-from toolwire.server.access.host_guard import Guard
+from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.asgi import callers_of
-from toolwire.server.run.idempotency import opened
+from toolwire.server.run.idempotency import open_ledger
 from toolwire.stores.limits.open import windows_at
 
 from .description import Given, describe, loaded
 from .document_check import check_against, has_call
-from .method_toolbox import MethodBox
-from .object_toolbox import ANY, ObjectBox
+from .method_toolbox import MethodToolbox
+from .object_toolbox import ANY, ObjectToolbox
 from .wire import codec, stoppable
 
-Box: TypeAlias = ObjectBox | MethodBox
+Box: TypeAlias = ObjectToolbox | MethodToolbox
 
 
 def served(target: Any, document: Given | None = None, *, version: str = "1.0.0") -> Box:
@@ -46,7 +46,7 @@ def served(target: Any, document: Given | None = None, *, version: str = "1.0.0"
     if faults:
         raise DefinitionError("The code and its document do not fit.\n" + "\n".join(f"- {fault}" for fault in faults))
     description = describe(given, version=version, title=type(tool).__name__)
-    return ObjectBox(tool, description) if has_call(tool) else MethodBox(tool, description)
+    return ObjectToolbox(tool, description) if has_call(tool) else MethodToolbox(tool, description)
 
 
 def app_of(  # noqa: PLR0913 - one keyword for each thing a server can be told
@@ -57,7 +57,7 @@ def app_of(  # noqa: PLR0913 - one keyword for each thing a server can be told
     stop: Callable[[], None] | None = None,
     hosts: Iterable[str] = (),
     origins: Iterable[str] = (),
-    limits: Limits | None = None,
+    limits: ServerLimits | None = None,
     ledger: Ledger | Path | str | None = None,
     rates: str = "",
     callers: Callers | None = None,
@@ -69,13 +69,13 @@ def app_of(  # noqa: PLR0913 - one keyword for each thing a server can be told
     With both ``admin_key`` and ``stop`` there is a ``/opentool/stop``; see ``toolwire.asgi`` for the rest.
     """
     base = STRICT if strict_jsonrpc else CODEC
-    any_name = box.any if isinstance(box, ObjectBox) else ANY
+    any_name = box.any if isinstance(box, ObjectToolbox) else ANY
     own = codec(box.document, any_name, base)
     if admin_key is not None and stop is not None:
         own = stoppable(own, admin_key, stop)
     codecs = [own if one.name == own.name else one for one in BUILTIN]
-    limits = limits if limits is not None else Limits()
-    guard = Guard(hosts=hosts, origins=origins)
+    limits = limits if limits is not None else ServerLimits()
+    guard = HostGuard(hosts=hosts, origins=origins)
     known = callers_of(api_keys, callers)
     return App(
         box,
@@ -83,7 +83,7 @@ def app_of(  # noqa: PLR0913 - one keyword for each thing a server can be told
         guard=guard,
         limits=limits,
         codecs=codecs,
-        ledger=opened(ledger),
+        ledger=open_ledger(ledger),
         rates=windows_at(rates),
         debug=debug,
     )

@@ -16,9 +16,9 @@ from typing import Any
 from uvicorn import Server
 
 from toolwire.core.errors import ToolwireError
-from toolwire.server import App, Limits
+from toolwire.server import App, ServerLimits
 from toolwire.server.http.deadlines import DEADLINES, Deadlines
-from toolwire.server.http.process import HOST, PORT, Serving, listening, url
+from toolwire.server.http.process import HOST, PORT, ServerConfig, listening, url
 from toolwire.server.lifespan import end
 
 from .description import Given
@@ -50,7 +50,7 @@ class OpenToolServer:
         document: Given | None = None,
         api_keys: Iterable[str] = (),
         admin_key: str | None = None,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
         deadlines: Deadlines = DEADLINES,
         strict_jsonrpc: bool = False,
     ) -> None:
@@ -136,7 +136,7 @@ class OpenToolServer:
         listener = listening(self._host, self._port)
         self.url = url(self._host, listener)
         self._app = self._app_anew()  # one that was told to stop takes no more calls
-        self._server = Server(Serving(self._app, deadlines=self._deadlines))
+        self._server = Server(ServerConfig(self._app, deadlines=self._deadlines))
         return listener
 
     def _serve_aside(self, listener: socket.socket) -> None:

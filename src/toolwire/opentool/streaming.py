@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 
 import anyio
 
-from toolwire.client.transport.drivers import Door, Streaming, arun, progress
+from toolwire.client.transport.drivers import SyncStreamingTransport, Transport, arun, progress
 from toolwire.core.model import Progress
 from toolwire.protocols.opentool.quirks import Quirk
 
@@ -20,7 +20,7 @@ from .messages import FunctionCall, ToolReturn
 
 
 async def astream(
-    base: str, call: FunctionCall, mended: Sequence[Quirk], door: Door
+    base: str, call: FunctionCall, mended: Sequence[Quirk], door: Transport
 ) -> AsyncGenerator[ToolReturn, None]:
     """Yield what ``call`` sends at ``base``, in order. See ``OpenToolClient.stream_call`` for what is raised."""
     sender, receiver = anyio.create_memory_object_stream[Progress](0)
@@ -46,7 +46,7 @@ async def astream(
 
 
 def stream(
-    base: str, call: FunctionCall, mended: Sequence[Quirk], door: Streaming
+    base: str, call: FunctionCall, mended: Sequence[Quirk], door: SyncStreamingTransport
 ) -> Generator[ToolReturn, None, None]:
     """Yield what ``call`` sends at ``base``, in order, blocking."""
     pieces = progress(stream_function(base, call, mended), door)

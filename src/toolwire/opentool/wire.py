@@ -18,7 +18,7 @@ from toolwire.core.http import JSON, Request, Response
 from toolwire.core.model import Json, Problem, Tool
 from toolwire.framing import jsontext
 from toolwire.protocols.opentool import CODEC, document, schema
-from toolwire.server.access.api_keys import Keys
+from toolwire.server.access.api_keys import ApiKeyCallers
 
 from .object_toolbox import ANY
 
@@ -53,7 +53,7 @@ def codec(own: Mapping[str, Json] | None, any_name: Tool = ANY, base: Codec = CO
 
 def stoppable(codec: Codec, admin_key: str, stop: Callable[[], None]) -> Codec:
     """Return ``codec`` with ``/opentool/stop``, which calls ``stop`` for whoever sends ``admin_key``."""
-    admins = Keys((admin_key,))
+    admins = ApiKeyCallers((admin_key,))
 
     def read(request: Request) -> Response:
         refusal = admins.known(dict(request.headers))

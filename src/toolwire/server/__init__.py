@@ -3,6 +3,6 @@
 from .access.api_keys import ApiKey
 from .app import App
 from .asgi import asgi
-from .limits import Limits
+from .limits import ServerLimits
 
-__all__ = ["ApiKey", "App", "Limits", "asgi"]
+__all__ = ["ApiKey", "App", "ServerLimits", "asgi"]

@@ -31,18 +31,18 @@ from toolwire.validation import Authorizer, arguments_check, authorized_by, requ
 
 from .access.admission import Admission
 from .access.callers import NOBODY, Caller, Callers, Fields
-from .access.host_guard import Guard
+from .access.host_guard import HostGuard
 from .access.visibility import as_seen, challenged, private
 from .http.exchange import Exchange, Receive, Scope, Send, exchange_of
 from .http.messages import arrived, below, collected, not_modified, other, respond, send_messages
 from .lifespan import begin, end, live
-from .limits import Limits
-from .responses import read, refused, said
-from .route_table import NO_DOCUMENTS, Table
+from .limits import ServerLimits
+from .responses import build_response, read, refused
+from .route_table import NO_DOCUMENTS, RouteTable
 from .run.confirmation import CONFIRMATION, Demand, confirmation_check
-from .run.deadline_scheduler import Watch
+from .run.deadline_scheduler import DeadlineScheduler
 from .run.function_toolbox import PEER_ADDRESS
-from .run.idempotency import HEADER, Once, key_in, opened
+from .run.idempotency import HEADER, IdempotencyRunner, key_in, open_ledger
 from .run.progress_stream import stream
 from .run.rate_count import counting
 from .run.service import Service
@@ -65,8 +65,8 @@ class App:
         toolbox: Toolbox,
         *,
         callers: Callers,
-        guard: Guard,
-        limits: Limits,
+        guard: HostGuard,
+        limits: ServerLimits,
         codecs: Sequence[Codec] = BUILTIN,
         ledger: Ledger | None = None,
         rates: Windows | None = None,
@@ -82,8 +82,8 @@ class App:
         self._documents = documents
         self._callers = callers
         self._limits = limits
-        self._watch = Watch()
-        self._once = Once(opened(ledger), MemoryLedger(), wait_s=limits.repeat_s)
+        self._watch = DeadlineScheduler()
+        self._once = IdempotencyRunner(open_ledger(ledger), MemoryLedger(), wait_s=limits.repeat_s)
         scopes = (scopes_check,) if callers.wanted else ()
         required = requirements_check if authorizer is None else authorized_by(authorizer)
         counted = counting(rates if rates is not None else windows_at(""))
@@ -99,9 +99,9 @@ class App:
             debug=debug,
         )
         self._admission = Admission(guard, callers, self._service)
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, RouteTable] = {}
         self._cache = ToolCache()
-        self._prepared: Table | None = None
+        self._prepared: RouteTable | None = None
         self._id_prefix = f"{secrets.token_hex(8)}-"
         self._number = count(1).__next__
         self._telemetry = telemetry
@@ -192,11 +192,11 @@ class App:
             return
         finally:
             exchange.keep()
-        response = said(reading, call, result, duration)
+        response = build_response(reading, call, result, duration)
         if not exchange.answered(response):
             await send_messages(scope, exchange.send, response)
 
-    def _place(self, scope: Scope) -> tuple[Table, str]:
+    def _place(self, scope: Scope) -> tuple[RouteTable, str]:
         """Return the table of where this application is mounted, as its catalog is now, and the path below that."""
         root, path = scope.get("root_path"), scope["path"]
         if root:
@@ -206,7 +206,7 @@ class App:
             table = self._mounted(root or "")
         return table, path
 
-    def _as_seen(self, table: Table, caller: Caller, path: str, request: Request, reading: Reading) -> Reading:
+    def _as_seen(self, table: RouteTable, caller: Caller, path: str, request: Request, reading: Reading) -> Reading:
         """Return ``reading`` as ``caller`` sees it, or how it is refused."""
         seen = as_seen(table, caller, path, request, reading, read)
         if not isinstance(seen, Problem):
@@ -230,7 +230,7 @@ class App:
                 return await self._service.run(call, notify)
             return await self._observer.run(self._service.run, call, notify, protocol, came)
 
-    def _mounted(self, root: str) -> Table:
+    def _mounted(self, root: str) -> RouteTable:
         """Return the table for where the application is mounted; documents name their own paths."""
         if len(self._tables) >= _ROOTS:
             self._tables.clear()
@@ -243,11 +243,11 @@ class App:
         self._tables[root] = prepared
         return prepared
 
-    def _build_table(self, root: str) -> Table:
+    def _build_table(self, root: str) -> RouteTable:
         site = Site(keys=self._admission.wanted, root=root, older_clients=self.older_clients, cache=self._cache)
         catalog = self._toolbox.catalog()
         self._cache.keep_only(catalog.tools)
-        return Table(catalog, self._codecs, site, self._documents)
+        return RouteTable(catalog, self._codecs, site, self._documents)
 
 
 def _arrival(request: Request, scope: Scope) -> Arrival:

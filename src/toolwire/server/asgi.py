@@ -14,15 +14,15 @@ from toolwire.stores.limits.open import windows_at
 from toolwire.telemetry.calls import Telemetry
 from toolwire.validation import Authorizer
 
-from .access.api_keys import ApiKey, Keys
-from .access.callers import Callers, Several
-from .access.host_guard import Guard
+from .access.api_keys import ApiKey, ApiKeyCallers
+from .access.callers import Callers, CombinedCallers
+from .access.host_guard import HostGuard
 from .app import ANY_TELEMETRY, App
-from .limits import Limits
+from .limits import ServerLimits
 from .route_table import NO_DOCUMENTS
 from .run.confirmation import Demand
-from .run.function_toolbox import FunctionBox
-from .run.idempotency import opened
+from .run.function_toolbox import FunctionToolbox
+from .run.idempotency import open_ledger
 
 
 def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
@@ -31,7 +31,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     api_keys: Iterable[str | ApiKey] = (),
     hosts: Iterable[str] = (),
     origins: Iterable[str] = (),
-    limits: Limits | None = None,
+    limits: ServerLimits | None = None,
     ledger: Ledger | Path | str | None = None,
     rates: str = "",
     callers: Callers | None = None,
@@ -72,16 +72,16 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
             ``client_document``.
     """
     documents = _documents(client_document)
-    limits = limits if limits is not None else Limits()
-    toolbox = FunctionBox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
-    guard = Guard(hosts=hosts, origins=origins)
+    limits = limits if limits is not None else ServerLimits()
+    toolbox = FunctionToolbox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
+    guard = HostGuard(hosts=hosts, origins=origins)
     return App(
         toolbox,
         callers=callers_of(api_keys, callers),
         guard=guard,
         limits=limits,
         codecs=STRICT_JSONRPC if strict_jsonrpc else BUILTIN,
-        ledger=opened(ledger),
+        ledger=open_ledger(ledger),
         rates=windows_at(rates),
         authorizer=authorizer,
         telemetry=telemetry,
@@ -101,7 +101,7 @@ def _documents(client_document: str) -> Mapping[str, Response]:
 
 def callers_of(api_keys: Iterable[str | ApiKey], callers: Callers | None) -> Callers:
     """Return whom a server answers: holders of a key, those whom ``callers`` know, or everybody where neither is."""
-    keys = Keys(api_keys)
+    keys = ApiKeyCallers(api_keys)
     if callers is None:
         return keys
-    return Several(keys, callers) if keys.wanted else callers
+    return CombinedCallers(keys, callers) if keys.wanted else callers

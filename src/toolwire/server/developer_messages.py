@@ -11,7 +11,7 @@ _LONGEST: Final = 1_000
 _TRACEBACK: Final = "Traceback (most recent call last)"
 
 
-def told(result: Result) -> Result:
+def expose_developer_message(result: Result) -> Result:
     """Return ``result`` with the developer message of a problem among its details, without any traceback.
 
     For servers whose callers are their developers: what a problem's ``details`` hold is sent on every protocol.

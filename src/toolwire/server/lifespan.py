@@ -11,7 +11,7 @@ _log = logging.getLogger("toolwire.server")
 
 
 @runtime_checkable
-class Living(Protocol):
+class HasLifespan(Protocol):
     """What has something to do before it is used, and after. A Toolbox or an app may be one; most are not."""
 
     async def begin(self) -> None:
@@ -25,13 +25,13 @@ class Living(Protocol):
 
 async def begin(what: object) -> None:
     """Begin ``what`` if it has a beginning."""
-    if isinstance(what, Living):
+    if isinstance(what, HasLifespan):
         await what.begin()
 
 
 async def end(what: object) -> None:
     """End ``what`` if it has an end. Whatever it raises is logged: nobody is left to tell."""
-    if isinstance(what, Living):
+    if isinstance(what, HasLifespan):
         try:
             await what.end()
         except Exception:  # noqa: BLE001 - a server that stops goes on stopping

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ServerLimits:
     """The limits of one server.
 
     ``body_bytes`` and ``body_s``: size of a request body, and how long it may take to arrive. ``tool_s``: how long

@@ -9,13 +9,13 @@ from toolwire.core.http import Request, Response
 from toolwire.core.ledger import replayed
 from toolwire.core.model import Call, Kind, Problem, Result
 
-from .route_table import Entry
+from .route_table import RouteEntry
 from .run.idempotency import marked
 
 _log = logging.getLogger("toolwire")
 
 
-def read(entry: Entry, request: Request) -> Reading:
+def read(entry: RouteEntry, request: Request) -> Reading:
     """Return what ``entry`` makes of ``request``."""
     try:
         return entry.read(request)
@@ -24,7 +24,7 @@ def read(entry: Entry, request: Request) -> Reading:
         return entry.refuse(Problem(kind=Kind.INTERNAL, message="The server failed; its log has the details."))
 
 
-def said(pending: Pending, call: Call, result: Result, duration: float) -> Response:
+def build_response(pending: Pending, call: Call, result: Result, duration: float) -> Response:
     """Return what ``pending`` says of how ``call`` ended, with a mark where that was told before."""
     try:
         response = pending.reply(result, duration)

@@ -21,7 +21,7 @@ Refuse: TypeAlias = Callable[[Problem], Response]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RouteEntry:
     """Who answers a method and path, and in which protocol.
 
     ``open`` needs no credentials; ``takes_body`` is False where a body is not waited for.
@@ -34,7 +34,7 @@ class Entry:
     protocol: str = ""
 
 
-class Table:
+class RouteTable:
     """The entries of one catalog; ``catalog`` is the very object they were made from.
 
     ``scopes`` are all that its tools name: where there are none, every caller sees the same. ``documents`` are answers
@@ -52,31 +52,33 @@ class Table:
         self.scopes = frozenset(scope for tool in catalog.tools for scope in tool.scopes)
         self._codecs, self._site, self._documents = codecs, site, documents
         self._owners: dict[str, Codec] = {}
-        self._entries: dict[tuple[str, str], Entry] = {}
+        self._entries: dict[tuple[str, str], RouteEntry] = {}
         self._segments: dict[str, Refuse] = {}
         wires = [(codec, codec.routes(catalog, site)) for codec in codecs]
         for codec, routes in wires:
             for (method, path), route in routes.items():
-                self._entries[method, path] = Entry(route.read, route.open, codec.refuse, method != "GET", codec.name)
+                self._entries[method, path] = RouteEntry(
+                    route.read, route.open, codec.refuse, method != "GET", codec.name
+                )
                 self._segments.setdefault(_first_segment(path), codec.refuse)
                 self._owners.setdefault(path, codec)
         for path, response in documents.items():
             if path.startswith(f"{site.root}/"):  # their addresses are whole, wherever the application is mounted
                 self._entries["GET", path.removeprefix(site.root)] = _document(response)
-        self._entries["GET", "/"] = Entry(_deferred(lambda: page(catalog, wires, site.root)), True, plain, False)
+        self._entries["GET", "/"] = RouteEntry(_deferred(lambda: page(catalog, wires, site.root)), True, plain, False)
         self._methods: dict[str, list[str]] = {}
         for method, path in self._entries:
             self._methods.setdefault(path, []).append(method)
 
-    def entry_for(self, scopes: frozenset[str], method: str, path: str) -> Entry:
+    def entry_for(self, scopes: frozenset[str], method: str, path: str) -> RouteEntry:
         """Return the entry for ``method`` and ``path`` as a caller with ``scopes`` sees it. [D-30]"""
         owner = self._owners.get(path)
         if owner is None and path != "/":
             return self.entry(method, path)
         codecs = self._codecs if owner is None else (owner,)
-        return Table(visible(self.catalog, scopes), codecs, self._site, self._documents).entry(method, path)
+        return RouteTable(visible(self.catalog, scopes), codecs, self._site, self._documents).entry(method, path)
 
-    def entry(self, method: str, path: str) -> Entry:
+    def entry(self, method: str, path: str) -> RouteEntry:
         """Return the entry for ``method`` and ``path``; where there is none, one that says so in the protocol's words.
 
         HEAD is answered as GET. A wrong method names the right ones in ``allow``.
@@ -84,16 +86,16 @@ class Table:
         entry = self._entries.get((method, path))
         return entry if entry is not None else self._unlisted(method, path)
 
-    def _unlisted(self, method: str, path: str) -> Entry:
+    def _unlisted(self, method: str, path: str) -> RouteEntry:
         allowed = self._methods.get(path)
         if allowed is None:
             refuse = self._segments.get(_first_segment(path), plain)
-            return Entry(lambda _: refuse(_NOTHING_HERE), True, refuse, False)
+            return RouteEntry(lambda _: refuse(_NOTHING_HERE), True, refuse, False)
         if method == "HEAD" and "GET" in allowed:
             return self._entries["GET", path]
         refuse = self._entries[allowed[0], path].refuse
         allow = ", ".join([*allowed, "HEAD"] if "GET" in allowed else allowed)
-        return Entry(lambda _: _wrong_method(refuse, allow), True, refuse, False)
+        return RouteEntry(lambda _: _wrong_method(refuse, allow), True, refuse, False)
 
 
 _NOTHING_HERE = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / says what is here.")
@@ -115,8 +117,8 @@ def _deferred(make: Callable[[], Reader]) -> Reader:
     return read
 
 
-def _document(response: Response) -> Entry:
-    return Entry(lambda _: response, True, plain, False)
+def _document(response: Response) -> RouteEntry:
+    return RouteEntry(lambda _: response, True, plain, False)
 
 
 def _first_segment(path: str) -> str:

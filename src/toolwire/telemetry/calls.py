@@ -15,7 +15,7 @@ from toolwire.core.model import ANONYMOUS, Call, Context, Kind, Problem, Result
 from toolwire.core.toolbox import Notify
 
 from . import names
-from .current_call import SERVED, Served
+from .current_call import SERVED, CurrentCall
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -87,7 +87,7 @@ class Observer:
         if self._metrics is not None:
             self._metrics.begin(call.tool.name)
         result: Result | None = None
-        served = Served(call.call_id, span)
+        served = CurrentCall(call.call_id, span)
         token = SERVED.set(served)
         try:
             with _NOTHING if self._spans is None or span is None else self._spans.active(span):
@@ -122,7 +122,9 @@ class Observer:
             span.set_attributes(attributes.of_arrival(arrival, protocol))
         return span
 
-    def _end_span(self, call: Call, protocol: str, result: Result | None, served: Served, error: str | None) -> None:
+    def _end_span(
+        self, call: Call, protocol: str, result: Result | None, served: CurrentCall, error: str | None
+    ) -> None:
         span = served.span
         if self._spans is None or self._attributes is None or span is None:
             return
@@ -142,7 +144,7 @@ class Observer:
         self._spans.end(span, error, said)
 
     def _count(
-        self, call: Call, protocol: str, result: Result | None, served: Served, error: str | None, seconds: float
+        self, call: Call, protocol: str, result: Result | None, served: CurrentCall, error: str | None, seconds: float
     ) -> None:
         if self._metrics is None:
             return
@@ -151,7 +153,7 @@ class Observer:
             self._metrics.once(_idempotency(call, result, served))
 
 
-def _idempotency(call: Call, result: Result | None, served: Served) -> str:
+def _idempotency(call: Call, result: Result | None, served: CurrentCall) -> str:
     """Return what became of a call that should run once, in one word."""
     if not call.key:
         return "none"

@@ -33,7 +33,7 @@ Begin: TypeAlias = Callable[[Call], Flow[Result]]
 """Makes the conversation of a call."""
 
 
-class Sender:
+class ClientObserver:
     """Makes the conversations of one connection's calls, observed where somebody would hear of it.
 
     ``url`` is where the server is.
@@ -44,7 +44,7 @@ class Sender:
         self._protocol = protocol
         self._url = url
         self._decided = False
-        self._sent: Sent | None = None
+        self._sent: ConnectionObserver | None = None
 
     def calling(self, call: Call, begin: Begin) -> Flow[Result]:
         """Return the conversation that ``begin`` makes of ``call`` as part of the trace that is active now."""
@@ -54,7 +54,7 @@ class Sender:
         return begin(traced(call)) if self._sent is None else self._sent.calling(call, begin)
 
 
-def _sent(telemetry: Telemetry, protocol: str, url: str) -> Sent | None:
+def _sent(telemetry: Telemetry, protocol: str, url: str) -> ConnectionObserver | None:
     if not heard(telemetry):
         return None
     from .attributes import Attributes, Content  # noqa: PLC0415 - most clients do without
@@ -62,10 +62,10 @@ def _sent(telemetry: Telemetry, protocol: str, url: str) -> Sent | None:
 
     spans, metrics = spans_of(telemetry.tracer_provider), sent_metrics_of(telemetry.meter_provider)
     said = Attributes(Content(telemetry.descriptions, telemetry.contents))
-    return Sent(spans, metrics, said, protocol, url) if spans or metrics else None
+    return ConnectionObserver(spans, metrics, said, protocol, url) if spans or metrics else None
 
 
-class Sent:
+class ConnectionObserver:
     """Observes the calls over one connection."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Sent:
         """Return the result of ``call``, whose span is active whenever its conversation goes on."""
         started = perf_counter()
         span = self._started(call)
-        seen = _Seen()
+        seen = _CallTrace()
         result: Result | None = None
         try:
             if self._spans is None or span is None:
@@ -97,7 +97,7 @@ class Sent:
             if self._metrics is not None and self._protocol == "mcp":
                 self._metrics.end(call.tool.name, error, perf_counter() - started)
 
-    def _watched(self, flow: Flow[Result], span: Span | None, seen: _Seen) -> Flow[Result]:
+    def _watched(self, flow: Flow[Result], span: Span | None, seen: _CallTrace) -> Flow[Result]:
         """Return the value of ``flow``, and note what passes."""
         said: Any = None
         try:
@@ -139,7 +139,7 @@ class Sent:
 
         return {**attributes.of_message(request, self._protocol), **attributes.of_place(request.url)}
 
-    def _ending(self, call: Call, result: Result | None, seen: _Seen) -> Said:
+    def _ending(self, call: Call, result: Result | None, seen: _CallTrace) -> Said:
         from . import attributes  # noqa: PLC0415 - likewise
 
         refused = isinstance(result, Problem) and result.kind is Kind.DENIED
@@ -160,7 +160,7 @@ class Sent:
         return said
 
 
-class _Seen:
+class _CallTrace:
     """What passed in one conversation: whether a request did, the last response, and what a person decided."""
 
     __slots__ = ("decision", "request", "response")

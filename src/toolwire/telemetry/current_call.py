@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Served:
+class CurrentCall:
     """A call under its id, with its span if it has one; ``attempt`` counts its runs, ``attached`` that it waited."""
 
     call_id: str
@@ -20,4 +20,4 @@ class Served:
     attached: bool = False
 
 
-SERVED: ContextVar[Served | None] = ContextVar("toolwire_served", default=None)
+SERVED: ContextVar[CurrentCall | None] = ContextVar("toolwire_served", default=None)

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from uvicorn import Server
 
 from toolwire.server.http.deadlines import DEADLINES, Deadlines
-from toolwire.server.http.graceful_shutdown import Served
-from toolwire.server.http.process import HOST, Serving, listening, url
+from toolwire.server.http.graceful_shutdown import StoppableApp
+from toolwire.server.http.process import HOST, ServerConfig, listening, url
 
 _STOP_S = 10.0
 
@@ -19,7 +19,7 @@ Asgi: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 """An ASGI application of any framework."""
 
 
-class Plain:
+class PlainApp:
     """An ASGI application of any framework as something that can be asked to stop: it needs no asking."""
 
     running = 0
@@ -35,18 +35,18 @@ class Plain:
         return self._app(scope, receive, send)
 
 
-def _served(app: Any) -> Served:
-    return app if hasattr(app, "drain") else Plain(app)
+def _served(app: Any) -> StoppableApp:
+    return app if hasattr(app, "drain") else PlainApp(app)
 
 
 @contextmanager
-def background(app: Served | Asgi, *, deadlines: Deadlines = DEADLINES) -> Generator[str, None, None]:
+def background(app: StoppableApp | Asgi, *, deadlines: Deadlines = DEADLINES) -> Generator[str, None, None]:
     """Give the base URL of ``app``, served as ``toolwire serve`` would, until the block ends.
 
     Raises:
         RuntimeError: at the end, when the server failed or a call would not stop.
     """
-    server = Server(Serving(_served(app), deadlines=deadlines))
+    server = Server(ServerConfig(_served(app), deadlines=deadlines))
     failures: list[BaseException] = []
 
     def run() -> None:

@@ -23,25 +23,25 @@ HERE = "http://127.0.0.1:9627"
 App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-class Exchange(NamedTuple):
+class RecordedExchange(NamedTuple):
     """One request and what came back for it."""
 
     request: Request
     response: Response
 
 
-class AppDoor:
+class AppTransport:
     """A Door into an ASGI application; ``exchanges`` is everything that went through it."""
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self.exchanges: list[Exchange] = []
+        self.exchanges: list[RecordedExchange] = []
 
     async def send(self, request: Request) -> Response:
         """Return the application's answer to ``request``, whole."""
         async with running(self._app, request) as answer:
             response = await answer.whole()
-        self.exchanges.append(Exchange(request, response))
+        self.exchanges.append(RecordedExchange(request, response))
         return response
 
     async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:  # noqa: ARG002  # no clock here
@@ -50,7 +50,7 @@ class AppDoor:
             begun = await answer.begun()
             if not is_stream(begun):
                 response = begun._replace(body=await answer.rest())
-                self.exchanges.append(Exchange(request, response))
+                self.exchanges.append(RecordedExchange(request, response))
                 return response
             heard: list[bytes] = []
             while (piece := await answer.chunk()) is not None:
@@ -59,22 +59,22 @@ class AppDoor:
                 if problem is not None:
                     answer.leave()
                     return problem
-        self.exchanges.append(Exchange(request, begun._replace(body=b"".join(heard))))
+        self.exchanges.append(RecordedExchange(request, begun._replace(body=b"".join(heard))))
         return begun
 
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
 
 
-class SyncAppDoor:
+class SyncAppTransport:
     """A SyncDoor into an ASGI application, which runs on an event loop of its own until ``close``."""
 
     def __init__(self, app: App) -> None:
-        self._door = AppDoor(app)
+        self._door = AppTransport(app)
         self._runner = asyncio.Runner()
 
     @property
-    def exchanges(self) -> list[Exchange]:
+    def exchanges(self) -> list[RecordedExchange]:
         """Everything that went through this door."""
         return self._door.exchanges
 
@@ -95,7 +95,7 @@ class SyncAppDoor:
         self._runner.close()
 
 
-class CannedDoor:
+class CannedTransport:
     """A SyncDoor with no server: ``answers`` says what comes back for each request, at most ``most`` times."""
 
     def __init__(self, answers: Callable[[Request], Response | Problem], *, most: int = 100) -> None:
@@ -131,7 +131,7 @@ def is_stream(response: Response) -> bool:
     return response.status == 200 and header(response.headers, b"content-type").startswith("text/event-stream")
 
 
-class Answering:
+class AppResponse:
     """An answer that is being given: ``chunks`` as they come, ``whole`` at the end, ``leave`` as a client that goes."""
 
     def __init__(self, request: Request) -> None:
@@ -190,13 +190,13 @@ class Answering:
 
 
 @asynccontextmanager
-async def running(app: App, request: Request) -> AsyncGenerator[Answering, None]:
+async def running(app: App, request: Request) -> AsyncGenerator[AppResponse, None]:
     """Give the answer of ``app`` to ``request`` while the application runs; wait for its end at the end.
 
     Raises:
         Exception: whatever the application raised.
     """
-    answer = Answering(request)
+    answer = AppResponse(request)
 
     async def serve() -> None:
         try:

@@ -1,7 +1,7 @@
 """What is looked at before a call runs: arguments against their schema, requirements, scopes."""
 
 from .arguments import Validator, arguments_check, compile_schema, schema_fault
-from .authorizer import Authorizer, Page, Pages
+from .authorizer import Authorizer, GrantPage, GrantPages
 from .data import snapshot
 from .declared import declared_names, refuse_undeclared
 from .patterns import is_pattern
@@ -10,8 +10,8 @@ from .scopes import insufficient, permits, scoped, scopes_check, visible
 
 __all__ = [
     "Authorizer",
-    "Page",
-    "Pages",
+    "GrantPage",
+    "GrantPages",
     "Validator",
     "arguments_check",
     "authorized_by",

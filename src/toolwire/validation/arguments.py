@@ -18,7 +18,7 @@ import jsonschema_rs
 from toolwire.core.check import ALLOW, Check, Deny, Verdict
 from toolwire.core.model import Call, Json, Kind, Problem, Schema, Tool
 
-from .cost import MOST_ERROR_WORK, ORDINARY, Cost
+from .cost import MOST_ERROR_WORK, ORDINARY, SchemaCost
 from .declared import declared_names, refuse_undeclared
 
 Validator: TypeAlias = Callable[[Mapping[str, Json]], Problem | None]
@@ -90,7 +90,7 @@ def _judges(schema: Schema) -> tuple[_Fits, _Wrong]:
         ValueError: as ``compile_schema``.
     """
     try:
-        cost = Cost(schema)
+        cost = SchemaCost(schema)
         compiled = jsonschema_rs.Draft202012Validator(
             cost.checked(schema), retriever=_refuse, validate_formats=False, pattern_options=_PATTERNS
         )

@@ -15,7 +15,7 @@ from typing import Final
 from toolwire.core.model import Json, Schema
 
 from .schema_bound import UNKNOWN, bound, cut_circles, in_place_order
-from .schema_graph import REFERENCES, TEXT_UNIT, Graph, Node, Survey
+from .schema_graph import REFERENCES, TEXT_UNIT, SchemaGraph, SchemaNode, SchemaSurvey
 
 MOST_WORK: Final = 10_000_000
 """Units of work that one check of arguments may take: about half a second."""
@@ -30,7 +30,7 @@ ORDINARY: Final = 32
 """Units of work for each part of a value up to which no value is counted: what is read is bounded by its bytes."""
 
 
-class Cost:
+class SchemaCost:
     """The work of one schema. ``each`` bounds the units for each part of a value; ``has_choices`` is about errors."""
 
     __slots__ = ("_cut", "_nodes", "_order", "each", "has_choices")
@@ -41,15 +41,15 @@ class Cost:
         Raises:
             CostlySchemaError: it is too large, its patterns are, or it contains itself in more than one way.
         """
-        survey = Survey(schema)
+        survey = SchemaSurvey(schema)
         self.has_choices = survey.has_choices
-        self._nodes: Sequence[Node] = ()
+        self._nodes: Sequence[SchemaNode] = ()
         self._order: Sequence[int] = ()
         self._cut: frozenset[int] = frozenset()
         if survey.is_tree and survey.weight <= ORDINARY:
             self.each = survey.weight  # each schema is looked at once at most, for any part of a value
             return
-        graph = Graph(schema, survey)
+        graph = SchemaGraph(schema, survey)
         self._nodes = graph.nodes
         self._cut = frozenset(id(graph.schemas[number]) for number in cut_circles(graph.nodes))
         self._order = in_place_order(graph.nodes)
@@ -98,7 +98,9 @@ def _parts(value: Json) -> int:
     return len(value) if isinstance(value, Mapping | list | tuple) else 0
 
 
-def _closure(nodes: Sequence[Node], order: Sequence[int], value: Json, arrivals: Mapping[int, int]) -> dict[int, int]:
+def _closure(
+    nodes: Sequence[SchemaNode], order: Sequence[int], value: Json, arrivals: Mapping[int, int]
+) -> dict[int, int]:
     """Return how often each schema is looked at for ``value`` itself, where ``arrivals`` are."""
     found = dict(arrivals)
     heap = [(order[number], number) for number in arrivals]
@@ -115,7 +117,7 @@ def _closure(nodes: Sequence[Node], order: Sequence[int], value: Json, arrivals:
     return found
 
 
-def _own(node: Node, value: Json) -> int:
+def _own(node: SchemaNode, value: Json) -> int:
     if isinstance(value, str):
         return node.weight + len(value) // TEXT_UNIT + node.text_steps * len(value) // 32
     if isinstance(value, Mapping) and node.name_steps:
@@ -123,7 +125,7 @@ def _own(node: Node, value: Json) -> int:
     return node.weight
 
 
-def _below_name(nodes: Sequence[Node], found: Mapping[int, int], name: str) -> dict[int, int]:
+def _below_name(nodes: Sequence[SchemaNode], found: Mapping[int, int], name: str) -> dict[int, int]:
     below: dict[int, int] = {}
     for number, times in found.items():
         node = nodes[number]
@@ -139,7 +141,7 @@ def _below_name(nodes: Sequence[Node], found: Mapping[int, int], name: str) -> d
 
 
 def _below_items(
-    nodes: Sequence[Node], found: Mapping[int, int], value: Sequence[Json]
+    nodes: Sequence[SchemaNode], found: Mapping[int, int], value: Sequence[Json]
 ) -> Iterator[tuple[Json, Mapping[int, int]]]:
     """Yield each item with what arrives there; the items after all that are described one by one share it."""
     described = max((nodes[number].prefix_length for number in found), default=0)
@@ -148,7 +150,7 @@ def _below_items(
         yield inner, (shared if place >= described else _below_item(nodes, found, place))
 
 
-def _below_item(nodes: Sequence[Node], found: Mapping[int, int], place: int) -> dict[int, int]:
+def _below_item(nodes: Sequence[SchemaNode], found: Mapping[int, int], place: int) -> dict[int, int]:
     below: dict[int, int] = {}
     for number, times in found.items():
         node = nodes[number]

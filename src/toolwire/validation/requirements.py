@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from toolwire.core.check import ALLOW, Check, Deny, Verdict
 from toolwire.core.model import NOTHING, Authorization, Call, Context, Json, Kind, Problem, Tool
 
-from .authorizer import Authorizer, Page
+from .authorizer import Authorizer, GrantPage
 
 
 def requirements_check(call: Call) -> Verdict:
@@ -63,11 +63,11 @@ def _challenge(tool: Tool, needed: Authorization, context: Context, authorizer: 
     return said
 
 
-def _hinted(tool: Tool, id_: str) -> Page:
+def _hinted(tool: Tool, id_: str) -> GrantPage:
     """Return the page in ``hints["otc"]["authorization"][id]``."""
     hint: Json = tool.hints
     for name in ("otc", "authorization", id_):
         hint = hint.get(name) if isinstance(hint, Mapping) else None
     pages = hint if isinstance(hint, Mapping) else {}
     url, check_url = pages.get("url"), pages.get("check_url")
-    return Page(url if isinstance(url, str) else "", check_url if isinstance(check_url, str) else "")
+    return GrantPage(url if isinstance(url, str) else "", check_url if isinstance(check_url, str) else "")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from .schema_graph import TEXT_UNIT, CostlySchemaError, Node
+from .schema_graph import TEXT_UNIT, CostlySchemaError, SchemaNode
 
 UNKNOWN: Final = 1 << 60
 """More than any work that is done, or work without a bound."""
@@ -57,7 +57,7 @@ def _components(leads: Sequence[Sequence[int]]) -> list[list[int]]:
     return found
 
 
-def cut_circles(nodes: Sequence[Node]) -> set[int]:
+def cut_circles(nodes: Sequence[SchemaNode]) -> set[int]:
     """Cut the ways on which schemas come back to themselves for the same value; return whose references are cut.
 
     A type whose subtypes contain it is such a circle. What a schema demands of a value is not demanded again by a
@@ -86,7 +86,7 @@ def cut_circles(nodes: Sequence[Node]) -> set[int]:
     return cut
 
 
-def in_place_order(nodes: list[Node]) -> list[int]:
+def in_place_order(nodes: list[SchemaNode]) -> list[int]:
     """Return a place for each of ``nodes``, before all those it has looked at for the same value.
 
     A circle, which has no branches here, becomes one node that looks at each schema of it as often as the validator.
@@ -99,8 +99,8 @@ def in_place_order(nodes: list[Node]) -> list[int]:
                 turned += [len(nodes)] * _TURNS
                 nodes.append(replace(nodes[number], here=[one for one in nodes[number].here if one not in members]))
             for number in component:
-                nodes[number] = Node(weight=0, here=[len(nodes)])
-            nodes.append(Node(weight=0, here=turned))
+                nodes[number] = SchemaNode(weight=0, here=[len(nodes)])
+            nodes.append(SchemaNode(weight=0, here=turned))
     order = [0] * len(nodes)
     place = len(nodes)
     for (number,) in _components([node.here for node in nodes]):
@@ -109,18 +109,18 @@ def in_place_order(nodes: list[Node]) -> list[int]:
     return order
 
 
-def _is_acyclic(nodes: Sequence[Node], component: Sequence[int]) -> bool:
+def _is_acyclic(nodes: Sequence[SchemaNode], component: Sequence[int]) -> bool:
     return len(component) == 1 and component[0] not in nodes[component[0]].here
 
 
-def _is_plain(nodes: Sequence[Node], members: set[int]) -> bool:
+def _is_plain(nodes: Sequence[SchemaNode], members: set[int]) -> bool:
     """Return whether the circle of ``members`` has one way only, which the validator goes a few times."""
     return all(
         sum(other in members for other in nodes[number].here) == 1 and not nodes[number].rescans for number in members
     )
 
 
-def bound(nodes: Sequence[Node], order: Sequence[int]) -> int:
+def bound(nodes: Sequence[SchemaNode], order: Sequence[int]) -> int:
     """Return the most units of work that any one part of any value costs; ``UNKNOWN`` where there is no bound."""
     if any(node.rescans for node in nodes):
         return UNKNOWN
@@ -149,12 +149,12 @@ def bound(nodes: Sequence[Node], order: Sequence[int]) -> int:
     return most[0]
 
 
-def _itself(nodes: Sequence[Node], number: int) -> set[int]:
+def _itself(nodes: Sequence[SchemaNode], number: int) -> set[int]:
     node = nodes[number]
     return {number} if number in node.here or any(inner == number for inner in node.inner()) else set()
 
 
-def _exits(node: Node, most: Sequence[int], below: Sequence[int], members: set[int]) -> int:
+def _exits(node: SchemaNode, most: Sequence[int], below: Sequence[int], members: set[int]) -> int:
     """Return the most work for a part of a value by what ``node`` leads to outside ``members``."""
     own = {number: most[number] for number in node.inner() if number not in members}
     named = max((own.get(number, 0) for number in node.named.values()), default=0)
@@ -167,7 +167,7 @@ def _exits(node: Node, most: Sequence[int], below: Sequence[int], members: set[i
     return min(max(of_objects, of_arrays) + here, UNKNOWN)
 
 
-def _is_single(node: Node, members: set[int]) -> bool:
+def _is_single(node: SchemaNode, members: set[int]) -> bool:
     """Return whether at most one way leads from ``node`` back into ``members`` for any one part of a value."""
     here = sum(number in members for number in node.here)
     every_property = sum(number in members for number in node.every_property)
@@ -181,7 +181,7 @@ def _is_single(node: Node, members: set[int]) -> bool:
     return not (every_property and properties) and not (every_item and items)
 
 
-def _overlaps(node: Node, members: set[int], below: Sequence[int]) -> bool:
+def _overlaps(node: SchemaNode, members: set[int], below: Sequence[int]) -> bool:
     """Return whether a way out of ``members`` and a way back into them are taken for the same part of a value."""
     inner = list(node.inner())
     back = [number for number in inner if number in members]

@@ -34,7 +34,7 @@ class CostlySchemaError(ValueError):
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class SchemaNode:
     """One schema: what it costs by itself, and which schemas it has looked at for the same value or for its parts."""
 
     weight: int = 1
@@ -62,7 +62,7 @@ class Node:
         yield from self.every_item
 
 
-class Survey:
+class SchemaSurvey:
     """One walk over all of a schema: its size, whether anything refers, and where identifiers and anchors stand."""
 
     def __init__(self, schema: Schema) -> None:
@@ -146,11 +146,11 @@ def _units_of_data(data: Json) -> int:
     return letters // TEXT_UNIT + sum(isinstance(one, list | Mapping) for one in listed)
 
 
-class Graph:
+class SchemaGraph:
     """Which schema has which others looked at. The first of ``nodes`` is the whole."""
 
-    def __init__(self, schema: Schema, survey: Survey) -> None:
-        self.nodes: list[Node] = []
+    def __init__(self, schema: Schema, survey: SchemaSurvey) -> None:
+        self.nodes: list[SchemaNode] = []
         self.schemas: list[Schema] = []
         self._survey = survey
         self._numbers: dict[int, int] = {}
@@ -167,7 +167,7 @@ class Graph:
         known = self._numbers.get(id(node))
         if known is None:
             known = self._numbers[id(node)] = len(self.nodes)
-            self.nodes.append(Node())
+            self.nodes.append(SchemaNode())
             self.schemas.append(node)
             self._waiting.append((node, known))
         return known
@@ -190,7 +190,7 @@ class Graph:
         self._read_properties(schema, node)
         self._read_items(schema, node)
 
-    def _read_here(self, schema: Schema, node: Node) -> None:
+    def _read_here(self, schema: Schema, node: SchemaNode) -> None:
         for key in _HERE:
             if isinstance(schema.get(key), list):
                 node.here += self._all(schema[key], is_choice=key != "allOf")
@@ -204,7 +204,7 @@ class Graph:
                 node.referred += self._meant(self._survey.bases.get(id(schema), ""), reference)
         node.here += node.referred
 
-    def _read_properties(self, schema: Schema, node: Node) -> None:
+    def _read_properties(self, schema: Schema, node: SchemaNode) -> None:
         if isinstance(inner := schema.get("properties"), Mapping):
             numbers = ((name, self._number(one)) for name, one in inner.items())
             node.named = {name: number for name, number in numbers if number is not None}
@@ -214,7 +214,7 @@ class Graph:
         for key in _EVERY_PROPERTY:
             node.every_property += self._all(schema.get(key))
 
-    def _read_items(self, schema: Schema, node: Node) -> None:
+    def _read_items(self, schema: Schema, node: SchemaNode) -> None:
         for key in _EVERY_ITEM:
             node.every_item += self._all(schema.get(key))
         for key in ("prefixItems", "items"):

@@ -15,7 +15,7 @@ from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.protocols.mcp import resume_stream
 from toolwire.protocols.mcp.post_message import Session
-from toolwire.testing.loopback import Plain, background
+from toolwire.testing.loopback import PlainApp, background
 
 STREAM = ((b"content-type", b"text/event-stream"),)
 SESSION = Session(endpoint="https://desk.example/mcp", version="2025-11-25", id=b"s1")
@@ -182,6 +182,6 @@ def test_a_call_is_answered_by_a_server_that_lets_its_clients_come_back() -> Non
         async with connect(url, approve=lambda _: True) as remote:
             assert await remote.call("slow") == Value("late")
 
-    with background(Plain(server)) as url:
+    with background(PlainApp(server)) as url:
         asyncio.run(story(url))
     assert server.asked[-3:] == [("POST", "tools/call"), ("GET", "e1"), ("GET", "left")]

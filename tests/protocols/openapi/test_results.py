@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from toolwire.core.http import Response, header
 from toolwire.core.model import Kind, Problem, Value
-from toolwire.core.resources import Caps, Resource, Resources
+from toolwire.core.resources import Resource, Resources, ResultLimits
 from toolwire.framing import jsontext, rate_headers, text_cleaning
 from toolwire.framing.rate_headers import Rate
 from toolwire.protocols.openapi import CODEC, problems
@@ -199,7 +199,7 @@ ORIGIN = "https://a.test"
 
 def kept(**caps: int) -> Expected:
     """Return what is expected of a site whose bytes are kept."""
-    return Expected(ORIGIN, None, Resources(b"salt"), Caps(**caps))
+    return Expected(ORIGIN, None, Resources(b"salt"), ResultLimits(**caps))
 
 
 def value_of(response: Response, expected: Expected = ANYTHING) -> tuple[Any, dict[str, Any]]:

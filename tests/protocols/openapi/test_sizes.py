@@ -13,7 +13,7 @@ import pytest
 from toolwire.core.codec import Peer
 from toolwire.core.http import Response
 from toolwire.core.model import Tool, Value
-from toolwire.core.resources import Caps, Resources
+from toolwire.core.resources import Resources, ResultLimits
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document.gc_pause import paused
 from toolwire.protocols.openapi.response import results, truncate_json
@@ -169,7 +169,7 @@ def test_a_number_is_kept_whole_or_not_at_all() -> None:
 
 @pytest.mark.requirement("XL-100", "XL-103")
 def test_what_is_more_than_the_host_keeps_is_told_without_a_handle() -> None:
-    small = Expected(resources=Resources(b"salt", most_bytes=10), caps=Caps(characters=5))
+    small = Expected(resources=Resources(b"salt", most_bytes=10), caps=ResultLimits(characters=5))
     for media_type in (b"image/png", b"text/plain"):
         result = results.read(Response(200, ((b"content-type", media_type),), b"x" * 11), small)
         assert isinstance(result, Value)

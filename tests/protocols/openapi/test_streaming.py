@@ -12,7 +12,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Listen, Peer
 from toolwire.core.http import Response
 from toolwire.core.model import Call, Kind, Problem, Progress, Result, Tool, Value
-from toolwire.core.resources import CAPS, Caps, Resources
+from toolwire.core.resources import CAPS, Resources, ResultLimits
 from toolwire.protocols.openapi import CODEC
 from toolwire.protocols.openapi.request.plan import Plan
 from toolwire.protocols.openapi.response import results
@@ -39,13 +39,15 @@ TOOL = Tool(name="watch")
 PLAN = Plan(method="GET", base=ORIGIN, path="/watch", streams=True)
 
 
-def peer(caps: Caps = CAPS) -> Peer:
+def peer(caps: ResultLimits = CAPS) -> Peer:
     return Peer(
         protocol="openapi", url=ORIGIN, catalog=Catalog(tools=(TOOL,)), memo=Memo(plans={TOOL.id: PLAN}), caps=caps
     )
 
 
-def hear(pieces: list[bytes], media_type: bytes, status: int = 200, caps: Caps = CAPS) -> tuple[Result, list[Progress]]:
+def hear(
+    pieces: list[bytes], media_type: bytes, status: int = 200, caps: ResultLimits = CAPS
+) -> tuple[Result, list[Progress]]:
     """Return how a call ends whose answer comes in ``pieces``, and what was heard of it."""
     flow = CODEC.send(peer(caps), Call(TOOL, {}))
     asked = next(flow)
@@ -95,7 +97,7 @@ def test_however_a_stream_is_cut_it_is_the_same_items(stream: tuple[bytes, bytes
 @pytest.mark.requirement("XL-103", "XL-106", "OQ-6")
 def test_the_result_has_as_many_items_as_the_caps_allow_and_the_host_hears_all() -> None:
     lines = [b'"%s"\n' % (b"x" * 98) for _ in range(100)]
-    result, heard = hear(lines, b"application/jsonl", caps=Caps(characters=1_012))
+    result, heard = hear(lines, b"application/jsonl", caps=ResultLimits(characters=1_012))
     assert isinstance(result, Value)
     assert (len(result.value), len(heard)) == (10, 100)
     assert (result.notes or {})["truncated"] is True
@@ -103,7 +105,7 @@ def test_the_result_has_as_many_items_as_the_caps_allow_and_the_host_hears_all()
 
 @pytest.mark.requirement("XL-106", "D-13")
 def test_a_stream_is_left_once_it_has_brought_enough_items() -> None:
-    result, heard = hear([b"1\n"] * 50, b"application/jsonl", caps=Caps(items=20))
+    result, heard = hear([b"1\n"] * 50, b"application/jsonl", caps=ResultLimits(items=20))
     assert isinstance(result, Value)
     assert (result.value, len(heard), (result.notes or {})["truncated"]) == ([1] * 20, 20, True)
 
@@ -157,7 +159,7 @@ def test_any_bytes_are_a_result(pieces: list[bytes], media_type: bytes) -> None:
 @pytest.mark.requirement("XL-106")
 def test_an_item_too_many_at_the_very_end_marks_the_result_as_cut() -> None:
     for pieces in ([b"1\n2\n3"], [b"1\n", b"2\n", b"3"]):
-        result, heard = hear(pieces, b"application/jsonl", caps=Caps(items=2))
+        result, heard = hear(pieces, b"application/jsonl", caps=ResultLimits(items=2))
         assert isinstance(result, Value)
         assert (result.value, len(heard)) == ([1, 2], 2)
         assert (result.notes or {})["truncated"] is True
@@ -165,12 +167,12 @@ def test_an_item_too_many_at_the_very_end_marks_the_result_as_cut() -> None:
 
 @pytest.mark.requirement("XL-103", "XL-106")
 def test_a_stream_that_came_whole_has_the_same_limits() -> None:
-    def read(body: bytes, caps: Caps = CAPS) -> Result:
+    def read(body: bytes, caps: ResultLimits = CAPS) -> Result:
         kept = Expected(ORIGIN, None, Resources(b"salt"), caps)
         return results.read(Response(200, ((b"content-type", b"application/jsonl"),), body), kept)
 
     for body in (b"1\n2\n3\n4", b"1\n2\n3"):
-        result = read(body, Caps(items=2))
+        result = read(body, ResultLimits(items=2))
         assert isinstance(result, Value)
         notes = result.notes or {}
         assert (result.value, notes["truncated"], notes["total_bytes"]) == ([1, 2], True, len(body))

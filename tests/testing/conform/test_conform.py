@@ -15,13 +15,13 @@ import toolwire
 from toolwire import Toolkit
 from toolwire.core.http import JSON, Response
 from toolwire.testing.loopback import background
-from toolwire.testing.server_checks import PROTOCOLS, Called, Report, Standing, conform
+from toolwire.testing.server_checks import PROTOCOLS, CheckReport, CheckStatus, ProbeTool, conform
 from toolwire.testing.server_checks.report import as_json, as_markdown, summary
 
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[3]
-CALL = Called("add", {"a": 1, "b": 2})
+CALL = ProbeTool("add", {"a": 1, "b": 2})
 
 
 def calculator(ran: list[int]) -> Toolkit:
@@ -79,7 +79,7 @@ def test_our_server_conforms_in_every_protocol(serve: Callable[..., str], keys: 
     assert ran
     for report in (*looked, *called):
         assert report.failed == ()
-    with_key = [report.count(Standing.SKIPPED) for report in called]
+    with_key = [report.count(CheckStatus.SKIPPED) for report in called]
     assert with_key == ([0, 0, 1, 0] if keys else [0, 1, 4, 1])
 
 
@@ -124,7 +124,7 @@ _ODD_FUNCTIONS = b"""{
 def test_a_server_that_is_not_there_fails_everything_it_can() -> None:
     (report,) = conform("http://127.0.0.1:9", protocol="otc")
     assert "does not take connections" in report.outcomes[0].why
-    assert report.count(Standing.PASSED) < 5
+    assert report.count(CheckStatus.PASSED) < 5
     assert conform("http://127.0.0.1:9") == ()
 
 
@@ -148,7 +148,7 @@ def test_a_report_is_said_in_three_ways(serve: Callable[..., str]) -> None:
     (data,) = as_json([report])
     assert (data["protocol"], data["passed"], data["checks"][0]["standing"]) == ("mcp", 11, "passed")
     assert list(as_markdown(report))[2].startswith("| mcp-01 | R17 | ")
-    assert isinstance(report, Report)
+    assert isinstance(report, CheckReport)
 
 
 def test_the_page_says_what_the_kit_says_today() -> None:

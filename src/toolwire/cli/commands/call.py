@@ -11,7 +11,7 @@ from pathlib import Path
 
 from toolwire.cli.exits import OK, UsageError, exit_code
 from toolwire.cli.targets.arguments import read_object, read_values
-from toolwire.cli.targets.open_target import Opened, Reach, opened, read_key, read_selection
+from toolwire.cli.targets.open_target import OpenedTarget, UrlOptions, opened, read_key, read_selection
 from toolwire.cli.terminal.screen import complain, escaped_lines, json_text, styled
 from toolwire.cli.terminal.terminal_approver import agreement, chosen_asker, kept_session
 from toolwire.cli.terminal.terminal_user import person_here
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     locked = read_locked(Path(arguments.file)) if arguments.locked else None
     key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
     agree = agreement(agreed=arguments.agree, called=arguments.name)
-    reach = Reach(key=key, protocol=arguments.protocol, locked=locked, selection=chosen, agree=agree)
+    reach = UrlOptions(key=key, protocol=arguments.protocol, locked=locked, selection=chosen, agree=agree)
     ask = chosen_asker(arguments.ask, "yes" if arguments.yes else "ask")
     given = _given(arguments.args)
     tool: Tool | None = None
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _called(
-    source: Opened, arguments: argparse.Namespace, given: dict[str, Json] | Problem
+    source: OpenedTarget, arguments: argparse.Namespace, given: dict[str, Json] | Problem
 ) -> tuple[Tool | None, Result]:
     tool = source.find(arguments.name)
     if isinstance(tool, Problem):

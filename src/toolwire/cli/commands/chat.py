@@ -15,20 +15,20 @@ from contextlib import ExitStack
 from importlib import import_module
 from typing import Final
 
-from toolwire.adapters.conversation import Model, ModelError, Said, Wanted, converse
+from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.tool_declarations import Caller, ran_sync
+from toolwire.adapters.tool_declarations import NamedCaller, ran_sync
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.targets.open_target import read_key
-from toolwire.cli.targets.target import Url, read_target
+from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.keyboard import typed_line
 from toolwire.cli.terminal.relocation_prompt import moving
 from toolwire.cli.terminal.screen import complain, escaped, escaped_lines, json_text, styled, warn
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import agreement, asker, kept_session
 from toolwire.client import SyncRemote, connect_sync
-from toolwire.client.connection.combined_remote import Together
-from toolwire.client.login import Person
+from toolwire.client.connection.combined_remote import CombinedRemote
+from toolwire.client.login import SignInUser
 from toolwire.core.model import Secret
 
 from .tools import COLUMNS, rows
@@ -70,14 +70,14 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         for sentence in session.warnings():
             warn(sentence)
-        box: Caller = remotes[0] if len(remotes) == 1 else Together(remotes)
+        box: NamedCaller = remotes[0] if len(remotes) == 1 else CombinedRemote(remotes)
         model = _model(arguments, box, _SYSTEM.format(sites=_sites(remotes)))
         _greet(remotes, box)
         return _talk(model, box, _MODELS[arguments.api][1])
 
 
-def _talk(model: Model, box: Caller, provider: Provider) -> int:
-    def made(call: Wanted) -> str:
+def _talk(model: Model, box: NamedCaller, provider: Provider) -> int:
+    def made(call: ModelCall) -> str:
         text = ran_sync(box, provider, call.name, call.arguments)
         _dim(f"<- {escaped(text[:_SHOWN])}{'...' if len(text) > _SHOWN else ''}")
         return text
@@ -96,7 +96,7 @@ def _talk(model: Model, box: Caller, provider: Provider) -> int:
                 complain(str(error))
 
 
-def _tell(said: Said) -> None:
+def _tell(said: ModelTurn) -> None:
     if said.text.strip():
         print(escaped_lines(said.text.strip()), flush=True)
     for call in said.calls:
@@ -112,7 +112,7 @@ def _asked() -> str | None:
     return line.strip() if line else None
 
 
-def _greet(remotes: Sequence[SyncRemote], box: Caller) -> None:
+def _greet(remotes: Sequence[SyncRemote], box: NamedCaller) -> None:
     names = ", ".join(escaped(name) for name in box.catalog().names)
     _dim(f"{_sites(remotes)}: {names or 'no tools'}")
     if sys.stdin.isatty():
@@ -123,7 +123,7 @@ def _sites(remotes: Sequence[SyncRemote]) -> str:
     return ", ".join(escaped("/".join(remote.url.split("/")[:3])) for remote in remotes)
 
 
-def _model(arguments: argparse.Namespace, box: Caller, system: str) -> Model:
+def _model(arguments: argparse.Namespace, box: NamedCaller, system: str) -> Model:
     kind, _ = _MODELS[arguments.api]
     try:
         module = import_module(f"toolwire.adapters.{arguments.api}")
@@ -144,16 +144,16 @@ def _model_key(arguments: argparse.Namespace) -> Secret | None:
     return key
 
 
-def _person() -> Person | None:
+def _person() -> SignInUser | None:
     """Return who signs in where a site wants that; nobody, where nobody is at the terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
-    return Person(tell=lambda sentence: print(escaped(sentence), file=sys.stderr, flush=True))
+    return SignInUser(tell=lambda sentence: print(escaped(sentence), file=sys.stderr, flush=True))
 
 
 def _url(text: str) -> str:
     target = read_target(text)
-    if not isinstance(target, Url):
+    if not isinstance(target, UrlTarget):
         raise UsageError("A model talks to URLs: serve this code first, with `toolwire serve`.")
     return target.text
 

@@ -38,7 +38,7 @@ _STYLES: Final = {"error": "red", "warning": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedFile:
     """A file and its faults, or why it was not checked."""
 
     file: str
@@ -73,25 +73,25 @@ def kind_of(text: bytes, name: str = "") -> str | None:
     return next((kind for kind, names in _SIGNS if any(name in data for name in names)), None)
 
 
-def _check(file: str, wanted: str | None) -> Checked:
+def _check(file: str, wanted: str | None) -> CheckedFile:
     try:
         with Path(file).open("rb") as opened:
             text = opened.read(openapi.MAX_BYTES + 1)  # one more than it reads: it says so itself
     except OSError as error:
-        return Checked(file, refusal=f"it cannot be read: {error.strerror}.")
+        return CheckedFile(file, refusal=f"it cannot be read: {error.strerror}.")
     kind = wanted or kind_of(text, file)
     if kind is None:
-        return Checked(file, refusal="it does not say what kind of document it is: give one with --kind.")
-    return Checked(file, openapi.check(text, file) if kind == "openapi" else _CHECKERS[kind](text))
+        return CheckedFile(file, refusal="it does not say what kind of document it is: give one with --kind.")
+    return CheckedFile(file, openapi.check(text, file) if kind == "openapi" else _CHECKERS[kind](text))
 
 
-def _print(checked: Sequence[Checked]) -> None:
+def _print(checked: Sequence[CheckedFile]) -> None:
     for line in _lines(checked):
         print(line)
     print(_summary(checked))
 
 
-def _lines(checked: Sequence[Checked]) -> Iterator[str]:
+def _lines(checked: Sequence[CheckedFile]) -> Iterator[str]:
     for one in checked:
         for fault in one.faults:
             severity = styled(fault.severity, _STYLES[fault.severity], sys.stdout)
@@ -100,13 +100,13 @@ def _lines(checked: Sequence[Checked]) -> Iterator[str]:
             yield f"{where}: {severity} [{fault.rule}]{at}: {escaped(fault.message)}"
 
 
-def _summary(checked: Sequence[Checked]) -> str:
+def _summary(checked: Sequence[CheckedFile]) -> str:
     read = [one for one in checked if not one.refusal]
     said = [_count(_number(read, "error"), "error"), _count(_number(read, "warning"), "warning")]
     return f"{_count(len(read), 'file')} checked: {', '.join(said)}."
 
 
-def _as_json(checked: Sequence[Checked]) -> dict[str, Json]:
+def _as_json(checked: Sequence[CheckedFile]) -> dict[str, Json]:
     return {
         "files": len(checked),
         "errors": _number(checked, "error"),
@@ -116,7 +116,7 @@ def _as_json(checked: Sequence[Checked]) -> dict[str, Json]:
     }
 
 
-def _number(checked: Sequence[Checked], severity: str) -> int:
+def _number(checked: Sequence[CheckedFile], severity: str) -> int:
     return sum(fault.severity == severity for one in checked for fault in one.faults)
 
 

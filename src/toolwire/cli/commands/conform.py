@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from toolwire.cli.exits import FAILED, NOT_FOUND, OK, UsageError
 from toolwire.cli.targets.open_target import read_key
-from toolwire.cli.targets.target import Url, read_target
+from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import complain, escaped, json_text
 from toolwire.cli.terminal.table import print_table
 from toolwire.framing import jsontext
-from toolwire.testing.server_checks import PROTOCOLS, Called, Report, Standing, conform
+from toolwire.testing.server_checks import PROTOCOLS, CheckReport, CheckStatus, ProbeTool, conform
 from toolwire.testing.server_checks.report import as_json, as_markdown, summary
 
 _COLUMNS = ("check", "requirement", "outcome", "what")
@@ -21,7 +21,7 @@ _COLUMNS = ("check", "requirement", "outcome", "what")
 def run(arguments: argparse.Namespace) -> int:
     """Check the server and print each check and how it ended; a check that failed makes the exit code 1."""
     target = read_target(arguments.target)
-    if not isinstance(target, Url):
+    if not isinstance(target, UrlTarget):
         raise UsageError("conform takes a URL; serve a file first, with toolwire serve.")
     if arguments.protocol not in (None, *PROTOCOLS):
         raise UsageError(f"There is no protocol {arguments.protocol!r} to check; there is {', '.join(PROTOCOLS)}.")
@@ -39,23 +39,23 @@ def run(arguments: argparse.Namespace) -> int:
     return FAILED if any(report.failed for report in reports) else OK
 
 
-def _read_call(given: Sequence[str] | None) -> Called | None:
+def _read_call(given: Sequence[str] | None) -> ProbeTool | None:
     if given is None:
         return None
     tool, text = given
     arguments = jsontext.read(text.encode())
     if not isinstance(arguments, dict):
         raise UsageError(f"The arguments of {tool} must be a JSON object, such as '{{\"a\": 1}}'.")
-    return Called(tool, arguments)
+    return ProbeTool(tool, arguments)
 
 
-def _print(reports: Sequence[Report]) -> None:
+def _print(reports: Sequence[CheckReport]) -> None:
     for report in reports:
         rows = [
             (
                 one.number,
                 one.requirement,
-                one.standing.upper() if one.standing is Standing.FAILED else str(one.standing),
+                one.standing.upper() if one.standing is CheckStatus.FAILED else str(one.standing),
                 escaped(f"{one.sentence} {one.why}".strip()),
             )
             for one in report.outcomes

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from toolwire.cli.exits import FAILED, OK, UsageError
-from toolwire.cli.targets.open_target import Reach, opened, read_key
-from toolwire.cli.targets.target import Url, read_target
+from toolwire.cli.targets.open_target import UrlOptions, opened, read_key
+from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import complain, escaped, json_text
 from toolwire.cli.terminal.terminal_approver import asker
 from toolwire.convert import Converted, Loss, convert
@@ -27,7 +27,7 @@ _DOCUMENTS: Final = (".json", ".yaml", ".yml")
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert, and write the document and what was lost. With --strict, a loss is a failure and no document."""
-    reach = Reach(key=read_key(arguments.key, arguments.key_env), protocol=arguments.protocol)
+    reach = UrlOptions(key=read_key(arguments.key, arguments.key_env), protocol=arguments.protocol)
     converted = convert(_source(arguments.source, reach), arguments.to, arguments.kind)
     if isinstance(converted, Problem):
         raise UsageError(f"{arguments.source}: {converted.message}")
@@ -44,19 +44,19 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _source(text: str, reach: Reach) -> bytes | Catalog:
+def _source(text: str, reach: UrlOptions) -> bytes | Catalog:
     if text == "-":
         return _bounded(sys.stdin.buffer.read(_MAX_BYTES + 1), "standard input")
     path = Path(text)
     if path.suffix != ".py" and path.is_file():
-        if reach != Reach():
+        if reach != UrlOptions():
             raise UsageError("--key, --key-env and --protocol are for URLs; this source is a file.")
         return _file(path)
     if path.suffix in _DOCUMENTS and "://" not in text and len(path.parts) == 1:
         raise UsageError(f"There is no file {text}.")
     with opened(text, reach, asker("ask")) as source:
         catalog = source.catalog()
-    return _without_memory(catalog) if isinstance(read_target(text), Url) else catalog
+    return _without_memory(catalog) if isinstance(read_target(text), UrlTarget) else catalog
 
 
 def _file(path: Path) -> bytes:

@@ -9,16 +9,16 @@ from contextlib import closing
 
 from toolwire.cli.exits import NOT_FOUND, OK, UsageError
 from toolwire.cli.targets.open_target import read_key
-from toolwire.cli.targets.target import Url, read_target
+from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import complain, escaped, json_text, styled
 from toolwire.cli.terminal.table import print_table
 from toolwire.client.connection.connection import nothing_found
-from toolwire.client.connection.options import Options
-from toolwire.client.discovery.auth_on_challenge import SyncDiscreet
+from toolwire.client.connection.options import ConnectOptions
+from toolwire.client.discovery.auth_on_challenge import SyncAuthOnChallenge
 from toolwire.client.discovery.discover import Discovery, discover, end_sessions, shown
 from toolwire.client.transport.drivers import BRIEF_S
 from toolwire.client.transport.drivers import run as drive
-from toolwire.client.transport.limits import LOOKING, Limits
+from toolwire.client.transport.limits import LOOKING, TransportLimits
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.codec import Peer
 from toolwire.core.model import Json, Secret
@@ -30,7 +30,7 @@ _COLUMNS = ("protocol", "url", "status", "what it meant")
 def run(arguments: argparse.Namespace) -> int:
     """Look at the URL for every protocol and print what was seen."""
     target = read_target(arguments.target)
-    if not isinstance(target, Url):
+    if not isinstance(target, UrlTarget):
         raise UsageError("explain takes a URL; a file speaks no protocol before it is served.")
     found = survey(target.text, read_key(arguments.key, arguments.key_env))
     if arguments.json:
@@ -44,15 +44,15 @@ def survey(url: str, key: Secret | None) -> Discovery:
     """Return what ``url`` speaks, with all that would do. The key is sent only where one is asked for."""
     with closing(_door(url, key, LOOKING)) as door:
         found = drive(discover(url, survey=True), door, None)
-    with closing(_door(url, key, Limits(total_s=BRIEF_S))) as door:
+    with closing(_door(url, key, TransportLimits(total_s=BRIEF_S))) as door:
         for request in end_sessions(found):
             door.send(request)
     return found
 
 
-def _door(url: str, key: Secret | None, limits: Limits) -> SyncDiscreet:
-    signed = SyncNetwork(limits=limits, credentials=Options(url=url, api_key=key).credentials())
-    return SyncDiscreet(SyncNetwork(limits=limits), signed)
+def _door(url: str, key: Secret | None, limits: TransportLimits) -> SyncAuthOnChallenge:
+    signed = SyncNetwork(limits=limits, credentials=ConnectOptions(url=url, api_key=key).credentials())
+    return SyncAuthOnChallenge(SyncNetwork(limits=limits), signed)
 
 
 def described(found: Discovery) -> dict[str, Json]:

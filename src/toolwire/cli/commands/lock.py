@@ -8,11 +8,11 @@ from pathlib import Path
 
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.targets.open_target import read_key
-from toolwire.cli.targets.target import Url, read_target
+from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped
 from toolwire.client import Session, SyncRemote
-from toolwire.client.connection.fetch_definitions import Pinned, surveyed
-from toolwire.consent import Lock, read_lock, write_lock
+from toolwire.client.connection.fetch_definitions import FetchedDefinitions, surveyed
+from toolwire.consent import DefinitionLock, read_lock, write_lock
 from toolwire.consent.definition_lock import Difference
 from toolwire.consent.origin_display import without_secrets
 from toolwire.core.errors import DefinitionError
@@ -21,10 +21,10 @@ from toolwire.core.errors import DefinitionError
 def run(arguments: argparse.Namespace) -> int:
     """Write the definitions of every URL into the lock; the other URLs in it stay."""
     for target in map(read_target, arguments.targets):
-        if not isinstance(target, Url):
+        if not isinstance(target, UrlTarget):
             raise UsageError("lock takes URLs: what is in a file changes with you alone.")
     file = Path(arguments.file)
-    lock = read(file) if file.exists() else Lock()
+    lock = read(file) if file.exists() else DefinitionLock()
     for url in arguments.targets:
         found = look(url, arguments)
         lock = lock.with_connection(found.url, found.definitions)
@@ -41,7 +41,7 @@ def write_private(file: Path, text: str) -> None:
         opened.write(text)
 
 
-def look(url: str, arguments: argparse.Namespace) -> Pinned:
+def look(url: str, arguments: argparse.Namespace) -> FetchedDefinitions:
     """Return the definitions that ``url`` has now."""
     key = read_key(arguments.key, arguments.key_env)
     try:
@@ -50,7 +50,7 @@ def look(url: str, arguments: argparse.Namespace) -> Pinned:
         raise UsageError(f"{error}.") from error
 
 
-def read(file: Path) -> Lock:
+def read(file: Path) -> DefinitionLock:
     """Return the lock in ``file``.
 
     Raises:
@@ -65,7 +65,7 @@ def read(file: Path) -> Lock:
         raise UsageError(f"{file}: {error}") from error
 
 
-def differences(lock: Lock, source: object) -> tuple[Difference, ...]:
+def differences(lock: DefinitionLock, source: object) -> tuple[Difference, ...]:
     """Return what of a connection is not as ``lock`` pins it; a connection it does not hold is all new."""
     return lock.compared(source.url, source.definitions()) if isinstance(source, SyncRemote) else ()
 

@@ -8,16 +8,16 @@ from base64 import b64encode
 from collections.abc import Sequence
 from getpass import getpass
 
-from toolwire.auth.client_identity import Identity
+from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.credential import Credential
-from toolwire.auth.metadata_discovery import Place
-from toolwire.auth.security_schemes import Declared
+from toolwire.auth.metadata_discovery import SignInTarget
+from toolwire.auth.security_schemes import DeclaredSignIn
 from toolwire.cli.exits import OK, UsageError, exit_code
 from toolwire.cli.targets.open_target import read_key
-from toolwire.cli.targets.target import Url, read_target
+from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import complain, escaped
 from toolwire.client.discovery.discover import Discovery, absolute, discover
-from toolwire.client.login import Person, Wish, declared, place_of, seek, sign_in, with_secret
+from toolwire.client.login import SignInOptions, SignInUser, declared, place_of, seek, sign_in, with_secret
 from toolwire.client.login.saved_credentials import own_credentials
 from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import LOOKING
@@ -29,7 +29,7 @@ from toolwire.core.model import Problem, Secret
 def run(arguments: argparse.Namespace) -> int:
     """Sign in, and keep what comes of it for later calls."""
     target = read_target(arguments.url)
-    if not isinstance(target, Url):
+    if not isinstance(target, UrlTarget):
         raise UsageError("One signs in to a URL; this is code on this machine.")
     url = absolute(target.text)
     door = SyncNetwork(limits=LOOKING)
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _signed_in(url: str, arguments: argparse.Namespace, door: SyncNetwork) -> Credential | Problem:
     identity = _identity(arguments)
-    person = Person(tell=lambda sentence: print(escaped(sentence), file=sys.stderr))
+    person = SignInUser(tell=lambda sentence: print(escaped(sentence), file=sys.stderr))
     place = seek(url, door)
     if isinstance(place, Problem):
         said = declared(_found(url, door), door)
@@ -66,7 +66,7 @@ def _signed_in(url: str, arguments: argparse.Namespace, door: SyncNetwork) -> Cr
         if identity is None or identity.secret is None:
             raise UsageError("--as-program needs --client-id and --client-secret-env.")
         return with_secret(place, identity, scopes, person, door)
-    wish = Wish(
+    wish = SignInOptions(
         identity=identity,
         document_url=arguments.client_document or "",
         scopes=tuple(scopes),
@@ -79,7 +79,9 @@ def _found(url: str, door: SyncNetwork) -> Discovery:
     return drive(discover(url), door, None)
 
 
-def _declared(said: Declared, sought: Problem, door: SyncNetwork, arguments: argparse.Namespace) -> Place | Problem:
+def _declared(
+    said: DeclaredSignIn, sought: Problem, door: SyncNetwork, arguments: argparse.Namespace
+) -> SignInTarget | Problem:
     """Return where the document of a site says that one signs in, or what can be done instead. [AC-13]"""
     if arguments.as_program and "secret" in said.places:
         return said.places["secret"]
@@ -93,11 +95,11 @@ def _declared(said: Declared, sought: Problem, door: SyncNetwork, arguments: arg
     return Problem(kind=sought.kind, message="The site takes keys: give one with --key.") if said.keys else sought
 
 
-def _identity(arguments: argparse.Namespace) -> Identity | None:
+def _identity(arguments: argparse.Namespace) -> ClientIdentity | None:
     if arguments.client_id is None:
         return None
     secret = read_key(None, arguments.client_secret_env)
-    return Identity(
+    return ClientIdentity(
         client_id=arguments.client_id, secret=secret, method="none" if secret is None else "client_secret_basic"
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from toolwire.cli.exits import OK, UsageError
-from toolwire.cli.targets.target import Url, read_target
+from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import json_text
 from toolwire.client.discovery.discover import absolute
 from toolwire.client.transport.drivers import run as drive
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _at(text: str) -> dict[str, Any]:
     target = read_target(text)
-    if not isinstance(target, Url):
+    if not isinstance(target, UrlTarget):
         raise UsageError("overlay takes a URL, or a file that is an OpenAPI document.")
     door = SyncNetwork(limits=LOOKING)
     try:

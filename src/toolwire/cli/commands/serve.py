@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 from toolwire.cli.exits import OK, UsageError
-from toolwire.cli.serve_app import FACTORY, SETTINGS, Settings, app_of, boxes_of, count_asking_tools
-from toolwire.cli.targets.target import File, Target, Url, read_target
+from toolwire.cli.serve_app import FACTORY, SETTINGS, ServeSettings, app_of, boxes_of, count_asking_tools
+from toolwire.cli.targets.target import FileTarget, Target, UrlTarget, read_target
 from toolwire.cli.terminal.screen import drop_unwritable, escaped, styled, warn
-from toolwire.cli.token_options import Tokens
+from toolwire.cli.token_options import TokenOptions
 from toolwire.core.catalog import Catalog
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import read_connections
@@ -30,7 +30,7 @@ except ModuleNotFoundError as error:
 _NAMED: Final = 8
 
 
-class Place(TypedDict):
+class ListenAddress(TypedDict):
     """Where and how to listen, whatever serves."""
 
     host: str
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     named_targets = [*arguments.targets, *(one.url for one in listed)]
     if not named_targets:
         raise UsageError("There is nothing to serve: name a target, or a list with --connections FILE.")
-    settings = Settings(
+    settings = ServeSettings(
         targets=named_targets,
         api_keys=read_keys(arguments.api_key, arguments.api_key_file),
         hosts=arguments.allow_host,
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         ledger=arguments.ledger,
         rates=arguments.rates,
         client_document=arguments.client_document,
-        tokens=Tokens(
+        tokens=TokenOptions(
             secret_file=arguments.jwt_secret_file,
             jwks=arguments.jwks,
             issuer=arguments.jwt_issuer,
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.workers > 1 and not settings.rates and _limited(boxes):
         warn("Each worker counts calls alone; with --rates WHERE the limits of tools hold for all of them together.")
     announce = _announcer([box.catalog() for box in boxes], keys=_wanted(settings))
-    place: Place = {
+    place: ListenAddress = {
         "host": arguments.host,
         "port": arguments.port,
         "announce": announce,
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _in_environment(settings: Settings) -> Generator[None, None, None]:
+def _in_environment(settings: ServeSettings) -> Generator[None, None, None]:
     os.environ[SETTINGS] = settings.write()
     try:
         yield
@@ -104,13 +104,13 @@ def _in_environment(settings: Settings) -> Generator[None, None, None]:
 
 
 def _folders(targets: Iterable[Target]) -> Sequence[Path]:
-    local = [target for target in targets if not isinstance(target, Url)]
+    local = [target for target in targets if not isinstance(target, UrlTarget)]
     if not local:
         raise UsageError("--reload watches files, and no target is one.")
-    return [target.path.resolve().parent if isinstance(target, File) else Path.cwd() for target in local]
+    return [target.path.resolve().parent if isinstance(target, FileTarget) else Path.cwd() for target in local]
 
 
-def _warn(host: str, settings: Settings, asking: int) -> None:
+def _warn(host: str, settings: ServeSettings, asking: int) -> None:
     if not settings.api_keys and not settings.tokens and not _is_loopback(host):
         warn(f"Whoever can reach {host} can call these tools: ask for a key with --api-key-file or TOOLWIRE_API_KEYS.")
     if asking:
@@ -129,7 +129,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _wanted(settings: Settings) -> str:
+def _wanted(settings: ServeSettings) -> str:
     """Return what a caller must bring, in a few words."""
     keys = [f"one of {len(settings.api_keys)}"] if settings.api_keys else []
     return " or ".join([*keys, *(["a signed token"] if settings.tokens else [])]) or "none asked for"

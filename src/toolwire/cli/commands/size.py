@@ -11,9 +11,9 @@ import sys
 from typing import Final
 
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.tool_declarations import Offered, offered
+from toolwire.adapters.tool_declarations import ToolDeclaration, offered
 from toolwire.cli.exits import OK
-from toolwire.cli.targets.open_target import Reach, opened, read_key, read_selection
+from toolwire.cli.targets.open_target import UrlOptions, opened, read_key, read_selection
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import asker
@@ -26,7 +26,7 @@ CHARACTERS_A_TOKEN: Final = 4
 def run(arguments: argparse.Namespace) -> int:
     """Print the tokens of each tool for each provider, the largest first, and all together."""
     key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
-    reach = Reach(key=key, protocol=arguments.protocol, selection=chosen)
+    reach = UrlOptions(key=key, protocol=arguments.protocol, selection=chosen)
     with opened(arguments.target, reach, asker("ask")) as source:
         sizes = measured(source.catalog())
     totals = {provider: sum(size[provider] for size in sizes.values()) for provider in Provider}
@@ -51,7 +51,7 @@ def measured(catalog: Catalog) -> dict[str, dict[Provider, int]]:
     return sizes
 
 
-def _tokens(one: Offered) -> int:
+def _tokens(one: ToolDeclaration) -> int:
     declared = {"name": one.name, "description": one.description, "parameters": one.shape.schema}
     text = json.dumps(declared, ensure_ascii=False, separators=(",", ":"), default=dict)
     return -(-len(text) // CHARACTERS_A_TOKEN)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK
-from toolwire.cli.targets.open_target import Opened, Reach, opened, read_key, read_selection
+from toolwire.cli.targets.open_target import OpenedTarget, UrlOptions, opened, read_key, read_selection
 from toolwire.cli.terminal.screen import complain, escaped, first_line, json_text
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import asker
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the tools of the target, as a table or as JSON."""
     locked = read_locked(Path(arguments.file)) if arguments.locked else None
     key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
-    reach = Reach(key=key, protocol=arguments.protocol, locked=locked, selection=chosen)
+    reach = UrlOptions(key=key, protocol=arguments.protocol, locked=locked, selection=chosen)
     with opened(arguments.target, reach, asker("ask")) as source:
         if arguments.tags:
             return _print_tags(source.tags(), as_json=arguments.json)
@@ -73,7 +73,7 @@ def _print_tags(tags: Mapping[str, int], *, as_json: bool) -> int:
     return OK
 
 
-def _found(source: Opened) -> tuple[str, ...]:
+def _found(source: OpenedTarget) -> tuple[str, ...]:
     """Return all that was found, after a look at every schema: only then it is known."""
     for tool in source.catalog().tools:
         len(tool.input_schema)

@@ -18,12 +18,12 @@ from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.opentool.serve_object import served
 
-from .target import File, Module
+from .target import FileTarget, ModuleTarget
 
 _TOOLWIRE: Final = Path(__file__).parents[1]
 
 
-def load(target: File | Module, document: Path | None = None) -> Toolkit | Toolbox:
+def load(target: FileTarget | ModuleTarget, document: Path | None = None) -> Toolkit | Toolbox:
     """Return the toolkit (or toolbox) that ``target`` names. The user's code runs, as an import would run it.
 
     A class as OpenTool's SDKs have one, with ``call`` or ``load``, is made and becomes a toolbox; with its
@@ -34,11 +34,11 @@ def load(target: File | Module, document: Path | None = None) -> Toolkit | Toolb
         UsageError: there is no such thing, or the code cannot be imported; the sentence says where and why.
     """
     match target:
-        case File(path, name):
+        case FileTarget(path, name):
             where = str(path)
             module = _load_file(path)
             found = _only(module, where) if name is None else _named(module, name, where)
-        case Module(where, name):
+        case ModuleTarget(where, name):
             found = _named(_load_module(where), name, where)
     if _is_toolbox(found):
         if document is not None:

@@ -16,27 +16,27 @@ from toolwire.cli.terminal.screen import complain
 from toolwire.cli.terminal.terminal_approver import Asker
 from toolwire.client.calls.call_ids import new_id
 from toolwire.client.transport.drivers import SyncNotify
-from toolwire.consent import consent_check, denied
+from toolwire.consent import build_denial, consent_check
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Ask, Deny, Known, review
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.server.lifespan import begin, end
-from toolwire.server.run.function_toolbox import FunctionBox
+from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.validation import arguments_check
 
 from .load_code import load
-from .target import File, Module
+from .target import FileTarget, ModuleTarget
 
 
-def code_of(target: File | Module, document: Path | None = None) -> Toolbox:
+def code_of(target: FileTarget | ModuleTarget, document: Path | None = None) -> Toolbox:
     """Return the code that ``target`` names, as a Toolbox. See ``load`` for ``document`` and what is raised."""
     found = load(target, document)
-    return FunctionBox(found) if isinstance(found, Toolkit) else found
+    return FunctionToolbox(found) if isinstance(found, Toolkit) else found
 
 
-class Here:
+class LocalTarget:
     """Calls a Toolbox in this process. ``site`` is what the person is told about where it runs."""
 
     def __init__(self, toolbox: Toolbox, site: str, ask: Asker) -> None:
@@ -80,7 +80,7 @@ class Here:
             case Ask(question):
                 answer = self._ask(question)
                 if answer.allowed is not True:
-                    return denied(f"{call.tool.name} was not called: it was not allowed.")
+                    return build_denial(f"{call.tool.name} was not called: it was not allowed.")
             case _:
                 assert_never(verdict)
         with redirect_stdout(sys.stderr):  # standard output is for the result alone, whatever the tool prints

@@ -17,20 +17,20 @@ from toolwire.cli.terminal.terminal_approver import Asker
 from toolwire.client import Session, connect_sync
 from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.transport.drivers import SyncNotify
-from toolwire.consent import Lock
+from toolwire.consent import DefinitionLock
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json, Problem, Result, Secret, Tool
 from toolwire.core.selection import DECLARED, Selection
 
-from .target import Url, read_target
+from .target import UrlTarget, read_target
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
-    from toolwire.client.login import Person
+    from toolwire.client.login import SignInUser
 
 _MOST_TAGS = 20
 
 
-class Opened(Protocol):
+class OpenedTarget(Protocol):
     """What a target leads to: its tools, and calls of them that are checked and asked about first."""
 
     def catalog(self) -> Catalog:
@@ -58,12 +58,12 @@ class Opened(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class UrlOptions:
     """How to reach a URL: the key of its server, the one protocol to look for, the lock, and which tools."""
 
     key: Secret | None = None
     protocol: str | None = None
-    locked: Lock | None = None
+    locked: DefinitionLock | None = None
     selection: Selection = DECLARED
     agree: Callable[[tuple[Tool, ...]], bool] | None = field(default=None, compare=False)
 
@@ -113,11 +113,11 @@ def read_key(key: str | None, key_env: str | None) -> Secret | None:
 @contextmanager
 def opened(
     text: str,
-    reach: Reach,
+    reach: UrlOptions,
     ask: Asker,
     session: Session | None = None,
-    person: Person | None = None,
-) -> Generator[Opened, None, None]:
+    person: SignInUser | None = None,
+) -> Generator[OpenedTarget, None, None]:
     """Give what the target ``text`` leads to, until the block ends. ``ask`` answers, ``person`` signs in.
 
     Raises:
@@ -125,12 +125,12 @@ def opened(
         UsageError: the target cannot be loaded, or the options do not go with it.
     """
     target = read_target(text)
-    if not isinstance(target, Url):
-        if reach != Reach():
+    if not isinstance(target, UrlTarget):
+        if reach != UrlOptions():
             raise UsageError("--key, --key-env, --protocol and --locked are for URLs; this target is code here.")
-        from .local_target import Here, code_of  # noqa: PLC0415 - brings the whole server, which a URL does not need
+        from .local_target import LocalTarget, code_of  # noqa: PLC0415 - brings the whole server, which a URL does not need
 
-        yield Here(code_of(target), text, ask)
+        yield LocalTarget(code_of(target), text, ask)
         return
     try:
         connecting = connect_sync(

@@ -20,14 +20,14 @@ _USER: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?[^/?#]*@")
 
 
 @dataclass(frozen=True, slots=True)
-class Url:
+class UrlTarget:
     """A server somebody runs, as it was written: its URL, or the path of its OpenAPI document on this machine."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class FileTarget:
     """A Python file, and the name in it; without a name, the one Toolkit it has."""
 
     path: Path
@@ -35,14 +35,14 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class ModuleTarget:
     """A name in a module that can be imported."""
 
     module: str
     name: str
 
 
-Target: TypeAlias = Url | File | Module
+Target: TypeAlias = UrlTarget | FileTarget | ModuleTarget
 
 
 def read_target(text: str) -> Target:
@@ -54,11 +54,11 @@ def read_target(text: str) -> Target:
     if "://" in text:
         return _url(text)
     if match := _FILE.fullmatch(text):
-        return File(Path(match["path"]), match["name"])
+        return FileTarget(Path(match["path"]), match["name"])
     if match := _MODULE.fullmatch(text):
-        return Module(match["module"], match["name"])
+        return ModuleTarget(match["module"], match["name"])
     if file_url(text):
-        return Url(text)
+        return UrlTarget(text)
     if _is_there(text):
         raise UsageError(f"{text} is no Python file: a target is a URL, file.py, file.py:name or package.module:name.")
     if _HOST.fullmatch(text) or _USER.match(text):
@@ -73,8 +73,8 @@ def _is_there(text: str) -> bool:
         return False
 
 
-def _url(text: str) -> Url:
+def _url(text: str) -> UrlTarget:
     if _USER.match(text):
         # Not echoed: what stands there may be a password.
         raise UsageError("This URL has a user name or password in it: take it out, and give a key with --key-env.")
-    return Url(text)
+    return UrlTarget(text)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
 from toolwire.client import Session, stored_session
-from toolwire.consent.display import Row, confirmation, needs_typing, shown
+from toolwire.consent.display import DisplayRow, confirmation, needs_typing, shown
 from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Cost, Tool
@@ -110,7 +110,7 @@ def _open_page(url: str) -> None:
     webbrowser.open(url)
 
 
-def asking_lines(rows: tuple[Row, ...]) -> Iterator[str]:
+def asking_lines(rows: tuple[DisplayRow, ...]) -> Iterator[str]:
     """Yield ``rows`` as lines, nothing cut: where, what, with which arguments, at what price. [D-21]"""
     for row in rows:
         note = f"  ({row.note})" if row.note else ""
@@ -150,7 +150,7 @@ def _typed(prompt: str) -> str:
     return answer.strip()
 
 
-def _show(rows: tuple[Row, ...]) -> None:
+def _show(rows: tuple[DisplayRow, ...]) -> None:
     """Print ``rows`` on standard error: by rich where it is installed and colours are wanted, else plain."""
     if coloured(sys.stderr):
         try:

@@ -10,16 +10,16 @@ from .keyboard import forget_typed, typed_line
 from .screen import complain, escaped, styled
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
-    from toolwire.client.login import Person
+    from toolwire.client.login import SignInUser
 
 
-def person_here() -> Person | None:
+def person_here() -> SignInUser | None:
     """Return the person who can be asked to sign in, or None where there is no terminal to ask at."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
-    from toolwire.client.login import Person  # noqa: PLC0415 - only somebody at a terminal needs it
+    from toolwire.client.login import SignInUser  # noqa: PLC0415 - only somebody at a terminal needs it
 
-    return Person(tell=complain, allow=_allowed)
+    return SignInUser(tell=complain, allow=_allowed)
 
 
 def _allowed(site: str, scopes: Sequence[str]) -> bool:

@@ -28,7 +28,7 @@ _MOST_BYTES = 4 << 20
 _PATIENCE_S = 10.0
 
 
-class Desk:
+class QuestionServer:
     """One question on its page: ``url`` is where, ``answer`` what was said."""
 
     def __init__(self, question: Question) -> None:
@@ -77,7 +77,7 @@ def page_approver(
     """
 
     def approve(question: Question) -> Answer:
-        desk = Desk(question)
+        desk = QuestionServer(question)
         server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(desk))
         server.daemon_threads = True
         desk.port = server.server_port
@@ -107,8 +107,8 @@ def apage_approver(
     return approve
 
 
-def _handler(desk: Desk) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - a class that knows its desk, in one piece
-    class Handler(BaseHTTPRequestHandler):
+def _handler(desk: QuestionServer) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - a class that knows its desk, in one piece
+    class QuestionHandler(BaseHTTPRequestHandler):
         """Answers for one desk."""
 
         timeout = _PATIENCE_S
@@ -163,4 +163,4 @@ def _handler(desk: Desk) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - a clas
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
             """Say nothing: the path is a secret."""
 
-    return Handler
+    return QuestionHandler

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from toolwire.client.transport.drivers import UNASKED
-from toolwire.consent import Lock, Preferences, Record
-from toolwire.consent.binding import Credential
+from toolwire.consent import Decision, DefinitionLock, Preferences
+from toolwire.consent.binding import CredentialRef
 from toolwire.consent.grant import GrantKey
 from toolwire.consent.policy import unasked_writes
 from toolwire.consent.tool_definition import Change, changes, definition, definition_hash
@@ -27,7 +27,7 @@ from .session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parties:
+class CallParties:
     """Who calls whom: a session's principal, under the connection's ``name``, a ``site`` that calls itself ``title``.
 
     ``credential`` says how requests of a tool are signed at that moment; ``preferences`` are the session's and the
@@ -39,7 +39,7 @@ class Parties:
     site: str
     title: str
     preferences: Preferences
-    credential: Callable[[Tool], Credential]
+    credential: Callable[[Tool], CredentialRef]
 
 
 class _Known(NamedTuple):
@@ -51,7 +51,7 @@ class _Known(NamedTuple):
 class Agreements:
     """What was agreed to between ``parties``. ``target`` says method and URL of a tool, ``plan`` what else it sends."""
 
-    def __init__(self, parties: Parties, target: Callable[[Tool], str], plan: Callable[[Tool], Any]) -> None:
+    def __init__(self, parties: CallParties, target: Callable[[Tool], str], plan: Callable[[Tool], Any]) -> None:
         self._parties = parties
         self._session = parties.session
         self._target = target
@@ -142,7 +142,7 @@ class Agreements:
     def note(self, tool: Tool, bound: str, decision: str, answer: Answer, took_s: float = 0.0) -> None:
         """Record a decision about what ``bound`` is the digest of, and how long the question was shown."""
         self._session.audit.append(
-            Record(
+            Decision(
                 at=self._session.wall(),
                 principal=self._session.principal,
                 connection=self._parties.name,
@@ -182,7 +182,7 @@ def _masked(target: str) -> str:
     return address + mark + "&".join(f"{one.partition('=')[0]}=***" for one in query.split("&") if one)
 
 
-def lock_check(locked: Lock, url: str, definitions: list[dict[str, Json]]) -> Check:
+def lock_check(locked: DefinitionLock, url: str, definitions: list[dict[str, Json]]) -> Check:
     """Return a check that refuses every tool of ``url`` that is not as ``locked`` pins it."""
     changed = {one.tool: one for one in locked.compared(url, definitions)}
     listed = locked.holds(url)

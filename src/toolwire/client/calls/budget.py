@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from toolwire.consent.cost_budget import Allowance, spent
+from toolwire.consent.cost_budget import CostBudget, spent
 from toolwire.core.codec import Codec
 from toolwire.core.model import Kind, Problem, Result, Tool, Value
 from toolwire.limits import CLIENT_DEFAULTS, NO_DEFAULTS, Throttle
@@ -19,7 +19,7 @@ class Budget(NamedTuple):
     """The limits of one connection and what is left of them; it goes on counting when the server is looked at again."""
 
     throttle: Throttle
-    allowance: Allowance
+    allowance: CostBudget
 
     def refusal(self, tool: Tool) -> Problem | None:
         """Return why a call could not be sent now, counting nothing, or None."""
@@ -48,4 +48,4 @@ def budget(session: Session, codec: Codec) -> Budget:
     unsaid = CLIENT_DEFAULTS if codec.default_limits else NO_DEFAULTS
     limits = unsaid if session.limits is None else session.limits
     throttle = Throttle(clock=session.clock, wall=session.wall, defaults=limits)
-    return Budget(throttle, Allowance(session.rules.costly_calls))
+    return Budget(throttle, CostBudget(session.rules.costly_calls))

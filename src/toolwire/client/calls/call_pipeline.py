@@ -16,8 +16,8 @@ from typing import Any, assert_never
 
 from toolwire.client.discovery.discover import origin
 from toolwire.client.transport.redirects import going_round
-from toolwire.consent import Lock, Preferences, consent_check, denied
-from toolwire.consent.binding import Credential, goes_on
+from toolwire.consent import DefinitionLock, Preferences, build_denial, consent_check
+from toolwire.consent.binding import CredentialRef, goes_on
 from toolwire.consent.data_flow import texts_of
 from toolwire.consent.policy import effective, joined
 from toolwire.core.check import Allow, Answer, Ask, Check, Deny, Known, Question, review
@@ -26,16 +26,16 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Call, Json, Problem, Progress, Result, Tool
 from toolwire.validation import arguments_check, snapshot
 
-from .agreements import Agreements, Parties, lock_check
+from .agreements import Agreements, CallParties, lock_check
 from .budget import Budget, budget
-from .prepared_call import Asked, Begun, edited, mark_approved, requested, sent_to
+from .prepared_call import Asked, PreparedCall, edited, mark_approved, requested, sent_to
 from .questions import Questions, elsewhere
-from .retry import SENT_AGAIN, Retries, relies_on_word
+from .retry import SENT_AGAIN, RetryLimits, relies_on_word
 from .server_confirmation import send
 from .session import Session
 
 
-class Gate:
+class CallPipeline:
     """The checks, the consent and the limits of one connection. ``name`` is its name in the session.
 
     ``counted`` is what was counted before, where the connection is not new.
@@ -49,9 +49,9 @@ class Gate:
         codec: Codec,
         name: str,
         preferences: Preferences,
-        credential: Callable[[Tool], Credential],
-        retries: Retries,
-        locked: Lock | None = None,
+        credential: Callable[[Tool], CredentialRef],
+        retries: RetryLimits,
+        locked: DefinitionLock | None = None,
         counted: Budget | None = None,
     ) -> None:
         self.session = session
@@ -64,10 +64,10 @@ class Gate:
         self.preferences = joined(session.preferences, preferences)
         self._codec = codec
         self._locked = locked
-        self._successor: Gate | None = None
+        self._successor: CallPipeline | None = None
         self._credential = credential
         self._retries = retries
-        parties = Parties(
+        parties = CallParties(
             session=session,
             name=name,
             site=self.site,
@@ -115,13 +115,13 @@ class Gate:
         end_session = self._codec.end_session
         return None if end_session is None else end_session(self.peer)
 
-    def renewed(self, peer: Peer) -> Gate:
+    def renewed(self, peer: Peer) -> CallPipeline:
         """Return the gate of the same connection to what its server is now; what was asked here counts there.
 
         Limits go on counting. A grant holds on where the definition is the same, and is void where it is not. A tool
         that the site would run unasked is asked about, unless that was agreed to as it is now. [XL-048, D-04]
         """
-        gate = Gate(
+        gate = CallPipeline(
             session=self.session,
             peer=peer,
             codec=self._codec,
@@ -149,7 +149,7 @@ class Gate:
         """Return whether a call of ``tool`` is asked about, whatever its arguments."""
         return effective(tool, self.preferences, agreed=self._agreements.agreed(tool)) is not Approval.AUTO
 
-    def agree(self, tools: tuple[Tool, ...]) -> Gate:
+    def agree(self, tools: tuple[Tool, ...]) -> CallPipeline:
         """Return the gate at which the site's word stands for ``tools``, until their definitions change."""
         self._agreements.agree(tools)
         return self.renewed(self._declared)
@@ -170,7 +170,7 @@ class Gate:
             case _:
                 assert_never(verdict)
         begun = self._begin(taken, held=isinstance(verdict, Ask) or not taken.tool.safe)
-        if not isinstance(begun, Begun):
+        if not isinstance(begun, PreparedCall):
             return begun
         try:
             question = verdict.question if isinstance(verdict, Ask) else elsewhere(begun, self.site, self.session.rules)
@@ -190,7 +190,7 @@ class Gate:
         finally:
             begun.flow.close()
 
-    def _sent(self, begun: Begun, question: Question | None) -> Flow[Result]:
+    def _sent(self, begun: PreparedCall, question: Question | None) -> Flow[Result]:
         """Return what came of a call that may be sent, if its limit lets it."""
         refusal = self._budget.take(begun.call.tool)
         if refusal is not None:
@@ -202,7 +202,7 @@ class Gate:
         self._budget.ended(begun.call.tool, result)
         return result
 
-    def _begin(self, call: Call, *, held: bool = True) -> Begun | Result:
+    def _begin(self, call: Call, *, held: bool = True) -> PreparedCall | Result:
         """Return the conversation of ``call`` before its first request, or how it ended without one.
 
         ``held`` means that no request of it goes to another path than its own before somebody is asked.
@@ -210,12 +210,12 @@ class Gate:
         flow = send(self._codec, self.peer, call, self._retries)
         try:
             asked = next(flow)
-            return Begun(call, flow, mark_approved(asked) if held else asked)
+            return PreparedCall(call, flow, mark_approved(asked) if held else asked)
         except StopIteration as stop:
             result: Result = stop.value
             return result
 
-    def _carried(self, begun: Begun, question: Question | None) -> Flow[Result]:
+    def _carried(self, begun: PreparedCall, question: Question | None) -> Flow[Result]:
         """Return the end of a conversation; what was approved is sent as it was, and nothing else unasked."""
         approved = begun.request
         asked: Asked = begun.asked
@@ -252,7 +252,7 @@ class Gate:
                 return _halfway(begun.call.tool, permitted)
             approved = following
 
-    def _exchanged(self, begun: Begun, question: Question | None) -> Flow[Any]:
+    def _exchanged(self, begun: PreparedCall, question: Question | None) -> Flow[Any]:
         """Return what came of the request of ``begun``; where its server redirects it, that is asked about first."""
         for _ in range(_REDIRECTS):
             came = yield self._traced(begun.asked)
@@ -289,9 +289,9 @@ class Gate:
         return now._agreements.key(current).definition if isinstance(current, Tool) else ""
 
 
-def _halfway(tool: Tool, other: Begun) -> Problem:
+def _halfway(tool: Tool, other: PreparedCall) -> Problem:
     other.flow.close()
-    return denied(f"{tool.name} was stopped: arguments cannot be changed halfway.")
+    return build_denial(f"{tool.name} was stopped: arguments cannot be changed halfway.")
 
 
 _REDIRECTS = 3

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from toolwire.client.transport.drivers import UNASKED
-from toolwire.consent import denied
+from toolwire.consent import build_denial
 from toolwire.core.check import Answer, Question
 from toolwire.core.codec import Flow, Listen, Pause
 from toolwire.core.http import Request
@@ -17,7 +17,7 @@ Asked: TypeAlias = Request | Listen | Pause | Question
 
 
 @dataclass(slots=True)
-class Begun:
+class PreparedCall:
     """A conversation that has said what it would send first, and has not sent it."""
 
     call: Call
@@ -66,15 +66,17 @@ def edited(result: Result) -> Result:
 def refused(tool: Tool, answer: Answer) -> Problem:
     """Return the result of a call that the person did not allow, or that nobody could be asked about."""
     if answer is UNASKED and tool.claimed_safe:
-        return denied(
-            f"{tool.name} needs consent and there is no way to ask: only its site says that it just reads. "
+        return build_denial(
+            f"{tool.name} needs approval and no approver is configured: only its site says that it just reads. "
             "Connect with agree=... to let such tools run, or with approve=... to be asked."
         )
     if answer is UNASKED:
-        return denied(f"{tool.name} needs consent and there is no way to ask: connect with approve=... to be asked.")
+        return build_denial(
+            f"{tool.name} needs approval and no approver is configured: connect with approve=... to be asked."
+        )
     if answer.reason:
-        return denied(f"{tool.name} was not called: {answer.reason.rstrip('.')}.", reason=answer.reason)
-    return denied(f"{tool.name} was not called: it was not allowed.")
+        return build_denial(f"{tool.name} was not called: {answer.reason.rstrip('.')}.", reason=answer.reason)
+    return build_denial(f"{tool.name} was not called: it was not allowed.")
 
 
 def without_user(url: str) -> str:

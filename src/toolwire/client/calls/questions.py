@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from toolwire.client.discovery.discover import origin
 from toolwire.client.transport.drivers import UNASKED
-from toolwire.consent import ClientRules, denied
+from toolwire.consent import ClientRules, build_denial
 from toolwire.consent.binding import VALID_S, binding
 from toolwire.consent.policy import may_be_always
 from toolwire.core.check import Answer, Check, Deny, Question
@@ -24,9 +24,9 @@ from toolwire.core.model import Approval, Call, Kind, Problem, Result, Tool
 from toolwire.limits.throttle import rate_limited
 from toolwire.validation import snapshot
 
-from .agreements import Agreements, Parties
+from .agreements import Agreements, CallParties
 from .budget import Budget
-from .prepared_call import Begun, refused, without_user
+from .prepared_call import PreparedCall, refused, without_user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +38,15 @@ class Questions:
     it now, or ``""``.
     """
 
-    parties: Parties
+    parties: CallParties
     agreements: Agreements
     budget: Budget
     arguments: Check
-    begin: Callable[[Call], Begun | Result]
+    begin: Callable[[Call], PreparedCall | Result]
     places: Callable[[Call], Mapping[str, str]]
     defined: Callable[[Tool], str]
 
-    def permission(self, begun: Begun, question: Question) -> Flow[Begun | Problem]:
+    def permission(self, begun: PreparedCall, question: Question) -> Flow[PreparedCall | Problem]:
         """Return the conversation the person allowed, perhaps with arguments of their own, or why there is none."""
         tool, session, note = begun.call.tool, self.parties.session, self.agreements.note
         refusal = self._unasked(tool)
@@ -68,11 +68,11 @@ class Questions:
             return answer.problem or refused(tool, answer)
         if took_s >= VALID_S:
             note(tool, bound, "timeout", answer, took_s)
-            return denied(f"{tool.name} was not called: the answer came too late.", reason="timeout")
+            return build_denial(f"{tool.name} was not called: the answer came too late.", reason="timeout")
         if self._binding(begun) != bound:
             note(tool, bound, "changed", answer, took_s)
             return _CHANGED
-        permitted: Begun | Problem = begun
+        permitted: PreparedCall | Problem = begun
         if answer.arguments is not None:
             permitted = self._with_arguments(begun, answer)
             if isinstance(permitted, Problem):
@@ -91,7 +91,7 @@ class Questions:
         patience = session.patience
         if patience.blocked(self._subject(tool)):
             self.agreements.note(tool, "", "blocked", UNASKED)
-            return denied(f"{tool.name} was refused too often to be asked about again.", reason=_BLOCKED)
+            return build_denial(f"{tool.name} was refused too often to be asked about again.", reason=_BLOCKED)
         wait = patience.wait_s()
         if wait > 0.0:
             self.agreements.note(tool, "", "throttled", UNASKED)
@@ -101,7 +101,7 @@ class Questions:
     def _subject(self, tool: Tool) -> str:
         return f"{self.parties.name}\0{tool.id}"
 
-    def _full(self, begun: Begun, question: Question, bound: str) -> Question:
+    def _full(self, begun: PreparedCall, question: Question, bound: str) -> Question:
         """Return ``question`` with everything the person is shown."""
         parties, tool, request = self.parties, begun.call.tool, begun.request
         session = parties.session
@@ -130,7 +130,7 @@ class Questions:
             id=secrets.token_hex(8),
         )
 
-    def _with_arguments(self, begun: Begun, answer: Answer) -> Begun | Problem:
+    def _with_arguments(self, begun: PreparedCall, answer: Answer) -> PreparedCall | Problem:
         """Return the conversation with the person's own arguments, checked like anybody's. [XL-051]"""
         assert answer.arguments is not None  # noqa: S101 - the caller looked
         taken = snapshot(begun.call._replace(arguments=answer.arguments))
@@ -140,11 +140,11 @@ class Questions:
         if isinstance(verdict, Deny):
             return verdict.problem
         again = self.begin(taken)
-        if isinstance(again, Begun):
+        if isinstance(again, PreparedCall):
             return again
         return again if isinstance(again, Problem) else _CHANGED
 
-    def _binding(self, begun: Begun) -> str:
+    def _binding(self, begun: PreparedCall) -> str:
         """Return the digest of what would be sent now, by everything as it is now, also what was looked at since."""
         parties = self.parties
         return binding(
@@ -157,7 +157,7 @@ class Questions:
         )
 
 
-def elsewhere(begun: Begun, site: str, rules: ClientRules) -> Question | None:
+def elsewhere(begun: PreparedCall, site: str, rules: ClientRules) -> Question | None:
     """Return the question of a call that was let through for good, and yet changes something on another origin."""
     tool, request = begun.call.tool, begun.request
     if tool.safe or request is None or rules.always_elsewhere or request.url.startswith(site + "/"):

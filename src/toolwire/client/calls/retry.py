@@ -26,7 +26,7 @@ _SPREAD = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retries:
+class RetryLimits:
     """How often a call may be made again, and how long all its waits together may take.
 
     ``chance`` gives a number from 0 to 1 that spreads the waits of many callers; ``new_id`` names a new call.
@@ -47,10 +47,10 @@ class Retries:
             raise ValueError(f"total_s is a number of seconds, not {self.total_s!r}")
 
 
-DEFAULT_RETRIES = Retries()
+DEFAULT_RETRIES = RetryLimits()
 
 
-def send(codec: Codec, peer: Peer, call: Call, retries: Retries) -> Flow[Result]:
+def send(codec: Codec, peer: Peer, call: Call, retries: RetryLimits) -> Flow[Result]:
     """Return how ``call`` ended, after more attempts where they are allowed and can help.
 
     With more than one, the result says how many: ``attempts`` in the notes of a Value, in the details of a Problem.
@@ -89,7 +89,7 @@ def again(peer: Peer, call: Call, problem: Problem, new_id: Callable[[], str]) -
     return call._replace(call_id=id_, context=context)
 
 
-def relies_on_word(peer: Peer, tool: Tool, request: Request | None, retries: Retries) -> bool:
+def relies_on_word(peer: Peer, tool: Tool, request: Request | None, retries: RetryLimits) -> bool:
     """Return whether a call may be sent again only because its site says that twice is as once."""
     if not retries.more or not tool.idempotent or tool.safe or tool.streams or peer.keeps_calls:
         return False

@@ -18,21 +18,21 @@ from toolwire.framing import text_cleaning
 from toolwire.framing.jsontext import member
 
 from . import retry
-from .retry import Retries
+from .retry import RetryLimits
 
 FIELD = b"toolwire-confirmation"
 _WORD = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _LONGEST = 300
 
 
-class Challenge(NamedTuple):
+class ConfirmationChallenge(NamedTuple):
     """What a server asks before it runs a call, and the word to answer with."""
 
     question: str
     word: str
 
 
-def challenge(result: Result) -> Challenge | None:
+def challenge(result: Result) -> ConfirmationChallenge | None:
     """Return what ``result`` asks for, or None where it is no challenge that can be answered."""
     if not isinstance(result, Problem) or result.kind is not Kind.UNCONFIRMED:
         return None
@@ -40,10 +40,10 @@ def challenge(result: Result) -> Challenge | None:
     question, word = said.get("question"), said.get("word")
     if not isinstance(question, str) or not isinstance(word, str) or _WORD.fullmatch(word) is None:
         return None
-    return Challenge(text_cleaning.capped(text_cleaning.clean(question).text, _LONGEST), word)
+    return ConfirmationChallenge(text_cleaning.capped(text_cleaning.clean(question).text, _LONGEST), word)
 
 
-def send(codec: Codec, peer: Peer, call: Call, retries: Retries) -> Flow[Result]:
+def send(codec: Codec, peer: Peer, call: Call, retries: RetryLimits) -> Flow[Result]:
     """Return how ``call`` ended; see ``retry.send``. A challenge of the server becomes a Question to the person."""
     result = yield from retry.send(codec, peer, call, retries)
     asked = challenge(result)

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from toolwire.client.discovery.cache import Cache
 from toolwire.consent import CLIENT_RULES, NO_PREFERENCES, Audit, ClientRules, Grants, Preferences
-from toolwire.consent.data_flow import Traces
+from toolwire.consent.data_flow import DataFlow
 from toolwire.consent.prompt_limit import Patience
 from toolwire.core.catalog import Catalog, identifier, likeness
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
-from toolwire.limits import Defaults
+from toolwire.limits import ClientRateLimits
 from toolwire.stores import MemoryAudit, MemoryGrants
 from toolwire.telemetry.calls import Telemetry
 
@@ -25,7 +25,7 @@ _UNDERSCORE = re.compile("_")
 _ANY_TELEMETRY = Telemetry()
 
 
-class Named(NamedTuple):
+class SessionTool(NamedTuple):
     """A tool under its name in a session: which connection it belongs to, and the tool."""
 
     connection: str
@@ -50,7 +50,7 @@ class Session:
         principal: str = "me",
         preferences: Preferences = NO_PREFERENCES,
         rules: ClientRules = CLIENT_RULES,
-        limits: Defaults | None = None,
+        limits: ClientRateLimits | None = None,
         grants: Grants | None = None,
         audit: Audit | None = None,
         traced: bool = True,
@@ -70,7 +70,7 @@ class Session:
         self.clock = clock
         self.wall = wall
         self.patience = Patience(clock, questions=rules.questions_a_minute)
-        self.traces = Traces() if traced else None
+        self.traces = DataFlow() if traced else None
         self._catalogs: dict[str, Catalog] = {}
         self._names = _Names()
 
@@ -104,10 +104,10 @@ class Session:
         if self._catalogs.pop(name, None) is not None:
             self._names.remove(name)
 
-    def tools(self) -> Mapping[str, Named]:
+    def tools(self) -> Mapping[str, SessionTool]:
         """Return every tool of every connection under a name that begins with its connection's. [D-32]"""
         return {
-            f"{name}_{unique}": Named(name, tool)
+            f"{name}_{unique}": SessionTool(name, tool)
             for name, catalog in self._catalogs.items()
             for unique, tool in catalog.names.items()
         }

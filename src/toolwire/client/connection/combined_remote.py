@@ -11,7 +11,7 @@ from toolwire.core.model import Json, Problem, Result
 from .remote import SyncRemote
 
 
-class Together:
+class CombinedRemote:
     """The tools of several blocking connections, each under a name that begins with its connection's. [XL-081, D-32]
 
     The connections are those of one session, where no two have names of which one begins like the other.

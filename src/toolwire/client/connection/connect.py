@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from anyio import to_thread
 
 from toolwire.client.calls.session import Session
-from toolwire.client.discovery.auth_on_challenge import Discreet, SyncDiscreet
+from toolwire.client.discovery.auth_on_challenge import AuthOnChallenge, SyncAuthOnChallenge
 from toolwire.client.discovery.cache import Cache
 from toolwire.client.discovery.discover import Discovery, origin
-from toolwire.client.discovery.document_snapshot import Readings, again
-from toolwire.client.discovery.probe_transport import TOTAL_S, Looking, SyncLooking
+from toolwire.client.discovery.document_snapshot import SnapshotBuilder, again
+from toolwire.client.discovery.probe_transport import TOTAL_S, ProbeTransport, SyncProbeTransport
 from toolwire.client.discovery.relocation import MOST
-from toolwire.client.transport.drivers import BRIEF_S, Approver, Door, SyncDoor, arun, run, send_briefly
-from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.drivers import BRIEF_S, Approver, SyncTransport, Transport, arun, run, send_briefly
+from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.consent.binding import NO_CREDENTIAL
 from toolwire.core.codec import Flow
@@ -26,24 +26,24 @@ from toolwire.core.http import Request
 from toolwire.core.model import Problem, Tool
 
 from .connection import Connection
-from .options import Options
+from .options import ConnectOptions
 from .remote import Remote, SyncRemote
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
-    from toolwire.client.login.auth_transport import Hand
+    from toolwire.client.login.auth_transport import CredentialAuth
 
 T = TypeVar("T")
 
 
-class Connecting:
+class PendingConnection:
     """What ``connect`` returns: enter it to discover the server and get a Remote; leaving closes the connections."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ConnectOptions) -> None:
         self._options = options
         self._cache = options.cache()
         self._door: Network | None = None
         self._behind: SyncNetwork | None = None
-        self._hand: Hand | None = None
+        self._hand: CredentialAuth | None = None
         self._remote: Remote | None = None
 
     async def __aenter__(self) -> Remote:
@@ -70,11 +70,11 @@ class Connecting:
 
     def unattended(self) -> Remote:
         """Return the Remote without entering; see the function of this name."""
-        found, self._cache = SyncConnecting(self._options).discovered()
+        found, self._cache = SyncPendingConnection(self._options).discovered()
         self._door = self._signed()
         return Remote(self._options.connection(found), self._door, self._options.approve, look=self._again)
 
-    async def _found(self) -> tuple[Discovery, Door]:
+    async def _found(self) -> tuple[Discovery, Transport]:
         """Return what the URL leads to, with the door for its calls; nothing of one origin is kept for another."""
         left = MOST
         while True:
@@ -100,17 +100,19 @@ class Connecting:
             found = options.sourced(found, readings, self._cache, self._hand)
         return options.renewed(connection, found, readings, self._cache)
 
-    async def _seen(self, flow: Flow[T]) -> tuple[T, Readings]:
+    async def _seen(self, flow: Flow[T]) -> tuple[T, SnapshotBuilder]:
         """Return what ``flow`` makes of the server, and what it read: without credentials until they are asked for."""
         options = self._options
         credential = options.credential(self._hand)
         most = options.selection.document_bytes
-        limits = Limits(total_s=TOTAL_S, response_bytes=most)
+        limits = TransportLimits(total_s=TOTAL_S, response_bytes=most)
         unsigned = Network(limits=limits, allow_private=options.allow_private)
         known = self._hand is not None or credential is not NO_CREDENTIAL
         signed = self._signed(response_bytes=most) if known else None
-        door = unsigned if signed is None else Discreet(unsigned, self._signing(signed))
-        looking = Looking(door, options.document, cache=self._cache, identity=credential.identity, most_bytes=most)
+        door = unsigned if signed is None else AuthOnChallenge(unsigned, self._signing(signed))
+        looking = ProbeTransport(
+            door, options.document, cache=self._cache, identity=credential.identity, most_bytes=most
+        )
         try:
             return await arun(flow, looking, None, in_thread=True), looking.readings
         finally:
@@ -118,17 +120,17 @@ class Connecting:
             if signed is not None:
                 await signed.aclose()
 
-    def _signing(self, door: Network | None = None) -> Door:
+    def _signing(self, door: Network | None = None) -> Transport:
         door = self._door if door is None else door
         assert door is not None  # noqa: S101 - open as long as anybody looks or calls
         return door if self._hand is None else self._hand.signing(door)
 
-    def _signed(self, home: str = "", response_bytes: int = Limits().response_bytes) -> Network:
+    def _signed(self, home: str = "", response_bytes: int = TransportLimits().response_bytes) -> Network:
         options = self._options
         if home:
             options.origins.settle(origin(home))
         return Network(
-            limits=Limits(total_s=options.timeout_s, response_bytes=response_bytes),
+            limits=TransportLimits(total_s=options.timeout_s, response_bytes=response_bytes),
             credentials=options.credentials(home),
             allow_private=options.allow_private,
             origins=options.origins,
@@ -141,15 +143,15 @@ class Connecting:
             self._behind.close()
 
 
-class SyncConnecting:
+class SyncPendingConnection:
     """What ``connect_sync`` returns: enter it to discover the server and get a SyncRemote."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ConnectOptions) -> None:
         self._options = options
         self._cache = options.cache()
         self._door: SyncNetwork | None = None
         self._behind: SyncNetwork | None = None
-        self._hand: Hand | None = None
+        self._hand: CredentialAuth | None = None
         self._remote: SyncRemote | None = None
 
     def __enter__(self) -> SyncRemote:
@@ -182,7 +184,7 @@ class SyncConnecting:
         found, readings = self._seen(self._options.discovery())
         return self._options.sourced(found, readings, self._cache), self._cache
 
-    def _found(self) -> tuple[Discovery, SyncDoor]:
+    def _found(self) -> tuple[Discovery, SyncTransport]:
         """Return what the URL leads to, with the door for its calls; nothing of one origin is kept for another."""
         left = MOST
         while True:
@@ -208,17 +210,19 @@ class SyncConnecting:
             found = options.sourced(found, readings, self._cache, self._hand)
         return options.renewed(connection, found, readings, self._cache)
 
-    def _seen(self, flow: Flow[T]) -> tuple[T, Readings]:
+    def _seen(self, flow: Flow[T]) -> tuple[T, SnapshotBuilder]:
         """Return what ``flow`` makes of the server, and what it read: without credentials until they are asked for."""
         options = self._options
         credential = options.credential(self._hand)
         most = options.selection.document_bytes
-        limits = Limits(total_s=TOTAL_S, response_bytes=most)
+        limits = TransportLimits(total_s=TOTAL_S, response_bytes=most)
         unsigned = SyncNetwork(limits=limits, allow_private=options.allow_private)
         known = self._hand is not None or credential is not NO_CREDENTIAL
         signed = self._signed(response_bytes=most) if known else None
-        door = unsigned if signed is None else SyncDiscreet(unsigned, self._signing(signed))
-        looking = SyncLooking(door, options.document, cache=self._cache, identity=credential.identity, most_bytes=most)
+        door = unsigned if signed is None else SyncAuthOnChallenge(unsigned, self._signing(signed))
+        looking = SyncProbeTransport(
+            door, options.document, cache=self._cache, identity=credential.identity, most_bytes=most
+        )
         try:
             return run(flow, looking, None), looking.readings
         finally:
@@ -226,17 +230,17 @@ class SyncConnecting:
             if signed is not None:
                 signed.close()
 
-    def _signing(self, door: SyncNetwork | None = None) -> SyncDoor:
+    def _signing(self, door: SyncNetwork | None = None) -> SyncTransport:
         door = self._door if door is None else door
         assert door is not None  # noqa: S101 - open as long as anybody looks or calls
         return door if self._hand is None else self._hand.signing_sync(door)
 
-    def _signed(self, home: str = "", response_bytes: int = Limits().response_bytes) -> SyncNetwork:
+    def _signed(self, home: str = "", response_bytes: int = TransportLimits().response_bytes) -> SyncNetwork:
         options = self._options
         if home:
             options.origins.settle(origin(home))
         return SyncNetwork(
-            limits=Limits(total_s=options.timeout_s, response_bytes=response_bytes),
+            limits=TransportLimits(total_s=options.timeout_s, response_bytes=response_bytes),
             credentials=options.credentials(home),
             allow_private=options.allow_private,
             origins=options.origins,
@@ -249,7 +253,7 @@ class SyncConnecting:
             self._behind.close()
 
 
-def _signed_now(message: Request | None, hand: Hand | None) -> Request | None:
+def _signed_now(message: Request | None, hand: CredentialAuth | None) -> Request | None:
     """Return ``message`` as it can be sent at once; None where that takes a token which is not at hand."""
     return message if message is None or hand is None else hand.ready(message)
 
@@ -258,10 +262,10 @@ P = ParamSpec("P")
 C = TypeVar("C")
 
 
-def taking(options: Callable[P, Options]) -> Callable[[Callable[[Options], C]], Callable[P, C]]:
+def taking(options: Callable[P, ConnectOptions]) -> Callable[[Callable[[ConnectOptions], C]], Callable[P, C]]:
     """Make a function of Options one that takes what Options takes, for readers, editors and type checkers alike."""
 
-    def taken(open_: Callable[[Options], C]) -> Callable[P, C]:
+    def taken(open_: Callable[[ConnectOptions], C]) -> Callable[P, C]:
         @wraps(open_)
         def opened(*args: P.args, **kwargs: P.kwargs) -> C:
             return open_(options(*args, **kwargs))
@@ -274,19 +278,19 @@ def taking(options: Callable[P, Options]) -> Callable[[Callable[[Options], C]], 
     return taken
 
 
-@taking(Options)
-def connect(options: Options) -> Connecting:
+@taking(ConnectOptions)
+def connect(options: ConnectOptions) -> PendingConnection:
     """Return an asynchronous context manager that finds out what ``url`` speaks and gives its tools.
 
     Entering it raises ConnectError when the server cannot be reached or speaks no protocol of ours.
     """
-    return Connecting(options)
+    return PendingConnection(options)
 
 
-@taking(Options)
-def connect_sync(options: Options) -> SyncConnecting:
+@taking(ConnectOptions)
+def connect_sync(options: ConnectOptions) -> SyncPendingConnection:
     """Return a context manager like ``connect``, blocking; ``approve`` must then be a plain function."""
-    return SyncConnecting(options)
+    return SyncPendingConnection(options)
 
 
 def unattended(
@@ -306,6 +310,6 @@ def unattended(
     Raises:
         ConnectError: nothing was found.
     """
-    return Connecting(
-        Options(url, session=session, approve=approve, agree=agree, timeout_s=Limits().total_s)
+    return PendingConnection(
+        ConnectOptions(url, session=session, approve=approve, agree=agree, timeout_s=TransportLimits().total_s)
     ).unattended()

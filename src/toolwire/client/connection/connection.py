@@ -8,20 +8,20 @@ from typing import TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from toolwire.client.calls.api_keys import Keys, attached
-from toolwire.client.calls.call_pipeline import Gate
-from toolwire.client.calls.retry import DEFAULT_RETRIES, Retries
+from toolwire.client.calls.call_pipeline import CallPipeline
+from toolwire.client.calls.retry import DEFAULT_RETRIES, RetryLimits
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.discover import Discovery, candidates, origin, shown
-from toolwire.client.discovery.document_snapshot import NO_BASIS, Basis
-from toolwire.client.discovery.source import Source, document_url
-from toolwire.consent import NO_PREFERENCES, Lock, Preferences
-from toolwire.consent.binding import NO_CREDENTIAL, Credential
+from toolwire.client.discovery.document_snapshot import NO_BASIS, DocumentSnapshot
+from toolwire.client.discovery.source import DocumentSource, document_url
+from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
+from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef
 from toolwire.consent.policy import joined, refuse_lowering
 from toolwire.core.codec import Codec, Flow, Peer, Probe
 from toolwire.core.errors import ConnectError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.resources import Resource
-from toolwire.telemetry.client_spans import Sender
+from toolwire.telemetry.client_spans import ClientObserver
 from toolwire.validation import schema_fault
 
 
@@ -33,11 +33,11 @@ class Connection:
     """
 
     peer: Peer
-    gate: Gate
-    sender: Sender
+    gate: CallPipeline
+    sender: ClientObserver
     probes: tuple[Probe, ...]
-    source: Source | None = None
-    basis: Basis = NO_BASIS
+    source: DocumentSource | None = None
+    basis: DocumentSnapshot = NO_BASIS
     keys: Keys = field(default_factory=dict, repr=False)
     changed: bool = False
 
@@ -99,7 +99,11 @@ class Connection:
 
 
 def open_connection(
-    found: Discovery, preferences: Preferences = NO_PREFERENCES, *, keyed: bool = False, **terms: Unpack[Terms]
+    found: Discovery,
+    preferences: Preferences = NO_PREFERENCES,
+    *,
+    keyed: bool = False,
+    **terms: Unpack[ConnectionTerms],
 ) -> Connection:
     """Return the connection to what was found; see ``connection_to``.
 
@@ -115,7 +119,7 @@ def open_connection(
     return replace(connection, source=found.source, basis=found.basis)
 
 
-class Terms(TypedDict, total=False):
+class ConnectionTerms(TypedDict, total=False):
     """On what terms a connection is made.
 
     ``session`` is what it shares with others; ``name`` what it is called there. ``locked`` refuses tools that are not
@@ -124,9 +128,9 @@ class Terms(TypedDict, total=False):
 
     session: Session
     name: str
-    locked: Lock | None
-    credential: Callable[[Tool], Credential]
-    retries: Retries
+    locked: DefinitionLock | None
+    credential: Callable[[Tool], CredentialRef]
+    retries: RetryLimits
 
 
 def connection_to(
@@ -135,7 +139,7 @@ def connection_to(
     preferences: Preferences = NO_PREFERENCES,
     *,
     probes: tuple[Probe, ...] = (),
-    **terms: Unpack[Terms],
+    **terms: Unpack[ConnectionTerms],
 ) -> Connection:
     """Return a connection to ``peer`` as ``codec`` speaks to it.
 
@@ -144,7 +148,7 @@ def connection_to(
     """
     session = terms.get("session") or Session(traced=False)
     refuse_lowering(peer.catalog.tools, joined(session.preferences, preferences))
-    gate = Gate(
+    gate = CallPipeline(
         session=session,
         peer=peer,
         codec=codec,
@@ -155,7 +159,7 @@ def connection_to(
         locked=terms.get("locked"),
     )
     session.renew(gate.name, gate.peer.catalog)
-    sender = Sender(session.telemetry, peer.protocol, peer.url)
+    sender = ClientObserver(session.telemetry, peer.protocol, peer.url)
     return Connection(peer=gate.peer, gate=gate, sender=sender, probes=probes)
 
 
@@ -175,7 +179,7 @@ def _lost(connection: Connection, found: Discovery) -> Problem:
     return withdrawn(connection.peer.url, f"{shown(url)} {meaning}")
 
 
-def _unsigned(_: Tool) -> Credential:
+def _unsigned(_: Tool) -> CredentialRef:
     return NO_CREDENTIAL
 
 

@@ -10,14 +10,14 @@ from toolwire.core.model import Json, Secret
 from .connect import connect_sync
 
 
-class Pinned(NamedTuple):
+class FetchedDefinitions(NamedTuple):
     """Where a connection is, and the definition of each of its tools."""
 
     url: str
     definitions: list[dict[str, Json]]
 
 
-def surveyed(url: str, *, api_key: Secret | None, protocol: str | None, session: Session) -> Pinned:
+def surveyed(url: str, *, api_key: Secret | None, protocol: str | None, session: Session) -> FetchedDefinitions:
     """Return the definitions of the tools at ``url``.
 
     Raises:
@@ -25,4 +25,4 @@ def surveyed(url: str, *, api_key: Secret | None, protocol: str | None, session:
         ValueError: ``protocol`` is not one of ours.
     """
     with connect_sync(url, api_key=api_key, protocol=protocol, session=session) as remote:
-        return Pinned(remote.url, remote.definitions())
+        return FetchedDefinitions(remote.url, remote.definitions())

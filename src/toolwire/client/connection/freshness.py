@@ -13,8 +13,8 @@ from dataclasses import replace
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
-from toolwire.client.discovery.document_snapshot import Basis
-from toolwire.consent.definition_lock import Difference, Lock
+from toolwire.client.discovery.document_snapshot import DocumentSnapshot
+from toolwire.consent.definition_lock import DefinitionLock, Difference
 from toolwire.core.codec import Flow
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
@@ -27,7 +27,7 @@ _UNKNOWN = frozenset({Kind.UNKNOWN_TOOL})
 _UNFIT = frozenset({Kind.UNKNOWN_TOOL, Kind.INVALID_ARGUMENTS})
 
 
-class Look(Protocol):
+class FetchPeer(Protocol):
     """Looks at the server of a connection again; ``anew`` asks it whatever was kept."""
 
     def __call__(self, connection: Connection, *, anew: bool) -> Awaitable[Connection | Problem]:
@@ -35,7 +35,7 @@ class Look(Protocol):
         ...
 
 
-class SyncLook(Protocol):
+class SyncFetchPeer(Protocol):
     """What Look is, blocking."""
 
     def __call__(self, connection: Connection, *, anew: bool) -> Connection | Problem:
@@ -43,13 +43,13 @@ class SyncLook(Protocol):
         ...
 
 
-class Ended(NamedTuple):
+class CallOutcome(NamedTuple):
     """How a call ended, and the status of the last answer to it, None where there was none."""
 
     result: Result
     status: int | None
 
-    def doubts(self, basis: Basis) -> bool:
+    def doubts(self, basis: DocumentSnapshot) -> bool:
         """Return whether the server does not know the tool as it was described. [OQ-4]
 
         Where there are documents, statuses say so; where there are none, as with MCP, the kind of the problem does.
@@ -60,7 +60,7 @@ class Ended(NamedTuple):
         return self.status in _DOUBTFUL or self.result.kind in unknown
 
 
-def noticing(flow: Flow[Result]) -> Flow[Ended]:
+def record_status(flow: Flow[Result]) -> Flow[CallOutcome]:
     """Return how ``flow`` ended, with the status of its last answer."""
     status: int | None = None
     said: Any = None
@@ -71,12 +71,12 @@ def noticing(flow: Flow[Result]) -> Flow[Ended]:
                 status = said.status
     except StopIteration as stop:
         result: Result = stop.value
-        return Ended(result, status)
+        return CallOutcome(result, status)
     finally:
         flow.close()
 
 
-class Standing:
+class Freshness:
     """Holds the connection of now. ``gone`` says why nothing is called, where a site took everything back."""
 
     __slots__ = ("_doubted_at", "_looked_at", "_session", "connection", "gone")
@@ -119,10 +119,10 @@ def differences(before: Connection, after: Connection) -> tuple[Difference, ...]
     """Return every tool that is not as it was, sorted by id."""
     if before.peer is after.peer:
         return ()
-    return Lock().with_connection("", before.gate.definitions()).compared("", after.gate.definitions())
+    return DefinitionLock().with_connection("", before.gate.definitions()).compared("", after.gate.definitions())
 
 
-def explained(result: Result, tool: Tool, before: Connection, now: Standing) -> Result:
+def explained(result: Result, tool: Tool, before: Connection, now: Freshness) -> Result:
     """Return ``result`` with what became of its tool, where the site changed it since ``before``."""
     if isinstance(result, Value):
         return result

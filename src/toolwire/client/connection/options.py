@@ -9,38 +9,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolwire.client.calls.api_keys import choose_keys, describe_key
-from toolwire.client.calls.retry import Retries
+from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.cache import Cache
 from toolwire.client.discovery.discover import Discovery, absolute, candidates, discover, origin
-from toolwire.client.discovery.document_snapshot import Readings
+from toolwire.client.discovery.document_snapshot import SnapshotBuilder
 from toolwire.client.discovery.local_files import file_url
 from toolwire.client.discovery.overlays import read_overlay
-from toolwire.client.discovery.relocation import Move, Moved, goes_on_at
+from toolwire.client.discovery.relocation import Moved, Relocation, goes_on_at
 from toolwire.client.discovery.source import document_url, source_of
 from toolwire.client.transport.drivers import Approver
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.client.transport.origins import AllowedOrigins, AllowOrigins
 from toolwire.client.transport.request_rules import Credentials
 from toolwire.client.transport.url_policy import origin_of, read_url
-from toolwire.consent import NO_PREFERENCES, Lock, Preferences
-from toolwire.consent.binding import NO_CREDENTIAL, Credential, identity
+from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
+from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, identity
 from toolwire.core.codec import Flow
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
-from toolwire.core.resources import CAPS, Caps, Resources
+from toolwire.core.resources import CAPS, Resources, ResultLimits
 from toolwire.core.selection import DECLARED, Selection
 from toolwire.stores.paths import credentials_folder
 
 from .connection import Connection, open_connection
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
-    from toolwire.client.login.auth_transport import Hand
-    from toolwire.client.login.sign_in import Person
-    from toolwire.stores.credentials.files import Credentials as SignedIn
+    from toolwire.client.login.auth_transport import CredentialAuth
+    from toolwire.client.login.sign_in import SignInUser
+    from toolwire.stores.credentials.files import CredentialStore as SignedIn
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ConnectOptions:
     """How to connect: what ``connect`` and ``connect_sync`` take, each written down here and nowhere else.
 
     ``approve`` is asked before each call that needs consent; without it such a call is denied and nothing is
@@ -92,15 +92,15 @@ class Options:
     retries: int = 2
     session: Session | None = None
     name: str = ""
-    locked: Lock | None = None
+    locked: DefinitionLock | None = None
     agree: Callable[[tuple[Tool, ...]], bool] | None = None
     context: Context = ANONYMOUS
     allow_origins: AllowOrigins = ()
-    caps: Caps = CAPS
+    caps: ResultLimits = CAPS
     token: str | Secret | None = None
     keys: Mapping[str, str | Secret] = field(default_factory=dict, repr=False)
     signed_in: SignedIn | None = None
-    person: Person | None = None
+    person: SignInUser | None = None
     selection: Selection = DECLARED
     overlay: str | Path | Mapping[str, Json] | None = None
     moved: Moved | None = None
@@ -111,7 +111,7 @@ class Options:
         if self.overlay is not None:
             laid = replace(self.selection, overlay=read_overlay(self.overlay))
             object.__setattr__(self, "selection", laid)
-        Retries(more=self.retries)
+        RetryLimits(more=self.retries)
         url = read_url(absolute(self.url))
         home = "" if isinstance(url, Problem) else url.origin  # discovery says what is wrong with the URL
         object.__setattr__(self, "origins", AllowedOrigins(home, self.allow_origins))
@@ -136,7 +136,9 @@ class Options:
         """Return the conversation that finds out what the server of ``connection`` offers now, in its protocol."""
         return discover(self.url, protocol=connection.peer.protocol, selection=self.selection)
 
-    def sourced(self, found: Discovery, readings: Readings, cache: Cache, hand: Hand | None = None) -> Discovery:
+    def sourced(
+        self, found: Discovery, readings: SnapshotBuilder, cache: Cache, hand: CredentialAuth | None = None
+    ) -> Discovery:
         """Return what was found, with what is known of the documents it was made from. [XL-017]"""
         if found.peer is None:
             return found
@@ -145,7 +147,7 @@ class Options:
         return replace(found, source=source, basis=readings.basis(url))
 
     def renewed(
-        self, connection: Connection, found: Discovery | Problem | None, readings: Readings, cache: Cache
+        self, connection: Connection, found: Discovery | Problem | None, readings: SnapshotBuilder, cache: Cache
     ) -> Connection | Problem:
         """Return ``connection`` after its server was looked at again; see ``again`` for what ``found`` may be."""
         if isinstance(found, Problem):
@@ -156,14 +158,14 @@ class Options:
         source = source_of(origin(url), url, cache.find(url, readings.identity))
         return replace(connection, source=source, basis=readings.basis(url))
 
-    def moved_to(self, found: Discovery, move: Move | None) -> Options | None:
+    def moved_to(self, found: Discovery, move: Relocation | None) -> ConnectOptions | None:
         """Return these options for where the site sends on to, if nothing else was found and the person lets it."""
         if found.peer is not None or move is None:
             return None
         url = goes_on_at(absolute(self.url), move, self.moved, frozenset(map(origin_of, self.allow_private)))
         return replace(self, url=url) if url else None
 
-    def hand(self, door: SyncNetwork) -> Hand | None:
+    def hand(self, door: SyncNetwork) -> CredentialAuth | None:
         """Return what signs requests as somebody who signed in; None where a key does, or nobody did."""
         asked_for = self.signed_in is not None or self.person is not None
         if self._key is not None or not (asked_for or credentials_folder().is_dir()):
@@ -177,7 +179,7 @@ class Options:
         given = self.api_key if self.api_key is not None else self.token
         return given.reveal() if isinstance(given, Secret) else given
 
-    def connection(self, found: Discovery, hand: Hand | None = None) -> Connection:
+    def connection(self, found: Discovery, hand: CredentialAuth | None = None) -> Connection:
         """Return the connection to what was found; see ``open_connection``."""
         if found.peer is not None:
             kept = Resources(secrets.token_bytes(32))
@@ -187,7 +189,7 @@ class Options:
             found,
             self.preferences,
             keyed=self._key is not None,
-            retries=Retries(more=self.retries),
+            retries=RetryLimits(more=self.retries),
             session=session,
             name=self.name,
             locked=self.locked,
@@ -203,25 +205,25 @@ class Options:
         keys = {name: key if isinstance(key, Secret) else Secret(key) for name, key in self.keys.items()}
         return keys if self._key is None else {"": Secret(self._key), **keys}
 
-    def credential_of(self, tool: Tool, hand: Hand | None = None) -> Credential:
+    def credential_of(self, tool: Tool, hand: CredentialAuth | None = None) -> CredentialRef:
         """Return how requests of ``tool`` are signed: each credential that goes out, and where, without the key."""
         found = choose_keys(tool, self._keys)
         if found:
-            return Credential(", ".join(describe_key(scheme) for scheme, _ in found), self.credential(hand).identity)
+            return CredentialRef(", ".join(describe_key(scheme) for scheme, _ in found), self.credential(hand).identity)
         return self._signed_in(hand) if self._key is None else self.credential(hand)
 
-    def credential(self, hand: Hand | None = None) -> Credential:
+    def credential(self, hand: CredentialAuth | None = None) -> CredentialRef:
         """Return how requests are signed, without the key itself."""
         if self._key is not None:
-            return Credential("bearer key", identity(self._key))
+            return CredentialRef("bearer key", identity(self._key))
         if self.keys:
             said = [[name, key.reveal()] for name, key in sorted(self._keys.items())]
-            return Credential(", ".join(sorted(self.keys)), identity(repr(said)))
+            return CredentialRef(", ".join(sorted(self.keys)), identity(repr(said)))
         return self._signed_in(hand)
 
-    def _signed_in(self, hand: Hand | None) -> Credential:
+    def _signed_in(self, hand: CredentialAuth | None) -> CredentialRef:
         name, scopes = ("", ()) if hand is None else hand.identity
-        return Credential("signed in", identity(name), scopes) if name else NO_CREDENTIAL
+        return CredentialRef("signed in", identity(name), scopes) if name else NO_CREDENTIAL
 
     def credentials(self, home: str = "") -> Credentials:
         """Return the key as header fields for the URL's own origin, and for no other. [D-08]

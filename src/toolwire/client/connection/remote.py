@@ -12,8 +12,8 @@ from threading import Lock
 import anyio
 
 from toolwire.client.calls.call_ids import new_id
-from toolwire.client.discovery.source import Source
-from toolwire.client.transport.drivers import Approver, Door, SyncDoor, SyncNotify, arun, run
+from toolwire.client.discovery.source import DocumentSource
+from toolwire.client.transport.drivers import Approver, SyncNotify, SyncTransport, Transport, arun, run
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Probe
@@ -23,7 +23,7 @@ from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Notify, unheard
 
 from .connection import Connection
-from .freshness import Look, Standing, SyncLook, differences, explained, noticing
+from .freshness import FetchPeer, Freshness, SyncFetchPeer, differences, explained, record_status
 
 
 class Remote:
@@ -32,13 +32,13 @@ class Remote:
     def __init__(
         self,
         connection: Connection,
-        door: Door,
+        door: Transport,
         approve: Approver | None,
         context: Context = ANONYMOUS,
         *,
-        look: Look | None = None,
+        look: FetchPeer | None = None,
     ) -> None:
-        self._standing = Standing(connection)
+        self._standing = Freshness(connection)
         self._look = look
         self._looking = anyio.Lock()
         self._door = door
@@ -113,7 +113,7 @@ class Remote:
         return self._connection.probes
 
     @property
-    def source(self) -> Source | None:
+    def source(self) -> DocumentSource | None:
         """The document the connection was made from, with its hash, and when it was fetched. [XL-017]"""
         return self._connection.source
 
@@ -162,7 +162,7 @@ class Remote:
             return current
         if notify is not unheard:
             current = current._replace(context=replace(current.context, report=notify))
-        calling = noticing(connection.calling(current))
+        calling = record_status(connection.calling(current))
         ended = await arun(calling, self._door, self._approve, notify, cancel=connection.gate.cancel)
         if self._look is None or not ended.doubts(connection.basis):
             return ended.result
@@ -203,13 +203,13 @@ class SyncRemote:
     def __init__(
         self,
         connection: Connection,
-        door: SyncDoor,
+        door: SyncTransport,
         approve: Approver | None,
         context: Context = ANONYMOUS,
         *,
-        look: SyncLook | None = None,
+        look: SyncFetchPeer | None = None,
     ) -> None:
-        self._standing = Standing(connection)
+        self._standing = Freshness(connection)
         self._look = look
         self._looking = Lock()
         self._door = door
@@ -284,7 +284,7 @@ class SyncRemote:
         return self._connection.probes
 
     @property
-    def source(self) -> Source | None:
+    def source(self) -> DocumentSource | None:
         """The document the connection was made from, with its hash, and when it was fetched. [XL-017]"""
         return self._connection.source
 
@@ -323,7 +323,7 @@ class SyncRemote:
         if notify is not None:
             given = replace(given, report=_is_heard)
         call = Call(tool, {} if arguments is None else arguments, new_id(), given)
-        ended = run(noticing(connection.calling(call)), self._door, self._approve, notify)
+        ended = run(record_status(connection.calling(call)), self._door, self._approve, notify)
         if self._look is None or not ended.doubts(connection.basis):
             return ended.result
         self._looked(self._standing.doubts, anew=True)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from toolwire.client.transport.drivers import Door, Hear, SyncDoor, SyncHear
+from toolwire.client.transport.drivers import Hear, SyncHear, SyncTransport, Transport
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
 _WANTS_CREDENTIALS = (401, 403)
 
 
-class Discreet:
+class AuthOnChallenge:
     """A door that sends without credentials, and again with them where the answer was 401 or 403. [XL-014, C-8]"""
 
-    def __init__(self, unsigned: Door, signed: Door) -> None:
+    def __init__(self, unsigned: Transport, signed: Transport) -> None:
         self._unsigned = unsigned
         self._signed = signed
 
@@ -32,10 +32,10 @@ class Discreet:
         await self._signed.aclose()
 
 
-class SyncDiscreet:
+class SyncAuthOnChallenge:
     """What Discreet is, blocking."""
 
-    def __init__(self, unsigned: SyncDoor, signed: SyncDoor) -> None:
+    def __init__(self, unsigned: SyncTransport, signed: SyncTransport) -> None:
         self._unsigned = unsigned
         self._signed = signed
 

@@ -31,7 +31,7 @@ _MOST_ENTRIES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class CachedResponse:
     """A response as it is kept. Times are seconds since 1970; ``stale`` means that it could not be asked for again."""
 
     response: Response
@@ -53,20 +53,20 @@ class Cache:
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._kept: dict[tuple[str, str], Kept] = {}
+        self._kept: dict[tuple[str, str], CachedResponse] = {}
 
     def now(self) -> float:
         """Return the time by the clock that decides what is fresh."""
         return self._clock()
 
-    def find(self, url: str, identity: str = "") -> Kept | None:
+    def find(self, url: str, identity: str = "") -> CachedResponse | None:
         """Return what is kept of ``url`` for that credential."""
         return self._kept.get((url, identity))
 
     def note(self, url: str, response: Response, identity: str = "") -> None:
         """Keep what was read without asking a server: only so that it can be told what was read, and when."""
         now = self._clock()
-        self._keep((url, identity), Kept(response=response, fetched_at=now, fresh_until=now))
+        self._keep((url, identity), CachedResponse(response=response, fetched_at=now, fresh_until=now))
 
     def forget(self, url: str, identity: str = "") -> None:
         """Make the next look at ``url`` ask the server again, whatever it said of freshness. [OQ-4]"""
@@ -96,7 +96,7 @@ class Cache:
                 self._keep(key, _received(answer, now))
         return answer
 
-    def _keep(self, key: tuple[str, str], kept: Kept | None) -> Response | None:
+    def _keep(self, key: tuple[str, str], kept: CachedResponse | None) -> Response | None:
         if kept is None or len(kept.response.body) > _MOST_BYTES:
             self._kept.pop(key, None)
             return None
@@ -108,7 +108,7 @@ class Cache:
         return kept.response
 
 
-def _conditional(request: Request, kept: Kept | None) -> Request:
+def _conditional(request: Request, kept: CachedResponse | None) -> Request:
     if kept is None:
         return request
     fields = list(request.headers)
@@ -126,12 +126,12 @@ def _renewed(response: Response, not_modified: Response) -> Response:
     return response._replace(headers=(*fields, *not_modified.headers))
 
 
-def _received(response: Response, now: float) -> Kept | None:
+def _received(response: Response, now: float) -> CachedResponse | None:
     said = _directives(header(response.headers, b"cache-control"))
     if "no-store" in said or header(response.headers, b"vary").strip() == "*":
         return None
     fresh_s = min(max(_fresh_s(response, said, now), 0.0), DAY_S)
-    return Kept(
+    return CachedResponse(
         response=response,
         fetched_at=now,
         fresh_until=now + fresh_s,

@@ -17,9 +17,9 @@ from toolwire.framing.readable_tool import make_readable
 from toolwire.framing.text_cleaning import clean
 from toolwire.protocols import BUILTIN
 
-from .document_snapshot import NO_BASIS, Basis
+from .document_snapshot import NO_BASIS, DocumentSnapshot
 from .local_files import file_url
-from .source import Source
+from .source import DocumentSource
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?:[:/?#]|\Z)", re.ASCII | re.IGNORECASE)
@@ -34,10 +34,10 @@ class Discovery:
 
     url: str
     peer: Peer | None
-    source: Source | None = None
+    source: DocumentSource | None = None
     others: tuple[Peer, ...] = ()
     probes: tuple[Probe, ...] = ()
-    basis: Basis = field(default=NO_BASIS, repr=False)
+    basis: DocumentSnapshot = field(default=NO_BASIS, repr=False)
 
 
 def _answered(codec: Codec, probes: Sequence[Probe]) -> bool:

@@ -18,7 +18,7 @@ from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Kind, Problem
 
 from .cache import DAY_S, Cache
-from .relocation import Move
+from .relocation import Relocation
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ _FAILS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Basis:
+class DocumentSnapshot:
     """The digest of each document by the request that got it.
 
     They are fresh until ``fresh_until``, and serve until ``serves_until`` where the server fails; both are in seconds
@@ -45,17 +45,17 @@ class Basis:
             cache.forget(request.url, identity)
 
 
-NO_BASIS = Basis()
+NO_BASIS = DocumentSnapshot()
 """That of a connection made without documents, as to an MCP server: it is looked at again only where there is doubt."""
 
 
-class _Reading(NamedTuple):
+class _FetchedDocument(NamedTuple):
     digest: bytes
     fresh_until: float
     serves_until: float
 
 
-class Readings:
+class SnapshotBuilder:
     """Collects what the looks of one discovery were given. ``move`` is where the first of them was sent elsewhere."""
 
     __slots__ = ("_cache", "_read", "identity", "move")
@@ -63,15 +63,15 @@ class Readings:
     def __init__(self, cache: Cache, identity: str = "") -> None:
         self._cache = cache
         self.identity = identity
-        self._read: dict[Request, _Reading] = {}
-        self.move: Move | None = None
+        self._read: dict[Request, _FetchedDocument] = {}
+        self.move: Relocation | None = None
 
     def note(self, request: Request, came: Response | Problem) -> None:
         """Take in what came back for ``request``."""
         if isinstance(came, Problem):
             there = came.details.get("url")
             if self.move is None and isinstance(there, str):
-                self.move = Move(request.url, there)
+                self.move = Relocation(request.url, there)
             return
         if request.method != "GET" or not 200 <= came.status < 300:
             return
@@ -81,20 +81,20 @@ class Readings:
         fresh_until = self._cache.now() if kept is None else kept.fresh_until
         serves_until = fresh_until if kept is not None and kept.strict else fresh_until + DAY_S
         asked = request._replace(headers=tuple(request.headers))
-        self._read[asked] = _Reading(_digest(came), fresh_until, serves_until)
+        self._read[asked] = _FetchedDocument(_digest(came), fresh_until, serves_until)
 
-    def basis(self, url: str) -> Basis:
+    def basis(self, url: str) -> DocumentSnapshot:
         """Return what rests on the document at ``url``: all that was read, or nothing where that one was not."""
         if all(request.url != url for request in self._read):
             return NO_BASIS
-        return Basis(
+        return DocumentSnapshot(
             digests={request: reading.digest for request, reading in self._read.items()},
             fresh_until=min(reading.fresh_until for reading in self._read.values()),
             serves_until=min(reading.serves_until for reading in self._read.values()),
         )
 
 
-def again(basis: Basis, discovery: Flow[T]) -> Flow[T | Problem | None]:
+def again(basis: DocumentSnapshot, discovery: Flow[T]) -> Flow[T | Problem | None]:
     """Return what is found now, None where everything is as it was, or a Problem where that cannot be told.
 
     The documents are compared first: what did not change is not read again. [OQ-4]

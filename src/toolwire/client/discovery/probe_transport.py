@@ -13,20 +13,20 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from toolwire.client.transport.drivers import Door, Hear, SyncDoor, SyncHear
+from toolwire.client.transport.drivers import Hear, SyncHear, SyncTransport, Transport
 from toolwire.client.transport.failures import too_slow
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.core.selection import DOCUMENT_BYTES
 
 from .cache import Cache
-from .document_snapshot import Readings
+from .document_snapshot import SnapshotBuilder
 from .local_files import folder_of, read_file
 
 TOTAL_S = 15.0
 
 
-class _Rest:
+class _RemainingTime:
     """What is left of the time for all looks."""
 
     __slots__ = ("_clock", "_until")
@@ -39,7 +39,7 @@ class _Rest:
         return self._until - self._clock()
 
 
-class Looking:
+class ProbeTransport:
     """A door for discovery. ``identity`` names the credential that ``door`` may use; ``url`` is what is looked at.
     A file may have ``most_bytes``.
 
@@ -48,7 +48,7 @@ class Looking:
 
     def __init__(
         self,
-        door: Door,
+        door: Transport,
         url: str,
         *,
         cache: Cache,
@@ -61,8 +61,8 @@ class Looking:
         self._folder: Path | None = folder_of(url)
         self._cache = cache
         self._identity = identity
-        self.readings = Readings(cache, identity)
-        self._rest = _Rest(clock)
+        self.readings = SnapshotBuilder(cache, identity)
+        self._rest = _RemainingTime(clock)
 
     async def send(self, request: Request) -> Response | Problem:
         """Return what came back for ``request``, what is kept of it, or the file it names."""
@@ -97,12 +97,12 @@ class Looking:
         await self._door.aclose()
 
 
-class SyncLooking:
+class SyncProbeTransport:
     """What Looking is, blocking."""
 
     def __init__(
         self,
-        door: SyncDoor,
+        door: SyncTransport,
         url: str,
         *,
         cache: Cache,
@@ -115,8 +115,8 @@ class SyncLooking:
         self._folder: Path | None = folder_of(url)
         self._cache = cache
         self._identity = identity
-        self.readings = Readings(cache, identity)
-        self._rest = _Rest(clock)
+        self.readings = SnapshotBuilder(cache, identity)
+        self._rest = _RemainingTime(clock)
 
     def send(self, request: Request) -> Response | Problem:
         """Return what came back for ``request``, what is kept of it, or the file it names."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from toolwire.client.transport.addresses import Reach
+from toolwire.client.transport.addresses import NetworkReach
 from toolwire.client.transport.url_policy import admit
 from toolwire.core.model import Problem
 
@@ -23,21 +23,21 @@ Moved: TypeAlias = Callable[[str, str], bool]
 MOST = 3
 
 
-class Move(NamedTuple):
+class Relocation(NamedTuple):
     """A redirect to another origin that was not followed: from which URL, to which one."""
 
     asked: str
     there: str
 
 
-def goes_on_at(url: str, move: Move, moved: Moved | None, private: frozenset[str] = frozenset()) -> str:
+def goes_on_at(url: str, move: Relocation, moved: Moved | None, private: frozenset[str] = frozenset()) -> str:
     """Return the URL that takes the place of ``url`` after ``move``, or ``""`` where that is not to be. [XL-011]"""
     here, there = admit(move.asked, private), admit(move.there, private)
     if isinstance(here, Problem) or isinstance(there, Problem):
         return ""
     if here.url.scheme == "https" and there.url.scheme != "https":
         return ""
-    if there.reach is Reach.LOOPBACK and here.reach is not Reach.LOOPBACK:
+    if there.reach is NetworkReach.LOOPBACK and here.reach is not NetworkReach.LOOPBACK:
         return ""
     secured = here.url.scheme == "http" and there.url.scheme == "https" and here.host == there.host
     if not secured and (moved is None or moved(here.origin, there.origin) is not True):

@@ -11,11 +11,11 @@ from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document.loading import read
 
-from .cache import Kept
+from .cache import CachedResponse
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class DocumentSource:
     """The document a connection was made from. ``fetched_at`` is in seconds since 1970.
 
     ``stale`` means that the server could not be asked again, and an older answer serves. [XL-016, XL-017]
@@ -36,12 +36,14 @@ class Source:
         return sha256(text).hexdigest()
 
 
-def source_of(origin: str, url: str, kept: Kept | None) -> Source | None:
+def source_of(origin: str, url: str, kept: CachedResponse | None) -> DocumentSource | None:
     """Return the source of what came from ``url``, or None where nothing of it is kept."""
     if kept is None:
         return None
     body = kept.response.body
-    return Source(origin=origin, url=url, fetched_at=kept.fetched_at, etag=kept.etag, stale=kept.stale, body=body)
+    return DocumentSource(
+        origin=origin, url=url, fetched_at=kept.fetched_at, etag=kept.etag, stale=kept.stale, body=body
+    )
 
 
 def document_url(peer: Peer, probes: tuple[Probe, ...]) -> str:

@@ -17,11 +17,11 @@ from anyio import to_thread
 from toolwire.auth.challenge import Challenge, bearer
 from toolwire.auth.credential import Credential
 from toolwire.auth.resource_indicators import covers
-from toolwire.client.transport.drivers import Door, Hear, SyncDoor, SyncHear
+from toolwire.client.transport.drivers import Hear, SyncHear, SyncTransport, Transport
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
-from .token_refresher import Keeper
+from .token_refresher import TokenRefresher
 
 SignIn: TypeAlias = Callable[[str, Challenge, Credential | None], Credential | Problem]
 """Takes the URL that was refused, its challenge and what there is; asks the person, and returns a credential."""
@@ -29,10 +29,10 @@ SignIn: TypeAlias = Callable[[str, Challenge, Credential | None], Credential | P
 _AGAIN = 2
 
 
-class Hand:
+class CredentialAuth:
     """What signs requests to ``site``, and decides what to do about a refusal. It may wait for network and person."""
 
-    def __init__(self, site: str, keeper: Keeper, sign_in: SignIn | None = None) -> None:
+    def __init__(self, site: str, keeper: TokenRefresher, sign_in: SignIn | None = None) -> None:
         self._site = site
         self._keeper = keeper
         self._sign_in = sign_in
@@ -43,13 +43,13 @@ class Hand:
         """What tells the credential from another: a name that is no secret, and its scopes."""
         return self._keeper.identity
 
-    def signing(self, door: Door) -> Signing:
+    def signing(self, door: Transport) -> AuthTransport:
         """Return ``door``, with what this hand puts on each request."""
-        return Signing(door, self)
+        return AuthTransport(door, self)
 
-    def signing_sync(self, door: SyncDoor) -> SyncSigning:
+    def signing_sync(self, door: SyncTransport) -> SyncAuthTransport:
         """Return the blocking ``door``, with what this hand puts on each request."""
-        return SyncSigning(door, self)
+        return SyncAuthTransport(door, self)
 
     def ready(self, request: Request) -> Request | None:
         """Return ``request`` as it is sent, None where that has to be waited for."""
@@ -97,10 +97,10 @@ class Hand:
         return _signed(request, found)
 
 
-class Signing:
+class AuthTransport:
     """What asynchronous requests go through: ``door``, with what ``hand`` puts on them."""
 
-    def __init__(self, door: Door, hand: Hand) -> None:
+    def __init__(self, door: Transport, hand: CredentialAuth) -> None:
         self._door = door
         self._hand = hand
 
@@ -138,10 +138,10 @@ class Signing:
         return answer
 
 
-class SyncSigning:
+class SyncAuthTransport:
     """What blocking requests go through: ``door``, with what ``hand`` puts on them."""
 
-    def __init__(self, door: SyncDoor, hand: Hand) -> None:
+    def __init__(self, door: SyncTransport, hand: CredentialAuth) -> None:
         self._door = door
         self._hand = hand
 

@@ -26,7 +26,7 @@ _FIELDS = (
 )
 
 
-class Listener:
+class RedirectListener:
     """A listener on 127.0.0.1 or ::1, open from the start, so that no other program can take its port."""
 
     def __init__(self, host: str = "127.0.0.1", *, clock: Callable[[], float] = monotonic) -> None:

@@ -5,28 +5,30 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from toolwire.client.transport.drivers import SyncDoor
+from toolwire.client.transport.drivers import SyncTransport
 from toolwire.core.model import Secret
-from toolwire.stores.credentials.files import Credentials
+from toolwire.stores.credentials.files import CredentialStore
 from toolwire.stores.credentials.system_keyring import system_vault
 from toolwire.stores.paths import credentials_folder
 
-from .auth_transport import Hand
-from .sign_in import Person, Wish, step_up
-from .token_refresher import Keeper
+from .auth_transport import CredentialAuth
+from .sign_in import SignInOptions, SignInUser, step_up
+from .token_refresher import TokenRefresher
 
 
-def own_credentials(folder: Path | None = None) -> Credentials:
+def own_credentials(folder: Path | None = None) -> CredentialStore:
     """Return the credentials of whoever runs this: in the system's keyring, else in files only they can read. [AC-10]
 
     ``TOOLWIRE_PASSPHRASE`` seals the files where there is no keyring.
     """
     folder = credentials_folder() if folder is None else folder
     passphrase = os.environ.get("TOOLWIRE_PASSPHRASE")
-    return Credentials(folder, find_vault=system_vault, passphrase=Secret(passphrase) if passphrase else None)
+    return CredentialStore(folder, find_vault=system_vault, passphrase=Secret(passphrase) if passphrase else None)
 
 
-def hand_for(url: str, door: SyncDoor, credentials: Credentials | None, person: Person | None) -> Hand | None:
+def hand_for(
+    url: str, door: SyncTransport, credentials: CredentialStore | None, person: SignInUser | None
+) -> CredentialAuth | None:
     """Return what signs requests to the site of ``url``; None where there is no credential and nobody to ask."""
     if credentials is None:
         credentials = own_credentials()
@@ -34,5 +36,5 @@ def hand_for(url: str, door: SyncDoor, credentials: Credentials | None, person: 
     if first is None and person is None:
         return None
     site = "/".join(url.partition("?")[0].split("/")[:3])
-    sign_in = None if person is None else step_up(Wish(), person, door)
-    return Hand(site, Keeper(site, credentials, first, door), sign_in)
+    sign_in = None if person is None else step_up(SignInOptions(), person, door)
+    return CredentialAuth(site, TokenRefresher(site, credentials, first, door), sign_in)

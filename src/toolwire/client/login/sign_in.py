@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import sleep, time
 
-from toolwire.auth.authorization_code import Started, by_secret, finish, revoke, start
+from toolwire.auth.authorization_code import StartedSignIn, by_secret, finish, revoke, start
 from toolwire.auth.challenge import Challenge, bearer
-from toolwire.auth.client_identity import Identity, identify
+from toolwire.auth.client_identity import ClientIdentity, identify
 from toolwire.auth.credential import Credential
-from toolwire.auth.device_authorization import Device, poll_device, start_device
-from toolwire.auth.metadata_discovery import Place, find_place, find_server_at
+from toolwire.auth.device_authorization import DeviceCode, poll_device, start_device
+from toolwire.auth.metadata_discovery import SignInTarget, find_place, find_server_at
 from toolwire.auth.resource_indicators import canonical
 from toolwire.auth.scopes import union
-from toolwire.auth.security_schemes import Declared, read_schemes
+from toolwire.auth.security_schemes import DeclaredSignIn, read_schemes
 from toolwire.client.discovery.discover import Discovery, origin
-from toolwire.client.transport.drivers import SyncDoor, run
+from toolwire.client.transport.drivers import SyncTransport, run
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.protocols.openapi.document import swagger_20
@@ -26,13 +26,13 @@ from toolwire.protocols.openapi.document.references import References
 from toolwire.protocols.openapi.tools.security import Security
 
 from .browser import open_page
-from .redirect_listener import Listener
+from .redirect_listener import RedirectListener
 
 _GET = ((b"accept", b"application/json, text/event-stream"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class SignInUser:
     """How the person is reached. ``open_page`` starts a browser, ``tell`` says a sentence.
 
     ``allow`` is asked before more scopes are asked for; ``wait_s`` is how long they have, ``sleep`` waits.
@@ -48,20 +48,20 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SignInOptions:
     """How somebody wants to sign in: as whom, for which scopes (none: the fewest that are needed), and in which way.
 
     ``document_url`` is where a metadata document of ours is, if we have one.
     """
 
-    identity: Identity | None = None
+    identity: ClientIdentity | None = None
     document_url: str = ""
     scopes: tuple[str, ...] = ()
     device: bool = False
     host: str = "127.0.0.1"
 
 
-def seek(url: str, door: SyncDoor, challenge: Challenge | None = None) -> Place | Problem:
+def seek(url: str, door: SyncTransport, challenge: Challenge | None = None) -> SignInTarget | Problem:
     """Return where to sign in for ``url``; without a challenge it is asked for one. [AC-01]"""
     if challenge is None:
         answer = door.send(Request("GET", url, _GET))
@@ -72,7 +72,7 @@ def seek(url: str, door: SyncDoor, challenge: Challenge | None = None) -> Place 
     return run(find_place(url, challenge), door)
 
 
-def declared(found: Discovery, door: SyncDoor) -> Declared | None:
+def declared(found: Discovery, door: SyncTransport) -> DeclaredSignIn | None:
     """Return what the OpenAPI document that was found at a URL declares, None where none was found. [AC-01]"""
     addresses = [probe.url for probe in found.probes if probe.protocol == "openapi" and probe.accepted]
     for address in addresses:
@@ -88,7 +88,7 @@ def declared(found: Discovery, door: SyncDoor) -> Declared | None:
     return None
 
 
-def place_of(said: Declared, door: SyncDoor, *, device: bool = False) -> Place | None:
+def place_of(said: DeclaredSignIn, door: SyncTransport, *, device: bool = False) -> SignInTarget | None:
     """Return where a document says that a person signs in: its flows, or the metadata it names."""
     place = said.places.get("device" if device else "page")
     if place is not None:
@@ -97,16 +97,16 @@ def place_of(said: Declared, door: SyncDoor, *, device: bool = False) -> Place |
         server = run(find_server_at(address), door)
         if not isinstance(server, Problem):
             resource = canonical("/".join(address.split("/")[:3]))
-            return Place(resource=resource, server=server, scopes=(), indicated=False)
+            return SignInTarget(resource=resource, server=server, scopes=(), indicated=False)
     return None
 
 
-def sign_in(place: Place, wish: Wish, person: Person, door: SyncDoor) -> Credential | Problem:
+def sign_in(place: SignInTarget, wish: SignInOptions, person: SignInUser, door: SyncTransport) -> Credential | Problem:
     """Return the credential of a person who has signed in at ``place``. [AC-04..08, AC-13]"""
     scopes = wish.scopes or place.scopes
     if wish.device:
         return _on_another_device(place, wish, scopes, person, door)
-    listener = Listener(wish.host)
+    listener = RedirectListener(wish.host)
     try:
         identity = run(
             identify(
@@ -126,7 +126,7 @@ def sign_in(place: Place, wish: Wish, person: Person, door: SyncDoor) -> Credent
 
 
 def step_up(
-    wish: Wish, person: Person, door: SyncDoor
+    wish: SignInOptions, person: SignInUser, door: SyncTransport
 ) -> Callable[[str, Challenge, Credential | None], Credential | Problem]:
     """Return what signs in when a request was refused: with all scopes there were, and those it needs. [AC-08]"""
 
@@ -140,26 +140,30 @@ def step_up(
             return Problem(kind=Kind.DENIED, message=f"Nothing more was asked of {site}.")
         known = wish.identity
         if known is None and held is not None and held.issuer == place.server.issuer and not held.registered:
-            known = Identity(client_id=held.client_id, secret=held.client_secret, method=held.method)
-        again = Wish(identity=known, document_url=wish.document_url, scopes=scopes, device=wish.device, host=wish.host)
+            known = ClientIdentity(client_id=held.client_id, secret=held.client_secret, method=held.method)
+        again = SignInOptions(
+            identity=known, document_url=wish.document_url, scopes=scopes, device=wish.device, host=wish.host
+        )
         return sign_in(place, again, person, door)
 
     return more
 
 
 def with_secret(
-    place: Place, identity: Identity, scopes: Sequence[str], person: Person, door: SyncDoor
+    place: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], person: SignInUser, door: SyncTransport
 ) -> Credential | Problem:
     """Return a credential that stands for a program and no person. [AC-13]"""
     return run(by_secret(place, identity, scopes or place.scopes, person.now()), door)
 
 
-def sign_out(credential: Credential, door: SyncDoor) -> bool:
+def sign_out(credential: Credential, door: SyncTransport) -> bool:
     """Return whether the server took the tokens back; they are to be deleted here in any case. [AC-12]"""
     return run(revoke(credential), door)
 
 
-def _answered(started: Started, listener: Listener, person: Person, door: SyncDoor) -> Credential | Problem:
+def _answered(
+    started: StartedSignIn, listener: RedirectListener, person: SignInUser, door: SyncTransport
+) -> Credential | Problem:
     if person.open_page(started.url):
         person.tell(f"Your browser opens {started.place.server.issuer}: sign in there.")
     else:
@@ -169,7 +173,7 @@ def _answered(started: Started, listener: Listener, person: Person, door: SyncDo
 
 
 def _on_another_device(
-    place: Place, wish: Wish, scopes: Sequence[str], person: Person, door: SyncDoor
+    place: SignInTarget, wish: SignInOptions, scopes: Sequence[str], person: SignInUser, door: SyncTransport
 ) -> Credential | Problem:
     identity = run(
         identify(
@@ -189,7 +193,12 @@ def _on_another_device(
 
 
 def _polled(
-    place: Place, identity: Identity, device: Device, scopes: Sequence[str], person: Person, door: SyncDoor
+    place: SignInTarget,
+    identity: ClientIdentity,
+    device: DeviceCode,
+    scopes: Sequence[str],
+    person: SignInUser,
+    door: SyncTransport,
 ) -> Credential | Problem:
     pause_s = device.interval_s
     while person.now() + pause_s < device.until:

@@ -13,22 +13,22 @@ from time import time
 
 from toolwire.auth.authorization_code import renew
 from toolwire.auth.credential import Credential
-from toolwire.client.transport.drivers import SyncDoor, run
+from toolwire.client.transport.drivers import SyncTransport, run
 from toolwire.core.model import Kind, Problem, Secret
-from toolwire.stores.credentials.files import Credentials
+from toolwire.stores.credentials.files import CredentialStore
 
 _SKEW_S = 60.0
 
 
-class Keeper:
+class TokenRefresher:
     """Keeps the credential for ``site`` good; it may have none yet. Threads may share one. [AC-09]"""
 
     def __init__(
         self,
         site: str,
-        credentials: Credentials,
+        credentials: CredentialStore,
         first: Credential | None,
-        door: SyncDoor,
+        door: SyncTransport,
         *,
         now: Callable[[], float] = time,
     ) -> None:

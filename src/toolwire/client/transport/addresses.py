@@ -16,7 +16,7 @@ from typing import TypeAlias
 Address: TypeAlias = IPv4Address | IPv6Address
 
 
-class Reach(Enum):
+class NetworkReach(Enum):
     """How far into the own network a URL may lead."""
 
     PUBLIC = "public"
@@ -71,14 +71,14 @@ def is_loopback(address: Address) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def fits(text: str, reach: Reach) -> bool:
+def fits(text: str, reach: NetworkReach) -> bool:
     """Return whether a connection within ``reach`` may be made to the address ``text``. [D-05]"""
     address = read_address(text)
     if address is None or address in _METADATA:
         return False
-    if reach is Reach.LOOPBACK:
+    if reach is NetworkReach.LOOPBACK:
         return is_loopback(address)
-    return _is_public(address) or (reach is Reach.PRIVATE and any(address in network for network in _PRIVATE))
+    return _is_public(address) or (reach is NetworkReach.PRIVATE and any(address in network for network in _PRIVATE))
 
 
 def _is_public(address: Address) -> bool:

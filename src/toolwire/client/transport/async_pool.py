@@ -15,7 +15,7 @@ from .http1 import ResponseReader
 from .tls import find_tls_context
 
 if TYPE_CHECKING:
-    from .request_rules import Hop
+    from .request_rules import SendRequest
 
 _UNREAD_BYTES = 256 * 1024
 """How much of a stream may wait for whoever listens before reading from the connection pauses."""
@@ -24,16 +24,16 @@ IDLE_KEPT = 64
 IDLE_S = 60.0
 
 
-class Key(NamedTuple):
+class PoolKey(NamedTuple):
     """What a connection was opened for: only requests to the same origin and address may use it."""
 
     origin: str
     address: str
 
 
-def find_key(hop: Hop) -> Key:
+def find_key(hop: SendRequest) -> PoolKey:
     """Return the key of the connections that may carry ``hop``."""
-    return Key(hop.target.origin, hop.address or hop.target.address or "")
+    return PoolKey(hop.target.origin, hop.address or hop.target.address or "")
 
 
 def open_socket(address: str) -> socket.socket:
@@ -41,7 +41,7 @@ def open_socket(address: str) -> socket.socket:
     return socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
 
 
-def server_name(hop: Hop) -> str:
+def server_name(hop: SendRequest) -> str:
     """Return the name that the certificate must be for: the URL's host, whatever address was connected to."""
     return hop.target.address or hop.target.host.removesuffix(".")
 
@@ -58,7 +58,7 @@ def has_input(connection: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-class Connection(asyncio.Protocol):
+class PooledConnection(asyncio.Protocol):
     """One connection, which carries one request at a time."""
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
         "lost",
     )
 
-    def __init__(self, key: Key, plain: socket.socket) -> None:
+    def __init__(self, key: PoolKey, plain: socket.socket) -> None:
         self.key, self._socket = key, plain
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -199,11 +199,11 @@ class Connection(asyncio.Protocol):
             self._waiter.set_result(None)
 
 
-async def open_connection(hop: Hop, key: Key, within_s: float) -> Connection | Problem:
+async def open_connection(hop: SendRequest, key: PoolKey, within_s: float) -> PooledConnection | Problem:
     """Return a new connection to the address of ``hop``, or why there is none. Nothing has been sent over it."""
     loop = asyncio.get_running_loop()
     plain = open_socket(key.address)
-    connection = Connection(key, plain)
+    connection = PooledConnection(key, plain)
     secure = hop.target.url.scheme == "https"
     try:
         async with asyncio.timeout(within_s):
@@ -231,14 +231,14 @@ async def open_connection(hop: Hop, key: Key, within_s: float) -> Connection | P
     return connection
 
 
-class Pool:
+class ConnectionPool:
     """The connections of one network in one event loop: those at work, and the idle ones, oldest first."""
 
     __slots__ = ("_busy", "_idle", "_watch", "closed")
 
     def __init__(self) -> None:
-        self._busy: set[Connection] = set()
-        self._idle: dict[Connection, None] = {}
+        self._busy: set[PooledConnection] = set()
+        self._idle: dict[PooledConnection, None] = {}
         self._watch: AsyncGenerator[None, None] | None = None
         self.closed = False
 
@@ -251,7 +251,7 @@ class Pool:
     def __len__(self) -> int:
         return len(self._idle)
 
-    def take(self, key: Key, now: float) -> Connection | None:
+    def take(self, key: PoolKey, now: float) -> PooledConnection | None:
         """Return an idle connection for ``key``, the one used last, or None."""
         for connection in reversed(self._idle):
             if connection.key == key:
@@ -264,11 +264,11 @@ class Pool:
                 return None
         return None
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: PooledConnection) -> None:
         """Take in a new connection, which is about to work."""
         self._busy.add(connection)
 
-    def release(self, connection: Connection, *, now: float, keep: bool) -> None:
+    def release(self, connection: PooledConnection, *, now: float, keep: bool) -> None:
         """Keep ``connection`` for a later request where it can carry one, or close it at once."""
         self._busy.discard(connection)
         if not connection.finish(now=now):
@@ -282,7 +282,7 @@ class Pool:
             del self._idle[oldest]
             oldest.abort()
 
-    def drop(self, key: Key) -> None:
+    def drop(self, key: PoolKey) -> None:
         """Close the idle connections for ``key``."""
         for connection in [connection for connection in self._idle if connection.key == key]:
             del self._idle[connection]
@@ -303,7 +303,7 @@ class Pool:
             await self._watch.aclose()
 
 
-async def _close_at_end(pool: Pool) -> AsyncGenerator[None, None]:
+async def _close_at_end(pool: ConnectionPool) -> AsyncGenerator[None, None]:
     try:
         yield
     finally:

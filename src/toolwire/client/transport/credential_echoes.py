@@ -20,15 +20,15 @@ _SHORTEST, _SHORT, _LONG = 4, 8, 16
 _MARK = HIDDEN.encode()
 
 
-class Echoes(NamedTuple):
+class CredentialEchoes(NamedTuple):
     """The forms of the secrets of one request: those that are taken out of errors, and those out of everything."""
 
     in_errors: tuple[bytes, ...] = ()
     anywhere: tuple[bytes, ...] = ()
 
-    def join(self, other: Echoes) -> Echoes:
+    def join(self, other: CredentialEchoes) -> CredentialEchoes:
         """Return what to look for of both."""
-        return Echoes((*self.in_errors, *other.in_errors), (*self.anywhere, *other.anywhere))
+        return CredentialEchoes((*self.in_errors, *other.in_errors), (*self.anywhere, *other.anywhere))
 
     def remove_from(self, body: bytes, status: int) -> bytes:
         """Return ``body`` without the secrets."""
@@ -44,16 +44,16 @@ class Echoes(NamedTuple):
         return [(name, self.remove_from(value, 200)) for name, value in fields]
 
 
-NO_ECHOES = Echoes()
+NO_ECHOES = CredentialEchoes()
 
 
-def find_echoes(secrets: Iterable[Secret]) -> Echoes:
+def find_echoes(secrets: Iterable[Secret]) -> CredentialEchoes:
     """Return what to look for of ``secrets``, each a credential or the whole value of a header field that has one."""
     texts = {part for secret in secrets for part in _parts(secret.reveal())}
     if not texts:
         return NO_ECHOES
     everywhere = {text for text in texts if len(text) >= _LONG or (len(text) >= _SHORT and not _is_word(text))}
-    return Echoes(_forms(texts), _forms(everywhere))
+    return CredentialEchoes(_forms(texts), _forms(everywhere))
 
 
 def _parts(value: str) -> Iterable[str]:

@@ -22,7 +22,7 @@ Approver: TypeAlias = Callable[[Question], Answer | bool | Awaitable[Answer | bo
 """Asks the person: is given the Question, returns an Answer or just yes or no. It may be a coroutine function."""
 
 UNASKED = Answer(allowed=False)
-"""The answer where there is no way to ask: no. [XL-053]"""
+"""The answer where no approver is configured: no. [XL-053]"""
 
 
 Hear: TypeAlias = Callable[[bytes], Awaitable[Problem | None]]
@@ -47,7 +47,7 @@ BRIEF_S = 0.5
 """How long it may take to tell a server that a call is cancelled or a session is over."""
 
 
-class Door(Protocol):
+class Transport(Protocol):
     """The network, asynchronous."""
 
     async def send(self, request: Request) -> Response | Problem:
@@ -66,7 +66,7 @@ class Door(Protocol):
         ...
 
 
-class SyncDoor(Protocol):
+class SyncTransport(Protocol):
     """The network, blocking."""
 
     def send(self, request: Request) -> Response | Problem:
@@ -85,7 +85,7 @@ class SyncDoor(Protocol):
         ...
 
 
-class Streaming(Protocol):
+class SyncStreamingTransport(Protocol):
     """The network, blocking, for whoever takes a stream at their own pace."""
 
     def send(self, request: Request) -> Response | Problem:
@@ -99,7 +99,7 @@ class Streaming(Protocol):
 
 async def arun(
     flow: Flow[T],
-    door: Door,
+    door: Transport,
     approve: Approver | None = None,
     notify: Notify = unheard,
     *,
@@ -147,7 +147,7 @@ def _last_sent(before: Request | None, request: Request) -> Request:
     return before if before is not None and request.method == "GET" else request
 
 
-async def send_briefly(door: Door, message: Request | None) -> None:
+async def send_briefly(door: Transport, message: Request | None) -> None:
     """Send ``message``, if there is one, as far as that goes within a moment, also where this task is cancelled."""
     if message is not None:
         with anyio.move_on_after(BRIEF_S, shield=True):
@@ -177,7 +177,7 @@ async def _step_in_thread(flow: Flow[T], said: Response | Problem | Answer | Non
 
 def run(
     flow: Flow[T],
-    door: SyncDoor,
+    door: SyncTransport,
     approve: Approver | None = None,
     notify: SyncNotify | None = None,
     *,
@@ -204,7 +204,9 @@ def run(
         flow.close()
 
 
-def progress(flow: Flow[T], door: Streaming, *, sleep: SyncSleep = time.sleep) -> Generator[Progress, None, T]:
+def progress(
+    flow: Flow[T], door: SyncStreamingTransport, *, sleep: SyncSleep = time.sleep
+) -> Generator[Progress, None, T]:
     """Yield the progress of ``flow`` as it is asked for, and return its value; closing it ends the exchange."""
     said: Response | Problem | Answer | None = None
     try:
@@ -239,7 +241,9 @@ def heard(pieces: Pieces, hear: SyncHear) -> Response | Problem:
         pieces.close()
 
 
-def _progress(asked: Listen, pieces: Pieces, door: Streaming) -> Generator[Progress, None, Response | Problem]:
+def _progress(
+    asked: Listen, pieces: Pieces, door: SyncStreamingTransport
+) -> Generator[Progress, None, Response | Problem]:
     said: Problem | None = None
     try:
         while True:
@@ -260,7 +264,7 @@ def _progress(asked: Listen, pieces: Pieces, door: Streaming) -> Generator[Progr
         pieces.close()
 
 
-async def _alisten(asked: Listen, door: Door, notify: Notify) -> Response | Problem:
+async def _alisten(asked: Listen, door: Transport, notify: Notify) -> Response | Problem:
     async def hear(piece: bytes) -> Problem | None:
         heard = _heard(asked, piece)
         if isinstance(heard, Problem):
@@ -275,7 +279,7 @@ async def _alisten(asked: Listen, door: Door, notify: Notify) -> Response | Prob
     return await door.listen(asked.request, hear, brief=asked.brief)
 
 
-def _listen(asked: Listen, door: SyncDoor, notify: SyncNotify | None) -> Response | Problem:
+def _listen(asked: Listen, door: SyncTransport, notify: SyncNotify | None) -> Response | Problem:
     def hear(piece: bytes) -> Problem | None:
         heard = _heard(asked, piece)
         if isinstance(heard, Problem):

@@ -15,11 +15,11 @@ from toolwire.core.http import Response
 from toolwire.core.model import Problem
 
 from .failures import bad_answer, closed_early
-from .limits import Limits
-from .response_reader import Incoming
+from .limits import TransportLimits
+from .response_reader import ResponseCollector
 
 if TYPE_CHECKING:
-    from .request_rules import Hop
+    from .request_rules import SendRequest
 
 _USER_AGENT = "toolwire/0.1"
 _METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
@@ -29,7 +29,7 @@ _SWITCHING_PROTOCOLS = 101
 _VERSIONS = ("1.1", "1.0")
 
 
-def write_request(hop: Hop) -> bytes:
+def write_request(hop: SendRequest) -> bytes:
     """Return the whole request of ``hop`` as it goes over the wire. Its parts have been checked before."""
     url = hop.target.url
     lines = [f"{hop.method} {url.request_target} HTTP/1.1\r\nhost: {url.authority}\r\naccept-encoding: gzip"]
@@ -76,7 +76,7 @@ class ResponseReader:
         "status",
     )
 
-    def __init__(self, origin: str, method: str, incoming: Incoming, limits: Limits) -> None:
+    def __init__(self, origin: str, method: str, incoming: ResponseCollector, limits: TransportLimits) -> None:
         self._origin, self._incoming, self._is_head = origin, incoming, method == "HEAD"
         self._header_bytes, self._header_count = limits.header_bytes, limits.header_count
         self._fields: list[tuple[bytes, bytes]] = []

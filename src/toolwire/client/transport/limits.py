@@ -10,7 +10,7 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class TransportLimits:
     """The bounds of one exchange. Seconds end in ``_s``, sizes in ``_bytes``. [XL-012, D-13, D-14]
 
     ``connect_s`` is for each address tried, ``total_s`` for everything from the lookup of the name to the last byte.
@@ -33,5 +33,5 @@ class Limits:
     pin_s: float = 60.0
 
 
-LOOKING = Limits(response_bytes=DOCUMENT_BYTES)
+LOOKING = TransportLimits(response_bytes=DOCUMENT_BYTES)
 """The bounds of a look at a server: a document that describes tools may be larger than an answer to a call."""

@@ -15,17 +15,17 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
-from .async_pool import Pool, find_key, open_connection
+from .async_pool import ConnectionPool, find_key, open_connection
 from .dns import Resolve, looking_up, system_resolve
 from .drivers import Hear, Pieces, SyncHear, heard
 from .failures import blocked, left, too_slow, unreachable
 from .http1 import ResponseReader, write_request
-from .limits import Limits
-from .request_rules import Credentials, Exchange, Hop, Lookup, Steps
-from .response_reader import Incoming
-from .sync_pool import SyncPool, open_sync_connection
+from .limits import TransportLimits
+from .request_rules import Credentials, RequestRules, ResolveHost, SendRequest, Steps
+from .response_reader import ResponseCollector
+from .sync_pool import SyncConnectionPool, open_sync_connection
 
-__all__ = ["Credentials", "Limits", "Network", "SyncNetwork"]
+__all__ = ["Credentials", "Network", "SyncNetwork", "TransportLimits"]
 
 _SERVER_ERROR = 500
 """From here on a server has failed. Many hang up then after a moment, without a word.
@@ -46,7 +46,7 @@ class Network:
     def __init__(
         self,
         *,
-        limits: Limits = Limits(),  # noqa: B008 - a frozen value
+        limits: TransportLimits = TransportLimits(),  # noqa: B008 - a frozen value
         credentials: Credentials | None = None,
         allow_private: Iterable[str] = (),
         origins: Container[str] | None = None,
@@ -54,12 +54,12 @@ class Network:
         resolve: Resolve = system_resolve,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._exchange = Exchange(
+        self._exchange = RequestRules(
             limits=limits, credentials=credentials, allow_private=allow_private, origins=origins, clock=clock
         )
         self._may_connect = may_connect
         self._resolve = resolve
-        self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
+        self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
 
     async def send(self, request: Request, *, total_s: float | None = None) -> Response | Problem:
         """Return the response to ``request``, or the Problem that there is none. Cancelling closes the exchange.
@@ -84,7 +84,7 @@ class Network:
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
-            if not isinstance(step, Hop):
+            if not isinstance(step, SendRequest):
                 came = await self._look_up(step)
             elif self._may_connect is not None and not await self._may_connect(find_key(step).address):
                 text = f"{step.target.origin} is not connected to: its address was asked too often of late."
@@ -104,14 +104,14 @@ class Network:
             else:
                 loop.call_soon_threadsafe(pool.close)
 
-    async def _look_up(self, step: Lookup) -> Sequence[str] | Problem:
+    async def _look_up(self, step: ResolveHost) -> Sequence[str] | Problem:
         answer = asyncio.wrap_future(looking_up(self._resolve, step.host, step.port))
         try:
             return await asyncio.wait_for(answer, step.within_s)
         except (OSError, UnicodeError) as error:
             return _not_found(step.origin, error)
 
-    async def _hop(self, hop: Hop, hear: Hear | None) -> Response | Problem:
+    async def _hop(self, hop: SendRequest, hear: Hear | None) -> Response | Problem:
         limits, loop, key = self._exchange.limits, asyncio.get_running_loop(), find_key(hop)
         pool = self._pools.get(loop)
         if pool is None:
@@ -127,7 +127,7 @@ class Network:
                 connection.abort()
                 return left(hop.target.origin)
             pool.add(connection)
-        incoming = Incoming(hop.target.origin, limits, heard=hear is not None, echoes=hop.echoes)
+        incoming = ResponseCollector(hop.target.origin, limits, heard=hear is not None, echoes=hop.echoes)
         reader = ResponseReader(hop.target.origin, hop.method, incoming, limits)
         try:
             connection.start(write_request(hop), reader, until - loop.time())
@@ -145,10 +145,10 @@ class Network:
                 pool.drop(key)
         return reader.outcome()
 
-    async def _open_pool(self, loop: asyncio.AbstractEventLoop) -> Pool:
+    async def _open_pool(self, loop: asyncio.AbstractEventLoop) -> ConnectionPool:
         for other in [other for other in self._pools if other.is_closed()]:
             self._pools.pop(other).close()
-        pool = self._pools[loop] = Pool()
+        pool = self._pools[loop] = ConnectionPool()
         await pool.watch_loop()
         return pool
 
@@ -159,18 +159,18 @@ class SyncNetwork:
     def __init__(
         self,
         *,
-        limits: Limits = Limits(),  # noqa: B008 - a frozen value
+        limits: TransportLimits = TransportLimits(),  # noqa: B008 - a frozen value
         credentials: Credentials | None = None,
         allow_private: Iterable[str] = (),
         origins: Container[str] | None = None,
         resolve: Resolve = system_resolve,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._exchange = Exchange(
+        self._exchange = RequestRules(
             limits=limits, credentials=credentials, allow_private=allow_private, origins=origins, clock=clock
         )
         self._resolve = resolve
-        self._pool = SyncPool()
+        self._pool = SyncConnectionPool()
         weakref.finalize(self, self._pool.close)
 
     def send(self, request: Request, *, total_s: float | None = None) -> Response | Problem:
@@ -185,7 +185,7 @@ class SyncNetwork:
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
-            came = self._whole(step) if isinstance(step, Hop) else self._look_up(step)
+            came = self._whole(step) if isinstance(step, SendRequest) else self._look_up(step)
 
     def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it.
@@ -208,28 +208,28 @@ class SyncNetwork:
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
-            came = (yield from self._heard(step)) if isinstance(step, Hop) else self._look_up(step)
+            came = (yield from self._heard(step)) if isinstance(step, SendRequest) else self._look_up(step)
 
     def close(self) -> None:
         """Close all connections; other threads' calls that are under way end. A later ``send`` opens new ones."""
         self._pool.close()
 
-    def _look_up(self, step: Lookup) -> Sequence[str] | Problem:
+    def _look_up(self, step: ResolveHost) -> Sequence[str] | Problem:
         try:
             return looking_up(self._resolve, step.host, step.port).result(step.within_s)
         except (OSError, UnicodeError) as error:
             return _not_found(step.origin, error)
 
-    def _whole(self, hop: Hop) -> Response | Problem:
-        incoming = Incoming(hop.target.origin, self._exchange.limits, echoes=hop.echoes)
+    def _whole(self, hop: SendRequest) -> Response | Problem:
+        incoming = ResponseCollector(hop.target.origin, self._exchange.limits, echoes=hop.echoes)
         return heard(self._exchange_pieces(hop, incoming), _ignore)
 
-    def _heard(self, hop: Hop) -> Pieces:
+    def _heard(self, hop: SendRequest) -> Pieces:
         return self._exchange_pieces(
-            hop, Incoming(hop.target.origin, self._exchange.limits, heard=True, echoes=hop.echoes)
+            hop, ResponseCollector(hop.target.origin, self._exchange.limits, heard=True, echoes=hop.echoes)
         )
 
-    def _exchange_pieces(self, hop: Hop, incoming: Incoming) -> Pieces:
+    def _exchange_pieces(self, hop: SendRequest, incoming: ResponseCollector) -> Pieces:
         """Yield the pieces of a stream, if one comes, and return the response."""
         limits, key, now = self._exchange.limits, find_key(hop), time.monotonic()
         until = now + hop.within_s

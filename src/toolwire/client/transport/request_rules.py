@@ -22,9 +22,9 @@ from toolwire.core.model import Problem, Secret
 from toolwire.telemetry.propagation import current_traceparent
 
 from .addresses import fits
-from .credential_echoes import NO_ECHOES, Echoes, find_echoes
+from .credential_echoes import NO_ECHOES, CredentialEchoes, find_echoes
 from .failures import blocked, too_slow, unreachable
-from .limits import Limits
+from .limits import TransportLimits
 from .redirects import going_round, is_same_place, not_approved, onward
 from .request_headers import NAME, VALUE, Fields, outgoing
 from .url_policy import Target, admit, not_fit, origin_of
@@ -39,7 +39,7 @@ _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "PUT", "DELETE"})  #
 _ORIGINS_KEPT = 256
 
 
-class Lookup(NamedTuple):
+class ResolveHost(NamedTuple):
     """Asks for the addresses of ``host`` within ``within_s`` seconds; answered with them or a Problem."""
 
     origin: str
@@ -48,7 +48,7 @@ class Lookup(NamedTuple):
     within_s: float
 
 
-class Hop(NamedTuple):
+class SendRequest(NamedTuple):
     """Asks for one request to be sent to exactly one address; answered with a Response or a Problem.
 
     ``address`` is where a host that is a name is found, and None where the host is itself an address.
@@ -61,18 +61,18 @@ class Hop(NamedTuple):
     secrets: Sequence[tuple[str, Secret]]
     body: bytes
     within_s: float
-    echoes: Echoes = NO_ECHOES
+    echoes: CredentialEchoes = NO_ECHOES
 
 
-Steps: TypeAlias = Generator[Lookup | Hop, Any, T]
+Steps: TypeAlias = Generator[ResolveHost | SendRequest, Any, T]
 
 
-class _Pin(NamedTuple):
+class _PinnedAddress(NamedTuple):
     addresses: tuple[str, ...]
     until: float
 
 
-class Exchange:
+class RequestRules:
     """The rules of one client, and the checked addresses it holds on to.
 
     ``origins`` are the only ones that are connected to, where they are given. [D-07]
@@ -83,7 +83,7 @@ class Exchange:
     def __init__(
         self,
         *,
-        limits: Limits,
+        limits: TransportLimits,
         credentials: Credentials | None = None,
         allow_private: Iterable[str] = (),
         origins: Container[str] | None = None,
@@ -97,7 +97,7 @@ class Exchange:
         self._origins = origins
         self._private = frozenset(origin_of(origin) for origin in allow_private)
         self._clock = clock
-        self._pins: dict[str, _Pin] = {}
+        self._pins: dict[str, _PinnedAddress] = {}
 
     def steps(self, request: Request, total_s: float | None) -> Steps[Response | Problem]:
         """Return the conversation that ends with the response to ``request``, or a Problem. [D-08, XL-011]"""
@@ -151,7 +151,7 @@ class Exchange:
             within_s = deadline - self._clock()
             if within_s <= 0:
                 return too_slow(target.origin, sent=False)
-            hop = Hop(target, address, request.method, fields, secrets, request.body, within_s, echoes)
+            hop = SendRequest(target, address, request.method, fields, secrets, request.body, within_s, echoes)
             answer: Response | Problem = yield hop
             if request.method in _REPEATABLE and _is_stale(answer):
                 answer = yield hop._replace(within_s=deadline - self._clock())
@@ -170,7 +170,7 @@ class Exchange:
         pin = self._pins.get(target.origin)
         if pin is not None and now < pin.until:
             return pin.addresses
-        found: Sequence[str] | Problem = yield Lookup(target.origin, target.host, target.port, deadline - now)
+        found: Sequence[str] | Problem = yield ResolveHost(target.origin, target.host, target.port, deadline - now)
         if isinstance(found, Problem):
             return found
         self._pins.pop(target.origin, None)
@@ -180,7 +180,9 @@ class Exchange:
             return not_fit(target.origin)
         if len(self._pins) >= _ORIGINS_KEPT:
             self._pins.clear()
-        pin = self._pins[target.origin] = _Pin(tuple(found[:_ADDRESSES_TRIED]), self._clock() + self.limits.pin_s)
+        pin = self._pins[target.origin] = _PinnedAddress(
+            tuple(found[:_ADDRESSES_TRIED]), self._clock() + self.limits.pin_s
+        )
         return pin.addresses
 
     def _prefer(self, origin: str, address: str | None) -> None:

@@ -11,13 +11,13 @@ from toolwire.core.http import Headers, Response
 from toolwire.core.model import Problem
 from toolwire.framing.stream_types import is_stream
 
-from .credential_echoes import NO_ECHOES, Echoes
+from .credential_echoes import NO_ECHOES, CredentialEchoes
 from .failures import bad_answer
 from .gunzip import Gunzip
-from .limits import Limits
+from .limits import TransportLimits
 
 
-class Incoming:
+class ResponseCollector:
     """Collects a response: ``begin`` once, ``take`` for each piece, then ``whole``; the first Problem ends it.
 
     ``streams`` is true, once it has begun, where somebody listens and a stream of items comes: ``taken`` then gives
@@ -39,7 +39,9 @@ class Incoming:
         "unread_bytes",
     )
 
-    def __init__(self, origin: str, limits: Limits, *, heard: bool = False, echoes: Echoes = NO_ECHOES) -> None:
+    def __init__(
+        self, origin: str, limits: TransportLimits, *, heard: bool = False, echoes: CredentialEchoes = NO_ECHOES
+    ) -> None:
         self._origin, self._limits, self._echoes = origin, limits, echoes
         self._most = limits.response_bytes
         self.streams = heard

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 
 from toolwire.core.model import Problem
 
-from .async_pool import IDLE_KEPT, IDLE_S, Key, has_input, open_socket, server_name
+from .async_pool import IDLE_KEPT, IDLE_S, PoolKey, has_input, open_socket, server_name
 from .failures import left, no_tls, refused, too_slow
 from .http1 import ResponseReader
 from .tls import find_tls_context
 
 if TYPE_CHECKING:
-    from .request_rules import Hop
+    from .request_rules import SendRequest
 
 _READ_BYTES = 64 * 1024
 
 
-class SyncConnection:
+class SyncPooledConnection:
     """One connection, which carries one request at a time."""
 
     __slots__ = ("_interrupted", "_socket", "idle_since", "key")
 
-    def __init__(self, key: Key, connected: socket.socket) -> None:
+    def __init__(self, key: PoolKey, connected: socket.socket) -> None:
         self.key, self._socket = key, connected
         self._interrupted = False
         self.idle_since = 0.0
@@ -83,7 +83,7 @@ class SyncConnection:
         self._socket.settimeout(left)
 
 
-def open_sync_connection(hop: Hop, key: Key, within_s: float) -> SyncConnection | Problem:
+def open_sync_connection(hop: SendRequest, key: PoolKey, within_s: float) -> SyncPooledConnection | Problem:
     """Return a new connection to the address of ``hop``, or why there is none. Nothing has been sent over it."""
     until = time.monotonic() + within_s
     plain = open_socket(key.address)
@@ -101,10 +101,10 @@ def open_sync_connection(hop: Hop, key: Key, within_s: float) -> SyncConnection 
         plain.close()
         raise
     if hop.target.url.scheme == "http":
-        return SyncConnection(key, plain)
+        return SyncPooledConnection(key, plain)
     try:
         plain.settimeout(max(until - time.monotonic(), 0.001))
-        return SyncConnection(key, find_tls_context().wrap_socket(plain, server_hostname=server_name(hop)))
+        return SyncPooledConnection(key, find_tls_context().wrap_socket(plain, server_hostname=server_name(hop)))
     except TimeoutError:
         plain.close()
         return too_slow(hop.target.origin, sent=False)
@@ -116,20 +116,20 @@ def open_sync_connection(hop: Hop, key: Key, within_s: float) -> SyncConnection 
         raise
 
 
-class SyncPool:
+class SyncConnectionPool:
     """The connections of one network: those at work, and the idle ones, oldest first. Threads may share it."""
 
     __slots__ = ("_busy", "_idle", "_lock")
 
     def __init__(self) -> None:
-        self._busy: set[SyncConnection] = set()
-        self._idle: dict[SyncConnection, None] = {}
+        self._busy: set[SyncPooledConnection] = set()
+        self._idle: dict[SyncPooledConnection, None] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._idle)
 
-    def take(self, key: Key, now: float) -> SyncConnection | None:
+    def take(self, key: PoolKey, now: float) -> SyncPooledConnection | None:
         """Return an idle connection for ``key``, the one used last, or None."""
         with self._lock:
             found = next((connection for connection in reversed(self._idle) if connection.key == key), None)
@@ -143,14 +143,14 @@ class SyncPool:
         self.drop(key)  # the server has left, and so it has from those that were idle longer
         return None
 
-    def add(self, connection: SyncConnection) -> None:
+    def add(self, connection: SyncPooledConnection) -> None:
         """Take in a new connection, which is about to work."""
         with self._lock:
             self._busy.add(connection)
 
-    def release(self, connection: SyncConnection, now: float, *, keep: bool) -> None:
+    def release(self, connection: SyncPooledConnection, now: float, *, keep: bool) -> None:
         """Keep ``connection`` for a later request, or close it at once."""
-        closed: SyncConnection | None = connection
+        closed: SyncPooledConnection | None = connection
         with self._lock:
             known = connection in self._busy
             self._busy.discard(connection)
@@ -163,7 +163,7 @@ class SyncPool:
         if closed is not None:
             closed.close()
 
-    def drop(self, key: Key) -> None:
+    def drop(self, key: PoolKey) -> None:
         """Close the idle connections for ``key``."""
         with self._lock:
             dropped = [connection for connection in self._idle if connection.key == key]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from toolwire.core.model import Problem
 
-from .addresses import Reach, fits, is_loopback, read_address
+from .addresses import NetworkReach, fits, is_loopback, read_address
 from .failures import blocked, malformed
 from .urls import Url, parse_url, replace_path
 
@@ -39,7 +39,7 @@ class Target(NamedTuple):
     origin: str
     host: str
     port: int
-    reach: Reach
+    reach: NetworkReach
     address: str | None
 
 
@@ -50,7 +50,7 @@ class _Place(NamedTuple):
     origin: str
     host: str
     port: int
-    reach: Reach
+    reach: NetworkReach
     address: str | None
 
 
@@ -78,7 +78,7 @@ def _place(start: str, private: frozenset[str]) -> _Place | Problem:
     if not url.port:
         return malformed("This URL has the port 0, where nothing can be.", "url")
     reach = _reach(origin, host, address, private)
-    if url.scheme == "http" and reach is not Reach.LOOPBACK:
+    if url.scheme == "http" and reach is not NetworkReach.LOOPBACK:
         return blocked(f"{origin} is not connected to: {_HTTP_NOT_HERE}")
     if address is not None and not fits(address, reach):
         return not_fit(origin)
@@ -134,8 +134,8 @@ def _plain_host(text: str) -> str | Problem:
     return authority["host"].lower()
 
 
-def _reach(origin: str, host: str, address: str | None, private: frozenset[str]) -> Reach:
+def _reach(origin: str, host: str, address: str | None, private: frozenset[str]) -> NetworkReach:
     literal = read_address(address) if address is not None else None
     if host == "localhost" or (literal is not None and is_loopback(literal)):
-        return Reach.LOOPBACK
-    return Reach.PRIVATE if origin in private else Reach.PUBLIC
+        return NetworkReach.LOOPBACK
+    return NetworkReach.PRIVATE if origin in private else NetworkReach.PUBLIC

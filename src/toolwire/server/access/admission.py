@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from toolwire.core.model import Kind, Problem
 from toolwire.server.http.exchange import Scope
-from toolwire.server.route_table import Entry, Table
+from toolwire.server.route_table import RouteEntry, RouteTable
 from toolwire.server.run.idempotency import HEADER, malformed_key
 from toolwire.server.run.service import Service
 
 from .callers import NOBODY, Caller, Callers, Fields
-from .host_guard import Guard
+from .host_guard import HostGuard
 
 _SITE = b"sec-fetch-site"
 
@@ -22,13 +22,13 @@ _SITE = b"sec-fetch-site"
 class Admission:
     """Lets requests in. ``wanted`` says whether any request needs credentials."""
 
-    def __init__(self, guard: Guard, callers: Callers, service: Service) -> None:
+    def __init__(self, guard: HostGuard, callers: Callers, service: Service) -> None:
         self.wanted = callers.wanted
         self._guard = guard
         self._callers = callers
         self._service = service
 
-    def admitted(self, scope: Scope, fields: Fields, entry: Entry, table: Table) -> Caller | Problem | None:
+    def admitted(self, scope: Scope, fields: Fields, entry: RouteEntry, table: RouteTable) -> Caller | Problem | None:
         """Return whose request this is, why it goes no further, or None where that must be verified."""
         server = scope.get("server")
         address = server[0] if server else ""
@@ -44,7 +44,7 @@ class Admission:
         said = self._callers.known(fields)
         return NOBODY if entry.open and isinstance(said, Problem) else said
 
-    def _unusual(self, scope: Scope, fields: Fields, entry: Entry, address: object) -> Problem | None:
+    def _unusual(self, scope: Scope, fields: Fields, entry: RouteEntry, address: object) -> Problem | None:
         """Return why a request goes no further whose head, or whose moment, is not as most are."""
         if len(fields) != len(scope["headers"]) and _says_host_twice(scope):
             return _TWO_HOSTS
@@ -55,7 +55,7 @@ class Admission:
         problem = malformed_key(fields) if HEADER in fields else None
         return self._service.refusal() if problem is None and self._service.draining else problem
 
-    async def verified(self, fields: Fields, entry: Entry) -> Caller | Problem:
+    async def verified(self, fields: Fields, entry: RouteEntry) -> Caller | Problem:
         """Return whose request this is, after asking whoever knows; or why it goes no further."""
         said = await self._callers.verify(fields)
         return NOBODY if entry.open and isinstance(said, Problem) else said

@@ -26,7 +26,7 @@ class ApiKey:
     scopes: frozenset[str] | None = None
 
 
-class Keys:
+class ApiKeyCallers:
     """The API keys of a server. A key without a name of its own is called by a few of its digest.
 
     Without any key everybody is anonymous, and no credentials are looked at. [OXP-012]

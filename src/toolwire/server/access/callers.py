@@ -63,7 +63,7 @@ class Callers(Protocol):
         ...
 
 
-class Everybody:
+class AnonymousCallers:
     """No credentials asked for: every caller is anonymous, and what they send is not looked at. [OXP-012]"""
 
     wanted = False
@@ -81,7 +81,7 @@ class Everybody:
         return ()
 
 
-class Several:
+class CombinedCallers:
     """Callers of more than one sort on one server: whoever any of them knows may come in."""
 
     def __init__(self, *sorts: Callers) -> None:

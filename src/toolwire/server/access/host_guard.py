@@ -19,7 +19,7 @@ _LOOPBACK_ADDRESS = re.compile(r"127(?:\.\d{1,3}){3}|::1|::ffff:127(?:\.\d{1,3})
 _REMEMBERED = 256
 
 
-class Guard:
+class HostGuard:
     """Remembers which pairs of Host and Origin were found good, so that a usual request costs one look."""
 
     def __init__(self, *, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import anyio
 
-from toolwire.auth.caller_token import Expected, Keyring, NoKey, is_token, read_jwks, read_token
+from toolwire.auth.caller_token import ExpectedClaims, Keyring, UnknownKey, is_token, read_jwks, read_token
 from toolwire.core.http import Headers
 from toolwire.core.model import Kind, Problem
 
@@ -32,7 +32,7 @@ _FRESH_S = 3_600.0
 _BETWEEN_S = 30.0
 
 
-class Keyrings:
+class IssuerKeys:
     """The keys of an issuer as they are published, fetched when first needed, then hourly or for an unknown key."""
 
     def __init__(self, fetch: Fetch, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -74,7 +74,7 @@ class _Known(NamedTuple):
     until: float
 
 
-class Tokens:
+class SignedTokenCallers:
     """The signed tokens of a server: those that its secret or the keys of an issuer signed.
 
     At most ``most_known`` are known at once; of more, those known longest are verified again.
@@ -84,8 +84,8 @@ class Tokens:
 
     def __init__(
         self,
-        keys: Keyring | Keyrings,
-        expected: Expected,
+        keys: Keyring | IssuerKeys,
+        expected: ExpectedClaims,
         *,
         most_known: int = MOST_KNOWN,
         clock: Callable[[], float] = time.time,
@@ -114,10 +114,10 @@ class Tokens:
             return keyring
         now = self._clock()
         token = read_token(given, keyring, self._expected, now)
-        if isinstance(token, NoKey) and isinstance(self._keys, Keyrings):
+        if isinstance(token, UnknownKey) and isinstance(self._keys, IssuerKeys):
             newer = await self._keys.newer()
             token = newer if isinstance(newer, Problem) else read_token(given, newer, self._expected, now)
-        if isinstance(token, NoKey):
+        if isinstance(token, UnknownKey):
             return token.problem
         if isinstance(token, Problem):
             return token

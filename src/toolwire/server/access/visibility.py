@@ -13,7 +13,7 @@ from collections.abc import Callable
 from toolwire.core.codec import Reading
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
-from toolwire.server.route_table import Entry, Table
+from toolwire.server.route_table import RouteEntry, RouteTable
 from toolwire.validation import insufficient, permits
 
 from .callers import Caller, Callers
@@ -21,11 +21,11 @@ from .callers import Caller, Callers
 _PRIVATE = (b"cache-control", b"private")
 _CREDENTIALS = b"authorization, x-api-key, oxp-api-key"
 
-Read = Callable[[Entry, Request], Reading]
+Read = Callable[[RouteEntry, Request], Reading]
 
 
 def as_seen(
-    table: Table, caller: Caller, path: str, request: Request, reading: Reading, read: Read
+    table: RouteTable, caller: Caller, path: str, request: Request, reading: Reading, read: Read
 ) -> Reading | Problem:
     """Return ``reading``, which is that of ``table``, as ``caller`` sees it, or why they may not call that.
 

@@ -22,10 +22,10 @@ from uvicorn.server import ServerState
 from toolwire.core.model import Kind
 
 from .deadlines import DEADLINES, Deadlines
-from .refusal import Refusing, closing, refusal
-from .request_cycle import Cycle
+from .refusal import RefusalApp, closing, refusal
+from .request_cycle import RequestCycle
 from .request_target import read_target
-from .trailer import FIELD_SIGNS, Trailer
+from .trailer import FIELD_SIGNS, TrailerReader
 from .upgrades import stay
 
 _PIECE = 2_048
@@ -90,7 +90,7 @@ class Connection(HttpToolsProtocol):
         self._at_least = 0
         self._rest = 0
         self._current: Any = None
-        self._trailer: Any = Trailer(limits.head_bytes, lambda: self.cycle, self._too_long)
+        self._trailer: Any = TrailerReader(limits.head_bytes, lambda: self.cycle, self._too_long)
         self.deaf = False
 
     # What uvicorn calls
@@ -196,7 +196,7 @@ class Connection(HttpToolsProtocol):
         if len(self.headers) > self._head_fields or (
             self._at_most + self._chunk > self._head_bytes and self._head_size() > self._head_bytes
         ):
-            app = Refusing(431, Kind.TOO_LARGE, self._head_limits())
+            app = RefusalApp(431, Kind.TOO_LARGE, self._head_limits())
         scope: Any = self.scope
         parser: Any = self.parser
         version = parser.get_http_version()
@@ -207,7 +207,7 @@ class Connection(HttpToolsProtocol):
         if root := self.root_path:
             scope["path"], scope["raw_path"] = root + scope["path"], root.encode("ascii") + scope["raw_path"]
         before: Any = self.cycle  # None before the first request
-        cycle = Cycle(self, scope, keep_alive=version != "1.0" and parser.should_keep_alive())
+        cycle = RequestCycle(self, scope, keep_alive=version != "1.0" and parser.should_keep_alive())
         self.cycle = cycle
         self.headers = self._trailer  # whatever comes now is none of the head's
         if before is None or before.response_complete:
@@ -367,7 +367,7 @@ class Connection(HttpToolsProtocol):
             last.keep_alive = False
         elif waiting and waiting[0][0] is last:  # it waits for the answers of others, and then is refused
             last.keep_alive = last.more_body = False
-            waiting[0] = (last, Refusing(status, kind, message))
+            waiting[0] = (last, RefusalApp(status, kind, message))
         elif waiting or (self._answering() and last.response_started):
             self.transport.close()
         elif last is not None and last.response_complete and last.more_body:  # it has had its answer

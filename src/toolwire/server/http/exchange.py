@@ -49,7 +49,7 @@ class Exchange:
         raise NotImplementedError
 
 
-class Messages(Exchange):
+class MessageExchange(Exchange):
     """An exchange with somebody else's server, or with something between: all of it takes messages."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
@@ -101,4 +101,4 @@ def exchange_of(receive: Any, send: Any) -> Exchange:
     """Return the exchange that these are the methods of, or one by messages where they are not of one."""
     owner, of_receive = (getattr(method, "__self__", None) for method in (send, receive))
     of_one = isinstance(owner, Exchange) and of_receive is owner
-    return cast("Exchange", owner) if of_one else Messages(receive, send)
+    return cast("Exchange", owner) if of_one else MessageExchange(receive, send)

@@ -38,7 +38,7 @@ Serve: TypeAlias = Callable[[Scope, Exchange], Awaitable[None]]
 """Answers one request; see ``App.serve``."""
 
 
-class Served(Protocol):
+class StoppableApp(Protocol):
     """An ASGI app that can be asked to stop: ``drain()`` refuses new calls, ``running`` counts those in flight."""
 
     @property
@@ -55,7 +55,7 @@ class Served(Protocol):
         ...
 
 
-class Stopping:
+class GracefulShutdown:
     """The ASGI app ``app`` with a graceful end.
 
     ``serve`` is for a connection that hands its exchanges on whole: that of ``app`` where it is an ``App`` and nothing
@@ -66,7 +66,7 @@ class Stopping:
     parent ends, by whatever signal, so does this process.
     """
 
-    def __init__(self, app: Served, deadlines: Deadlines, *, supervised: bool = False) -> None:
+    def __init__(self, app: StoppableApp, deadlines: Deadlines, *, supervised: bool = False) -> None:
         self._app = app
         self._deadlines = deadlines
         self._supervised = supervised

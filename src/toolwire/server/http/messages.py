@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from toolwire.core.http import Response, header
 from toolwire.core.model import Kind, Problem
-from toolwire.server.limits import Limits
-from toolwire.server.run.deadline_scheduler import Late, Watch
+from toolwire.server.limits import ServerLimits
+from toolwire.server.run.deadline_scheduler import DeadlineExceeded, DeadlineScheduler
 
 from .exchange import Exchange, Receive, Scope, Send
 
@@ -32,7 +32,7 @@ async def send_messages(scope: Scope, send: Send, response: Response) -> None:
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
 
-def arrived(exchange: Exchange, fields: Mapping[bytes, bytes], limits: Limits) -> bytes | Problem | None:
+def arrived(exchange: Exchange, fields: Mapping[bytes, bytes], limits: ServerLimits) -> bytes | Problem | None:
     """Return the request's body where it is there already, or the Problem that it is too large; else None. [D-34]"""
     whole = exchange.arrived()
     if whole is not None:
@@ -42,22 +42,24 @@ def arrived(exchange: Exchange, fields: Mapping[bytes, bytes], limits: Limits) -
     return _too_large(limits) if too_large else None
 
 
-async def body_of(exchange: Exchange, fields: Mapping[bytes, bytes], limits: Limits, watch: Watch) -> bytes | Problem:
+async def body_of(
+    exchange: Exchange, fields: Mapping[bytes, bytes], limits: ServerLimits, watch: DeadlineScheduler
+) -> bytes | Problem:
     """Return the request's body, or the Problem that it is too large or too slow. [D-34, R10]"""
     whole = arrived(exchange, fields, limits)
     return await collected(exchange.receive, limits, watch) if whole is None else whole
 
 
-async def collected(receive: Receive, limits: Limits, watch: Watch) -> bytes | Problem:
+async def collected(receive: Receive, limits: ServerLimits, watch: DeadlineScheduler) -> bytes | Problem:
     """Return the request's body as it comes, or the Problem that it is too large or too slow. [D-34, R10]"""
     try:
         return await watch.over(_collect(receive, limits), limits.body_s)
-    except Late:
+    except DeadlineExceeded:
         text = f"The body did not arrive within {limits.body_s:g} seconds."
         return Problem(kind=Kind.TOO_SLOW, message=text)
 
 
-async def _collect(receive: Receive, limits: Limits) -> bytes | Problem:
+async def _collect(receive: Receive, limits: ServerLimits) -> bytes | Problem:
     message = await receive()
     body: bytes = message.get("body", b"")
     if message.get("more_body"):
@@ -99,5 +101,5 @@ async def other(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "websocket.close", "code": 1000})
 
 
-def _too_large(limits: Limits) -> Problem:
+def _too_large(limits: ServerLimits) -> Problem:
     return Problem(kind=Kind.TOO_LARGE, message=f"The body is larger than {limits.body_bytes:,} bytes.")

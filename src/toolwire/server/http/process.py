@@ -22,7 +22,7 @@ from toolwire.telemetry.logs import log_json, logs_json
 
 from .connection import Connection
 from .deadlines import DEADLINES, Deadlines
-from .graceful_shutdown import FLUSH_S, Served, Stopping
+from .graceful_shutdown import FLUSH_S, GracefulShutdown, StoppableApp
 
 HOST = "127.0.0.1"
 PORT = 9627
@@ -31,7 +31,7 @@ BACKLOG = 2048
 _log = logging.getLogger("toolwire.server")
 
 
-class Serving(Config):
+class ServerConfig(Config):
     """uvicorn's settings as toolwire serves: nothing printed but errors, no websockets, our connection and our end.
 
     ``app`` is a :class:`Served` app, or the ``module:name`` of a function that returns one (for processes that must
@@ -39,7 +39,7 @@ class Serving(Config):
     """
 
     def __init__(
-        self, app: Served | str, *, deadlines: Deadlines = DEADLINES, access_log: bool = False, **more: Any
+        self, app: StoppableApp | str, *, deadlines: Deadlines = DEADLINES, access_log: bool = False, **more: Any
     ) -> None:
         self.deadlines = deadlines
         super().__init__(
@@ -80,11 +80,11 @@ class Serving(Config):
         except Exception:  # noqa: BLE001 - whatever it is, a new process would fail alike
             _log.exception("The app could not be made.")
             sys.exit(STARTUP_FAILURE)
-        self.loaded_app: Any = Stopping(self.loaded_app, self.deadlines, supervised=isinstance(self.app, str))
+        self.loaded_app: Any = GracefulShutdown(self.loaded_app, self.deadlines, supervised=isinstance(self.app, str))
 
 
 def serve(
-    app: Served,
+    app: StoppableApp,
     *,
     host: str = HOST,
     port: int = PORT,
@@ -101,7 +101,7 @@ def serve(
         DefinitionError: nothing can listen at ``host`` and ``port``.
         ToolwireError: a tool could not begin; why has been printed.
     """
-    config = Serving(app, deadlines=deadlines, access_log=access_log)
+    config = ServerConfig(app, deadlines=deadlines, access_log=access_log)
     with listening(host, port) as listener:
         announce(url(host, listener))
         _allow_many_connections()
@@ -131,7 +131,7 @@ def serve_workers(
         DefinitionError: nothing can listen at ``host`` and ``port``.
         ToolwireError: a worker could not make the app; it has printed why.
     """
-    config = Serving(factory, deadlines=deadlines, access_log=access_log, workers=workers)
+    config = ServerConfig(factory, deadlines=deadlines, access_log=access_log, workers=workers)
     with listening(host, port) as listener:
         announce(url(host, listener))
         _allow_many_connections()
@@ -157,7 +157,7 @@ def serve_reloading(
         DefinitionError: nothing can listen at ``host`` and ``port``.
     """
     watched = [str(directory) for directory in directories]
-    config = Serving(factory, deadlines=deadlines, access_log=access_log, reload=True, reload_dirs=watched)
+    config = ServerConfig(factory, deadlines=deadlines, access_log=access_log, reload=True, reload_dirs=watched)
     with listening(host, port) as listener:
         announce(url(host, listener))
         reload = ChangeReload(config, target=Server(config).run, sockets=[listener])
@@ -203,7 +203,7 @@ def _allow_many_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-class LogHandler(logging.StreamHandler[Any]):
+class AccessLogHandler(logging.StreamHandler[Any]):
     """Writes the access log. What cannot be written is dropped: a server goes on when nobody reads its log."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name

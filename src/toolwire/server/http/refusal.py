@@ -9,7 +9,7 @@ from toolwire.core.model import Kind
 from .exchange import Receive, Scope, Send
 
 
-class Refusing:
+class RefusalApp:
     """An ASGI app that refuses every request alike and closes the connection."""
 
     serve = None

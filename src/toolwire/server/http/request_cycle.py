@@ -41,7 +41,7 @@ def _of_connection(name: str) -> Any:
     return property(attrgetter(f"connection.{name}"))
 
 
-class Cycle(RequestResponseCycle, Exchange):
+class RequestCycle(RequestResponseCycle, Exchange):
     """The exchange of the request that ``connection`` has just read the head of."""
 
     # With what is below, everything that uvicorn's own __init__ sets; a test holds the two against each other.

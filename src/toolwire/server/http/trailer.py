@@ -8,7 +8,7 @@ FIELD_SIGNS = 4
 """What a field has besides its name and its value: ": " and the line's end."""
 
 
-class Trailer:
+class TrailerReader:
     """Takes the fields after a body, in the place of the list of those before it, and keeps none of them.
 
     They are no part of the head: whoever is let in by the head must not change it afterwards. [R10, D-24, RFC 9110 6.5]

@@ -2,15 +2,15 @@
 
 from .app import AuthorizationServer
 from .protected_app import identified, protected, refusal
-from .server_context import Account, Desk, Fetch, SignedIn, Users
-from .settings import Settings
+from .server_context import Account, Fetch, ServerContext, SignedIn, Users
+from .settings import OAuthSettings
 
 __all__ = [
     "Account",
     "AuthorizationServer",
-    "Desk",
     "Fetch",
-    "Settings",
+    "OAuthSettings",
+    "ServerContext",
     "SignedIn",
     "Users",
     "identified",

@@ -15,14 +15,14 @@ from toolwire.framing import jsontext
 from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, exchange_of
 from toolwire.server.http.messages import body_of, other, respond
 from toolwire.server.lifespan import live
-from toolwire.server.limits import Limits
-from toolwire.server.run.deadline_scheduler import Watch
+from toolwire.server.limits import ServerLimits
+from toolwire.server.run.deadline_scheduler import DeadlineScheduler
 from toolwire.stores.oauth.database import StoreGoneError
 
 from .authorization_endpoint import authorize, consent
 from .pages import error_page
 from .registration import register
-from .server_context import CORS, Account, Desk, Visit, refused
+from .server_context import CORS, Account, OAuthRequest, ServerContext, refused
 from .sessions import session_of
 from .sign_in import login, logout
 from .token_callers import TokenCallers
@@ -35,7 +35,7 @@ _BODY_BYTES = 64 * 1024
 _PRUNE_S = 600.0
 
 Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
-Endpoint: TypeAlias = Callable[[Desk, Visit], Awaitable[Response]]
+Endpoint: TypeAlias = Callable[[ServerContext, OAuthRequest], Awaitable[Response]]
 
 
 class AuthorizationServer:
@@ -44,10 +44,10 @@ class AuthorizationServer:
     ``callers`` says whose request one is by its access token; give it to whatever the tokens are for.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ServerContext) -> None:
         self._desk = desk
-        self._watch = Watch()
-        self._limits = Limits(body_bytes=_BODY_BYTES, body_s=desk.settings.body_s)
+        self._watch = DeadlineScheduler()
+        self._limits = ServerLimits(body_bytes=_BODY_BYTES, body_s=desk.settings.body_s)
         self._pruned = desk.now()
         self._endpoints = _endpoints(desk)
         self._documents = _documents(desk)
@@ -126,10 +126,10 @@ class AuthorizationServer:
             said = refused(invalid_request(sentence)) if cors else error_page(sentence, 421 if problem else 400)
             is_slow = isinstance(body, Problem) and body.kind is Kind.TOO_SLOW
             return said._replace(status=408) if is_slow else said
-        visit = Visit(method, path, scope["query_string"].decode("latin-1"), fields, body, scope)
+        visit = OAuthRequest(method, path, scope["query_string"].decode("latin-1"), fields, body, scope)
         return await self._safely(answer, visit, path)
 
-    async def _safely(self, answer: Endpoint, visit: Visit, path: str) -> Response:
+    async def _safely(self, answer: Endpoint, visit: OAuthRequest, path: str) -> Response:
         try:
             await self._prune()
             return await answer(self._desk, visit)
@@ -162,12 +162,12 @@ class AuthorizationServer:
             rows.prune(now)
 
 
-def _visit(headers: Iterable[tuple[bytes, bytes]]) -> Visit:
+def _visit(headers: Iterable[tuple[bytes, bytes]]) -> OAuthRequest:
     fields = list(headers)
-    return Visit("GET", "/", "", dict(fields), b"", {"type": "http", "headers": fields})
+    return OAuthRequest("GET", "/", "", dict(fields), b"", {"type": "http", "headers": fields})
 
 
-def _endpoints(desk: Desk) -> Mapping[str, tuple[tuple[str, ...], Endpoint, bool]]:
+def _endpoints(desk: ServerContext) -> Mapping[str, tuple[tuple[str, ...], Endpoint, bool]]:
     """Return who answers each path: the methods, the endpoint, and whether web pages elsewhere may read it. [AS-20]"""
     base = desk.settings.base
     found: dict[str, tuple[tuple[str, ...], Endpoint, bool]] = {
@@ -184,7 +184,7 @@ def _endpoints(desk: Desk) -> Mapping[str, tuple[tuple[str, ...], Endpoint, bool
     return found
 
 
-def _documents(desk: Desk) -> Mapping[str, Response]:
+def _documents(desk: ServerContext) -> Mapping[str, Response]:
     """Return the documents that say what is here, each made once. [AS-13, AS-14]"""
     settings = desk.settings
     server = write_server(

@@ -8,19 +8,19 @@ from typing import NamedTuple
 from urllib.parse import unquote_plus
 
 from toolwire.auth.clients import Client, Method, digest
-from toolwire.auth.jwt import Assertion, read_assertion
-from toolwire.auth.oauth_error import Refusal, invalid_client, invalid_request
-from toolwire.auth.request_parameters import Parameters
+from toolwire.auth.jwt import ClientAssertion, read_assertion
+from toolwire.auth.oauth_error import OAuthError, invalid_client, invalid_request
+from toolwire.auth.request_parameters import RequestParameters
 from toolwire.auth.server_metadata import write_server
 
 from .client_lookup import find_client, keys_of
-from .server_context import Desk, Visit
+from .server_context import OAuthRequest, ServerContext
 
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 BASIC = (b"www-authenticate", b'Basic realm="oauth"')
 
 
-class Shown(NamedTuple):
+class ClientCredentials(NamedTuple):
     """How a request says which client it is from."""
 
     method: Method
@@ -28,13 +28,13 @@ class Shown(NamedTuple):
     proof: str
 
 
-async def authenticate(desk: Desk, visit: Visit, form: Parameters) -> Client | Refusal:
+async def authenticate(desk: ServerContext, visit: OAuthRequest, form: RequestParameters) -> Client | OAuthError:
     """Return the client that sent ``form``, or why it is not taken for one. [AS-09]"""
     shown = _shown(visit, form)
-    if isinstance(shown, Refusal):
+    if isinstance(shown, OAuthError):
         return shown
     client = await find_client(desk, shown.client_id, visit.network)
-    if isinstance(client, Refusal):
+    if isinstance(client, OAuthError):
         return invalid_client("The client is not known, or did not authenticate.")
     if shown.method != client.method:
         return invalid_client("The client did not authenticate in the way that it registered.")
@@ -45,26 +45,26 @@ async def authenticate(desk: Desk, visit: Visit, form: Parameters) -> Client | R
     return client
 
 
-def _shown(visit: Visit, form: Parameters) -> Shown | Refusal:
+def _shown(visit: OAuthRequest, form: RequestParameters) -> ClientCredentials | OAuthError:
     """Return the one way a request authenticates; two at once are refused."""
-    ways: list[Shown | Refusal] = []
+    ways: list[ClientCredentials | OAuthError] = []
     if visit.field(b"authorization"):
         ways.append(_basic(visit.field(b"authorization")))
     if form.get("client_secret"):
-        ways.append(Shown("client_secret_post", form.get("client_id"), form.get("client_secret")))
+        ways.append(ClientCredentials("client_secret_post", form.get("client_id"), form.get("client_secret")))
     if form.get("client_assertion") or form.get("client_assertion_type"):
         ways.append(_assertion(form))
     if len(ways) > 1:
         return invalid_request("A client authenticates in one way at a time.")
-    shown = ways[0] if ways else Shown("none", form.get("client_id"), "")
-    if isinstance(shown, Refusal):
+    shown = ways[0] if ways else ClientCredentials("none", form.get("client_id"), "")
+    if isinstance(shown, OAuthError):
         return shown
     if form.get("client_id") not in ("", shown.client_id):
         return invalid_request("client_id is not the client that authenticates.")
     return shown if shown.client_id else invalid_client("client_id is missing.")
 
 
-def _basic(authorization: str) -> Shown | Refusal:
+def _basic(authorization: str) -> ClientCredentials | OAuthError:
     scheme, _, rest = authorization.partition(" ")
     try:
         text = b64decode(rest.strip(), validate=True).decode()
@@ -75,29 +75,29 @@ def _basic(authorization: str) -> Shown | Refusal:
     name, secret = map(unquote_plus, text.split(":", 1))
     if "\0" in name:
         return invalid_client("The Authorization field has a null character in it.")
-    return Shown("client_secret_basic", name, secret)
+    return ClientCredentials("client_secret_basic", name, secret)
 
 
-def _assertion(form: Parameters) -> Shown | Refusal:
+def _assertion(form: RequestParameters) -> ClientCredentials | OAuthError:
     if form.get("client_assertion_type") != ASSERTION or not form.get("client_assertion"):
         return invalid_client(f"client_assertion_type must be {ASSERTION}.")
-    return Shown("private_key_jwt", form.get("client_id"), form.get("client_assertion"))
+    return ClientCredentials("private_key_jwt", form.get("client_id"), form.get("client_assertion"))
 
 
-async def _by_assertion(desk: Desk, client: Client, text: str, network: str) -> Client | Refusal:
+async def _by_assertion(desk: ServerContext, client: Client, text: str, network: str) -> Client | OAuthError:
     keys = await keys_of(desk, client, network)
-    if isinstance(keys, Refusal):
+    if isinstance(keys, OAuthError):
         return keys
     issuer = desk.settings.issuer
     audiences = (issuer, write_server(issuer, ())["token_endpoint"])
     assertion = read_assertion(text, keys, client.id, audiences, desk.now())
-    if isinstance(assertion, Refusal):
+    if isinstance(assertion, OAuthError):
         return assertion
     if not await desk.run_in_thread(_first_time, desk, assertion):
         return invalid_client("This client_assertion was used before.")
     return client
 
 
-def _first_time(desk: Desk, assertion: Assertion) -> bool:
+def _first_time(desk: ServerContext, assertion: ClientAssertion) -> bool:
     with desk.store.changing() as rows:
         return rows.keep(digest(f"assertion {assertion.id}"), "", assertion.until)

@@ -10,12 +10,12 @@ from publicsuffixlist import PublicSuffixList
 
 from toolwire.auth.client_metadata import is_document_url, lifetime_s, read_document, read_document_url
 from toolwire.auth.clients import Client, digest, read_client, write_client
-from toolwire.auth.oauth_error import Refusal, invalid_client
+from toolwire.auth.oauth_error import OAuthError, invalid_client
 from toolwire.core.http import Response
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 
-from .server_context import Desk
+from .server_context import ServerContext
 
 _CHARS = 2_000
 _FETCHES, _FETCHES_FOR_ONE, _FETCHES_FROM_ADDRESS, _FETCHES_S = 20, 40, 60, 60.0
@@ -27,7 +27,7 @@ _SUFFIXES = PublicSuffixList()
 _UNKNOWN = invalid_client("This app is not known here.")
 
 
-async def find_client(desk: Desk, client_id: str, network: str) -> Client | Refusal:
+async def find_client(desk: ServerContext, client_id: str, network: str) -> Client | OAuthError:
     """Return the client called ``client_id``, fetching its document if it is a URL. [AS-16]
 
     ``network`` is where the request came from that makes us fetch it.
@@ -43,12 +43,12 @@ async def find_client(desk: Desk, client_id: str, network: str) -> Client | Refu
     return _UNKNOWN if record is None else read_client(record)
 
 
-async def keys_of(desk: Desk, client: Client, network: str) -> Json | Refusal:
+async def keys_of(desk: ServerContext, client: Client, network: str) -> Json | OAuthError:
     """Return the JWK Set of ``client``, fetched where it says so, and kept for as long as a document is."""
     if client.keys is not None:
         return client.keys
     url = read_document_url(client.keys_url, loopback=_local(desk)) if client.keys_url else _UNKNOWN
-    if isinstance(url, Refusal):
+    if isinstance(url, OAuthError):
         return invalid_client("This app has no keys to authenticate with.")
     name = digest(f"keys {url}")
     known = await desk.run_in_thread(_kept, desk, name)
@@ -64,9 +64,9 @@ async def keys_of(desk: Desk, client: Client, network: str) -> Json | Refusal:
     return keys
 
 
-async def _from_document(desk: Desk, client_id: str, network: str) -> Client | Refusal:
+async def _from_document(desk: ServerContext, client_id: str, network: str) -> Client | OAuthError:
     url = read_document_url(client_id, loopback=_local(desk))
-    if isinstance(url, Refusal):
+    if isinstance(url, OAuthError):
         return url
     name = digest(f"document {url}")
     known = await desk.run_in_thread(_kept, desk, name)
@@ -81,11 +81,11 @@ async def _from_document(desk: Desk, client_id: str, network: str) -> Client | R
     return client
 
 
-def _local(desk: Desk) -> bool:
+def _local(desk: ServerContext) -> bool:
     return desk.settings.local_documents and desk.settings.local
 
 
-def _may_fetch(desk: Desk, url: str, network: str) -> bool:
+def _may_fetch(desk: ServerContext, url: str, network: str) -> bool:
     """Return whether to fetch from the site of ``url``: anybody can make us, so there is an end to it.
 
     A site counts by the domain that somebody registered, so that no spelling, port or name below it begins anew; who
@@ -102,7 +102,7 @@ def _may_fetch(desk: Desk, url: str, network: str) -> bool:
     return True
 
 
-def may_fetch_from(desk: Desk, address: str) -> bool:
+def may_fetch_from(desk: ServerContext, address: str) -> bool:
     """Return whether to fetch from the IP address now, and count it.
 
     Domains are cheap, and all of them can lead to one victim. An IPv6 address counts as the network of a site.
@@ -118,16 +118,16 @@ def may_fetch_from(desk: Desk, address: str) -> bool:
     return True
 
 
-def _registered(desk: Desk, client_id: str) -> str | None:
+def _registered(desk: ServerContext, client_id: str) -> str | None:
     with desk.store.looking() as rows:
         return rows.client(client_id, desk.now())
 
 
-def _kept(desk: Desk, name: str) -> str | None:
+def _kept(desk: ServerContext, name: str) -> str | None:
     with desk.store.looking() as rows:
         return rows.kept(name, desk.now())
 
 
-def _keep(desk: Desk, name: str, record: str, seconds: float) -> None:
+def _keep(desk: ServerContext, name: str, record: str, seconds: float) -> None:
     with desk.store.changing() as rows:
         rows.keep(name, record, desk.now() + seconds)

@@ -40,7 +40,7 @@ _NAME_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ConsentForm:
     """What the consent page shows. ``hidden`` are the fields that come back as they are; ``source`` is for its CSP.
 
     ``scopes`` are each scope, its words, and whether it is ticked beforehand. ``lasts`` says for how long.
@@ -61,7 +61,7 @@ class Asked:
     source: str
 
 
-def consent_page(asked: Asked) -> Response:
+def consent_page(asked: ConsentForm) -> Response:
     """Return the page that asks a person what an app may do. Nothing on it is allowed by pressing Enter. [AS-17]"""
     app = plain(asked.app)
     rows = [("App", app), ("Its address", asked.app_host or "not known: it did not prove one")]

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 from anyio import CapacityLimiter, WouldBlock, fail_after, sleep, to_thread
 
 from toolwire.auth.clients import digest
-from toolwire.auth.oauth_error import Refusal
+from toolwire.auth.oauth_error import OAuthError
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 from toolwire.server.run.worker_threads import ThreadPool
-from toolwire.stores.oauth.database import Event, OAuthRows, OAuthStore, StoreGoneError
+from toolwire.stores.oauth.database import GrantEvent, OAuthRows, OAuthStore, StoreGoneError
 from toolwire.telemetry.oauth_metrics import TokenCount
 
-from .settings import Settings
+from .settings import OAuthSettings
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ _WAITING = 16
 Fetch: TypeAlias = Callable[[str], Awaitable[Response | Problem]]
 """GETs a URL that somebody else chose, guarded: no redirects, no private addresses, bounded in size and time."""
 
-Audit: TypeAlias = Callable[[Event], None]
+Audit: TypeAlias = Callable[[GrantEvent], None]
 
 
 class Account(Protocol):
@@ -72,7 +72,7 @@ SignedIn: TypeAlias = Callable[[Mapping[str, Any]], "str | Awaitable[str | None]
 """Takes the ASGI scope of a request; returns the id of the person whom your application knows by it, or None."""
 
 
-class Visit(NamedTuple):
+class OAuthRequest(NamedTuple):
     """One request to an endpoint. ``fields`` have names in lower case; ``scope`` is that of ASGI."""
 
     method: str
@@ -123,10 +123,10 @@ def take_place(places: CapacityLimiter) -> Generator[None, None, None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class ServerContext:
     """The parts of one authorization server. ``now`` gives seconds since 1970, ``secret`` 256 random bits as text."""
 
-    settings: Settings
+    settings: OAuthSettings
     store: OAuthStore
     users: Users
     fetch: Fetch
@@ -167,7 +167,7 @@ class Desk:
 
     def note(self, rows: OAuthRows, kind: str, *, token: str = "", **about: str) -> None:
         """Write down that something happened; a token only by the beginning of its digest's digest. [AS-22]"""
-        event = Event(at=self.now(), kind=kind, token=digest(digest(token))[:16] if token else "", **about)
+        event = GrantEvent(at=self.now(), kind=kind, token=digest(digest(token))[:16] if token else "", **about)
         rows.add(event)
         if self.audit is not None:
             self.audit(event)
@@ -189,7 +189,7 @@ def said(data: Json, status: int = 200, *more: tuple[bytes, bytes]) -> Response:
     return Response(status, headers, jsontext.write(data))
 
 
-def refused(refusal: Refusal, *more: tuple[bytes, bytes]) -> Response:
+def refused(refusal: OAuthError, *more: tuple[bytes, bytes]) -> Response:
     """Return an OAuth error as JSON."""
     return said(refusal.write(), refusal.status, *more)
 

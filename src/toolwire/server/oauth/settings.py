@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from toolwire.auth.authorization_request import Offer
+from toolwire.auth.authorization_request import OfferedScopes
 from toolwire.auth.clients import Client
 from toolwire.auth.jwt import SigningKey
-from toolwire.auth.oauth_error import Refusal
+from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.resource_indicators import canonical
 from toolwire.auth.scopes import read_scopes
 from toolwire.core.errors import DefinitionError
@@ -19,7 +19,7 @@ _DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class OAuthSettings:
     """One issuer, and the one resource its tokens are for. Seconds end in ``_s``.
 
     ``scopes`` maps each scope to the words a person reads; an app that names none is offered ``first``, which are also
@@ -57,17 +57,17 @@ class Settings:
     key: SigningKey | None = None
     login_url: str = ""
     connected_url: str = ""
-    offer: Offer = field(init=False)
+    offer: OfferedScopes = field(init=False)
 
     def __post_init__(self) -> None:
         for what, url in (("issuer", self.issuer), ("resource", self.resource)):
             _checked(what, url)
-        if not self.scopes or any(isinstance(read_scopes(scope), Refusal) or " " in scope for scope in self.scopes):
+        if not self.scopes or any(isinstance(read_scopes(scope), OAuthError) or " " in scope for scope in self.scopes):
             raise DefinitionError("scopes maps each scope, a word without spaces, to what it lets an app do")
         first = self.first or tuple(self.scopes)[:1]
         if not set(first) <= set(self.scopes):
             raise DefinitionError("first names a scope that is not in scopes")
-        offer = Offer(
+        offer = OfferedScopes(
             resource=canonical(self.resource), scopes=tuple(self.scopes), first=first, drop=self.drop_unknown_scopes
         )
         object.__setattr__(self, "offer", offer)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from toolwire.auth.clients import digest
-from toolwire.auth.oauth_error import Refusal
+from toolwire.auth.oauth_error import OAuthError
 from toolwire.core.http import Response
 
 from .pages import error_page, login_page
-from .server_context import Account, BusyError, Desk, Visit, see_other, take_place
-from .sessions import Session, begin, cookie, read_form, read_own_form, session_of
+from .server_context import Account, BusyError, OAuthRequest, ServerContext, see_other, take_place
+from .sessions import BrowserSession, begin, cookie, read_form, read_own_form, session_of
 
 _HERE = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 _TRIES, _TRIES_OF_ADDRESS, _TRIES_OF_NAME, _TRIES_S = 5, 30, 20, 60.0
@@ -18,14 +18,14 @@ _TRIES, _TRIES_OF_ADDRESS, _TRIES_OF_NAME, _TRIES_S = 5, 30, 20, 60.0
 _WAIT_S = 3.0
 
 
-async def login(desk: Desk, visit: Visit) -> Response:
+async def login(desk: ServerContext, visit: OAuthRequest) -> Response:
     """Return the page to sign in on, or take what came from it."""
     session = await session_of(desk, visit)
     if visit.method != "POST":
         asked = read_form(visit.query)
-        return _unreadable(asked) if isinstance(asked, Refusal) else _page(desk, session, asked.get("next", [""])[0])
+        return _unreadable(asked) if isinstance(asked, OAuthError) else _page(desk, session, asked.get("next", [""])[0])
     fields = read_own_form(desk, visit, session)
-    if isinstance(fields, Refusal):
+    if isinstance(fields, OAuthError):
         return _unreadable(fields)
     try:
         user = await _check(desk, fields.get("name", ""), fields.get("password", ""), visit.network)
@@ -38,23 +38,23 @@ async def login(desk: Desk, visit: Visit) -> Response:
     return see_other(_inside(desk, fields.get("next", "")), cookie(desk, begun.secret))
 
 
-async def logout(desk: Desk, visit: Visit) -> Response:
+async def logout(desk: ServerContext, visit: OAuthRequest) -> Response:
     """End the session of a person who pressed the button for it, and nobody else's."""
     session = await session_of(desk, visit)
     fields = read_own_form(desk, visit, session)
-    if isinstance(fields, Refusal):
+    if isinstance(fields, OAuthError):
         return _unreadable(fields)
     await desk.run_in_thread(_end, desk, session)
     return see_other(_inside(desk, fields.get("next", "")), cookie(desk, ""))
 
 
-async def _check(desk: Desk, name: str, password: str, network: str) -> Account | str:
+async def _check(desk: ServerContext, name: str, password: str, network: str) -> Account | str:
     """Return who signs in, or a sentence that says why nobody does.
 
     Raises:
         BusyError: too many wait for that.
     """
-    tries = Tries(name, network)
+    tries = SignInAttempts(name, network)
     wait_s = await desk.run_in_thread(_count_try, desk, tries)
     if wait_s is None:
         return "Too many tries from your address: wait a minute."
@@ -66,7 +66,7 @@ async def _check(desk: Desk, name: str, password: str, network: str) -> Account 
     return "This name and password do not go together." if user is None else user
 
 
-class Tries:
+class SignInAttempts:
     """Under which keys a try to sign in counts: for the name, for the address, and for both together."""
 
     def __init__(self, name: str, network: str) -> None:
@@ -76,7 +76,7 @@ class Tries:
         self.both = digest(f"login {folded} from {network}")
 
 
-def _count_try(desk: Desk, tries: Tries) -> float | None:
+def _count_try(desk: ServerContext, tries: SignInAttempts) -> float | None:
     """Return how many seconds a try waits before it is looked at, or None where it is not even looked at.
 
     A name is never locked, or anybody could lock it for whoever it belongs to: tries from other addresses only make
@@ -92,7 +92,7 @@ def _count_try(desk: Desk, tries: Tries) -> float | None:
     return wait_s
 
 
-def _note_try(desk: Desk, tries: Tries, user: Account | None) -> None:
+def _note_try(desk: ServerContext, tries: SignInAttempts, user: Account | None) -> None:
     with desk.store.changing() as rows:
         if user is not None:
             rows.forgive(tries.both)
@@ -100,12 +100,12 @@ def _note_try(desk: Desk, tries: Tries, user: Account | None) -> None:
         desk.note(rows, "signed in" if user is not None else "sign-in refused", user=user.id if user else "")
 
 
-def _end(desk: Desk, session: Session) -> None:
+def _end(desk: ServerContext, session: BrowserSession) -> None:
     with desk.store.changing() as rows:
         rows.end_session(digest(session.secret))
 
 
-def _page(desk: Desk, session: Session, onward: str, problem: str = "", status: int = 403) -> Response:
+def _page(desk: ServerContext, session: BrowserSession, onward: str, problem: str = "", status: int = 403) -> Response:
     hidden = [("next", _inside(desk, onward)), ("token", session.token)]
     page = login_page(desk.settings.name, f"{desk.settings.base}/login", hidden, problem, status)
     headers = list(page.headers)
@@ -114,10 +114,10 @@ def _page(desk: Desk, session: Session, onward: str, problem: str = "", status: 
     return page._replace(headers=tuple(headers))
 
 
-def _unreadable(refusal: Refusal) -> Response:
+def _unreadable(refusal: OAuthError) -> Response:
     return error_page(refusal.description, refusal.status)
 
 
-def _inside(desk: Desk, onward: str) -> str:
+def _inside(desk: ServerContext, onward: str) -> str:
     """Return where to go next: a path of this very site, whatever was asked for."""
     return onward if _HERE.fullmatch(onward) else desk.settings.base.removesuffix("/oauth") + "/"

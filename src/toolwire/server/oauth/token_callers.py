@@ -21,7 +21,7 @@ from toolwire.core.model import Kind, Problem
 from toolwire.server.access.callers import Caller, Fields
 from toolwire.stores.oauth.database import StoreGoneError
 
-from .server_context import Desk
+from .server_context import ServerContext
 from .token_issuing import look_up
 
 _log = logging.getLogger("toolwire.oauth")
@@ -29,7 +29,7 @@ _REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CachedCaller:
     """A caller that was found, and until when that is taken for true."""
 
     caller: Caller
@@ -41,10 +41,10 @@ class TokenCallers:
 
     wanted = True
 
-    def __init__(self, desk: Desk, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, desk: ServerContext, clock: Callable[[], float] = monotonic) -> None:
         self._desk = desk
         self._clock = clock
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, CachedCaller] = {}
         self._generation = 0
         desk.revoked.append(self._forget)
 
@@ -75,7 +75,7 @@ class TokenCallers:
         if left_s > 0 and generation == self._generation:  # else something was revoked while we looked
             if len(self._seen) >= _REMEMBERED:
                 self._seen.clear()
-            self._seen[digest(token)] = Seen(caller, self._clock() + left_s)
+            self._seen[digest(token)] = CachedCaller(caller, self._clock() + left_s)
         return caller
 
     def challenge(self, problem: Problem, path: str) -> Headers:  # noqa: ARG002 - one resource, whatever the path

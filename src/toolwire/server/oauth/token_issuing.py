@@ -6,31 +6,33 @@ import hmac
 from dataclasses import astuple
 from hashlib import sha512
 
-from toolwire.auth.authorization_request import Asking
+from toolwire.auth.authorization_request import AuthorizationRequest
 from toolwire.auth.clients import Client, digest, fingerprint
 from toolwire.auth.grants import (
-    Again,
-    Code,
+    AuthorizationCode,
+    CodeExchange,
     Grant,
-    Redeeming,
-    Refreshing,
-    Stolen,
+    RepeatTokens,
     Token,
+    TokenRefresh,
+    TokenReused,
     good_at,
     judge_code,
     judge_refresh,
     reused,
 )
 from toolwire.auth.jwt import is_jwt
-from toolwire.auth.oauth_error import Refusal
+from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.scopes import write_scopes
 from toolwire.core.model import Json
 from toolwire.stores.oauth.database import OAuthRows
 
-from .server_context import Desk
+from .server_context import ServerContext
 
 
-def grant_code(desk: Desk, asking: Asking, client: Client, user: str, scopes: tuple[str, ...]) -> str:
+def grant_code(
+    desk: ServerContext, asking: AuthorizationRequest, client: Client, user: str, scopes: tuple[str, ...]
+) -> str:
     """Return a code for what a person granted: kept by its digest, good once and not for long. [AS-05]"""
     now, code = desk.now(), desk.secret()
     grant = Grant(
@@ -47,7 +49,7 @@ def grant_code(desk: Desk, asking: Asking, client: Client, user: str, scopes: tu
     with desk.store.changing() as rows:
         rows.add(grant)
         rows.add(
-            Code(
+            AuthorizationCode(
                 digest=digest(code),
                 grant=grant.id,
                 redirect_uri=asking.redirect_uri,
@@ -60,32 +62,32 @@ def grant_code(desk: Desk, asking: Asking, client: Client, user: str, scopes: tu
     return code
 
 
-def redeem(desk: Desk, client: Client, code_text: str, wish: Redeeming) -> dict[str, Json] | Refusal:
+def redeem(desk: ServerContext, client: Client, code_text: str, wish: CodeExchange) -> dict[str, Json] | OAuthError:
     """Return the tokens for a code, or why there are none; of two who come at once, one is first. [AS-05]"""
     with desk.store.changing() as rows:
         code = rows.code(digest(code_text))
         grant = None if code is None else rows.grant(code.grant)
         verdict = judge_code(code, grant, wish, desk.now())
-        if isinstance(verdict, Stolen):
+        if isinstance(verdict, TokenReused):
             return _ended(desk, rows, grant, "code replayed", code_text, verdict)
-        if isinstance(verdict, Refusal) or grant is None or code is None:
-            return verdict if isinstance(verdict, Refusal) else _nothing()
+        if isinstance(verdict, OAuthError) or grant is None or code is None:
+            return verdict if isinstance(verdict, OAuthError) else _nothing()
         rows.spend_code(code.digest, desk.now())
         return _issued(desk, rows, grant, client, verdict.scopes, desk.secret())
 
 
-def refresh(desk: Desk, client: Client, token_text: str, wish: Refreshing) -> dict[str, Json] | Refusal:
+def refresh(desk: ServerContext, client: Client, token_text: str, wish: TokenRefresh) -> dict[str, Json] | OAuthError:
     """Return new tokens for a refresh token, which is dead from then on, or why there are none. [AS-11]"""
-    wish = Refreshing(client_id=wish.client_id, scopes=wish.scopes, resources=wish.resources, request=_request(wish))
+    wish = TokenRefresh(client_id=wish.client_id, scopes=wish.scopes, resources=wish.resources, request=_request(wish))
     with desk.store.changing() as rows:
         token = rows.token(digest(token_text))
         grant = None if token is None else rows.grant(token.grant)
         verdict = judge_refresh(token, grant, wish, desk.now(), desk.settings.grace_s)
-        if isinstance(verdict, Stolen):
+        if isinstance(verdict, TokenReused):
             return _ended(desk, rows, grant, "refresh token reused", token_text, verdict)
-        if isinstance(verdict, Refusal) or grant is None or token is None:
-            return verdict if isinstance(verdict, Refusal) else _nothing()
-        if isinstance(verdict, Again):
+        if isinstance(verdict, OAuthError) or grant is None or token is None:
+            return verdict if isinstance(verdict, OAuthError) else _nothing()
+        if isinstance(verdict, RepeatTokens):
             successor = _seal(token_text, bytes.fromhex(token.sealed)).decode()
             following = rows.token(digest(successor))
             if following is None or following.used is not None:  # its answer did arrive: this is no retry
@@ -97,7 +99,7 @@ def refresh(desk: Desk, client: Client, token_text: str, wish: Refreshing) -> di
         return _issued(desk, rows, grant, client, verdict.scopes, successor)
 
 
-def revoke(desk: Desk, client: Client, token_text: str) -> None:
+def revoke(desk: ServerContext, client: Client, token_text: str) -> None:
     """End what a token of ``client`` stands for: an access token alone, a refresh token with its grant. [AS-12]"""
     name = _name(desk, token_text)
     with desk.store.changing() as rows:
@@ -114,7 +116,7 @@ def revoke(desk: Desk, client: Client, token_text: str) -> None:
         desk.note(rows, "revoked", user=grant.user, client_id=client.id, grant=grant.id, token=token_text)
 
 
-def look_up(desk: Desk, token_text: str) -> tuple[Token, Grant] | None:
+def look_up(desk: ServerContext, token_text: str) -> tuple[Token, Grant] | None:
     """Return an access token that is good at our resource now, and its grant. [AS-08]"""
     name = _name(desk, token_text)
     if name is None:
@@ -127,7 +129,7 @@ def look_up(desk: Desk, token_text: str) -> tuple[Token, Grant] | None:
 
 
 def _issued(
-    desk: Desk, rows: OAuthRows, grant: Grant, client: Client, scopes: tuple[str, ...], successor: str
+    desk: ServerContext, rows: OAuthRows, grant: Grant, client: Client, scopes: tuple[str, ...], successor: str
 ) -> dict[str, Json]:
     now, settings = desk.now(), desk.settings
     access, name = _access(desk, grant, scopes, now)
@@ -148,7 +150,7 @@ def _issued(
     return body
 
 
-def _access(desk: Desk, grant: Grant, scopes: tuple[str, ...], now: float) -> tuple[str, str]:
+def _access(desk: ServerContext, grant: Grant, scopes: tuple[str, ...], now: float) -> tuple[str, str]:
     """Return an access token, and the part of it by whose digest it is known."""
     name, key = desk.secret(), desk.settings.key
     if key is None:
@@ -166,7 +168,7 @@ def _access(desk: Desk, grant: Grant, scopes: tuple[str, ...], now: float) -> tu
     return key.sign(claims), f"jwt {name}"
 
 
-def _name(desk: Desk, token_text: str) -> str | None:
+def _name(desk: ServerContext, token_text: str) -> str | None:
     """Return the digest by which a token is known; of a signed one, that of its jti, if it is ours."""
     settings = desk.settings
     if settings.key is None or not is_jwt(token_text):
@@ -175,14 +177,16 @@ def _name(desk: Desk, token_text: str) -> str | None:
     return None if claims is None else digest(f"jwt {claims.get('jti')}")
 
 
-def _ended(desk: Desk, rows: OAuthRows, grant: Grant | None, kind: str, token: str, verdict: Stolen) -> Refusal:
+def _ended(
+    desk: ServerContext, rows: OAuthRows, grant: Grant | None, kind: str, token: str, verdict: TokenReused
+) -> OAuthError:
     if grant is not None:
         desk.revoke(rows, grant.id)
         desk.note(rows, kind, user=grant.user, client_id=grant.client_id, grant=grant.id, token=token)
     return verdict.refusal
 
 
-def _request(wish: Refreshing) -> str:
+def _request(wish: TokenRefresh) -> str:
     return digest(repr(astuple(wish)))
 
 
@@ -192,5 +196,5 @@ def _seal(token: str, text: bytes) -> bytes:
     return bytes(left ^ right for left, right in zip(text, pad, strict=False))  # the pad is the longer one
 
 
-def _nothing() -> Refusal:
-    return Refusal(error="invalid_grant", description="There is nothing to exchange.")
+def _nothing() -> OAuthError:
+    return OAuthError(error="invalid_grant", description="There is nothing to exchange.")

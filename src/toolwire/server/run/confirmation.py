@@ -38,7 +38,7 @@ def destructive(call: Call) -> str:
     return f"{call.tool.name} cannot be undone. Do it?" if call.tool.destructive else ""
 
 
-class Words:
+class ConfirmationWords:
     """The words that are out: each was given for one thing, and is taken for that alone, once, while it is valid.
 
     At most 10,000 are out at once; of more, the oldest are forgotten. ``clock`` gives seconds and never goes back.
@@ -67,7 +67,7 @@ def confirmation_check(demand: Demand, *, clock: Callable[[], float] = time.mono
 
     At most 10,000 questions are open at once; of more, the oldest are forgotten.
     """
-    words = Words(clock)
+    words = ConfirmationWords(clock)
 
     def check(call: Call) -> Verdict:
         question = demand(call)

@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Late(Exception):  # noqa: N818 - no error of the program: its deadline has passed
+class DeadlineExceeded(Exception):  # noqa: N818 - no error of the program: its deadline has passed
     """The work was cancelled, or had just ended, when its time was over."""
 
 
-class Watch:
+class DeadlineScheduler:
     """Cancels each task that is still there at its deadline."""
 
     def __init__(self) -> None:
@@ -57,10 +57,10 @@ class Watch:
             value = end.value
         except BaseException:
             if self.stop(task):
-                raise Late from None
+                raise DeadlineExceeded from None
             raise
         if self.stop(task):
-            raise Late
+            raise DeadlineExceeded
         return value
 
     def start(self, seconds: float) -> asyncio.Task[object]:

@@ -16,7 +16,7 @@ from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Progress, Result
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.define import Function, FunctionKind, Toolkit
 
-from .tool_context import Reporting, given
+from .tool_context import ProgressReporter, given
 from .worker_threads import ThreadPool
 
 _log = logging.getLogger("toolwire")
@@ -41,7 +41,7 @@ class _Runner:
     context_parameter: str | None
 
 
-class FunctionBox:
+class FunctionToolbox:
     """Runs the functions of a Toolkit: coroutines on the event loop, plain functions in worker threads.
 
     A generator's items are sent as progress while it runs, and its result is the list of them, at most 10,000.
@@ -70,9 +70,9 @@ class FunctionBox:
         arguments = function.read(call.arguments)
         if isinstance(arguments, Problem):
             return arguments
-        reporting: Reporting | None = None
+        reporting: ProgressReporter | None = None
         if context_parameter is not None:
-            reporting = Reporting(function, notify)
+            reporting = ProgressReporter(function, notify)
             arguments[context_parameter] = given(call, function.tool, reporting)
         try:
             if run is None:
@@ -126,7 +126,7 @@ class FunctionBox:
             return await _drain(function, call(**arguments), notify)
 
         async def drained_in_thread(arguments: dict[str, Any], notify: Notify, of: Call) -> Result:
-            reporting = Reporting(function, notify)
+            reporting = ProgressReporter(function, notify)
             try:
                 return await self._pool.run(caller_of(of), lambda: _drain_sync(function, call(**arguments), reporting))
             finally:
@@ -183,7 +183,7 @@ async def _drain(function: Function, items: AsyncGenerator[Any, None], notify: N
     return Value(written)
 
 
-def _drain_sync(function: Function, items: Generator[Any, None, None], reporting: Reporting) -> Result:
+def _drain_sync(function: Function, items: Generator[Any, None, None], reporting: ProgressReporter) -> Result:
     written: list[Any] = []
     with closing(items):
         for item in items:

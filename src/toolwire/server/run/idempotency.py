@@ -48,7 +48,7 @@ _LONGEST_PAUSE_S = 0.1
 _TOOLS = 10_000
 
 
-def opened(ledger: Ledger | Path | str | None) -> Ledger:
+def open_ledger(ledger: Ledger | Path | str | None) -> Ledger:
     """Return the ledger that ``ledger`` names: itself, that of an SQLite file, or one that lives with this process.
 
     Raises:
@@ -68,7 +68,7 @@ _Known: TypeAlias = tuple[Tool, str, str, bool, Ledger]
 ledger it is recorded in."""
 
 
-class Once:
+class IdempotencyRunner:
     """Runs each call that has a key once: recorded in ``writes``, or in ``reads`` where the tool only reads.
 
     ``wait_s`` is how long a call that came again waits for the first; ``pause`` waits for some seconds.

@@ -16,12 +16,12 @@ from typing import assert_never
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, Known, Verdict
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, Toolbox, unheard
-from toolwire.server.developer_messages import told
-from toolwire.server.limits import Limits
+from toolwire.server.developer_messages import expose_developer_message
+from toolwire.server.limits import ServerLimits
 from toolwire.telemetry.redaction import without_secrets
 
-from .deadline_scheduler import Late, Watch
-from .idempotency import Once
+from .deadline_scheduler import DeadlineExceeded, DeadlineScheduler
+from .idempotency import IdempotencyRunner
 from .rate_count import Count
 
 _log = logging.getLogger("toolwire")
@@ -40,9 +40,9 @@ class Service:
         toolbox: Toolbox,
         *,
         checks: Sequence[Check],
-        limits: Limits,
-        watch: Watch,
-        once: Once | None = None,
+        limits: ServerLimits,
+        watch: DeadlineScheduler,
+        once: IdempotencyRunner | None = None,
         count: Count | None = None,
         debug: bool = False,
     ) -> None:
@@ -104,7 +104,7 @@ class Service:
             if somebody:
                 self._left(caller)
         if self._debug:
-            result = told(result)
+            result = expose_developer_message(result)
         return result, (perf_counter() - started) * 1_000
 
     def _crowding(self) -> Problem:
@@ -132,7 +132,7 @@ class Service:
         limit = call.tool.timeout_s or self._tool_s
         try:
             result = await self._watch.over(self._toolbox.run(call, notify), limit)
-        except Late:
+        except DeadlineExceeded:
             return _timed_out(call, limit)
         except asyncio.CancelledError:
             if self.draining:  # the grace of a stop is over: the caller still gets an answer

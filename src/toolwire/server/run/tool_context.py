@@ -17,7 +17,7 @@ from .worker_threads import run_on_loop
 _THREADED = (FunctionKind.SYNC, FunctionKind.GENERATOR)
 
 
-class Reporting:
+class ProgressReporter:
     """Takes the progress of one call of ``function``, from its thread or its coroutine, until the call is ``over``."""
 
     __slots__ = ("_function", "_loop", "_notify", "over")
@@ -58,7 +58,7 @@ class Reporting:
         return self.over
 
 
-def given(call: Call, tool: Tool, reporting: Reporting) -> Context:
+def given(call: Call, tool: Tool, reporting: ProgressReporter) -> Context:
     """Return the context of ``call`` as far as ``tool`` asked for it. [OTC-023, A-45]"""
     needs, has = tool.requirements, call.context
     return replace(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from toolwire.consent.binding import VALID_S
-from toolwire.consent.display import Row, shown
+from toolwire.consent.display import DisplayRow, shown
 from toolwire.core.check import Answer, Question
 from toolwire.stores.database import Database
 
@@ -38,11 +38,11 @@ _WAITING = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class PendingQuestion:
     """A question that waits: what it shows, and until when it may be answered (seconds since 1970)."""
 
     id: str
-    rows: tuple[Row, ...]
+    rows: tuple[DisplayRow, ...]
     always_allowed: bool
     asked_at: float
     expires_at: float
@@ -100,14 +100,14 @@ class Approvals:
             cursor.execute("UPDATE questions SET used = 1, shown = '[]' WHERE id = ?", (id_,))
         return Answer(allowed=bool(row[0]), always=bool(row[1]), reason=row[2], channel="store")
 
-    def waiting(self) -> Sequence[Waiting]:
+    def waiting(self) -> Sequence[PendingQuestion]:
         """Return the questions that nobody has answered yet, oldest first."""
         now = self._clock()
         rows: Any = self._database.rows(_WAITING, now, now)
         return [
-            Waiting(
+            PendingQuestion(
                 id=row[0],
-                rows=tuple(Row(*one) for one in json.loads(row[1])),
+                rows=tuple(DisplayRow(*one) for one in json.loads(row[1])),
                 always_allowed=bool(row[2]),
                 asked_at=row[3],
                 expires_at=row[4],

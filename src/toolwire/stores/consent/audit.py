@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from toolwire.consent.decision_record import BEGINNING, Entry, Record, chained
+from toolwire.consent.decision_record import BEGINNING, ChainedDecision, Decision, chained
 from toolwire.stores.database import Database
 
 _SCHEMA = """
@@ -28,7 +28,7 @@ class StoredAudit:
     def __init__(self, folder: Path) -> None:
         self._database = Database(folder / AUDIT_FILE, _SCHEMA)
 
-    def append(self, record: Record) -> None:
+    def append(self, record: Decision) -> None:
         """Add ``record`` at the end of the chain."""
         with self._database.writing() as cursor:
             last = cursor.execute("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1").fetchone()
@@ -36,10 +36,10 @@ class StoredAudit:
             text = json.dumps(asdict(record))
             cursor.execute("INSERT INTO audit VALUES (?, ?, ?)", (number, text, chained(before, number, record)))
 
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[ChainedDecision]:
         """Return all records in order."""
         rows: Any = self._database.rows("SELECT number, record, digest FROM audit ORDER BY number")
-        return [Entry(number, Record(**json.loads(text)), digest) for number, text, digest in rows]
+        return [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows]
 
     def close(self) -> None:
         """Close the file."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
-from toolwire.consent.decision_record import BEGINNING, Entry, Record, chained
+from toolwire.consent.decision_record import BEGINNING, ChainedDecision, Decision, chained
 from toolwire.consent.grant import GRANTED_S, SET_BACK_S, Grant, GrantKey
 from toolwire.core.model import Json
 
@@ -77,15 +77,15 @@ class MemoryAudit:
     _MOST = 100_000
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[ChainedDecision] = []
 
-    def append(self, record: Record) -> None:
+    def append(self, record: Decision) -> None:
         """Add ``record`` at the end."""
         if len(self._entries) < self._MOST:
             number = len(self._entries) + 1
             before = self._entries[-1].digest if self._entries else BEGINNING
-            self._entries.append(Entry(number, record, chained(before, number, record)))
+            self._entries.append(ChainedDecision(number, record, chained(before, number, record)))
 
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[ChainedDecision]:
         """Return all records in order."""
         return tuple(self._entries)

@@ -47,7 +47,7 @@ class Vault(Protocol):
         ...
 
 
-class Credentials:
+class CredentialStore:
     """The credentials in ``folder``; secrets are in ``vault`` if there is one, and else sealed by ``passphrase``.
 
     ``find_vault`` looks for one when secrets are first read or written: most who connect have none to read.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Mark(NamedTuple):
+class ClockMark(NamedTuple):
     """What is written down of an age: ``age`` was reached in the run of the machine ``boot`` when its clock said
     ``clock``; both in seconds.
     """
@@ -33,7 +33,7 @@ def boot_id() -> str:
     return ""
 
 
-def resumed(mark: Mark | None, boot: str, clock: float) -> float:
+def resumed(mark: ClockMark | None, boot: str, clock: float) -> float:
     """Return the age now: the mark's and what has passed since, if that can be known; never less than the mark's."""
     if mark is None:
         return 0.0
@@ -41,7 +41,7 @@ def resumed(mark: Mark | None, boot: str, clock: float) -> float:
     return mark.age + max(passed, 0.0)
 
 
-class Age:
+class LedgerClock:
     """The age of one ledger. ``clock`` is in seconds and never goes back while the machine, ``boot``, runs."""
 
     def __init__(self, boot: str, clock: Callable[[], float]) -> None:
@@ -53,10 +53,10 @@ class Age:
         """Return the age in seconds."""
         return self._clock() + self._offset
 
-    def resume(self, mark: Mark | None) -> None:
+    def resume(self, mark: ClockMark | None) -> None:
         """Go on from what was written down."""
         self._offset = resumed(mark, self._boot, self._clock()) - self._clock()
 
-    def mark(self) -> Mark:
+    def mark(self) -> ClockMark:
         """Return what to write down."""
-        return Mark(self._boot, self._clock(), self.now())
+        return ClockMark(self._boot, self._clock(), self.now())

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-class Owner:
+class ProcessLock:
     """This process as an owner of calls in the ledger at ``path``; nobody else ever has its ``number``."""
 
     def __init__(self, path: Path) -> None:

@@ -20,10 +20,10 @@ from toolwire.core.ledger import UNAVAILABLE, Claim, Ending, LedgerLimits, Stand
 from toolwire.stores.group_commit import GroupCommit
 
 from . import tables as sql
-from .clock import Age, boot_id
-from .process_lock import Owner
-from .sqlite_calls import Calls, row_bytes
-from .tally import Tally
+from .clock import LedgerClock, boot_id
+from .process_lock import ProcessLock
+from .sqlite_calls import SqliteCalls, row_bytes
+from .tally import LedgerTally
 
 ON_DISK = LedgerLimits()
 _BUSY_S = 1.0
@@ -49,9 +49,9 @@ class SqliteLedger:
     ) -> None:
         self._path = Path(path).absolute()
         self._limits = limits
-        self._age = Age(boot_id() if boot is None else boot, clock)
-        self._tally = Tally()
-        self._calls = Calls(self._path, limits, age=self._age, tally=self._tally)
+        self._age = LedgerClock(boot_id() if boot is None else boot, clock)
+        self._tally = LedgerTally()
+        self._calls = SqliteCalls(self._path, limits, age=self._age, tally=self._tally)
         self._unsaved: dict[Ticket, Ending | None] = {}
         self._saved: set[Ticket] = set()
         self._counted = self._tally.counted
@@ -155,7 +155,7 @@ class SqliteLedger:
             self._begin_transaction()
             self._calls.join(self._db)
             self._commit()
-            self._owner = Owner(self._path)
+            self._owner = ProcessLock(self._path)
         except (sqlite3.Error, OSError) as error:
             self._db.close()
             raise sql.unusable(self._path, error) from error

@@ -31,9 +31,9 @@ from toolwire.core.ledger import (
 
 from . import result_bytes
 from . import tables as sql
-from .clock import Age, Mark
+from .clock import ClockMark, LedgerClock
 from .process_lock import is_there, present
-from .tally import Tally
+from .tally import LedgerTally
 
 ROW_BYTES = 400
 """What a row and its index take besides its texts, in bytes."""
@@ -42,10 +42,10 @@ _MOST_AT_ONCE = 64
 """How many calls one other call removes at the most."""
 
 
-class Calls:
+class SqliteCalls:
     """The calls in the ledger at ``path``. ``taken`` is how many new ones were taken in here."""
 
-    def __init__(self, path: Path, limits: LedgerLimits, *, age: Age, tally: Tally) -> None:
+    def __init__(self, path: Path, limits: LedgerLimits, *, age: LedgerClock, tally: LedgerTally) -> None:
         self.taken = 0
         self._path = path
         self._limits = limits
@@ -57,7 +57,7 @@ class Calls:
         """Work on ``db``: take its age up, count what is in it, and note calls whose owner is gone as interrupted."""
         self._db = db
         mark = db.execute(sql.AGE).fetchone()
-        self._age.resume(None if mark is None else Mark(*mark))
+        self._age.resume(None if mark is None else ClockMark(*mark))
         self._save_age()
         self._tally.recount(db)
         there = present(self._path)
@@ -128,21 +128,21 @@ class Calls:
         """Return whether a sweep goes with the next call that is taken in."""
         return (self.taken + 1) % _SWEEP_EVERY == 0
 
-    def _find(self, key: Key) -> sql.Found | None:
+    def _find(self, key: Key) -> sql.LedgerRow | None:
         values = self._db.execute(sql.FIND, key).fetchone()
         if values is None:
             return None
-        found = sql.Found(*values)
+        found = sql.LedgerRow(*values)
         if found.until is not None and found.until <= self._age.now():
             self._remove(found.number, key.principal, found.size)
             return None
         return found
 
-    def _row(self, found: sql.Found, owner: int) -> Row:
+    def _row(self, found: sql.LedgerRow, owner: int) -> Row:
         owned = found.until is None and (found.owner == owner or is_there(self._path, found.owner))
         return Row(found.fingerprint, State(found.state), owned, bool(found.pinned), found.attempt)
 
-    def _take(self, claim: Claim, found: sql.Found | None, owner: int) -> Standing:
+    def _take(self, claim: Claim, found: sql.LedgerRow | None, owner: int) -> Standing:
         if found is not None:
             return self._take_again(claim, found, owner)
         self.taken += 1
@@ -156,7 +156,7 @@ class Calls:
         self._tally.add(key.principal, 1, size)
         return Ticket(key, owner, 1)
 
-    def _take_again(self, claim: Claim, found: sql.Found, owner: int) -> Ticket:
+    def _take_again(self, claim: Claim, found: sql.LedgerRow, owner: int) -> Ticket:
         """Return the ticket for another run of a call; what is known of the last stays until this one has ended."""
         attempt = found.attempt + 1
         self._db.execute(sql.AGAIN, (claim.rerun, owner, attempt, found.number))

@@ -68,7 +68,7 @@ FORGET_AGE = "DELETE FROM age"
 SAVE_AGE = "INSERT INTO age VALUES (?, ?, ?)"
 
 
-class Found(NamedTuple):
+class LedgerRow(NamedTuple):
     """A row, as ``FIND`` finds it."""
 
     number: int

@@ -10,7 +10,7 @@ from toolwire.core.ledger import LedgerLimits, is_allowed
 from . import tables as sql
 
 
-class Counted(NamedTuple):
+class TallyDelta(NamedTuple):
     """Rows and bytes, and how many of them the others have not heard of."""
 
     rows: int = 0
@@ -19,7 +19,7 @@ class Counted(NamedTuple):
     new_size: int = 0
 
 
-class Tally:
+class LedgerTally:
     """How many rows and bytes there are, as far as this process knows: what others change it hears of at times.
 
     A count in the file with each call would cost a third of the whole; what was counted and not shared by a process
@@ -27,7 +27,7 @@ class Tally:
     """
 
     def __init__(self) -> None:
-        self.counted = Counted()
+        self.counted = TallyDelta()
         self._shares: dict[str, tuple[int, int]] = {}
 
     def is_spacious(self, rows: int, size: int, limits: LedgerLimits) -> bool:
@@ -47,7 +47,7 @@ class Tally:
     def add(self, principal: str, rows: int, size: int) -> None:
         """Count rows and bytes of a caller in, or out."""
         held, held_size, new, new_size = self.counted
-        self.counted = Counted(held + rows, held_size + size, new + rows, new_size + size)
+        self.counted = TallyDelta(held + rows, held_size + size, new + rows, new_size + size)
         share = self._shares.get(principal)
         if share is not None:
             self._shares[principal] = (share[0] + rows, share[1] + size)
@@ -59,13 +59,13 @@ class Tally:
     def share(self, db: sqlite3.Connection) -> None:
         """Tell the others what is new, and hear their news."""
         before = self.counted
-        self.counted = Counted(*db.execute(sql.COUNT, (before.new_rows, before.new_size)).fetchall()[0])
+        self.counted = TallyDelta(*db.execute(sql.COUNT, (before.new_rows, before.new_size)).fetchall()[0])
         if self.counted[:2] != before[:2]:
             self.forget_shares()
 
     def recount(self, db: sqlite3.Connection) -> None:
         """Count what is there, for everybody."""
-        self.counted = Counted(*db.execute(sql.RECOUNT).fetchall()[0])
+        self.counted = TallyDelta(*db.execute(sql.RECOUNT).fetchall()[0])
 
     def _share(self, db: sqlite3.Connection, principal: str) -> tuple[int, int]:
         share = self._shares.get(principal)

@@ -20,6 +20,6 @@ def windows_at(where: str) -> Windows:
         from .library_windows import LibraryWindows  # noqa: PLC0415 - only the extra brings it
 
         return LibraryWindows(where)
-    from .sqlite_windows import SharedWindows  # noqa: PLC0415 - loads sqlite3
+    from .sqlite_windows import SqliteWindows  # noqa: PLC0415 - loads sqlite3
 
-    return SharedWindows(Path(where))
+    return SqliteWindows(Path(where))

@@ -21,7 +21,7 @@ _BACK_S = 1.0
 _log = logging.getLogger("toolwire.limits")
 
 
-class SharedWindows:
+class SqliteWindows:
     """Moving windows in the file ``rates.sqlite3`` of a folder. ``clock`` is the same for every process. [XL-066]
 
     A clock that goes back forgets what was counted in its future, instead of waiting for it.

@@ -15,14 +15,14 @@ _SHORTEST = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class StoredAccount:
     """Somebody with an account. ``id`` never changes, ``name`` is what they sign in with."""
 
     id: str
     name: str
 
 
-class People:
+class Accounts:
     """The accounts in a store. A wrong name costs what a wrong password costs. [AS-19, D-27]"""
 
     def __init__(self, store: OAuthStore, *, hasher: PasswordHasher | None = None) -> None:
@@ -30,7 +30,7 @@ class People:
         self._hasher = PasswordHasher() if hasher is None else hasher
         self._nobody = self._hasher.hash(secrets.token_urlsafe(16))
 
-    def add(self, name: str, password: str) -> Person | None:
+    def add(self, name: str, password: str) -> StoredAccount | None:
         """Return the new account, or None where the name is taken.
 
         Raises:
@@ -41,12 +41,12 @@ class People:
             raise ValueError("a name has 1 to 100 characters")
         if not _SHORTEST <= len(password) <= _LONGEST:
             raise ValueError(f"a password has {_SHORTEST} to {_LONGEST:,} characters")
-        person = Person(secrets.token_hex(16), name)
+        person = StoredAccount(secrets.token_hex(16), name)
         hashed = self._hasher.hash(password)
         with self._store.changing() as rows:
             return person if rows.add_user(person.id, person.name, hashed) else None
 
-    def check(self, name: str, password: str) -> Person | None:
+    def check(self, name: str, password: str) -> StoredAccount | None:
         """Return the person whose name and password these are, or None after the same work."""
         name = name.strip()[:200]
         with self._store.changing() as rows:
@@ -61,10 +61,10 @@ class People:
         if self._hasher.check_needs_rehash(hashed):
             with self._store.changing() as rows:
                 rows.change_password(known[0], self._hasher.hash(password))
-        return Person(known[0], known[1])
+        return StoredAccount(known[0], known[1])
 
-    def find(self, person_id: str) -> Person | None:
+    def find(self, person_id: str) -> StoredAccount | None:
         """Return the person of that id."""
         with self._store.changing() as rows:
             known = rows.user(person_id)
-        return None if known is None else Person(*known)
+        return None if known is None else StoredAccount(*known)

@@ -14,9 +14,9 @@ from threading import RLock
 from toolwire.core.errors import ToolwireError
 
 from .engine import GONE, LOOKS, in_memory, open_engine
-from .rows import Event, OAuthRows
+from .rows import GrantEvent, OAuthRows
 
-__all__ = ["Event", "OAuthRows", "OAuthStore", "StoreGoneError"]
+__all__ = ["GrantEvent", "OAuthRows", "OAuthStore", "StoreGoneError"]
 
 
 class StoreGoneError(ToolwireError):

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from toolwire.auth.grants import Code, Grant, Token
+from toolwire.auth.grants import AuthorizationCode, Grant, Token
 
 from .tables import ATTEMPTS, CLIENTS, CODES, EVENTS, GRANTS, KEPT, SESSIONS, TOKENS, USERS
 
@@ -23,7 +23,7 @@ _PRUNED = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class GrantEvent:
     """Something that happened to a grant or a login. ``token`` is the beginning of a digest, never a token. [AS-22]"""
 
     at: float
@@ -42,7 +42,7 @@ class OAuthRows:
 
     # grants, codes, tokens
 
-    def add(self, record: Grant | Code | Token | Event) -> None:
+    def add(self, record: Grant | AuthorizationCode | Token | GrantEvent) -> None:
         """Add a record."""
         table = _TABLES[type(record)]
         self._connection.execute(insert(table).values(_written(asdict(record))))
@@ -60,10 +60,10 @@ class OAuthRows:
         rows = self._connection.execute(query.order_by(GRANTS.c.created.desc())).mappings()
         return [_grant(dict(row)) for row in rows]
 
-    def code(self, digest: str) -> Code | None:
+    def code(self, digest: str) -> AuthorizationCode | None:
         """Return the code of that digest; its grant and it are held for the rest of the transaction."""
         row = self._held_with_grant(CODES, digest)
-        return None if row is None else Code(**row)
+        return None if row is None else AuthorizationCode(**row)
 
     def token(self, digest: str) -> Token | None:
         """Return the token of that digest; its grant and it are held for the rest of the transaction."""
@@ -185,10 +185,10 @@ class OAuthRows:
         """Hold no attempts against ``key`` any more."""
         self._connection.execute(delete(ATTEMPTS).where(ATTEMPTS.c.key == key))
 
-    def events(self, most: int = 1_000) -> list[Event]:
+    def events(self, most: int = 1_000) -> list[GrantEvent]:
         """Return what happened, newest first."""
         rows = self._connection.execute(select(EVENTS).order_by(EVENTS.c.id.desc()).limit(most)).mappings()
-        return [Event(**{str(name): value for name, value in row.items() if name != "id"}) for row in rows]
+        return [GrantEvent(**{str(name): value for name, value in row.items() if name != "id"}) for row in rows]
 
     def prune(self, now: float) -> None:
         """Forget what nobody can ask for any more. Used codes and tokens stay as long as they prove a theft."""
@@ -221,7 +221,7 @@ class OAuthRows:
         return None if row is None else {str(name): value for name, value in row.items()}
 
 
-_TABLES: dict[type, Table] = {Grant: GRANTS, Code: CODES, Token: TOKENS, Event: EVENTS}
+_TABLES: dict[type, Table] = {Grant: GRANTS, AuthorizationCode: CODES, Token: TOKENS, GrantEvent: EVENTS}
 
 
 def _written(values: dict[str, Any]) -> dict[str, Any]:

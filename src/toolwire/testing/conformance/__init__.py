@@ -7,12 +7,12 @@ from .behaviours import BEHAVIOURS, Behaviour
 from .kit import kit
 from .mutation import one_edit_away
 from .replies import reading_faults, replying_faults
-from .session import Session, session
+from .session import CodecConnection, session
 
 __all__ = [
     "BEHAVIOURS",
     "Behaviour",
-    "Session",
+    "CodecConnection",
     "kit",
     "one_edit_away",
     "reading_faults",

@@ -10,9 +10,9 @@ from toolwire.core.model import Approval, Call, Json, Kind, Problem, Tool, Value
 from toolwire.framing.text_cleaning import cleaned
 
 from .kit import RETRY_AFTER_MS, SECRET, kit
-from .session import Session
+from .session import CodecConnection
 
-Behaviour: TypeAlias = Callable[[Session], Iterator[str]]
+Behaviour: TypeAlias = Callable[[CodecConnection], Iterator[str]]
 """Takes a Session with the suite's kit and yields one sentence for each fault."""
 
 TEXTS = ("", "é", "日本語", "😀\u200d👩", "\u2028\u2029", "\x00\x1f\x7f", '"\\/<>&', "a\r\nb\tc", "x" * 100_000)
@@ -30,7 +30,7 @@ NESTED: tuple[Json, ...] = (
 )
 
 
-def listing(session: Session) -> Iterator[str]:
+def listing(session: CodecConnection) -> Iterator[str]:
     """Every tool arrives with its description, arguments and consent."""
     ours = {tool.name: tool for tool in kit().catalog().tools}
     theirs = {name: tool for name, tool in session.peer.catalog.names.items()}  # noqa: C416 - a Mapping to a dict
@@ -46,7 +46,7 @@ def listing(session: Session) -> Iterator[str]:
             yield f"{name}: the description {our.description!r} became {their.description!r}"
 
 
-def calling(session: Session) -> Iterator[str]:
+def calling(session: CodecConnection) -> Iterator[str]:
     """A call gives the tool's value, whether it is a coroutine, a thread or a stream."""
     yield from _gives(session, "add", {"a": 2, "b": 3}, 5)
     yield from _gives(session, "halve", {"number": 3}, 1.5)
@@ -55,7 +55,7 @@ def calling(session: Session) -> Iterator[str]:
     yield from _gives(session, "count", {"to": 3}, [1, 2, 3])
 
 
-def streaming(session: Session) -> Iterator[str]:
+def streaming(session: CodecConnection) -> Iterator[str]:
     """What a tool sends while it runs arrives in order, or not at all where a protocol cannot say it."""
     result, heard = session.listen("count", {"to": 3})
     yield from _differs("the result of a stream", result, Value([1, 2, 3]))
@@ -63,12 +63,12 @@ def streaming(session: Session) -> Iterator[str]:
         yield f"heard was {heard}"
 
 
-def nothing(session: Session) -> Iterator[str]:
+def nothing(session: CodecConnection) -> Iterator[str]:
     """A tool that returns nothing gives None."""
     yield from _gives(session, "forget", {}, None)
 
 
-def values(session: Session) -> Iterator[str]:
+def values(session: CodecConnection) -> Iterator[str]:
     """Whatever JSON data goes in comes out the same: texts, numbers, null, nesting.
 
     Only what nobody could see in it may be gone, where the notes of the Value say that it is.
@@ -77,7 +77,7 @@ def values(session: Session) -> Iterator[str]:
         yield from _gives(session, "echo", {"value": value}, value)
 
 
-def failing(session: Session) -> Iterator[str]:
+def failing(session: CodecConnection) -> Iterator[str]:
     """What a tool raises to say why arrives whole, but for what is only for the log."""
     problem = session.call("refuse", {})
     if not isinstance(problem, Problem) or problem.kind is not Kind.TOOL_FAILED:
@@ -88,7 +88,7 @@ def failing(session: Session) -> Iterator[str]:
     yield from _secret(session, problem)
 
 
-def retrying(session: Session) -> Iterator[str]:
+def retrying(session: CodecConnection) -> Iterator[str]:
     """Whether and when a call may be tried again, and the prompt, arrive where the protocol has a place for them."""
     problem = session.call("refuse", {})
     if not isinstance(problem, Problem):
@@ -100,7 +100,7 @@ def retrying(session: Session) -> Iterator[str]:
         yield f"the prompt became {problem.additional_prompt_content!r}"
 
 
-def crashing(session: Session) -> Iterator[str]:
+def crashing(session: CodecConnection) -> Iterator[str]:
     """A bug in a tool is a Problem that tells nothing of the inside."""
     problem = session.call("crash", {})
     if not isinstance(problem, Problem) or problem.kind not in (Kind.TOOL_FAILED, Kind.INTERNAL):
@@ -109,7 +109,7 @@ def crashing(session: Session) -> Iterator[str]:
     yield from _secret(session, problem)
 
 
-def timing_out(session: Session) -> Iterator[str]:
+def timing_out(session: CodecConnection) -> Iterator[str]:
     """A tool that takes too long is cancelled, and the caller is told."""
     problem = session.call("dawdle", {})
     if not isinstance(problem, Problem) or problem.kind not in (Kind.TIMEOUT, Kind.TOOL_FAILED):
@@ -120,7 +120,7 @@ def timing_out(session: Session) -> Iterator[str]:
         yield "the call is still in flight"
 
 
-def arguments(session: Session) -> Iterator[str]:
+def arguments(session: CodecConnection) -> Iterator[str]:
     """Arguments that do not fit are refused by the server too, before the tool runs, and named."""
     for name, wrong in (("add", {"a": 1}), ("add", {"a": "x", "b": 2}), ("greet", {"name": None})):
         problem = _sent(session, name, wrong)
@@ -131,7 +131,7 @@ def arguments(session: Session) -> Iterator[str]:
         yield f"an undeclared argument made of add: {extra}"
 
 
-def not_data(session: Session) -> Iterator[str]:
+def not_data(session: CodecConnection) -> Iterator[str]:
     """Arguments that JSON cannot say are refused before anything is sent."""
     before = len(session.exchanges)
     for value in (math.nan, -math.inf, "\ud800", {"\udfff": 1}, {1, 2}, b"bytes", object(), [[object()]]):
@@ -142,7 +142,7 @@ def not_data(session: Session) -> Iterator[str]:
         yield "something was sent"
 
 
-def unknown(session: Session) -> Iterator[str]:
+def unknown(session: CodecConnection) -> Iterator[str]:
     """A tool that is not there is a Problem on both sides, and nothing runs."""
     before = len(session.exchanges)
     problem = session.call("no_such_tool", {})
@@ -155,7 +155,7 @@ def unknown(session: Session) -> Iterator[str]:
         yield f"the server says {sent}"
 
 
-def consent(session: Session) -> Iterator[str]:
+def consent(session: CodecConnection) -> Iterator[str]:
     """A call that needs consent is denied where nobody can be asked, and nothing goes over the wire."""
     before = len(session.exchanges)
     problem = session.call("erase", {"what": "all"})
@@ -168,7 +168,7 @@ def consent(session: Session) -> Iterator[str]:
         yield f"the approval arrived as {tool.approval}"
 
 
-def targets(session: Session) -> Iterator[str]:
+def targets(session: CodecConnection) -> Iterator[str]:
     """The method and URL a person is shown are those of the request that is sent."""
     for name, given in (("add", {"a": 1, "b": 2}), ("greet", {"name": "é/?#&"}), ("forget", {})):
         tool = session.peer.catalog.names[name]
@@ -201,7 +201,7 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
 """Every behaviour by its name."""
 
 
-def _gives(session: Session, name: str, given: Mapping[str, Json], expected: Json) -> Iterator[str]:
+def _gives(session: CodecConnection, name: str, given: Mapping[str, Json], expected: Json) -> Iterator[str]:
     result = session.call(name, given)
     if isinstance(result, Value) and (result.notes or {}).get("cleaned") is True:
         expected = cleaned(expected)
@@ -209,11 +209,11 @@ def _gives(session: Session, name: str, given: Mapping[str, Json], expected: Jso
         yield f"{name}({_short(given)}) gives {_short(result)}, not {_short(expected)}"
 
 
-def _sent(session: Session, name: str, given: Mapping[str, Json]) -> Any:
+def _sent(session: CodecConnection, name: str, given: Mapping[str, Json]) -> Any:
     return session.send(Call(session.peer.catalog.names[name], given, "c1"))
 
 
-def _secret(session: Session, problem: Problem) -> Iterator[str]:
+def _secret(session: CodecConnection, problem: Problem) -> Iterator[str]:
     if SECRET in repr(problem):
         yield "the client has what is only for the log"
     if any(SECRET.encode() in exchange.response.body for exchange in session.exchanges):

@@ -9,7 +9,7 @@ from toolwire.client.transport.drivers import run
 from toolwire.core.codec import Codec, Finding, Peer, Pending, Routes, Streaming
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Value
-from toolwire.testing.wire import CannedDoor
+from toolwire.testing.wire import CannedTransport
 
 _ENDS: tuple[Result, ...] = (Value(None), Value({"a": [1]}), Problem(kind=Kind.TOOL_FAILED, message="No."))
 
@@ -34,9 +34,9 @@ def replying_faults(codec: Codec, url: str, answers: Answers, call: tuple[Peer, 
     """
     try:
         if call is not None:
-            yield from _no_result(run(codec.send(*call), CannedDoor(answers)))
+            yield from _no_result(run(codec.send(*call), CannedTransport(answers)))
             return
-        finding = run(codec.find(url), CannedDoor(answers))
+        finding = run(codec.find(url), CannedTransport(answers))
         if not isinstance(finding, Finding):
             yield f"finding gave {finding!r}"
         elif finding.peer is not None:
@@ -73,7 +73,7 @@ def _unusable(codec: Codec, peer: Peer, answers: Answers) -> Iterator[str]:
         call = Call(tool, {name: _example(schema) for name, schema in tool.parameters.items()}, "c1")
         if not isinstance(codec.target(peer, call), str):
             yield f"the target of {tool.name} is no text"
-        yield from _no_result(run(codec.send(peer, call), CannedDoor(answers)))
+        yield from _no_result(run(codec.send(peer, call), CannedTransport(answers)))
 
 
 def _no_result(result: object) -> Iterator[str]:

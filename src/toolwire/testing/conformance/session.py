@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from toolwire.client.calls import session as shared
-from toolwire.client.calls.retry import Retries
+from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.connection.connection import Connection, connection_to
 from toolwire.client.connection.remote import Remote, SyncRemote
 from toolwire.client.transport.drivers import Approver, arun, run
@@ -16,18 +16,18 @@ from toolwire.core.codec import Codec, Finding, Flow, Peer
 from toolwire.core.model import Call, Json, Progress, Result
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
-from toolwire.limits import Defaults
-from toolwire.server import App, Limits
-from toolwire.server.access.callers import Everybody
-from toolwire.server.access.host_guard import Guard
-from toolwire.server.run.function_toolbox import FunctionBox
-from toolwire.testing.wire import HERE, AppDoor, Exchange, SyncAppDoor
+from toolwire.limits import ClientRateLimits
+from toolwire.server import App, ServerLimits
+from toolwire.server.access.callers import AnonymousCallers
+from toolwire.server.access.host_guard import HostGuard
+from toolwire.server.run.function_toolbox import FunctionToolbox
+from toolwire.testing.wire import HERE, AppTransport, RecordedExchange, SyncAppTransport
 
 from .kit import kit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class CodecConnection:
     """A connection over ``codec``, used alike whether it is driven blocking or not.
 
     ``call`` is what a user does, with every check; ``listen`` gives what came while it ran, too; ``send`` goes
@@ -39,7 +39,7 @@ class Session:
     app: App
     peer: Peer
     finding: Finding
-    exchanges: list[Exchange]
+    exchanges: list[RecordedExchange]
     call: Callable[[str, Mapping[str, Json]], Result]
     listen: Callable[[str, Mapping[str, Json]], tuple[Result, list[Json]]]
     send: Callable[[Call], Result]
@@ -51,25 +51,25 @@ def session(
     target: Toolkit | Toolbox | None = None,
     *,
     blocking: bool = False,
-    limits: Limits | None = None,
+    limits: ServerLimits | None = None,
     approve: Approver | None = None,
-) -> Generator[Session, None, None]:
+) -> Generator[CodecConnection, None, None]:
     """Give a Session of ``codec`` with ``target``, or with the suite's own kit.
 
     Raises:
         LookupError: the codec's client half does not find its server half.
     """
     target = kit() if target is None else target
-    limits = Limits() if limits is None else limits
-    toolbox = FunctionBox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
-    app = App(toolbox, callers=Everybody(), guard=Guard(), limits=limits, codecs=(codec,))
+    limits = ServerLimits() if limits is None else limits
+    toolbox = FunctionToolbox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
+    app = App(toolbox, callers=AnonymousCallers(), guard=HostGuard(), limits=limits, codecs=(codec,))
     with _blocking(codec, app, approve) if blocking else _asynchronous(codec, app, approve) as joined:
         yield joined
 
 
 @contextmanager
-def _asynchronous(codec: Codec, app: App, approve: Approver | None) -> Generator[Session, None, None]:
-    door = AppDoor(app)
+def _asynchronous(codec: Codec, app: App, approve: Approver | None) -> Generator[CodecConnection, None, None]:
+    door = AppTransport(app)
     with asyncio.Runner() as runner:
         finding = runner.run(arun(codec.find(HERE), door, None))
         connection = _connection(codec, finding)
@@ -86,7 +86,7 @@ def _asynchronous(codec: Codec, app: App, approve: Approver | None) -> Generator
 
             return await remote.call(name, arguments, notify=notify), heard
 
-        yield Session(
+        yield CodecConnection(
             codec=codec,
             app=app,
             peer=connection.peer,
@@ -99,8 +99,8 @@ def _asynchronous(codec: Codec, app: App, approve: Approver | None) -> Generator
 
 
 @contextmanager
-def _blocking(codec: Codec, app: App, approve: Approver | None) -> Generator[Session, None, None]:
-    door = SyncAppDoor(app)
+def _blocking(codec: Codec, app: App, approve: Approver | None) -> Generator[CodecConnection, None, None]:
+    door = SyncAppTransport(app)
     try:
         finding = run(codec.find(HERE), door, None)
         connection = _connection(codec, finding)
@@ -111,7 +111,7 @@ def _blocking(codec: Codec, app: App, approve: Approver | None) -> Generator[Ses
             result = remote.call(name, arguments, notify=heard.append)
             return result, [progress.value for progress in heard]
 
-        yield Session(
+        yield CodecConnection(
             codec=codec,
             app=app,
             peer=connection.peer,
@@ -130,7 +130,7 @@ def _connection(codec: Codec, finding: Finding) -> Connection:
     if peer is None:
         looks = "; ".join(f"{probe.url}: {probe.meaning}" for probe in finding.probes)
         raise LookupError(f"the client half of {codec.name} does not find its server half ({looks})")
-    unlimited = shared.Session(limits=Defaults(tool=None, connection=None))
-    once = Retries(more=0)  # each exchange is looked at as it is
+    unlimited = shared.Session(limits=ClientRateLimits(tool=None, connection=None))
+    once = RetryLimits(more=0)  # each exchange is looked at as it is
     connection = connection_to(peer, codec, probes=finding.probes, session=unlimited, retries=once)
     return connection.agreed(connection.gate.unasked())  # the server is our own: its word stands

@@ -1,16 +1,16 @@
 """A conformance kit for anybody's server: numbered checks from outside, and a plugin that makes them tests."""
 
-from .check import Outcome, Standing
+from .check import CheckStatus, Outcome
 from .plugin import pytest_configure, pytest_generate_tests
-from .probe import Called
-from .run_checks import PROTOCOLS, Report, conform
+from .probe import ProbeTool
+from .run_checks import PROTOCOLS, CheckReport, conform
 
 __all__ = [
     "PROTOCOLS",
-    "Called",
+    "CheckReport",
+    "CheckStatus",
     "Outcome",
-    "Report",
-    "Standing",
+    "ProbeTool",
     "conform",
     "pytest_configure",
     "pytest_generate_tests",

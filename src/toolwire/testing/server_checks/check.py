@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from .probe import Asking
+from .probe import ServerProbe
 
 
 class Skip(NamedTuple):
@@ -21,11 +21,11 @@ class Skip(NamedTuple):
     why: str
 
 
-Look: TypeAlias = Callable[[Asking], str | Skip | None]
+Look: TypeAlias = Callable[[ServerProbe], str | Skip | None]
 """Looks at a server: None where all is well, else what is not, or why there is nothing to look at."""
 
 
-class Standing(StrEnum):
+class CheckStatus(StrEnum):
     """How a check ended."""
 
     PASSED = "passed"
@@ -49,16 +49,18 @@ class Outcome:
     number: str
     requirement: str
     sentence: str
-    standing: Standing
+    standing: CheckStatus
     why: str = ""
 
 
-def outcome(check: Check, number: str, asking: Asking) -> Outcome:
+def outcome(check: Check, number: str, asking: ServerProbe) -> Outcome:
     """Return how ``check`` ends on the server that is asked."""
     if check.needs_call and asking.call is None:
         said: str | Skip | None = Skip("it calls a tool: name one, with its arguments")
     else:
         said = check.look(asking)
-    standing = Standing.PASSED if said is None else Standing.SKIPPED if isinstance(said, Skip) else Standing.FAILED
+    standing = (
+        CheckStatus.PASSED if said is None else CheckStatus.SKIPPED if isinstance(said, Skip) else CheckStatus.FAILED
+    )
     why = said.why if isinstance(said, Skip) else said or ""
     return Outcome(number=number, requirement=check.requirement, sentence=check.sentence, standing=standing, why=why)

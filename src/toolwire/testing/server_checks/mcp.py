@@ -11,34 +11,34 @@ from toolwire.core.model import Json
 from toolwire.framing.jsontext import kind_of, member
 
 from .check import Check, Skip
-from .probe import Answer, Asking
+from .probe import ProbeAnswer, ServerProbe
 
 _VERSION: Final = "2025-11-25"
 _ACCEPT: Final = {"accept": "application/json, text/event-stream", "mcp-protocol-version": _VERSION}
 NOBODY: Final = "toolwire_no_such_tool"
 
 
-def _path(ask: Asking) -> str:
+def _path(ask: ServerProbe) -> str:
     return "" if urlsplit(ask.base).path.endswith("/mcp") else "/mcp"
 
 
-def _greeted(ask: Asking) -> Answer:
+def _greeted(ask: ServerProbe) -> ProbeAnswer:
     about = {"protocolVersion": _VERSION, "capabilities": {}, "clientInfo": {"name": "toolwire", "version": "0"}}
-    answer: Answer = ask.once("initialize", lambda: _send(ask, "initialize", about, {}))
+    answer: ProbeAnswer = ask.once("initialize", lambda: _send(ask, "initialize", about, {}))
     return answer
 
 
-def _send(ask: Asking, method: str, params: Mapping[str, Json], headers: Mapping[str, str]) -> Answer:
+def _send(ask: ServerProbe, method: str, params: Mapping[str, Json], headers: Mapping[str, str]) -> ProbeAnswer:
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params)}
     return _heard(ask.post(_path(ask), message, headers={**_ACCEPT, **headers}))
 
 
-def _rpc(ask: Asking, method: str, params: Mapping[str, Json] | None = None) -> Answer:
+def _rpc(ask: ServerProbe, method: str, params: Mapping[str, Json] | None = None) -> ProbeAnswer:
     session = _greeted(ask).header("mcp-session-id")
     return _send(ask, method, params or {}, {"mcp-session-id": session} if session else {})
 
 
-def _heard(answer: Answer) -> Answer:
+def _heard(answer: ProbeAnswer) -> ProbeAnswer:
     """Return the one message of a stream of events as if it had come whole."""
     if not answer.header("content-type").startswith("text/event-stream"):
         return answer
@@ -50,32 +50,32 @@ def _heard(answer: Answer) -> Answer:
         return answer
 
 
-def _result(answer: Answer) -> Mapping[str, Json]:
+def _result(answer: ProbeAnswer) -> Mapping[str, Json]:
     return member(answer.members, "result")
 
 
-def _initializes(ask: Asking) -> str | None:
+def _initializes(ask: ServerProbe) -> str | None:
     answer = _greeted(ask)
     good = answer.status == 200 and isinstance(_result(answer).get("protocolVersion"), str)
     return None if good else f"initialize: {answer}"
 
 
-def _says_who(ask: Asking) -> str | None:
+def _says_who(ask: ServerProbe) -> str | None:
     info = member(_result(_greeted(ask)), "serverInfo")
     return None if isinstance(info.get("name"), str) and isinstance(info.get("version"), str) else "no serverInfo"
 
 
-def _has_tools(ask: Asking) -> str | None:
+def _has_tools(ask: ServerProbe) -> str | None:
     able = member(_result(_greeted(ask)), "capabilities")
     return None if "tools" in able else "its capabilities name no tools"
 
 
-def _pings(ask: Asking) -> str | None:
+def _pings(ask: ServerProbe) -> str | None:
     answer = _rpc(ask, "ping")
     return None if answer.status == 200 and "result" in answer.members else f"ping: {answer}"
 
 
-def _lists(ask: Asking) -> str | None:
+def _lists(ask: ServerProbe) -> str | None:
     tools = _result(_rpc(ask, "tools/list")).get("tools")
     if not isinstance(tools, list):
         return f'"tools" is {kind_of(tools)}'
@@ -88,28 +88,28 @@ def _lists(ask: Asking) -> str | None:
     return None if len(set(names)) == len(names) else "two tools have one name"
 
 
-def _echoes(ask: Asking) -> str | None:
+def _echoes(ask: ServerProbe) -> str | None:
     said = _rpc(ask, "ping").members
     return None if (said.get("jsonrpc"), said.get("id")) == ("2.0", 1) else f"a reply: {said}"
 
 
-def _unknown_method(ask: Asking) -> str | None:
+def _unknown_method(ask: ServerProbe) -> str | None:
     code = member(_rpc(ask, "toolwire/nothing").members, "error").get("code")
     return None if code == -32601 else f"an unknown method has the code {code!r}"
 
 
-def _unknown_tool(ask: Asking) -> str | None:
+def _unknown_tool(ask: ServerProbe) -> str | None:
     answer = _rpc(ask, "tools/call", {"name": NOBODY, "arguments": {}})
     failed = _result(answer).get("isError") is True or member(answer.members, "error").get("code") == -32602
     return None if failed and answer.status < 500 else f"an unknown tool: {answer}"
 
 
-def _malformed(ask: Asking) -> str | None:
+def _malformed(ask: ServerProbe) -> str | None:
     answer = ask.post(_path(ask), b"{not json", headers=_ACCEPT)
     return None if 400 <= answer.status < 500 else f"no JSON: {answer}"
 
 
-def _notified(ask: Asking) -> str | None:
+def _notified(ask: ServerProbe) -> str | None:
     message = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     session = _greeted(ask).header("mcp-session-id")
     headers = {**_ACCEPT, **({"mcp-session-id": session} if session else {})}
@@ -117,20 +117,20 @@ def _notified(ask: Asking) -> str | None:
     return None if answer.status == 202 else f"a notification: {answer}"
 
 
-def _other_site(ask: Asking) -> str | None:
+def _other_site(ask: ServerProbe) -> str | None:
     headers = {**_ACCEPT, "origin": "https://elsewhere.example"}
     answer = ask.post(_path(ask), {"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=headers)
     return None if answer.status == 403 else f"a page of another site: {answer}"
 
 
-def _needs_key(ask: Asking) -> str | Skip | None:
+def _needs_key(ask: ServerProbe) -> str | Skip | None:
     if not ask.has_key:
         return Skip("it is asked without a key")
     answer = ask.post(_path(ask), {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, keyed=False, headers=_ACCEPT)
     return None if answer.status == 401 else f"without a key: {answer}"
 
 
-def _calls(ask: Asking) -> str | None:
+def _calls(ask: ServerProbe) -> str | None:
     tool, arguments = ask.call or (NOBODY, {})
     answer = _rpc(ask, "tools/call", {"name": tool, "arguments": dict(arguments)})
     result = _result(answer)

@@ -10,7 +10,7 @@ from toolwire.core.model import Json
 from toolwire.framing.jsontext import kind_of, member
 
 from .check import Check, Look, Skip
-from .probe import Answer, Asking
+from .probe import ProbeAnswer, ServerProbe
 
 _LLM: Final = "/.well-known/llm.json"
 _DOCUMENT: Final = "/.well-known/openapi.json"
@@ -19,11 +19,11 @@ _APPROVALS: Final = ("auto", "per-call", "deny")
 _COSTS: Final = ("free", "credits", "paid")
 
 
-def _llm(ask: Asking) -> Answer:
+def _llm(ask: ServerProbe) -> ProbeAnswer:
     return ask.get(_LLM, keyed=False)
 
 
-def _there(ask: Asking) -> str | None:
+def _there(ask: ServerProbe) -> str | None:
     answer = _llm(ask)
     return None if answer.status == 200 and answer.members else f"GET {_LLM}: {answer}"
 
@@ -32,12 +32,12 @@ def _if_there(look: Look) -> Look:
     return lambda ask: look(ask) if _llm(ask).status == 200 else Skip("it has no llm.json")
 
 
-def _head(ask: Asking) -> str | None:
+def _head(ask: ServerProbe) -> str | None:
     answer = ask.send("HEAD", _LLM)
     return None if answer.status == 200 else f"HEAD {_LLM}: {answer}"
 
 
-def _etag(ask: Asking) -> str | None:
+def _etag(ask: ServerProbe) -> str | None:
     tag = _llm(ask).header("etag")
     if not tag:
         return "there is no ETag"
@@ -45,26 +45,26 @@ def _etag(ask: Asking) -> str | None:
     return None if answer.status == 304 else f"with its own ETag: {answer.status}"
 
 
-def _cached(ask: Asking) -> str | None:
+def _cached(ask: ServerProbe) -> str | None:
     return None if _llm(ask).header("cache-control") else "there is no Cache-Control"
 
 
-def _cors(ask: Asking) -> str | None:
+def _cors(ask: ServerProbe) -> str | None:
     said = _llm(ask).header("access-control-allow-origin")
     return None if said == "*" else f"Access-Control-Allow-Origin is {said!r}"
 
 
-def _names_document(ask: Asking) -> str | None:
+def _names_document(ask: ServerProbe) -> str | None:
     said = _llm(ask).members.get("openapi")
     return None if isinstance(said, str) and said else f'"openapi" is {said!r}'
 
 
-def _auth(ask: Asking) -> str | None:
+def _auth(ask: ServerProbe) -> str | None:
     said = _llm(ask).members.get("auth")
     return None if isinstance(said, str | dict | None) else f'"auth" is {kind_of(said)}'
 
 
-def _address(ask: Asking) -> str:
+def _address(ask: ServerProbe) -> str:
     """Return the document's path, from the root of the server."""
     said = _llm(ask).members.get("openapi")
     if not isinstance(said, str):
@@ -73,56 +73,56 @@ def _address(ask: Asking) -> str:
     return found.path + (f"?{found.query}" if found.query else "")
 
 
-def _document(ask: Asking) -> Answer:
+def _document(ask: ServerProbe) -> ProbeAnswer:
     base = urlsplit(ask.base).path
     return ask.get(_address(ask).removeprefix(base), keyed=False)
 
 
-def _document_there(ask: Asking) -> str | None:
+def _document_there(ask: ServerProbe) -> str | None:
     answer = _document(ask)
     return None if answer.status == 200 and answer.members else f"GET {_address(ask)}: {answer}"
 
 
-def _same_origin(ask: Asking) -> str | None:
+def _same_origin(ask: ServerProbe) -> str | None:
     said = urlsplit(urljoin(ask.base + _LLM, str(_llm(ask).members.get("openapi", ""))))
     own = urlsplit(ask.base)
     same = (said.scheme, said.netloc) == (own.scheme, own.netloc)
     return None if same else f"the document is at {said.scheme}://{said.netloc}"
 
 
-def _same_bytes(ask: Asking) -> str | Skip | None:
+def _same_bytes(ask: ServerProbe) -> str | Skip | None:
     other = ask.get(_DOCUMENT, keyed=False)
     if other.status == 404:
         return Skip(f"it has no {_DOCUMENT}")
     return None if other.response.body == _document(ask).response.body else f"{_DOCUMENT} has other bytes"
 
 
-def _is_openapi(ask: Asking) -> str | None:
+def _is_openapi(ask: ServerProbe) -> str | None:
     said = _document(ask).members.get("openapi")
     return None if isinstance(said, str) and said.startswith("3.") else f'"openapi" is {said!r}'
 
 
-def _root(ask: Asking) -> Mapping[str, Json]:
+def _root(ask: ServerProbe) -> Mapping[str, Json]:
     return member(_document(ask).members, "x-llm")
 
 
-def _has_root(ask: Asking) -> str | None:
+def _has_root(ask: ServerProbe) -> str | None:
     return None if _root(ask) else "there is no x-llm object at the root of the document"
 
 
-def _root_members(ask: Asking) -> str | None:
+def _root_members(ask: ServerProbe) -> str | None:
     for name in ("version", "name", "description"):
         if not isinstance(_root(ask).get(name), str):
             return f'"{name}" of the root x-llm is {kind_of(_root(ask).get(name))}'
     return None
 
 
-def _default_approval(ask: Asking) -> str | None:
+def _default_approval(ask: ServerProbe) -> str | None:
     said = _root(ask).get("defaultApproval", "per-call")
     return None if said in ("auto", "per-call") else f'"defaultApproval" is {said!r}'
 
 
-def _operations(ask: Asking) -> Iterator[tuple[str, Mapping[str, Json]]]:
+def _operations(ask: ServerProbe) -> Iterator[tuple[str, Mapping[str, Json]]]:
     for path, item in member(_document(ask).members, "paths").items():
         for method, operation in (item if isinstance(item, dict) else {}).items():
             if method in _METHODS and isinstance(operation, dict):
@@ -132,7 +132,7 @@ def _operations(ask: Asking) -> Iterator[tuple[str, Mapping[str, Json]]]:
 def _each(problem_of: str) -> Look:
     """Look at the x-llm of each operation: one member of it, by what it may be."""
 
-    def look(ask: Asking) -> str | Skip | None:
+    def look(ask: ServerProbe) -> str | Skip | None:
         policies = [(name, operation["x-llm"]) for name, operation in _operations(ask) if "x-llm" in operation]
         if not policies:
             return Skip("no operation has x-llm")
@@ -163,11 +163,11 @@ _RIGHT: Final[Mapping[str, Callable[[Json], bool]]] = {
 }
 
 
-def _exposes(ask: Asking) -> str | None:
+def _exposes(ask: ServerProbe) -> str | None:
     return None if any("x-llm" in one for _, one in _operations(ask)) else "no operation has x-llm"
 
 
-def _has_ids(ask: Asking) -> str | None:
+def _has_ids(ask: ServerProbe) -> str | None:
     ids = [one.get("operationId") for _, one in _operations(ask) if "x-llm" in one]
     if not all(isinstance(one, str) and one for one in ids):
         return "an operation with x-llm has no operationId"

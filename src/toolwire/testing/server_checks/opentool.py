@@ -11,7 +11,7 @@ from toolwire.framing.jsontext import kind_of
 from toolwire.protocols.opentool.validator import Fault, check
 
 from .check import Check, Look, Skip
-from .probe import Answer, Asking
+from .probe import ProbeAnswer, ServerProbe
 
 NOBODY: Final = "toolwire_no_such_function"
 _PARAMETER: Final = ("OT-015", "OT-016", "OT-017", "OT-018")
@@ -26,23 +26,23 @@ _ODD: Final = (
 )
 
 
-def _version_answers(ask: Asking) -> str | None:
+def _version_answers(ask: ServerProbe) -> str | None:
     answer = ask.get("/opentool/version")
     return None if answer.status == 200 else f"GET /opentool/version: {answer}"
 
 
-def _version_is_three_numbers(ask: Asking) -> str | None:
+def _version_is_three_numbers(ask: ServerProbe) -> str | None:
     version = ask.get("/opentool/version").members.get("version")
     good = isinstance(version, str) and re.fullmatch(r"\d+\.\d+\.\d+", version, re.ASCII)
     return None if good else f'"version" is {version!r}'
 
 
-def _loads(ask: Asking) -> str | None:
+def _loads(ask: ServerProbe) -> str | None:
     answer = ask.get("/opentool/load")
     return None if answer.status == 200 and isinstance(answer.data, dict) else f"GET /opentool/load: {answer}"
 
 
-def _faults(ask: Asking) -> tuple[Fault, ...]:
+def _faults(ask: ServerProbe) -> tuple[Fault, ...]:
     found: tuple[Fault, ...] = ask.once("faults", lambda: check(ask.get("/opentool/load").response.body))
     return found
 
@@ -50,7 +50,7 @@ def _faults(ask: Asking) -> tuple[Fault, ...]:
 def _document(*rules: str) -> Look:
     """Look for errors of some rules in the document."""
 
-    def look(ask: Asking) -> str | Skip | None:
+    def look(ask: ServerProbe) -> str | Skip | None:
         if ask.get("/opentool/load").data == {}:
             return Skip("it has no document")
         faults = [fault for fault in _faults(ask) if fault.severity == "error" and fault.rule in rules]
@@ -60,28 +60,28 @@ def _document(*rules: str) -> Look:
     return look
 
 
-def _rpc(ask: Asking, **members: Json) -> Answer:
+def _rpc(ask: ServerProbe, **members: Json) -> ProbeAnswer:
     """Send a request; a member that is ``...`` is left out."""
     request = {"jsonrpc": "2.0", "id": "1", "method": NOBODY, "params": {}, **members}
     return ask.post(_CALL, {name: value for name, value in request.items() if value is not ...})
 
 
-def _error(answer: Answer) -> Mapping[str, Json]:
+def _error(answer: ProbeAnswer) -> Mapping[str, Json]:
     error = answer.members.get("error")
     return error if isinstance(error, dict) else {}
 
 
-def _replies(ask: Asking) -> str | None:
+def _replies(ask: ServerProbe) -> str | None:
     answer = _rpc(ask)
     return None if answer.status == 200 and answer.members else f"a call of an unknown function: {answer}"
 
 
-def _says_version(ask: Asking) -> str | None:
+def _says_version(ask: ServerProbe) -> str | None:
     said = _rpc(ask).members.get("jsonrpc")
     return None if said == "2.0" else f'"jsonrpc" is {said!r}'
 
 
-def _echoes_id(ask: Asking) -> str | None:
+def _echoes_id(ask: ServerProbe) -> str | None:
     for id_ in ("a-1", 7):
         said = _rpc(ask, id=id_).members.get("id")
         if said != id_:
@@ -89,7 +89,7 @@ def _echoes_id(ask: Asking) -> str | None:
     return None
 
 
-def _fails_in_form(ask: Asking) -> str | None:
+def _fails_in_form(ask: ServerProbe) -> str | None:
     answer = _rpc(ask)
     error = _error(answer)
     if type(error.get("code")) is not int or not isinstance(error.get("message"), str):
@@ -97,7 +97,7 @@ def _fails_in_form(ask: Asking) -> str | None:
     return None if answer.members.get("result") == {} else f'"result" is not an empty object: {answer}'
 
 
-def _unknown_code(ask: Asking) -> str | None:
+def _unknown_code(ask: ServerProbe) -> str | None:
     code = _error(_rpc(ask)).get("code")
     return None if code in (-32601, 404, 405) else f"an unknown function has the code {code!r}"
 
@@ -105,30 +105,30 @@ def _unknown_code(ask: Asking) -> str | None:
 def _refused(what: str, **members: Json) -> Look:
     """Look whether a request that is none is refused."""
 
-    def look(ask: Asking) -> str | None:
+    def look(ask: ServerProbe) -> str | None:
         answer = _rpc(ask, **members)
         return None if answer.status == 400 or _error(answer).get("code") == -32600 else f"{what}: {answer}"
 
     return look
 
 
-def _takes_no_params(ask: Asking) -> str | None:
+def _takes_no_params(ask: ServerProbe) -> str | None:
     answer, usual = _rpc(ask, params=...), _rpc(ask)
     same = _error(answer).get("code") == _error(usual).get("code")
     return None if same else f"without params: {answer}; with: {usual}"
 
 
-def _params_are_an_object(ask: Asking) -> str | None:
+def _params_are_an_object(ask: ServerProbe) -> str | None:
     answer = _called(ask, params=[1])
     return None if _error(answer).get("code") in (-32602, -32600, 400) else f"params that are a list: {answer}"
 
 
-def _no_batch(ask: Asking) -> str | None:
+def _no_batch(ask: ServerProbe) -> str | None:
     answer = ask.post(_CALL, [{"jsonrpc": "2.0", "id": "1", "method": NOBODY}])
     return None if answer.status < 500 and not isinstance(answer.data, list) else f"a batch: {answer}"
 
 
-def _odd_bodies(ask: Asking) -> str | None:
+def _odd_bodies(ask: ServerProbe) -> str | None:
     for what, body in _ODD:
         answer = ask.post(_CALL, body)
         if not 400 <= answer.status < 500 or answer.data is None:
@@ -136,46 +136,46 @@ def _odd_bodies(ask: Asking) -> str | None:
     return None
 
 
-def _wants_json(ask: Asking) -> str | None:
+def _wants_json(ask: ServerProbe) -> str | None:
     answer = ask.post(_CALL, b'{"jsonrpc": "2.0", "id": "1", "method": "x"}', headers={"content-type": "text/plain"})
     return None if answer.status in (400, 415) else f"text/plain: {answer}"
 
 
-def _needs_key(ask: Asking) -> str | Skip | None:
+def _needs_key(ask: ServerProbe) -> str | Skip | None:
     if not ask.has_key:
         return Skip("it is asked without a key")
     answer = ask.post(_CALL, {"jsonrpc": "2.0", "id": "1", "method": NOBODY}, keyed=False)
     return None if answer.status == 401 else f"a call without a key: {answer}"
 
 
-def _cannot_be_stopped(ask: Asking) -> str | None:
+def _cannot_be_stopped(ask: ServerProbe) -> str | None:
     answer = ask.send("GET", "/opentool/stop")
     return None if answer.status in (401, 403, 404, 405) else f"GET /opentool/stop: {answer}"
 
 
-def _called(ask: Asking, **members: Json) -> Answer:
+def _called(ask: ServerProbe, **members: Json) -> ProbeAnswer:
     tool, arguments = ask.call or (NOBODY, {})
     return _rpc(ask, **{"method": tool, "params": dict(arguments), **members})
 
 
-def _succeeds(ask: Asking) -> str | None:
+def _succeeds(ask: ServerProbe) -> str | None:
     answer = _called(ask)
     if answer.status != 200 or answer.members.get("error") is not None:
         return str(answer)
     return None if answer.members.get("id") == "1" else f"the id does not come back: {answer}"
 
 
-def _result_is_object(ask: Asking) -> str | None:
+def _result_is_object(ask: ServerProbe) -> str | None:
     result = _called(ask).members.get("result")
     return None if isinstance(result, dict) else f'"result" is {kind_of(result)}'
 
 
-def _error_is_null(ask: Asking) -> str | None:
+def _error_is_null(ask: ServerProbe) -> str | None:
     answer = _called(ask)
     return None if "error" in answer.members and answer.members["error"] is None else f'"error" is not null: {answer}'
 
 
-def _takes_sdk_version(ask: Asking) -> str | None:
+def _takes_sdk_version(ask: ServerProbe) -> str | None:
     answer = _called(ask, jsonrpc="2.0.0")
     return None if answer.members.get("error") is None and answer.status == 200 else f'"jsonrpc": "2.0.0": {answer}'
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .check import Check, Standing, outcome
-from .probe import Called, asking
+from .check import Check, CheckStatus, outcome
+from .probe import ProbeTool, asking
 from .run_checks import PROTOCOLS
 
 if TYPE_CHECKING:
@@ -38,15 +38,15 @@ def _tester(number: str, check: Check) -> Callable[..., None]:
     def conformance(url: str, *, key: str | None = None, call: tuple[str, dict[str, object]] | None = None) -> None:
         import pytest  # noqa: PLC0415 - the kit is used without pytest, too
 
-        ask = asking(url, key=key, call=None if call is None else Called(*call))
+        ask = asking(url, key=key, call=None if call is None else ProbeTool(*call))
         try:
             ended = outcome(check, number, ask)
         finally:
             ask.close()
         said = f"{ended.requirement} {ended.sentence} {ended.why}"
-        if ended.standing is Standing.SKIPPED:
+        if ended.standing is CheckStatus.SKIPPED:
             pytest.skip(said)
-        if ended.standing is Standing.FAILED:
+        if ended.standing is CheckStatus.FAILED:
             pytest.fail(said, pytrace=False)
 
     return conformance

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from toolwire.client.transport.drivers import SyncDoor
-from toolwire.client.transport.limits import Limits
+from toolwire.client.transport.drivers import SyncTransport
+from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Json, Problem, Secret
@@ -23,14 +23,14 @@ WAIT_S = 20.0
 JSON_TYPE = "application/json"
 
 
-class Called(NamedTuple):
+class ProbeTool(NamedTuple):
     """The tool that may be called, and the arguments it takes well."""
 
     tool: str
     arguments: Mapping[str, Json]
 
 
-class Answer(NamedTuple):
+class ProbeAnswer(NamedTuple):
     """What came back: ``data`` is None where the body is no JSON, ``text`` says the body or why there is none."""
 
     status: int
@@ -52,19 +52,21 @@ class Answer(NamedTuple):
         return f"{self.status} {body}" if self.status else body
 
 
-class Asking:
+class ServerProbe:
     """Asks one server. ``base`` is its URL without a last slash; equal GETs are asked once."""
 
-    def __init__(self, base: str, keyed: SyncDoor, bare: SyncDoor, *, has_key: bool, call: Called | None) -> None:
+    def __init__(
+        self, base: str, keyed: SyncTransport, bare: SyncTransport, *, has_key: bool, call: ProbeTool | None
+    ) -> None:
         self.base = base
         self.call = call
         self.has_key = has_key
         self._keyed = keyed
         self._bare = bare
-        self._got: dict[tuple[str, bool], Answer] = {}
+        self._got: dict[tuple[str, bool], ProbeAnswer] = {}
         self._found: dict[str, Any] = {}
 
-    def get(self, path: str, *, keyed: bool = True, headers: Mapping[str, str] | None = None) -> Answer:
+    def get(self, path: str, *, keyed: bool = True, headers: Mapping[str, str] | None = None) -> ProbeAnswer:
         """Return the answer to GET ``path``, with the key where there is one unless ``keyed`` is False."""
         if headers:
             return self._ask("GET", path, headers, b"", keyed=keyed)
@@ -74,13 +76,13 @@ class Asking:
 
     def post(
         self, path: str, body: Json | bytes, *, keyed: bool = True, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> ProbeAnswer:
         """Return the answer to POST ``path``; data is sent as JSON, bytes as they are."""
         fields = {"accept": JSON_TYPE, "content-type": JSON_TYPE, **(headers or {})}
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self._ask("POST", path, fields, data, keyed=keyed)
 
-    def send(self, method: str, path: str) -> Answer:
+    def send(self, method: str, path: str) -> ProbeAnswer:
         """Return the answer to another method."""
         return self._ask(method, path, {}, b"", keyed=True)
 
@@ -95,28 +97,28 @@ class Asking:
         self._keyed.close()
         self._bare.close()
 
-    def _ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes, *, keyed: bool) -> Answer:
+    def _ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes, *, keyed: bool) -> ProbeAnswer:
         fields = tuple((name.encode(), value.encode("latin-1")) for name, value in headers.items())
         door = self._keyed if keyed else self._bare
         return _answer(door.send(Request(method, self.base + path, fields, body)))
 
 
-def asking(url: str, *, key: str | Secret | None = None, call: Called | None = None) -> Asking:
+def asking(url: str, *, key: str | Secret | None = None, call: ProbeTool | None = None) -> ServerProbe:
     """Return an Asking of the server at ``url``, which may be in a private network: it was named by hand."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     origin = f"{parts.scheme}://{parts.netloc}"
     base = origin + parts.path.rstrip("/")
-    limits = Limits(total_s=WAIT_S)
+    limits = TransportLimits(total_s=WAIT_S)
     text = key.reveal() if isinstance(key, Secret) else key
     signed = {origin: (("authorization", Secret(f"Bearer {text}")),)} if text is not None else {}
     keyed = SyncNetwork(limits=limits, credentials=signed, allow_private=[origin])
     bare = SyncNetwork(limits=limits, allow_private=[origin])
-    return Asking(base, keyed, bare, has_key=text is not None, call=call)
+    return ServerProbe(base, keyed, bare, has_key=text is not None, call=call)
 
 
-def _answer(came: Response | Problem) -> Answer:
+def _answer(came: Response | Problem) -> ProbeAnswer:
     if isinstance(came, Problem):
-        return Answer(0, None, came.message, Response(0))
+        return ProbeAnswer(0, None, came.message, Response(0))
     data = jsontext.read(came.body)
     text = came.body[:2_000].decode("utf-8", "replace").strip()
-    return Answer(came.status, None if isinstance(data, Problem) else data, text, came)
+    return ProbeAnswer(came.status, None if isinstance(data, Problem) else data, text, came)

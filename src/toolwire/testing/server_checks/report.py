@@ -7,30 +7,30 @@ from dataclasses import asdict
 
 from toolwire.core.model import Json
 
-from .check import Standing
-from .run_checks import Report
+from .check import CheckStatus
+from .run_checks import CheckReport
 
 
-def as_json(reports: Sequence[Report]) -> list[dict[str, Json]]:
+def as_json(reports: Sequence[CheckReport]) -> list[dict[str, Json]]:
     """Return ``reports`` as JSON data."""
     return [
         {
             "url": report.url,
             "protocol": report.protocol,
-            **{standing.value: report.count(standing) for standing in Standing},
+            **{standing.value: report.count(standing) for standing in CheckStatus},
             "checks": [asdict(one) for one in report.outcomes],
         }
         for report in reports
     ]
 
 
-def summary(report: Report) -> str:
+def summary(report: CheckReport) -> str:
     """Return one sentence: how many checks passed, failed and were skipped."""
-    said = ", ".join(f"{report.count(standing)} {standing}" for standing in Standing)
+    said = ", ".join(f"{report.count(standing)} {standing}" for standing in CheckStatus)
     return f"{report.protocol}: {len(report.outcomes)} checks, {said}."
 
 
-def as_markdown(report: Report) -> Iterator[str]:
+def as_markdown(report: CheckReport) -> Iterator[str]:
     """Yield the lines of a table of ``report``."""
     yield "| check | requirement | what | outcome |"
     yield "|---|---|---|---|"

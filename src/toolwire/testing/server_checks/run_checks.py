@@ -10,8 +10,8 @@ from typing import Final
 from toolwire.core.model import Secret
 
 from . import mcp, openapi, opentool, otc
-from .check import Check, Outcome, Standing, outcome
-from .probe import Asking, Called, asking
+from .check import Check, CheckStatus, Outcome, outcome
+from .probe import ProbeTool, ServerProbe, asking
 
 PROTOCOLS: Final[Mapping[str, tuple[Check, ...]]] = MappingProxyType(
     {"openapi": openapi.CHECKS, "opentool": opentool.CHECKS, "otc": otc.CHECKS, "mcp": mcp.CHECKS}
@@ -20,7 +20,7 @@ PROTOCOLS: Final[Mapping[str, tuple[Check, ...]]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class CheckReport:
     """What the checks of one protocol came to on one server."""
 
     url: str
@@ -30,16 +30,16 @@ class Report:
     @property
     def failed(self) -> tuple[Outcome, ...]:
         """The checks that failed."""
-        return tuple(one for one in self.outcomes if one.standing is Standing.FAILED)
+        return tuple(one for one in self.outcomes if one.standing is CheckStatus.FAILED)
 
-    def count(self, standing: Standing) -> int:
+    def count(self, standing: CheckStatus) -> int:
         """How many checks ended so."""
         return sum(one.standing is standing for one in self.outcomes)
 
 
 def conform(
-    url: str, *, protocol: str | None = None, key: str | Secret | None = None, call: Called | None = None
-) -> tuple[Report, ...]:
+    url: str, *, protocol: str | None = None, key: str | Secret | None = None, call: ProbeTool | None = None
+) -> tuple[CheckReport, ...]:
     """Return a report for ``protocol``, else for each that the server at ``url`` speaks; none where it speaks none.
 
     Only looks are taken unless ``call`` names a tool that may be called, with arguments it takes; it is then called
@@ -58,17 +58,17 @@ def conform(
         ask.close()
 
 
-def report(ask: Asking, protocol: str) -> Report:
+def report(ask: ServerProbe, protocol: str) -> CheckReport:
     """Return the outcomes of all checks of ``protocol`` on the server that is asked, and close its connections."""
     try:
         checks = enumerate(PROTOCOLS[protocol], 1)
         outcomes = tuple(outcome(check, f"{protocol}-{place:02}", ask) for place, check in checks)
     finally:
         ask.close()
-    return Report(url=ask.base, protocol=protocol, outcomes=outcomes)
+    return CheckReport(url=ask.base, protocol=protocol, outcomes=outcomes)
 
 
-def _speaks(ask: Asking, protocol: str) -> bool:
+def _speaks(ask: ServerProbe, protocol: str) -> bool:
     """Whether the first check of what only this protocol has does not fail."""
     path = {
         "openapi": "/.well-known/llm.json",

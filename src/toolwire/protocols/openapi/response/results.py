@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from toolwire.core.http import JSON, Response, header
 from toolwire.core.model import Json, Kind, Problem, Result, Value
-from toolwire.core.resources import CAPS, Caps, Resource, Resources
+from toolwire.core.resources import CAPS, Resource, Resources, ResultLimits
 from toolwire.framing import jsontext, rate_headers, stream_types, text_cleaning
 from toolwire.protocols.openapi import problems
 from toolwire.protocols.openapi.request.media_types import essence, is_json, is_text, is_xml
@@ -30,7 +30,7 @@ class Expected(NamedTuple):
     origin: str = ""
     responses: Mapping[str, Mapping[str, Json]] | None = None
     resources: Resources | None = None
-    caps: Caps = CAPS
+    caps: ResultLimits = CAPS
 
 
 ANYTHING = Expected()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from toolwire.core.model import Json, Problem, Progress
-from toolwire.core.resources import Caps
+from toolwire.core.resources import ResultLimits
 from toolwire.framing import jsontext, sse
 
 from . import truncate_json
@@ -34,7 +34,7 @@ class _Item(NamedTuple):
 class Heard:
     """Hears one stream. ``begun`` says that any of it came, ``truncated`` that the items kept are not all of them."""
 
-    def __init__(self, caps: Caps, clean: Callable[[Json], Json]) -> None:
+    def __init__(self, caps: ResultLimits, clean: Callable[[Json], Json]) -> None:
         self._caps, self._clean = caps, clean
         self._decoder: _Records | _Events | None = None
         self._room = caps.characters - 2

@@ -9,31 +9,33 @@ from uuid import uuid4
 from toolwire.core.model import Json
 from toolwire.framing.jsontext import member
 from toolwire.testing.server_checks.check import Check, Skip
-from toolwire.testing.server_checks.probe import Answer, Asking
+from toolwire.testing.server_checks.probe import ProbeAnswer, ServerProbe
 
 from .send_call import NOBODY, NOT_RUN, call, tools_of
 
 
-def _called(ask: Asking, path: str = "/call", beside: Mapping[str, Json] | None = None, **members: Json) -> Answer:
+def _called(
+    ask: ServerProbe, path: str = "/call", beside: Mapping[str, Json] | None = None, **members: Json
+) -> ProbeAnswer:
     """Call the tool that may be called, with its good arguments unless ``members`` says otherwise."""
     tool, arguments = ask.call or (NOBODY, {})
     return call(ask, {"tool_id": tool, "input": dict(arguments), **members}, path, beside)
 
 
-def _end(answer: Answer) -> Mapping[str, Json]:
+def _end(answer: ProbeAnswer) -> Mapping[str, Json]:
     """Return the object with ``call_id`` and ``success``, wherever a dialect has it."""
     inner = member(answer.members, "result")
     return inner if "success" in inner else answer.members
 
 
-def _answers(ask: Asking) -> str | None:
+def _answers(ask: ServerProbe) -> str | None:
     answer = _called(ask)
     if answer.status != 200:
         return str(answer)
     return None if _end(answer).get("success") is True else f"it did not succeed: {answer}"
 
 
-def _facts(ask: Asking) -> str | None:
+def _facts(ask: ServerProbe) -> str | None:
     answer = _called(ask, call_id=(id_ := str(uuid4())))
     end = _end(answer)
     if end.get("call_id") != id_:
@@ -44,35 +46,35 @@ def _facts(ask: Asking) -> str | None:
     return None if isinstance(duration, int | float) and duration >= 0 else f'"duration" is {duration!r}'
 
 
-def _answer_says_version(ask: Asking) -> str | None:
+def _answer_says_version(ask: ServerProbe) -> str | None:
     answer = _called(ask)
     return None if isinstance(answer.members.get("$schema"), str) else f"an answer: {answer}"
 
 
-def _in_output(ask: Asking) -> str | None:
+def _in_output(ask: ServerProbe) -> str | None:
     answer = _called(ask)
     return None if "value" in member(answer.members, "output") else f'there is no "output" with a "value": {answer}'
 
 
-def _in_result(ask: Asking) -> str | Skip | None:
+def _in_result(ask: ServerProbe) -> str | Skip | None:
     if "items" not in ask.get("/tools").members:
         return Skip('it lists no "items", as OXP does')
     answer = _called(ask, "/tools/call")
     return None if "value" in member(answer.members, "result") else f'there is no "result" with a "value": {answer}'
 
 
-def _makes_ids(ask: Asking) -> str | None:
+def _makes_ids(ask: ServerProbe) -> str | None:
     first, second = (_end(_called(ask)).get("call_id") for _ in range(2))
     return None if isinstance(first, str) and first and first != second else f"two calls have the ids {first}, {second}"
 
 
-def _takes_inputs(ask: Asking) -> str | None:
+def _takes_inputs(ask: ServerProbe) -> str | None:
     tool, arguments = ask.call or (NOBODY, {})
     answer = call(ask, {"tool_id": tool, "inputs": dict(arguments)})
     return None if _end(answer).get("success") is True else f'"inputs" for "input": {answer}'
 
 
-def _by_every_name(ask: Asking) -> str | Skip | None:
+def _by_every_name(ask: ServerProbe) -> str | Skip | None:
     id_ = _id_of(ask)
     if id_ is None:
         return Skip("the tool is not in the list")
@@ -85,7 +87,7 @@ def _by_every_name(ask: Asking) -> str | Skip | None:
     return None
 
 
-def _id_of(ask: Asking) -> str | None:
+def _id_of(ask: ServerProbe) -> str | None:
     wanted = ask.call.tool if ask.call else ""
     for tool in reversed(tools_of(ask)):
         id_ = str(tool.get("id"))
@@ -94,18 +96,18 @@ def _id_of(ask: Asking) -> str | None:
     return None
 
 
-def _unneeded_context(ask: Asking) -> str | None:
+def _unneeded_context(ask: ServerProbe) -> str | None:
     context = {"secrets": [{"id": "UNUSED", "value": "x"}], "user_info": {"name": "nobody"}}
     answer = _called(ask, context=context)
     return None if _end(answer).get("success") is True else f"with a context nobody asked for: {answer}"
 
 
-def _takes_trace(ask: Asking) -> str | None:
+def _takes_trace(ask: ServerProbe) -> str | None:
     answer = _called(ask, trace_id="4bf92f3577b34da6a3ce929d0e0e4736")
     return None if _end(answer).get("success") is True else f"with a trace_id: {answer}"
 
 
-def _refuses_arguments(ask: Asking) -> str | Skip | None:
+def _refuses_arguments(ask: ServerProbe) -> str | Skip | None:
     wrong = _wrong(ask)
     if wrong is None:
         return Skip("nothing in the tool's schema can be broken")
@@ -115,7 +117,7 @@ def _refuses_arguments(ask: Asking) -> str | Skip | None:
     return None if isinstance(answer.members.get("message"), str) else f'there is no "message": {answer}'
 
 
-def _wrong(ask: Asking) -> Mapping[str, Json] | None:
+def _wrong(ask: ServerProbe) -> Mapping[str, Json] | None:
     """Return arguments that do not fit the tool's schema, or None where that cannot be told."""
     arguments = dict(ask.call.arguments) if ask.call else {}
     tool = next((tool for tool in tools_of(ask) if tool.get("id") == _id_of(ask)), {})
@@ -128,7 +130,7 @@ def _wrong(ask: Asking) -> Mapping[str, Json] | None:
     return None
 
 
-def _replays(ask: Asking) -> str | None:
+def _replays(ask: ServerProbe) -> str | None:
     id_ = str(uuid4())
     first, second = (_end(_called(ask, call_id=id_)) for _ in range(2))
     same = (first.get("success"), first.get("value"), first.get("output")) == (
@@ -139,7 +141,7 @@ def _replays(ask: Asking) -> str | None:
     return None if same else "the same call, twice under one call_id, is answered in two ways"
 
 
-def _refuses_reuse(ask: Asking) -> str | Skip | None:
+def _refuses_reuse(ask: ServerProbe) -> str | Skip | None:
     id_ = str(uuid4())
     first = _called(ask, call_id=id_)
     if _end(first).get("success") is not True:
@@ -164,7 +166,7 @@ def _another(value: Json) -> Json:
             return value
 
 
-def _keeps_family(ask: Asking) -> str | None:
+def _keeps_family(ask: ServerProbe) -> str | None:
     answer = _called(ask, "/tools/call", {"$schema": "urn:oxp:1.0"})
     said = answer.members.get("$schema")
     return None if said == "urn:oxp:1.0" else f'asked in "urn:oxp:1.0", answered in {said!r}'

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import uuid4
 
 from toolwire.testing.server_checks.check import Check, Look, Skip
-from toolwire.testing.server_checks.probe import Asking
+from toolwire.testing.server_checks.probe import ServerProbe
 
 from .send_call import NOBODY, served
 
@@ -15,27 +15,27 @@ def _keyed(look: Look) -> Look:
     return lambda ask: look(ask) if ask.has_key else Skip("it is asked without a key")
 
 
-def _list_needs_key(ask: Asking) -> str | None:
+def _list_needs_key(ask: ServerProbe) -> str | None:
     answer = ask.get("/tools", keyed=False)
     return None if answer.status == 401 else f"GET /tools without a key: {answer}"
 
 
-def _call_needs_key(ask: Asking) -> str | None:
+def _call_needs_key(ask: ServerProbe) -> str | None:
     answer = ask.post(served(ask, "/call"), {"request": {"tool_id": NOBODY}}, keyed=False)
     return None if answer.status == 401 else f"a call without a key: {answer}"
 
 
-def _wrong_key(ask: Asking) -> str | None:
+def _wrong_key(ask: ServerProbe) -> str | None:
     answer = ask.get("/tools", keyed=False, headers={"x-api-key": f"wrong-{uuid4()}"})
     return None if answer.status == 401 else f"a wrong key: {answer}"
 
 
-def _challenged(ask: Asking) -> str | None:
+def _challenged(ask: ServerProbe) -> str | None:
     answer = ask.get("/tools", keyed=False)
     return None if answer.header("www-authenticate") else "a 401 has no WWW-Authenticate"
 
 
-def _ignores_keys(ask: Asking) -> str | Skip | None:
+def _ignores_keys(ask: ServerProbe) -> str | Skip | None:
     if ask.has_key:
         return Skip("it is asked with a key")
     answer = ask.get("/tools", headers={"x-api-key": "nobody-asked"})

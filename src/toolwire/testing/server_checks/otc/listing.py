@@ -9,27 +9,27 @@ from toolwire.framing.jsontext import kind_of
 from toolwire.framing.report import Found, steps
 from toolwire.protocols.otc.rules import examine
 from toolwire.testing.server_checks.check import Check, Look, Skip
-from toolwire.testing.server_checks.probe import Asking
+from toolwire.testing.server_checks.probe import ServerProbe
 
 from .send_call import tools_of
 
 
-def _healthy(ask: Asking) -> str | None:
+def _healthy(ask: ServerProbe) -> str | None:
     answer = ask.get("/health")
     return None if answer.status == 200 else f"GET /health: {answer}"
 
 
-def _health_is_open(ask: Asking) -> str | None:
+def _health_is_open(ask: ServerProbe) -> str | None:
     answer = ask.get("/health", keyed=False)
     return None if answer.status == 200 else f"without a key: {answer}"
 
 
-def _health_is_json(ask: Asking) -> str | None:
+def _health_is_json(ask: ServerProbe) -> str | None:
     answer = ask.get("/health")
     return None if answer.members else f"the body is {answer.text!r}"
 
 
-def _listed(ask: Asking) -> str | None:
+def _listed(ask: ServerProbe) -> str | None:
     answer = ask.get("/tools")
     if answer.status != 200:
         return f"GET /tools: {answer}"
@@ -38,18 +38,18 @@ def _listed(ask: Asking) -> str | None:
     return None if isinstance(answer.members.get("tools"), list) else 'there is no "tools"'
 
 
-def _list_says_version(ask: Asking) -> str | None:
+def _list_says_version(ask: ServerProbe) -> str | None:
     return None if isinstance(ask.get("/tools").members.get("$schema"), str) else 'the list has no "$schema"'
 
 
-def _items(ask: Asking) -> str | Skip | None:
+def _items(ask: ServerProbe) -> str | Skip | None:
     items = ask.get("/tools").members.get("items")
     if items is None:
         return Skip('it lists no "items", as OXP does')
     return None if isinstance(items, list) else f'"items" is {kind_of(items)}'
 
 
-def _faults(ask: Asking) -> list[Found]:
+def _faults(ask: ServerProbe) -> list[Found]:
     found: list[Found] = ask.once("faults", lambda: examine(ask.get("/tools").data))
     return found
 
@@ -57,7 +57,7 @@ def _faults(ask: Asking) -> list[Found]:
 def _defined(*rules: str) -> Look:
     """Look for errors of some rules in the list of tools."""
 
-    def look(ask: Asking) -> str | Skip | None:
+    def look(ask: ServerProbe) -> str | Skip | None:
         if not tools_of(ask):
             return Skip("it lists no tools")
         faults = [fault for fault in _faults(ask) if fault.severity == "error" and fault.rule in rules]
@@ -71,7 +71,7 @@ def _defined(*rules: str) -> Look:
     return look
 
 
-def _ascending(ask: Asking) -> str | Skip | None:
+def _ascending(ask: ServerProbe) -> str | Skip | None:
     last: dict[str, str] = {}
     for tool in tools_of(ask):
         name, version = str(tool.get("id", "")).partition("@")[0], str(tool.get("version", "0"))

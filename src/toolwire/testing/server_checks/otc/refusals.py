@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from toolwire.testing.server_checks.check import Check, Look, Skip
-from toolwire.testing.server_checks.probe import Asking
+from toolwire.testing.server_checks.probe import ServerProbe
 
 from .send_call import NOBODY, NOT_RUN, call, served, tools_of
 
@@ -22,7 +22,7 @@ _ODD: Final = (
 
 
 def _path(path: str) -> Look:
-    def look(ask: Asking) -> str | Skip | None:
+    def look(ask: ServerProbe) -> str | Skip | None:
         if path == "/tools/call" and "items" not in ask.get("/tools").members:
             return Skip('it lists no "items", as OXP does')
         return None if served(ask, path) == path else f"POST {path}: {ask.post(path, {})}"
@@ -30,12 +30,12 @@ def _path(path: str) -> Look:
     return look
 
 
-def _unknown_tool(ask: Asking) -> str | None:
+def _unknown_tool(ask: ServerProbe) -> str | None:
     answer = call(ask, {"tool_id": NOBODY, "input": {}})
     return None if answer.status in NOT_RUN else f"a tool that is not there: {answer}"
 
 
-def _unknown_is_400(ask: Asking) -> str | None:
+def _unknown_is_400(ask: ServerProbe) -> str | None:
     answer = call(ask, {"tool_id": NOBODY, "input": {}})
     text = answer.members.get("message")
     if answer.status != 400:
@@ -43,17 +43,17 @@ def _unknown_is_400(ask: Asking) -> str | None:
     return None if isinstance(text, str) and text else f'there is no "message": {answer}'
 
 
-def _refusal_says_version(ask: Asking) -> str | None:
+def _refusal_says_version(ask: ServerProbe) -> str | None:
     answer = call(ask, {"tool_id": NOBODY})
     return None if isinstance(answer.members.get("$schema"), str) else f"a refusal: {answer}"
 
 
-def _other_major(ask: Asking) -> str | None:
+def _other_major(ask: ServerProbe) -> str | None:
     answer = call(ask, {"tool_id": NOBODY}, beside={"$schema": "urn:oxp:99.0"})
     return None if answer.status == 400 else f'"$schema": "urn:oxp:99.0": {answer}'
 
 
-def _malformed_versions(ask: Asking) -> str | Skip | None:
+def _malformed_versions(ask: ServerProbe) -> str | Skip | None:
     tools = tools_of(ask)
     if not tools:
         return Skip("it lists no tools")
@@ -65,13 +65,13 @@ def _malformed_versions(ask: Asking) -> str | Skip | None:
     return None
 
 
-def _unknown_members(ask: Asking) -> str | None:
+def _unknown_members(ask: ServerProbe) -> str | None:
     plain = call(ask, {"tool_id": NOBODY})
     more = call(ask, {"tool_id": NOBODY, "x-more": 1}, beside={"x-more": {}})
     return None if plain.status == more.status else f"with members nobody knows: {more}; without: {plain}"
 
 
-def _odd_bodies(ask: Asking) -> str | None:
+def _odd_bodies(ask: ServerProbe) -> str | None:
     for what, body in _ODD:
         answer = ask.post(served(ask, "/call"), body)
         if not 400 <= answer.status < 500:
@@ -79,7 +79,7 @@ def _odd_bodies(ask: Asking) -> str | None:
     return None
 
 
-def _odd_before_start(ask: Asking) -> str | None:
+def _odd_before_start(ask: ServerProbe) -> str | None:
     for what, body in (_ODD[0], *_ODD[3:5]):
         answer = ask.post(served(ask, "/call"), body)
         if answer.status not in NOT_RUN:
@@ -87,7 +87,7 @@ def _odd_before_start(ask: Asking) -> str | None:
     return None
 
 
-def _wants_json(ask: Asking) -> str | None:
+def _wants_json(ask: ServerProbe) -> str | None:
     body = b'{"request": {"tool_id": "' + NOBODY.encode() + b'"}}'
     answer = ask.post(served(ask, "/call"), body, headers={"content-type": "text/plain"})
     return None if answer.status in (400, 415, 422) else f"text/plain: {answer}"

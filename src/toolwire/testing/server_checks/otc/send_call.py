@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from toolwire.core.model import Json
-from toolwire.testing.server_checks.probe import Answer, Asking
+from toolwire.testing.server_checks.probe import ProbeAnswer, ServerProbe
 
 NOBODY: Final = "Toolwire.no_such_tool@1.0.0"
 NOT_RUN: Final = (400, 422)
 
 
-def tools_of(ask: Asking) -> Sequence[Mapping[str, Json]]:
+def tools_of(ask: ServerProbe) -> Sequence[Mapping[str, Json]]:
     """Return the tools the server lists, in whatever dialect."""
     data = ask.get("/tools").data
     listed = data if isinstance(data, list) else (data or {}).get("tools") or (data or {}).get("items") or []
@@ -20,13 +20,13 @@ def tools_of(ask: Asking) -> Sequence[Mapping[str, Json]]:
 
 
 def call(
-    ask: Asking, request: Mapping[str, Json], path: str = "/call", beside: Mapping[str, Json] | None = None
-) -> Answer:
+    ask: ServerProbe, request: Mapping[str, Json], path: str = "/call", beside: Mapping[str, Json] | None = None
+) -> ProbeAnswer:
     """Send ``request``, with the members ``beside`` it."""
     return ask.post(served(ask, path), {"request": dict(request), **(beside or {})})
 
 
-def served(ask: Asking, path: str) -> str:
+def served(ask: ServerProbe, path: str) -> str:
     """Return ``path``, or the other one for a server that serves only that."""
     other = "/tools/call" if path == "/call" else "/call"
 
