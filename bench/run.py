@@ -24,9 +24,10 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from bench import apps, checks, client, conversion, growth, inprocess, process, wire  # noqa: E402 - the path first
+from bench import apps, checks, client, conversion, growth, inprocess, process, tokens, wire  # noqa: E402 - the path first
 from bench import instructions as counted  # noqa: E402 - the path first
 from bench.requests import CALLS, Call  # noqa: E402 - the path first
+from corpus.documents import documents  # noqa: E402 - the path first
 
 PEERS = {
     "starlette": ("starlette", "opentool"),
@@ -280,6 +281,28 @@ def _peers_conversion(library: str, document: str) -> Iterator[Row]:
         yield Row(f"{what}, largest tool", max(came.sizes) / 1_000, "KB")
 
 
+def token_counts() -> Iterator[Row]:
+    """Yield what random tools of real documents cost a model to read, to FastMCP's of the same operations."""
+    if not documents():
+        print("bench: the real documents are not there, so no tokens (make corpus).", file=sys.stderr)
+        return
+    figures = tokens.measured(tokens.SEED)
+    what = f"tokens, mean of {tokens.TOOLS} random tools"
+    if isinstance(figures, str):
+        yield Row(what, None, "", said=figures)
+        return
+    yield Row(what, figures.ours, "tokens")
+    yield Row(f"{what}, to FastMCP's as it lists them", figures.ours / figures.listed, "times", 0.5, least=False)
+    without = "to FastMCP's without output schemas"
+    yield Row(f"{what}, {without}", figures.ours / figures.without_output, "times")
+    others = [one for seed in tokens.OTHER_SEEDS if not isinstance(one := tokens.measured(seed), str)]
+    most = f"tokens, the highest of {len(others)} other draws"
+    if others:
+        listed = max(one.ours / one.listed for one in others)
+        yield Row(f"{most}, to FastMCP's as it lists them", listed, "times", 0.5, least=False)
+        yield Row(f"{most}, {without}", max(one.ours / one.without_output for one in others), "times")
+
+
 PARTS = {
     "costs": costs,
     "checks": each_check,
@@ -287,6 +310,7 @@ PARTS = {
     "growth": growths,
     "processes": processes,
     "conversions": conversions,
+    "tokens": token_counts,
     "instructions": instructions,
     "rates": rates,
 }
@@ -368,7 +392,10 @@ def page(lines: list[str]) -> str:
         "A rate is a ratio to a raw ASGI application on the same uvicorn that is sent the same requests, by turns; a\n"
         "cost in process is CPU time with no socket. All checks are on. Figures move with the machine; ratios less.\n"
         "A conversion is CPU time and peak memory from a document's bytes to tools that list and search, each in a\n"
-        "process of its own, cut after 60 seconds; schemas that are made later, on demand, are not in its time.\n\n"
+        "process of its own, cut after 60 seconds; schemas that are made later, on demand, are not in its time.\n"
+        "Tokens are those of o200k_base in the JSON of a tool: ours as the API of a model is told of it, without its\n"
+        "output; FastMCP's as its tools/list says it, with and without the schema of the output. Each tool is of\n"
+        "another document of the corpus, drawn by a fixed seed.\n\n"
         f"CPython {platform.python_version()} on {platform.machine()}, {datetime.date.today().isoformat()}:\n"
         f"{versions}.\n\n" + "\n".join(lines) + "\n"
     )
