@@ -229,7 +229,13 @@ _ACCESS_LOG: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(message)s"}},
-    "handlers": {"access": {"class": f"{__name__}.LogHandler", "stream": "ext://sys.stdout", "formatter": "line"}},
+    "handlers": {
+        "access": {
+            "class": f"{__name__}.{AccessLogHandler.__name__}",
+            "stream": "ext://sys.stdout",
+            "formatter": "line",
+        }
+    },
     "loggers": {
         "uvicorn.error": {"level": "ERROR"},
         "uvicorn.access": {"handlers": ["access"], "level": "INFO", "propagate": False},
