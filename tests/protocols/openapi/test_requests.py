@@ -103,6 +103,21 @@ def test_a_cookie_value_that_is_no_cookie_value_is_refused(value: object) -> Non
     assert list(problem.parameter_errors) == ["value"]
 
 
+@pytest.mark.requirement("D-11", "CV-03")
+@pytest.mark.parametrize("value", ["a; b=c", "a b", 'a"b', "a\r\nb", "a\\b", "\xe9", "a;b"])
+def test_a_cookie_with_content_is_refused_where_it_is_no_cookie_value(value: str) -> None:
+    problem = put(Parameter("session", Place.COOKIE, "text", media_type="text/plain"), value)
+    assert isinstance(problem, Problem)
+    assert list(problem.parameter_errors) == ["value"]
+
+
+@pytest.mark.requirement("D-11")
+def test_a_key_of_a_value_that_may_hold_reserved_characters_is_no_other_name() -> None:
+    request = put(Parameter("filter", Place.QUERY, "form", explode=True, reserved=True), {"_method=DELETE": "x"})
+    assert isinstance(request, Request)
+    assert request.url.endswith("?_method%3DDELETE=x")
+
+
 def test_headers_and_cookies_are_sent() -> None:
     both = (("h", Parameter("X-Note", Place.HEADER, "simple")), ("c", Parameter("c", Place.COOKIE, "form")),
             ("d", Parameter("d", Place.COOKIE, "form")))  # fmt: skip
