@@ -134,3 +134,154 @@ def test_a_thousand_documents_are_checked_in_one_run(
 @pytest.mark.parametrize("argv", [["check"], ["check", "a.json", "--kind", "yaml"], ["check", "a.json", "--unknown"]])
 def test_a_line_that_cannot_be_read_is_exit_code_2(argv: list[str], toolwire: Callable[..., Any]) -> None:
     assert toolwire(*argv).code == 2
+
+
+NULLS: dict[str, Any] = {
+    "opentool": {
+        "opentool": "1.0.0",
+        "info": {"title": "T", "description": None, "version": "1"},
+        "server": None,
+        "functions": [
+            {
+                "name": "add",
+                "description": "Adds.",
+                "parameters": [
+                    {
+                        "name": "a",
+                        "description": None,
+                        "schema": {"type": "object", "description": None, "properties": {}, "enum": None},
+                        "required": True,
+                    }
+                ],
+                "return": {"name": "sum", "description": None, "schema": {"type": "integer", "$ref": None}},
+                "stream": None,
+            },
+            {"name": "rest", "description": "Rests.", "parameters": [], "return": None},
+        ],
+        "schemas": None,
+    },
+    "openapi": {
+        "openapi": "3.0.3",
+        "info": {"title": "T", "description": None, "version": "1"},
+        "servers": [{"url": "https://a.example", "variables": None}],
+        "x-llm": {"version": "0.1", "name": "T"},
+        "paths": {
+            "/add": {
+                "parameters": None,
+                "post": None,
+                "get": {
+                    "operationId": "add",
+                    "summary": "Adds.",
+                    "x-llm": {"enabled": True, "hint": "Add numbers with it."},
+                    "tags": None,
+                    "parameters": [
+                        {
+                            "name": "a",
+                            "in": "query",
+                            "style": None,
+                            "explode": None,
+                            "schema": {"type": "array", "items": {"type": "integer", "format": None}, "enum": None},
+                        }
+                    ],
+                    "requestBody": None,
+                    "responses": {
+                        "200": {
+                            "description": "the sum",
+                            "headers": None,
+                            "content": {"application/json": {"schema": {"type": "object", "required": None}}},
+                        }
+                    },
+                },
+            }
+        },
+        "components": None,
+    },
+    "swagger": {
+        "swagger": "2.0",
+        "info": {"title": "T", "version": "1", "contact": None},
+        "host": "a.example",
+        "schemes": ["https"],
+        "x-llm": {"version": "0.1", "name": "T"},
+        "paths": {
+            "/add": {
+                "get": {
+                    "operationId": "add",
+                    "summary": "Adds.",
+                    "x-llm": {"enabled": True, "hint": "Add numbers with it."},
+                    "deprecated": None,
+                    "parameters": [{"name": "a", "in": "query", "type": "integer", "format": None, "enum": None}],
+                    "responses": {"200": {"description": "the sum", "schema": {"type": "object", "required": None}}},
+                }
+            }
+        },
+        "definitions": None,
+    },
+    "otc": {
+        "$schema": "https://github.com/OpenToolCalling/Specification/tree/1.0.0",
+        "tools": [
+            {
+                "id": "T.add@1.0.0",
+                "name": "add",
+                "description": "Adds.",
+                "version": "1.0.0",
+                "input_schema": {
+                    "parameters": {
+                        "type": "object",
+                        "required": None,
+                        "properties": {"a": {"type": "integer", "description": "What to add.", "enum": None}},
+                    }
+                },
+                "output_schema": None,
+                "requirements": None,
+            }
+        ],
+    },
+}
+
+
+@pytest.mark.requirement("C-4")
+@pytest.mark.parametrize("kind", NULLS)
+def test_nulls_of_what_is_not_set_are_one_warning(
+    kind: str, put: Callable[[str, str], str], toolwire: Callable[..., Any]
+) -> None:
+    outcome = toolwire("check", put("nulls.json", json.dumps(NULLS[kind])))
+    assert outcome.code == 0, outcome.out
+    said, last = outcome.out.splitlines()
+    assert "members are null" in said
+    assert last == "1 file checked: 0 errors, 1 warning."
+
+
+@pytest.mark.requirement("C-4")
+@pytest.mark.parametrize("kind", NULLS)
+def test_a_document_with_nulls_of_what_is_not_set_is_used(
+    kind: str, put: Callable[[str, str], str], toolwire: Callable[..., Any]
+) -> None:
+    outcome = toolwire("convert", "--to", "mcp", put("nulls.json", json.dumps(NULLS[kind])))
+    assert outcome.code == 0, outcome.err
+    assert "that is none" not in outcome.err
+    assert "style" not in outcome.err
+    assert "not an object" not in outcome.err
+    tools = json.loads(outcome.out)["tools"]
+    assert [tool["name"] for tool in tools][:1] == ["add"]
+    assert list(tools[0]["inputSchema"]["properties"]) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps"),
+    [
+        ("opentool", ("info", "title")),
+        ("opentool", ("functions", 0, "parameters", 0, "schema")),
+        ("opentool", ("functions", 0, "parameters")),
+        ("otc", ("tools", 0, "id")),
+        ("otc", ("tools", 0, "input_schema", "parameters")),
+    ],
+)
+def test_a_null_of_what_must_be_there_is_an_error(
+    kind: str, steps: tuple[Any, ...], put: Callable[[str, str], str], toolwire: Callable[..., Any]
+) -> None:
+    data = json.loads(json.dumps(NULLS[kind]))
+    inner = data
+    for step in steps[:-1]:
+        inner = inner[step]
+    inner[steps[-1]] = None
+    assert ": error [" in toolwire("check", put("nulls.json", json.dumps(data))).out

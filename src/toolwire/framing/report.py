@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -76,6 +77,15 @@ def steps(path: Path) -> list[Step]:
         path, step = path
         taken.append(step)
     return taken[::-1]
+
+
+def warn_of_nulls(nulls: Sequence[Path], rule: str) -> list[Found]:
+    """Return one warning for all members that are null, at one of them; none without nulls."""
+    if not nulls:
+        return []
+    many = "This member is null" if len(nulls) == 1 else f"{len(nulls):,} members are null, this one among them"
+    text = f"{many}. They are read as not set, but other readers may refuse them: leave out what is not set."
+    return [Found(nulls[0], "warning", rule, text, is_structural=False)]
 
 
 def quoted(text: str) -> str:

@@ -10,8 +10,9 @@ from toolwire.core.model import Json, Problem
 from toolwire.core.selection import DECLARED, Selection
 from toolwire.framing import yamltext
 from toolwire.framing.jsontext import kind_of
+from toolwire.framing.null_members import remove_nulls
 from toolwire.framing.positions import Step
-from toolwire.framing.report import MAX_FOUND, Found, Path
+from toolwire.framing.report import MAX_FOUND, Found, Path, warn_of_nulls
 from toolwire.framing.text_faults import Fault, faults, placed
 from toolwire.framing.xllm_faults import Slip, of_llm_json, of_operation, of_root
 
@@ -38,6 +39,13 @@ _VAGUE: Final = re.compile(
 _DATA: Final = frozenset(("const", "default", "enum", "example", "examples", "x-llm"))
 _SCHEMA_MAPS: Final = frozenset(("properties", "patternProperties", "schemas", "definitions", "$defs"))
 _MAPS: Final = _SCHEMA_MAPS | {"responses", "parameters", "headers", "requestBodies", "callbacks", "pathItems", "paths"}
+_AUTHORS_NAMES: Final = _MAPS | {
+    *("content", "variables", "encoding", "links", "securitySchemes", "securityDefinitions", "webhooks"),
+    *("dependentSchemas", "dependentRequired", "mapping", "scopes"),
+}
+"""The members whose objects have names of the author's."""
+_MEANT: Final = (_DATA - {"enum"}) | {"security", "x-llm"}
+"""The members whose null, or whatever is in them, says something."""
 _TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "null")
 _NUMBER: Final = ((int, float), "a number")
 _WORDS: Final[Mapping[str, tuple[Any, str]]] = {
@@ -70,12 +78,17 @@ def check(text: str | bytes, name: str = "") -> tuple[Fault, ...]:
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     reading = None if len(raw) > MAX_BYTES else loading.read(raw, name=name)
     if reading is None or reading.written_as == "JSON":
-        return faults(raw, lambda data: _found(_examine(data)), not_json="XL-013", most=MAX_BYTES)
+        return faults(raw, _found_in, not_json="XL-013", most=MAX_BYTES)
     data = reading.data
     if isinstance(data, Problem):
         reason = data.message.partition(": ")[2]
         return (Fault("", 1, 1, "error", "XL-013", f"This is YAML that is not read: {reason}"),)
-    return placed(_found(_examine(data)), lambda pointers: yamltext.locate(raw, pointers))
+    return placed(_found_in(data), lambda pointers: yamltext.locate(raw, pointers))
+
+
+def _found_in(data: Json) -> Sequence[Found]:
+    nulls = remove_nulls(data, maps=_AUTHORS_NAMES, values=_MEANT, kept=frozenset(("paths",)))
+    return [*warn_of_nulls(nulls, "CV-30"), *_found(_examine(data))]
 
 
 def _found(slips: Iterable[Slip]) -> Sequence[Found]:

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from typing import Final
 
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
+from toolwire.framing.report import Path
 
 from .narrow_schema import listing
 from .relations import members
 from .schema import read_numeral
-from .shapes import Form, Member, shape_of
+from .shapes import NULL_NAMES, SHAPES, Form, Member, shape_of
+
+_NEEDED: Final = frozenset((("object", "properties"), ("array", "items")))
+"""What a schema of a type must have."""
 
 
 def mend(data: Json) -> Json:
@@ -66,3 +71,49 @@ def _mend_schema(data: Mapping[str, Json]) -> dict[str, Json]:
     if data.get("type") in ("integer", "number") and listing(data, "enum"):
         return {"enum": [read_numeral(value, data["type"]) for value in listing(data, "enum")]}
     return {}
+
+
+def find_nulls(data: Json) -> tuple[Json, list[Path]]:
+    """Return ``data`` with each null that only says "not set" taken out, and the paths of those nulls.
+
+    A null of a member that must be there stays, and is wrong.
+    """
+    nulls: list[Path] = []
+    return _without_nulls("document", data, None, 0, nulls), nulls
+
+
+def _without_nulls(name: str, data: Json, path: Path, depth: int, nulls: list[Path]) -> Json:
+    if not isinstance(data, dict) or depth > jsontext.MAX_DEPTH:
+        return data
+    rest = dict(data)
+    if name == "schema" and rest.get("$ref", "") is None:
+        nulls.append((path, "$ref"))
+        del rest["$ref"]
+    for member in SHAPES[shape_of(name, rest)].values():
+        if member.name not in rest or (member.name in NULL_NAMES and rest[member.name] is None):
+            continue
+        here: Path = (path, member.name)
+        value = rest[member.name]
+        if value is not None:
+            rest[member.name] = _parts_without_nulls(member, value, here, depth, nulls)
+            continue
+        if not member.is_needed and (rest.get("type"), member.name) not in _NEEDED:
+            del rest[member.name]
+            nulls.append(here)
+    return rest
+
+
+def _parts_without_nulls(member: Member, value: Json, path: Path, depth: int, nulls: list[Path]) -> Json:
+    match member.form, value:
+        case ((Form.ONE | Form.ONE_OR_NULL), dict()):
+            return _without_nulls(member.shape, value, path, depth + 1, nulls)
+        case Form.LIST, list():
+            return [
+                _without_nulls(member.shape, item, (path, place), depth + 2, nulls) for place, item in enumerate(value)
+            ]
+        case Form.MAP, dict():
+            return {
+                name: _without_nulls(member.shape, item, (path, name), depth + 2, nulls) for name, item in value.items()
+            }
+        case _:
+            return value

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from toolwire.core.model import Json
-from toolwire.framing.report import Found
+from toolwire.framing.report import Found, warn_of_nulls
 from toolwire.framing.text_faults import MAX_BYTES, Fault, faults
 
+from .document_repair import find_nulls
 from .rules import examine
 
 __all__ = ["MAX_BYTES", "Fault", "check"]
@@ -21,4 +22,5 @@ def check(text: str | bytes) -> tuple[Fault, ...]:
 
 
 def _found(data: Json) -> list[Found]:
-    return examine(data).found
+    data, nulls = find_nulls(data)
+    return [*warn_of_nulls(nulls, "C-4"), *examine(data).found]

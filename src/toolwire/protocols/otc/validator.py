@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from toolwire.core.model import Json
+from toolwire.framing.null_members import remove_nulls
+from toolwire.framing.report import Found, Path, warn_of_nulls
+from toolwire.framing.subschemas import NAMED
 from toolwire.framing.text_faults import Fault, faults
 
 from .rules import examine
+
+_MAPS: Final = frozenset(NAMED)
+_VALUES: Final = frozenset(("const", "default", "examples"))
+_NEEDED: Final = frozenset(("id", "name", "description", "version", "input_schema", "output_schema"))
+_KEPT: Final = frozenset(("id", "parameters"))
 
 
 def check(text: str | bytes) -> tuple[Fault, ...]:
@@ -13,4 +24,36 @@ def check(text: str | bytes) -> tuple[Fault, ...]:
     An error is what the RFC, or OXP for what stands in ``items``, does not allow; a warning is what will surprise
     somebody. After 1,000 faults the rest is not looked for. [OTC-001..012, OTC-016, OTC-017, OTC-034]
     """
-    return faults(text, examine, not_json="OTC-034")
+    return faults(text, _found, not_json="OTC-034")
+
+
+def _found(data: Json) -> list[Found]:
+    nulls = [path for tool, start in _tools(data) for path in _nulls(tool, start)]
+    return [*warn_of_nulls(nulls, "OTC-010"), *examine(data)]
+
+
+def _nulls(tool: Json, start: Path) -> list[Path]:
+    if not isinstance(tool, dict):
+        return []
+    unset = [name for name, value in tool.items() if value is None and name not in _NEEDED]
+    for name in unset:
+        del tool[name]
+    nulls: list[Path] = [(start, name) for name in unset]
+    for name, part in tool.items():
+        nulls += remove_nulls(part, (start, name), maps=_MAPS, values=_VALUES, kept=_KEPT)
+    return nulls
+
+
+def _tools(data: Json) -> list[tuple[Json, Path]]:
+    """Return each definition in ``data``, with the path to it."""
+    if isinstance(data, list):
+        return [(tool, (None, place)) for place, tool in enumerate(data)]
+    lists = [(name, data[name]) for name in ("items", "tools") if isinstance(data, dict) and name in data]
+    if not lists:
+        return [(data, None)]
+    return [
+        (tool, ((None, name), place))
+        for name, tools in lists
+        if isinstance(tools, list)
+        for place, tool in enumerate(tools)
+    ]

@@ -57,7 +57,7 @@ def listed(references: References, notes: list[Note]) -> Iterator[Operation]:
         if "x-llm" in whole:
             notes.append(Note(path[:SHOWN], "an x-llm of a path is not read, only one of an operation"))
         for method in METHODS:
-            if method in whole:
+            if whole.get(method) is not None:  # null is written for what is not set
                 yield from _operation(Operation(method.upper(), path, whole, whole[method], method), references, notes)
         extra = whole.get("additionalOperations")
         for method, node in sorted(extra.items()) if isinstance(extra, dict) else ():

@@ -304,7 +304,7 @@ class Schemas:
                 built[key] = kept
                 self._loosen(WIDER)
                 return
-        if key in WORDS:
+        if key in WORDS and value is not None:  # some libraries write null for each word that is not set
             self._approximate(f"a schema in it has a {key} that is none, and does without")
 
     def _branch(self, one: Json, names: set[str], gone: Set[str]) -> dict[str, Json]:

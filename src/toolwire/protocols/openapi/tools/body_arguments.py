@@ -220,7 +220,9 @@ def _encoding(references: References, said: dict[str, Any], schema: Json, sort: 
     style = said.get("style")
     styled = bool(_STYLE_FIELDS & said.keys())
     style = style if style in _FORM_STYLES else "form"
-    explode = said.get("explode", style == "form")
+    explode = said.get("explode")
+    if explode is None:
+        explode = style == "form"
     node = _single(references, schema)
     item = _single(references, node.get("items")) if node.get("type") == "array" else node
     return Encoding(

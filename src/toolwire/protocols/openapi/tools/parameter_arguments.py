@@ -150,12 +150,15 @@ class Declaring:
         if place is Place.QUERYSTRING:
             raise Unusable(f"its querystring {name[:100]} has no content")
         styles = STYLES[place]
-        style = declared.get("style", styles[0])
+        style = declared.get("style")
         if style not in styles:
+            if style is not None:  # null is written for what is not set
+                text = f"its {place.value} parameter {name[:100]} has a style that is not known there"
+                notes.append(f"{text}, and is written as {styles[0]}")
             style = styles[0]
-            text = f"its {place.value} parameter {name[:100]} has a style that is not known there"
-            notes.append(f"{text}, and is written as {style}")
-        explode = declared.get("explode", style in ("form", "cookie"))
+        explode = declared.get("explode")
+        if explode is None:
+            explode = style in ("form", "cookie")
         reserved = declared.get("allowReserved") is True and (place is Place.QUERY or self._reserves_anywhere)
         separators = body_arguments.read_separators(declared)
         parameter = Parameter(name, place, style, explode is True, reserved, separators=separators)
