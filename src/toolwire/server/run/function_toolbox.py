@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hashable
 from contextlib import aclosing, closing
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, assert_never
 
 from toolwire.core.catalog import Catalog
@@ -15,6 +15,7 @@ from toolwire.core.errors import ToolError
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
 from toolwire.define import Function, FunctionKind, Toolkit
+from toolwire.validation.results import result_check
 
 from .tool_context import ProgressReporter, given
 from .worker_threads import ThreadPool
@@ -107,7 +108,8 @@ class FunctionToolbox:
     def _refresh(self) -> None:
         self._catalog = self._toolkit.catalog()
         runners = [
-            _Runner(function, self._way(function), function.context_parameter) for function in self._toolkit.functions
+            _Runner(function, self._way(function), function.context_parameter)
+            for function in map(_with_result_check, self._toolkit.functions)
         ]
         self._runners = {runner.function.tool.id: runner for runner in runners}
         self._by_identity = {id(runner.function.tool): runner for runner in runners}
@@ -143,6 +145,27 @@ class FunctionToolbox:
                 return drained_in_thread
             case _:
                 assert_never(function.kind)
+
+
+def _with_result_check(function: Function) -> Function:
+    """Return ``function`` with what it writes held to its output schema, where that constrains anything."""
+    find_fault = result_check(function.tool)
+    if find_fault is None:
+        return function
+    write = function.write
+
+    def write_checked(value: Any) -> Result:
+        result = write(value)
+        if not isinstance(result, Value) or not (fault := find_fault(result.value)):
+            return result
+        name = function.tool.name
+        return Problem(
+            kind=Kind.INTERNAL,
+            message=f"{name} returned a value that does not fit what it declares.",
+            developer_message=f"{name} returned {type(value).__name__}: {fault}",
+        )
+
+    return replace(function, write=write_checked)
 
 
 def caller_of(call: Call) -> Hashable:
