@@ -25,12 +25,14 @@ _SHOWN_STEPS: Final = 8
 
 def result_check(tool: Tool) -> FindFault | None:
     """Return a check of one result of ``tool``, or of one item of its stream; None where nothing is constrained."""
-    schema = tool.output_schema
-    if schema is None:
+    if tool.output_schema is None:
         return None
+    schema = dict(tool.output_schema)
     if tool.streams:
-        items, definitions = schema.get("items", {}), schema.get("$defs")
-        schema = {**items, "$defs": definitions} if definitions and isinstance(items, dict) else items
+        items, definitions = schema.get("items"), schema.get("$defs")
+        schema = dict(items) if isinstance(items, dict) else {}
+        if definitions is not None:
+            schema["$defs"] = definitions
     if not any(_CONSTRAINTS & one.keys() for one in _objects(schema)):
         return None
     try:

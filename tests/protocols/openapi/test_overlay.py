@@ -167,3 +167,33 @@ def test_a_target_that_was_never_read_and_is_no_path_meets_nothing() -> None:
     done = overlay.apply(by_hand, DOCUMENT)
     assert done.document == DOCUMENT
     assert [note.text for note in done.notes] == ["The overlay's target paths[ is not in the document"]
+
+
+def test_a_starter_finds_operations_behind_references() -> None:
+    shared = {"get": {"operationId": "look"}, "delete": {"operationId": "drop"}}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "T", "version": "1"},
+        "servers": [{"url": "https://a.example"}],
+        "paths": {
+            "/a": {"$ref": "#/components/pathItems/Shared~1one", "put": {"operationId": "put_a"}},
+            "/b": {"$ref": "#/paths/~1a"},
+            "/c": {"post": {"$ref": "#/components/x-operations/add"}},
+            "/d": {"$ref": "#/paths/~1d"},
+            "/e": {"$ref": "https://other.example/e.json"},
+        },
+        "components": {"pathItems": {"Shared/one": shared}, "x-operations": {"add": {"operationId": "add"}}},
+    }
+    start = overlay.starter(document)
+    assert [action["target"] for action in start["actions"]] == [
+        "$",
+        "$['components']['pathItems']['Shared/one']['get']",
+        "$['paths']['/a']['put']",
+        "$['components']['pathItems']['Shared/one']['delete']",
+        "$['components']['x-operations']['add']",
+    ]
+    made = overlay.read(start)
+    assert isinstance(made, overlay.Overlay)
+    done = overlay.apply(made, document)
+    assert done.notes == []
+    assert overlay.starter(done.document)["actions"] == []

@@ -13,6 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import unquote
 
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing.jsontext import MAX_DEPTH, kind_of
@@ -24,6 +25,7 @@ _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "
 _VERSION: Final = re.compile(r"1\.\d{1,3}\.\d{1,3}", re.ASCII)
 _MOST_ACTIONS: Final = 10_000
 _MOST_TARGETS: Final = 100_000
+_MOST_HOPS: Final = 32
 _Step: TypeAlias = str | int
 
 
@@ -112,11 +114,40 @@ def starter(document: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, tuple[_Step, ...], dict[str, Any]]]:
+    """Yield each operation once, with the place where it stands, which a reference of its path item may name."""
     paths = document.get("paths")
+    seen: set[tuple[_Step, ...]] = set()
     for path, item in paths.items() if isinstance(paths, dict) else ():
         for method in _METHODS:
-            if isinstance(item, dict) and isinstance(item.get(method), dict):
-                yield method.upper(), ("paths", path, method), item[method]
+            place = _place_of(document, ("paths", path), item, method)
+            if place is None or place[0] in seen:
+                continue
+            seen.add(place[0])
+            yield method.upper(), *place
+
+
+def _place_of(
+    document: Mapping[str, Any], steps: tuple[_Step, ...], item: Json, method: str
+) -> tuple[tuple[_Step, ...], dict[str, Any]] | None:
+    """Return where the operation ``method`` of a path item stands, and what it says; None where there is none.
+
+    What stands beside a reference counts before what it refers to.
+    """
+    inside = False
+    for _ in range(_MOST_HOPS):
+        if not isinstance(item, dict):
+            return None
+        if not inside and method in item:
+            steps, item, inside = (*steps, method), item[method], True
+            continue
+        reference = item.get("$ref")
+        if not isinstance(reference, str):
+            return (steps, item) if inside else None
+        if not reference.startswith("#/"):
+            return None
+        steps = tuple(unquote(step).replace("~1", "/").replace("~0", "~") for step in reference[2:].split("/"))
+        item = _at(document, steps)
+    return None
 
 
 def _undecided(method: str, node: Mapping[str, Any]) -> dict[str, Json]:
