@@ -9,9 +9,11 @@
 
 import argparse
 import ast
+import io
 import json
 import re
 import sys
+import tokenize
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +39,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mention:
-    """A place that names a requirement: a test that proves it, or a docstring that follows it."""
+    """A place that names a requirement: a test that proves it, or a comment or docstring that tags it."""
 
     id: str
     place: str
@@ -156,21 +158,39 @@ def _size(call: ast.Call) -> int:
 
 
 def read_tags(text: str, path: str, families: Iterable[str]) -> Iterator[Mention]:
-    """Yield the requirements that the docstrings of a Python text follow: ``[OTC-017, D-04]``, ``[OTC-028..032]``.
+    """Yield the requirements that a Python text follows, by the tags in its comments and docstrings.
 
-    Brackets that hold anything but ids of ``families`` are prose. A place is ``path`` and the docstring's first line.
+    A comment begins with its tags: ``# OTC-017, D-04: the reason``. In a docstring, and anywhere in a comment, they
+    stand in brackets: ``[OTC-017, D-04]``, ``[OTC-028..032]``. Brackets that hold anything but ids of ``families`` are
+    prose. A place is ``path`` and the line of the comment, or the docstring's first line.
     """
     names = "|".join(sorted(map(re.escape, families), key=len, reverse=True))
     item = rf"(?:{names})-?\d+(?:\.\.(?:(?:{names})-?)?\d+)?"
-    group = re.compile(rf"\[({item}(?:,\s*{item})*)\]")
+    items = rf"{item}(?:,\s*{item})*"
+    group = re.compile(rf"\[({items})\]")
+    opening = re.compile(rf"#\s*({items})(?=:|$)")
+    for line, words in _comments(text):
+        found = opening.match(words)
+        for group_of_ids in [*([found[1]] if found else []), *(match[1] for match in group.finditer(words))]:
+            yield from _mentions(group_of_ids, f"{path}:{line}")
     for node in ast.walk(ast.parse(text)):
         match node:
             case ast.Expr(value=ast.Constant(value=str(docstring))):
-                for found in group.finditer(docstring):
-                    for name in re.split(r",\s*", found[1]):
-                        yield from (Mention(id=one, place=f"{path}:{node.lineno}") for one in _each(name))
+                for match in group.finditer(docstring):
+                    yield from _mentions(match[1], f"{path}:{node.lineno}")
             case _:
                 pass
+
+
+def _comments(text: str) -> Iterator[tuple[int, str]]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string.strip()
+
+
+def _mentions(ids: str, place: str) -> Iterator[Mention]:
+    for name in re.split(r",\s*", ids):
+        yield from (Mention(id=one, place=place) for one in _each(name))
 
 
 def _each(name: str) -> list[str]:
@@ -185,7 +205,7 @@ def _each(name: str) -> list[str]:
 
 
 def read_ledger(root: Path) -> Ledger:
-    """Return the ledger of the project at ``root``: its requirements, its tests and its docstrings."""
+    """Return the ledger of the project at ``root``: its requirements, its tests and its tags."""
     requirements = read_requirements((root / "spec" / "requirements.toml").read_text(encoding="utf-8"))
     families = {family(name) for name in requirements}
     markers = [read_markers(text, path) for path, text in _sources(root, "tests")]
@@ -225,11 +245,7 @@ def faults(ledger: Ledger) -> list[str]:
     return [
         *(f"{place}: the marker names {name}, which is no requirement." for name, place in unknown),
         *(f"{place}: the marker must stand on a test and hold literal ids." for place in ledger.strays),
-        *(
-            f"{tag.place}: the docstring names {tag.id}, which is no requirement."
-            for tag in ledger.tags
-            if tag.id not in known
-        ),
+        *(f"{tag.place}: the tag {tag.id} is no requirement." for tag in ledger.tags if tag.id not in known),
         *(f"spec/requirements.toml: {name} has neither a test nor a gap." for name in missing(ledger)),
     ]
 

@@ -116,7 +116,7 @@ def test_a_marker_that_stands_on_no_test_is_a_fault(project: Path) -> None:
 def test_an_unknown_id_in_a_docstring_is_a_fault(project: Path) -> None:
     (project / "src/toolwire/ids.py").write_text('X = 1\n"""One. [OTC-001..003]"""\n')
     [fault] = ledger.faults(ledger.read_ledger(project))
-    assert fault == "src/toolwire/ids.py:2: the docstring names OTC-003, which is no requirement."
+    assert fault == "src/toolwire/ids.py:2: the tag OTC-003 is no requirement."
 
 
 def test_a_requirement_with_neither_test_nor_gap_is_a_fault(project: Path) -> None:
@@ -196,8 +196,26 @@ def test_a_docstring_tag_is_a_bracket_of_ids_alone(docstring: str, expected: lis
     assert tags(docstring) == expected
 
 
-def test_a_tag_in_other_text_than_a_docstring_is_not_read() -> None:
-    assert list(ledger.read_tags("x = 'A [S-1]'  # and [S-2]\nf('[S-3]')\n", "m.py", ["S"])) == []
+@pytest.mark.parametrize(
+    ("comment", "expected"),
+    [
+        ("# OTC-017: the reason", ["OTC-017"]),
+        ("# OTC-009..011, D-04: the reason, see S-4", ["OTC-009", "OTC-010", "OTC-011", "D-04"]),
+        ("# OTC-017", ["OTC-017"]),
+        ("# The reason. [OTC-017, D-04]", ["OTC-017", "D-04"]),
+        ("# The reason is OTC-017: prose", []),
+        ("# OTC-017 is prose too", []),
+    ],
+)
+def test_a_comment_begins_with_its_tags_or_has_them_in_brackets(comment: str, expected: list[str]) -> None:
+    families = ["OTC", "D", "S", "R", "OTRPC"]
+    found = list(ledger.read_tags(f"x = 1\nif x:  {comment}\n    pass\n", "m.py", families))
+    assert [tag.id for tag in found] == expected
+    assert {tag.place for tag in found} <= {"m.py:2"}
+
+
+def test_a_tag_in_other_text_than_a_docstring_or_a_comment_is_not_read() -> None:
+    assert list(ledger.read_tags("x = 'A [S-1]'\nf('# S-3: no')\n", "m.py", ["S"])) == []
 
 
 # Counting and settling
