@@ -172,22 +172,26 @@ class MergedSchema(NamedTuple):
 
 def merged(root: Schema, node: Schema) -> MergedSchema:
     """Return ``node`` with its reference and its ``allOf`` taken in."""
-    found = MergedSchema({}, [], ())
+    whole = _MergeTarget()
+    unsaid: list[tuple[str, Json]] = []
     references: list[str] = []
     waiting: list[Json] = [node]
     seen: set[int] = set()
     while waiting and len(seen) < _MOST_BRANCHES and len(references) < _MOST_REFERENCES:
-        part = waiting.pop(0)
+        part = waiting.pop()
         if not isinstance(part, Mapping) or id(part) in seen:
             continue
         seen.add(id(part))
+        waiting += reversed(_listed(part.get("allOf")))
         if isinstance(reference := part.get("$ref"), str):
             references.append(reference)
-        waiting[:0] = [resolve(root, reference), *_listed(part.get("allOf"))]
-        for key, value in part.items():
-            if key not in ("allOf", "$ref", "$defs") and not _joined(found.schema, key, value):
-                found.unsaid.append((key, value))
-    return found._replace(references=tuple(references))
+        waiting.append(resolve(root, reference))
+        unsaid += [
+            (key, value)
+            for key, value in part.items()
+            if key not in ("allOf", "$ref", "$defs") and not whole.join(key, value)
+        ]
+    return MergedSchema(whole.schema, unsaid, tuple(references))
 
 
 def references(data: Json) -> set[str]:
@@ -263,34 +267,65 @@ def _remove_ends(leads: dict[int | str, set[int | str]]) -> None:
                 ends.append(one)
 
 
-def _joined(whole: dict[str, Json], key: str, value: Json) -> bool:  # noqa: PLR0911 - one case for each sort
-    """Add a keyword to ``whole``; return whether it is now said there."""
-    if key not in whole:
-        whole[key] = value
-        return True
-    old = whole[key]
-    if key in _WORDS or _is_same(old, value):
-        return True
-    if key in _LOWER | _HIGHER and isinstance(old, int | float) and isinstance(value, int | float):
-        whole[key] = min(old, value) if key in _LOWER else max(old, value)
-        return True
-    if key == "required" and isinstance(old, list) and isinstance(value, list):
-        whole[key] = list(dict.fromkeys([*old, *value]))
-        return True
-    if key in ("properties", "$defs") and isinstance(old, Mapping) and isinstance(value, Mapping):
-        both = {name: _both(old[name], value[name]) for name in old if name in value and old[name] != value[name]}
-        whole[key] = {**value, **old, **both}
-        return True
-    if key == "additionalProperties" and (old is True or value is True):
-        whole[key] = value if old is True else old
-        return True
-    return False
+class _MergeTarget:
+    """A schema that others are joined into, each in time linear in its own size."""
 
+    __slots__ = ("_listed", "_named", "_required", "schema")
 
-def _both(one: Json, other: Json) -> dict[str, Json]:
-    """Return one schema that says what both say; a third then stands beside them, not one level deeper."""
-    listed = one["allOf"] if isinstance(one, Mapping) and set(one) == {"allOf"} else [one]
-    return {"allOf": [*listed, other]}
+    def __init__(self) -> None:
+        self.schema: dict[str, Json] = {}
+        self._named: dict[str, dict[str, Json]] = {}  # by keyword: copies, which may be added to
+        self._listed: dict[tuple[str, str], list[Json]] = {}  # by keyword and name, likewise
+        self._required: dict[str, None] = {}
+
+    def join(self, key: str, value: Json) -> bool:  # noqa: PLR0911 - one case for each sort
+        """Add a keyword; return whether it is now said here."""
+        if key not in self.schema:
+            self.schema[key] = value
+            return True
+        old = self.schema[key]
+        if key == "required" and isinstance(old, list) and isinstance(value, list):
+            self._join_required(old, value)
+            return True
+        if key in ("properties", "$defs") and isinstance(old, Mapping) and isinstance(value, Mapping):
+            self._join_named(key, old, value)
+            return True
+        if key in _WORDS or _is_same(old, value):
+            return True
+        if key in _LOWER | _HIGHER and isinstance(old, int | float) and isinstance(value, int | float):
+            self.schema[key] = min(old, value) if key in _LOWER else max(old, value)
+            return True
+        if key == "additionalProperties" and (old is True or value is True):
+            self.schema[key] = value if old is True else old
+            return True
+        return False
+
+    def _join_required(self, old: list[Json], value: list[Json]) -> None:
+        if not self._required:
+            self._required = dict.fromkeys(one for one in old if isinstance(one, str))
+            self.schema["required"] = list(self._required)
+        new = [one for one in value if isinstance(one, str) and one not in self._required]
+        self._required.update(dict.fromkeys(new))
+        self.schema["required"] += dict.fromkeys(new)
+
+    def _join_named(self, key: str, old: Mapping[str, Json], value: Mapping[str, Json]) -> None:
+        """Add the schemas of ``value`` to those of ``old``; of one name, both hold.
+
+        A third stands beside these two, not one level deeper.
+        """
+        named = self._named.get(key)
+        if named is None:
+            named = self.schema[key] = self._named[key] = dict(old)
+        for name, one in value.items():
+            before = named.get(name, one)
+            if before is one or before == one:
+                named[name] = before
+            elif (key, name) in self._listed:
+                self._listed[key, name].append(one)
+            else:
+                listed = before["allOf"] if isinstance(before, Mapping) and set(before) == {"allOf"} else [before]
+                self._listed[key, name] = [*listed, one]
+                named[name] = {"allOf": self._listed[key, name]}
 
 
 def _is_same(one: Json, other: Json) -> bool:

@@ -91,15 +91,17 @@ def _strangers(methods: Iterable[str], wanted: Iterable[str]) -> list[str]:
 
 def _parameter_faults(where: str, described: Tool, function: Function) -> Iterator[str]:
     tool = function.tool
-    for name, described_schema in described.parameters.items():
-        if name not in tool.parameters:
+    ours, theirs = tool.parameters, described.parameters
+    needed, given = frozenset(tool.required), frozenset(described.required)
+    for name, described_schema in theirs.items():
+        if name not in ours:
             yield f"{where} has no parameter {name!r}, and the document has."
-        elif text := _type_fault(described_schema, tool.parameters[name], described, tool):
+        elif text := _type_fault(described_schema, ours[name], described, tool):
             yield f"{where}: the parameter {name!r} is {text}."
-    for name in tool.parameters:
-        if name not in described.parameters and name in tool.required:
+    for name in ours:
+        if name not in theirs and name in needed:
             yield f"{where} needs the parameter {name!r}, and the document has none."
-        elif name in tool.required and name not in described.required:
+        elif name in needed and name not in given:
             yield f"{where} needs the parameter {name!r}, which the document lets callers leave out: give it a default."
 
 

@@ -4,7 +4,7 @@ from .arguments import Validator, arguments_check, compile_schema, schema_fault
 from .authorizer import Authorizer, GrantPage, GrantPages
 from .data import snapshot
 from .declared import declared_names, refuse_undeclared
-from .patterns import is_pattern
+from .patterns import PatternBudget, is_pattern
 from .requirements import authorized_by, missing, requirements_check
 from .scopes import insufficient, permits, scoped, scopes_check, visible
 
@@ -12,6 +12,7 @@ __all__ = [
     "Authorizer",
     "GrantPage",
     "GrantPages",
+    "PatternBudget",
     "Validator",
     "arguments_check",
     "authorized_by",

@@ -18,7 +18,7 @@ import jsonschema_rs
 from toolwire.core.check import ALLOW, Check, Deny, Verdict
 from toolwire.core.model import Call, Json, Kind, Problem, Schema, Tool
 
-from .cost import MOST_ERROR_WORK, ORDINARY, SchemaCost
+from .cost import ORDINARY, SchemaCost
 from .declared import declared_names, refuse_undeclared
 
 Validator: TypeAlias = Callable[[Mapping[str, Json]], Problem | None]
@@ -98,7 +98,7 @@ def _judges(schema: Schema) -> tuple[_Fits, _Wrong]:
         raise ValueError(f"this input schema cannot be used: {_cut(str(error).partition(chr(10))[0])}") from error
 
     def wrong(arguments: Mapping[str, Json]) -> Problem:
-        if cost.allows(arguments, MOST_ERROR_WORK):
+        if cost.allows_errors(arguments):
             return _problem(compiled.iter_errors(arguments))
         if not cost.allows(arguments):
             return _TOO_COSTLY

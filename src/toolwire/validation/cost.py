@@ -23,11 +23,16 @@ MOST_WORK: Final = 10_000_000
 MOST_ERROR_WORK: Final = 10_000
 """Units of work up to which every error is described: describing one takes a hundred times as long as finding it."""
 
+_MOST_COPIED: Final = 250_000
+"""Units of work times the size of the data up to which every error is described: each error copies its part."""
+
 MOST_STEPS: Final = 200_000
 """Steps that counting the work for one value may take."""
 
 ORDINARY: Final = 32
 """Units of work for each part of a value up to which no value is counted: what is read is bounded by its bytes."""
+
+_SIZES: Final = (25, 100, 400, 1_600, 6_400)
 
 
 class SchemaCost:
@@ -67,6 +72,13 @@ class SchemaCost:
         if self.each < UNKNOWN and _size(data, most // max(self.each, 1)):
             return True
         return bool(self._nodes) and self._counted(data, most)
+
+    def allows_errors(self, data: Json) -> bool:
+        """Return whether every error of ``data`` can be described; where not, finding the first one may still be."""
+        if self.each <= ORDINARY:
+            return self.allows(data, MOST_ERROR_WORK)
+        size = next((size for size in _SIZES if _size(data, size)), None)
+        return size is not None and self.allows(data, min(MOST_ERROR_WORK, _MOST_COPIED // size))
 
     def _counted(self, data: Json, most: int) -> bool:
         """Return whether the work for ``data``, counted part by part, is at most ``most``."""

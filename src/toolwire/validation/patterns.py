@@ -10,6 +10,8 @@ from .regex_size import regex_size
 
 MAX_CHARACTERS = 2_000
 _MAX_STATES = 400_000
+_MAX_STATES_OF_ALL = 10_000_000
+_STATES_OF_ANY = 250  # measured: what the smallest pattern costs, in states
 
 
 @lru_cache(maxsize=4_096)
@@ -25,3 +27,21 @@ def is_pattern(text: str) -> bool:
     except (jsonschema_rs.ValidationError, ValueError):
         return False
     return True
+
+
+class PatternBudget:
+    """Which patterns of one document can be used: as long as compiling all of them stays within a second or so."""
+
+    __slots__ = ("_known", "_left")
+
+    def __init__(self) -> None:
+        self._known: dict[str, bool] = {}
+        self._left = _MAX_STATES_OF_ALL
+
+    def takes(self, text: str) -> bool:
+        """Return whether ``text`` is a pattern that can be used; what was asked before costs nothing. [D-15, D-17]"""
+        known = self._known.get(text)
+        if known is None:
+            self._left -= _STATES_OF_ANY + (regex_size(text).states if len(text) <= MAX_CHARACTERS else 0)
+            known = self._known[text] = self._left >= 0 and is_pattern(text)
+        return known

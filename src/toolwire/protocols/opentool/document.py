@@ -30,6 +30,9 @@ PROGRESS = "progress"
 PROGRESS_SCHEMA: dict[str, Json] = {"type": "object", "properties": {}}
 
 _MAX_NODES = 100_000
+_NODES_OF_ANY = 2_000
+_REPEATS = 16
+"""How many nodes any document may have once its references are written out, and how many times its own beyond that."""
 _MAX_TITLE = 200
 
 
@@ -66,7 +69,7 @@ def read(data: Json) -> Document | Problem:
     info = jsontext.member(data, "info")
     title = _text(info, "title")[:_MAX_TITLE] or "Tools"
     version = _text(info, "version")[:_MAX_TITLE] or "1.0.0"
-    walk = Walk(data, _MAX_NODES)
+    walk = Walk(data, _count_allowed_nodes(data))
     names = assign_names(filter(None, (_text(one, "name") for one in functions if isinstance(one, dict))))
     tools: dict[str, Tool] = {}
     methods: dict[str, str] = {}
@@ -96,8 +99,9 @@ def read(data: Json) -> Document | Problem:
 
 def write_function(tool: Tool, name: str) -> dict[str, Json]:
     """Return ``tool`` as the function ``name`` of a document."""
+    required = frozenset(tool.required)
     parameters = [
-        _write_described({"name": one}, part, tool.input_schema) | {"required": one in tool.required}
+        _write_described({"name": one}, part, tool.input_schema) | {"required": one in required}
         for one, part in tool.parameters.items()
     ]
     function: dict[str, Json] = {
@@ -120,6 +124,18 @@ def write_function(tool: Tool, name: str) -> dict[str, Json]:
     policy = xllm.write(tool)
     function[POLICY] = policy | {"readOnly": True} if tool.safe else policy
     return function
+
+
+def _count_allowed_nodes(data: Json) -> int:
+    """Return how many nodes ``data`` may have with its references written out: at most some times what it has."""
+    count = 0
+    waiting = [data]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict | list):
+            count += 1
+            waiting.extend(node.values() if isinstance(node, dict) else node)
+    return min(_NODES_OF_ANY + _REPEATS * count, _MAX_NODES)
 
 
 def streamed(gives: Mapping[str, Json]) -> dict[str, Json]:

@@ -20,6 +20,7 @@ from toolwire.framing import jsontext, text_cleaning
 from toolwire.protocols.openapi.document.findings import SHOWN, Note
 from toolwire.protocols.openapi.document.references import References, Unusable
 from toolwire.protocols.openapi.tools import naming
+from toolwire.validation import PatternBudget
 
 from .combine import join_branches, mark_branches
 from .keywords import NAMED, ONE, SEVERAL, WORDS, fits, is_type
@@ -86,6 +87,7 @@ class Schemas:
         self._is_hidden: dict[str, bool] = {}
         self._looseness = EXACT  # of what is being converted
         self._stripping: set[str] = set()
+        self._patterns = PatternBudget()
 
     def read(self, node: Json, where: str) -> tuple[dict[str, Json], set[str]]:
         """Return ``node`` converted, and the names of the definitions it refers to. ``where`` is for findings."""
@@ -270,7 +272,7 @@ class Schemas:
             kept = self._kept(value, gone)
             if kept:
                 built[key] = kept
-        elif fits(key, value) or (self._old and key.startswith("exclusive") and isinstance(value, bool)):
+        elif self._fits(key, value) or (self._old and key.startswith("exclusive") and isinstance(value, bool)):
             built[key] = self._plain(key, value, gone)
         elif key == "$dynamicRef":
             self._loosen(CUT)
@@ -279,6 +281,9 @@ class Schemas:
                 self._loosen(CUT)
         elif key not in _READ and key not in _UNSAID and not key.startswith("x-"):
             self._odd(built, key, value)
+
+    def _fits(self, key: str, value: Json) -> bool:
+        return fits(key, value) and (key != "pattern" or self._patterns.takes(value))
 
     def _kept(self, value: list[Json], gone: Set[str]) -> list[str]:
         """Return the names in ``value`` that are not gone, each once."""
@@ -335,7 +340,7 @@ class Schemas:
             if self._hides and text_cleaning.clean(name).removed:
                 self._approximate("a property of it has a name that hides something, and is left out")
                 continue
-            if key == "patternProperties" and not fits("pattern", name):
+            if key == "patternProperties" and not self._patterns.takes(name):
                 self._approximate("a pattern for names of properties in it cannot be used")
                 continue
             built[name] = self._convert(one, names)

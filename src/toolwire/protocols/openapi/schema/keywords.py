@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from toolwire.core.model import Json, Schema
 from toolwire.framing import subschemas
-from toolwire.validation import is_pattern
 
 Change: TypeAlias = Callable[[Json], Json]
 
@@ -87,10 +86,6 @@ def _are_lists_of_names(value: Json) -> bool:
     return isinstance(value, dict) and all(_are_names(one) for one in value.values())
 
 
-def _is_regular(value: Json) -> bool:
-    return isinstance(value, str) and is_pattern(value)
-
-
 _PLAIN: dict[str, Callable[[Json], bool]] = {
     "type": is_type,
     "const": _is_anything,
@@ -99,9 +94,8 @@ _PLAIN: dict[str, Callable[[Json], bool]] = {
     "examples": _is_list,
     "required": _are_names,
     "dependentRequired": _are_lists_of_names,
-    "pattern": _is_regular,
     "multipleOf": _is_positive,
-    **dict.fromkeys(("title", "description", "format", "contentEncoding", "contentMediaType"), _is_text),
+    **dict.fromkeys(("title", "description", "format", "pattern", "contentEncoding", "contentMediaType"), _is_text),
     **dict.fromkeys(("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum"), _is_number),
     **dict.fromkeys(
         (

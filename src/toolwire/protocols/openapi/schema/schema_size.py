@@ -44,7 +44,7 @@ def steps(schema: dict[str, Json], used: Collection[str]) -> Iterator[tuple[str,
     A property that must be given is nearer than one that may be left out, one that is in ``used``, as in an example,
     nearer still, and one that a server fills in is far away.
     """
-    required = schema.get("required", ())
+    required = frozenset(schema.get("required", ()))
     for key, value in schema.items():
         if key in ONE:
             yield key, "", value, _BRANCH
