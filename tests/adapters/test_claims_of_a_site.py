@@ -1,0 +1,79 @@
+"""What a site says of its own tools saves no question through any adapter of any SDK, however it is called."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import pkgutil
+from collections.abc import Callable
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import toolwire.adapters
+from tests.client import conftest
+from tests.client.test_claims_of_a_site import Bank
+from toolwire import connect, connect_sync
+
+SAID = {"amount": 5}
+listen, said = conftest.listen, conftest.said  # fixtures
+FOUND = {
+    f"{module.name}.{name}": one
+    for module in pkgutil.iter_modules(toolwire.adapters.__path__)
+    for name, one in vars(import_module(f"toolwire.adapters.{module.name}")).items()
+    if inspect.isfunction(one) and one.__module__.endswith(f".{module.name}") and name.partition("_")[0] == "run"
+}
+"""Every function of an adapter that runs the call of a model; a new one is here without being named."""
+
+
+class ToolCall(SimpleNamespace):
+    """A call as each SDK has it; one of them has a mapping."""
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self, key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return getattr(self, key, default)
+
+
+def called(where: str) -> ToolCall:
+    text = json.dumps(SAID)
+    arguments: Any = SAID if where.startswith("gemini") else text
+    function = SimpleNamespace(name="wire_money", arguments=text)
+    return ToolCall(
+        id="1", call_id="1", name="wire_money", args=SAID, input=SAID, arguments=arguments, function=function
+    )
+
+
+@pytest.mark.requirement("XL-044", "XL-090")
+@pytest.mark.parametrize("where", FOUND)
+@pytest.mark.parametrize("wire", ["otc", "opentool", "mcp"])
+def test_no_adapter_writes_unasked(
+    where: str,
+    wire: str,
+    listen: Callable[..., Any],
+    said: Callable[..., bytes],
+) -> None:
+    bank = Bank(wire, listen, said)
+    run = FOUND[where]
+
+    async def call_it(**more: Any) -> Any:
+        async with connect(bank.url, protocol=wire, **more) as remote:
+            return await run(remote, called(where))
+
+    def call(**more: Any) -> Any:
+        if inspect.iscoroutinefunction(run):
+            return asyncio.run(call_it(**more))
+        with connect_sync(bank.url, protocol=wire, **more) as remote:
+            return run(remote, called(where))
+
+    answer = call()
+    assert bank.sent == []
+    assert "denied" in str(answer)
+    call(approve=lambda _: False)
+    assert bank.sent == []
+    call(approve=lambda _: True)
+    assert len(bank.sent) == 1  # the attack would be seen
