@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from toolwire.core.model import Json, Problem
@@ -21,6 +22,7 @@ from .document.consent_policy import SAFE_METHODS, SitePolicy, extension, read_o
 from .document.operation_list import listed
 from .document.references import References, Unusable
 from .document.servers import unfilled
+from .document.swagger_places import locate_original
 from .tools import operations
 
 MOST_TOOLS: Final = 128
@@ -109,11 +111,16 @@ def _examine(data: Json) -> Iterator[Slip]:
     if not isinstance(data, dict):
         yield Slip((), "error", "CV-29", "This is no OpenAPI document, which is an object.")
         return
-    if swagger_20.is_swagger(data):
-        data, notes = swagger_20.upgrade(data)
-        yield from (
-            Slip(_steps(one.pointer), "warning", "XL-088", f"{one.text[:1].upper()}{one.text[1:]}.") for one in notes
-        )
+    if not swagger_20.is_swagger(data):
+        yield from _examine_openapi(data)
+        return
+    upgraded, notes = swagger_20.upgrade(data)
+    slips = [Slip(_steps(one.pointer), "warning", "XL-088", f"{one.text[:1].upper()}{one.text[1:]}.") for one in notes]
+    for slip in chain(slips, _examine_openapi(upgraded)):  # what is shown is a place in the author's own file
+        yield slip._replace(path=locate_original(data, upgraded, slip.path))
+
+
+def _examine_openapi(data: dict[str, Any]) -> Iterator[Slip]:
     reason, undeclared = operations.unfit(data, _EVERY), operations.unfit(data)
     site = read_site(data)
     root = extension(data)

@@ -1,0 +1,99 @@
+"""Where in a Swagger 2.0 document stands what was found in the OpenAPI document that was made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from toolwire.core.model import Json
+from toolwire.framing.positions import Step
+
+_MOVED: Final = {
+    "schemas": "definitions",
+    "responses": "responses",
+    "parameters": "parameters",
+    "securitySchemes": "securityDefinitions",
+}
+
+
+def locate_original(old: Json, new: Json, steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the way in the Swagger document ``old`` to what ``steps`` lead to in ``new``, which was made of it.
+
+    Where ``old`` has no such place, it is the way to the nearest object that holds what was meant.
+    """
+    taken: list[Step] = []
+    rest = list(steps)
+    if rest[:1] == ["components"] and len(rest) > 1:
+        rest[:2] = [_MOVED.get(str(rest[1]), str(rest[1]))]
+        new = {rest[0]: _at(_at(new, "components"), steps[1])}
+    while rest:
+        step = rest.pop(0)
+        if isinstance(new, list) and isinstance(step, str) and step.isdecimal():
+            step = int(step)
+        inner = _at(new, step)
+        if taken[-1:] == ["parameters"] and isinstance(step, int) and isinstance(inner, dict):
+            found = _parameter(old, inner)
+            if found is None:
+                return tuple(taken[:-1])
+            step = found
+        elif step == "requestBody" and isinstance(old, dict):
+            return (*taken, *_in_body(old.get("parameters"), rest))
+        elif step == "content" and not _has(old, step):
+            inner = _at(inner, rest.pop(0)) if rest else inner
+            new = inner
+            continue
+        elif step == "schema" and not _has(old, step):
+            new = inner
+            continue
+        if not _has(old, step):
+            break
+        taken.append(step)
+        old, new = _at(old, step), inner
+    return tuple(taken)
+
+
+def _in_body(parameters: Json, rest: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the way to the parameter that is the body, or the member of the form, and on in it."""
+    steps = list(rest[2:]) if rest[:1] == ["content"] else []  # what follows the media type
+    for place, one in enumerate(parameters if isinstance(parameters, list) else ()):
+        if not isinstance(one, dict):
+            continue
+        if one.get("in") == "body":
+            return ("parameters", place, *_existing(one, steps))
+        is_member = steps[:2] == ["schema", "properties"] and steps[2:3] == [one.get("name")]
+        if one.get("in") == "formData" and is_member:
+            return ("parameters", place, *_existing(one, steps[3:]))
+    return ()
+
+
+def _existing(node: Json, steps: Sequence[Step]) -> list[Step]:
+    taken: list[Step] = []
+    for step in steps:
+        if not _has(node, step):
+            break
+        taken.append(step)
+        node = _at(node, step)
+    return taken
+
+
+def _parameter(listed: Json, wanted: dict[str, Any]) -> int | None:
+    """Return the place of a parameter among those of an operation, as body and form are no longer among them."""
+    for place, one in enumerate(listed if isinstance(listed, list) else ()):
+        if not isinstance(one, dict):
+            continue
+        if isinstance(one.get("$ref"), str):
+            if str(wanted.get("$ref", "")).rpartition("/")[2] == one["$ref"].rpartition("/")[2]:
+                return place
+        elif (one.get("name"), one.get("in")) == (wanted.get("name"), wanted.get("in")):
+            return place
+    return None
+
+
+def _has(node: Json, step: Step) -> bool:
+    if isinstance(node, list):
+        return isinstance(step, int) and step < len(node)
+    return isinstance(node, dict) and step in node
+
+
+def _at(node: Any, step: Step) -> Any:
+    return node[step] if _has(node, step) else None
