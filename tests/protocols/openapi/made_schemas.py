@@ -122,7 +122,15 @@ def documents() -> st.SearchStrategy[dict[str, Any]]:
     def whole(version: str) -> st.SearchStrategy[dict[str, Any]]:
         inside = schemas(version)
         defined = st.fixed_dictionaries(dict.fromkeys(DEFINED, inside))
-        return st.builds(_document, st.just(version), inside, defined)
+        taken_apart = st.fixed_dictionaries(
+            {"type": st.just("object"), "properties": st.dictionaries(st.sampled_from(NAMES), inside, min_size=1)},
+            optional={
+                "required": st.lists(st.sampled_from(NAMES), max_size=2, unique=True),
+                "additionalProperties": st.booleans(),
+                "allOf": st.lists(st.sampled_from([{"$ref": PREFIX + name} for name in DEFINED]), max_size=1),
+            },
+        )
+        return st.builds(_document, st.just(version), inside | taken_apart, defined)
 
     return st.sampled_from(["3.0.4", "3.1.1", "3.2.0"]).flatmap(whole)
 
