@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from toolwire.core.selection import DOCUMENT_BYTES
+from toolwire.core.url_display import show_urls
 
 from .exits import USAGE
 
@@ -27,7 +28,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End the program with the usage and one sentence."""
         self.print_usage(sys.stderr)
-        self.exit(USAGE, f"toolwire: {message}\n")
+        self.exit(USAGE, f"toolwire: {show_urls(message)}\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Print a help text or the version; argparse itself keeps silent where standard output cannot be written."""

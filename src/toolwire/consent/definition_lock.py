@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json
+from toolwire.core.url_display import show_url
 
-from .origin_display import without_secrets
 from .tool_definition import Change, Direction, changes, digest, reach
 
 _VERSION = 1
@@ -24,15 +24,15 @@ class DefinitionLock:
     def with_connection(self, url: str, definitions: Iterable[Mapping[str, Json]]) -> DefinitionLock:
         """Return a lock that pins ``definitions`` for ``url`` in place of what it pinned there."""
         pinned = {_id(one): one for one in definitions}
-        return DefinitionLock(connections={**self.connections, without_secrets(url): pinned})
+        return DefinitionLock(connections={**self.connections, _lock_key(url): pinned})
 
     def holds(self, url: str) -> bool:
         """Return whether the connection to ``url`` is pinned. Its query, where keys may stand, is not looked at."""
-        return without_secrets(url) in self.connections
+        return _lock_key(url) in self.connections
 
     def compared(self, url: str, definitions: Iterable[Mapping[str, Json]]) -> tuple[Difference, ...]:
         """Return every tool of ``url`` that is not as it was pinned, sorted by id."""
-        pinned = self.connections.get(without_secrets(url), {})
+        pinned = self.connections.get(_lock_key(url), {})
         now = {_id(one): one for one in definitions}
         names = sorted({*pinned, *now})
         found = (_difference(name, pinned.get(name), now.get(name)) for name in names)
@@ -98,3 +98,8 @@ def _difference(tool: str, before: Mapping[str, Json] | None, after: Mapping[str
 def _id(definition: Mapping[str, Json]) -> str:
     name, toolkit, version = (str(definition.get(part, "")) for part in ("name", "toolkit", "version"))
     return f"{toolkit}.{name}".replace("-", "_") + f"@{version}"
+
+
+def _lock_key(url: str) -> str:
+    """Return the name of ``url`` in the file: without query and fragment, since keys stand there, and without user."""
+    return show_url(url.partition("#")[0].partition("?")[0])  # D-26

@@ -10,13 +10,6 @@ from toolwire.framing.visible_text import visible
 _MIXED_IN_JAPANESE = frozenset({"CJK", "HIRAGANA", "KATAKANA"})
 
 
-def without_secrets(url: str) -> str:
-    """Return ``url`` without what may be a secret in it: user, password, query and fragment. [D-26]"""
-    scheme, mark, rest = url.partition("#")[0].partition("?")[0].partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}"
-
-
 def origin(url: str) -> str:
     """Return scheme, host and port of ``url``, the host in ASCII (``xn--``) whatever its script."""
     parts = _split(url)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
+from toolwire.core.url_display import show_url
+
 from .catalog import NAME, Catalog
 from .check import Answer, Question
 from .http import Headers, Request, Response
@@ -185,6 +187,9 @@ class Probe:
     accepted: bool = False
     reason: str = ""
 
+    def __repr__(self) -> str:
+        return f"Probe(protocol={self.protocol!r}, url={show_url(self.url)!r}, status={self.status!r})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
@@ -211,6 +216,9 @@ class Peer:
     takes_any_name: bool = False
     findings: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
     tags: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return f"Peer(protocol={self.protocol!r}, url={show_url(self.url)!r}, tools={len(self.catalog.tools)})"
 
     def find(self, reference: str) -> Tool | Problem:
         """Return the tool that ``reference`` means; see ``Catalog.find``.

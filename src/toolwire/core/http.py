@@ -7,6 +7,7 @@ from types import MethodType
 from typing import NamedTuple, TypeAlias, cast
 
 from .model import Kind, Secret
+from .url_display import show_url
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Header fields in order; names in lower case."""
@@ -34,6 +35,10 @@ class Request(NamedTuple):
     approved: bool = False
     credentials: tuple[Secret, ...] = ()
     opens_session: bool = False
+
+    def __repr__(self) -> str:
+        """Say where it goes: what stands in headers, query and body may be secret."""
+        return f"Request({self.method} {show_url(self.url)}, {len(self.body):,} bytes)"
 
 
 class Response(NamedTuple):

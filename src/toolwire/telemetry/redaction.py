@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from toolwire.core.model import Context, Json, Problem, Secret
+from toolwire.core.url_display import show_urls
 
 HIDDEN = "***"
 _SHORTEST = 4  # a shorter text would be found in every other word
@@ -102,7 +103,7 @@ def redacted(text: str) -> str:
     Half a character, which could not be written, becomes a question mark.
     """
     text = text if text.isascii() else text.encode("utf-8", "replace").decode()
-    return _BEARER.sub(rf"\1{HIDDEN}", _IN_TEXT.sub(rf"\1\2{HIDDEN}", scrubbed(text)))
+    return _BEARER.sub(rf"\1{HIDDEN}", _IN_TEXT.sub(rf"\1\2{HIDDEN}", show_urls(scrubbed(text))))
 
 
 def redacted_data(name: str, value: Any, depth: int = 0) -> Json:

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from toolwire.cli.exits import FAILED, OK, USAGE
 from toolwire.cli.terminal.screen import complain, escaped, json_text, styled
 from toolwire.core.model import Json, Problem
+from toolwire.core.url_display import show_urls
 from toolwire.framing.text_faults import Fault
 from toolwire.protocols.openapi import validator as openapi
 from toolwire.protocols.openapi.document import loading
@@ -112,7 +113,7 @@ def _as_json(checked: Sequence[CheckedFile]) -> dict[str, Json]:
         "errors": _number(checked, "error"),
         "warnings": _number(checked, "warning"),
         "faults": [{"file": one.file} | fault._asdict() for one in checked for fault in one.faults],
-        "not_checked": [{"file": one.file, "reason": one.refusal} for one in checked if one.refusal],
+        "not_checked": [{"file": show_urls(one.file), "reason": one.refusal} for one in checked if one.refusal],
     }
 
 

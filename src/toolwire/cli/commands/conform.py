@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 
 from toolwire.cli.exits import FAILED, NOT_FOUND, OK, UsageError
-from toolwire.cli.targets.open_target import read_key
+from toolwire.cli.targets.open_target import check_url, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import complain, escaped, json_text
 from toolwire.cli.terminal.table import print_table
+from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 from toolwire.testing.server_checks import PROTOCOLS, CheckReport, CheckStatus, ProbeTool, conform
 from toolwire.testing.server_checks.report import as_json, as_markdown, summary
@@ -26,9 +27,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.protocol not in (None, *PROTOCOLS):
         raise UsageError(f"There is no protocol {arguments.protocol!r} to check; there is {', '.join(PROTOCOLS)}.")
     key = read_key(arguments.key, arguments.key_env)
-    reports = conform(target.text, protocol=arguments.protocol, key=key, call=_read_call(arguments.call))
+    reports = conform(check_url(target.text), protocol=arguments.protocol, key=key, call=_read_call(arguments.call))
     if not reports:
-        complain(f"{target.text} speaks none of {', '.join(PROTOCOLS)}; give one with --protocol to see why.")
+        complain(f"{show_url(target.text)} speaks none of {', '.join(PROTOCOLS)}; give one with --protocol to see why.")
         return NOT_FOUND
     if arguments.json:
         print(json_text(as_json(reports), indent=2))

@@ -8,8 +8,8 @@ from pathlib import Path
 from toolwire.cli.exits import FAILED, OK, UsageError
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.consent.definition_lock import Difference
-from toolwire.consent.origin_display import without_secrets
 from toolwire.core.model import Json
+from toolwire.core.url_display import show_url
 
 from .lock import lines, look, read
 
@@ -19,13 +19,13 @@ def run(arguments: argparse.Namespace) -> int:
     lock = read(Path(arguments.file))
     pinned = look(arguments.target, arguments)
     if not lock.holds(pinned.url):
-        there, asked = without_secrets(pinned.url), without_secrets(arguments.target)
+        there, asked = show_url(pinned.url), show_url(arguments.target)
         raise UsageError(f"{arguments.file} does not hold {there}: `toolwire lock {asked}` adds it.")
     found = lock.compared(pinned.url, pinned.definitions)
     if arguments.json:
         print(json_text([_as_json(one) for one in found], indent=2))
     else:
-        print("\n".join(lines(found)) or f"{escaped(without_secrets(pinned.url))} is as it was locked.")
+        print("\n".join(lines(found)) or f"{escaped(show_url(pinned.url))} is as it was locked.")
     return FAILED if found else OK
 
 

@@ -15,13 +15,14 @@ from toolwire.cli.terminal.table import print_table
 from toolwire.client.connection.connection import nothing_found
 from toolwire.client.connection.options import ConnectOptions
 from toolwire.client.discovery.auth_on_challenge import SyncAuthOnChallenge
-from toolwire.client.discovery.discover import Discovery, discover, end_sessions, shown
+from toolwire.client.discovery.discover import Discovery, discover, end_sessions
 from toolwire.client.transport.drivers import BRIEF_S
 from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import LOOKING, TransportLimits
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.codec import Peer
 from toolwire.core.model import Json, Secret
+from toolwire.core.url_display import show_url
 from toolwire.protocols import BUILTIN
 
 _COLUMNS = ("protocol", "url", "status", "what it meant")
@@ -58,13 +59,13 @@ def _door(url: str, key: Secret | None, limits: TransportLimits) -> SyncAuthOnCh
 def described(found: Discovery) -> dict[str, Json]:
     """Return what was found as JSON data."""
     return {
-        "url": shown(found.url),
+        "url": show_url(found.url),
         "chosen": None if found.peer is None else _peer(found.peer),
         "others": [_peer(peer) for peer in found.others],
         "probes": [
             {
                 "protocol": probe.protocol,
-                "url": shown(probe.url),
+                "url": show_url(probe.url),
                 "status": probe.status,
                 "meaning": probe.meaning,
                 "accepted": probe.accepted,
@@ -77,7 +78,7 @@ def described(found: Discovery) -> dict[str, Json]:
 def _peer(peer: Peer) -> dict[str, Json]:
     return {
         "protocol": peer.protocol,
-        "url": shown(peer.url),
+        "url": show_url(peer.url),
         "site": peer.site,
         "tools": len(peer.catalog.tools),
         "findings": list(peer.findings()),
@@ -88,7 +89,7 @@ def _print(found: Discovery) -> None:
     rows = [
         (
             probe.protocol,
-            escaped(shown(probe.url)),
+            escaped(show_url(probe.url)),
             "-" if probe.status is None else str(probe.status),
             escaped(probe.meaning),
         )
@@ -100,7 +101,7 @@ def _print(found: Discovery) -> None:
         complain(nothing_found(found))
         return
     chosen = styled(_title(found.peer), "bold", sys.stdout)
-    print(f"{chosen} was chosen: {_count(found.peer)} at {escaped(shown(found.peer.url))}.")
+    print(f"{chosen} was chosen: {_count(found.peer)} at {escaped(show_url(found.peer.url))}.")
     if found.others:
         print(f"It also speaks {_listed(found.others)}; the first in the order of looking is taken.")
 

@@ -14,8 +14,8 @@ from toolwire.client import Session, SyncRemote
 from toolwire.client.connection.fetch_definitions import FetchedDefinitions, surveyed
 from toolwire.consent import DefinitionLock, read_lock, write_lock
 from toolwire.consent.definition_lock import Difference
-from toolwire.consent.origin_display import without_secrets
 from toolwire.core.errors import DefinitionError
+from toolwire.core.url_display import show_url
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     for url in arguments.targets:
         found = look(url, arguments)
         lock = lock.with_connection(found.url, found.definitions)
-        print(f"{escaped(without_secrets(found.url))}: {len(found.definitions)} tools pinned in {file}")
+        print(f"{escaped(show_url(found.url))}: {len(found.definitions)} tools pinned in {file}")
     write_private(file, write_lock(lock))
     return OK
 

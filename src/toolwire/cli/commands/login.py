@@ -13,7 +13,7 @@ from toolwire.auth.credential import Credential
 from toolwire.auth.metadata_discovery import SignInTarget
 from toolwire.auth.security_schemes import DeclaredSignIn
 from toolwire.cli.exits import OK, UsageError, exit_code
-from toolwire.cli.targets.open_target import read_key
+from toolwire.cli.targets.open_target import check_url, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import complain, escaped
 from toolwire.client.discovery.discover import Discovery, absolute, discover
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     target = read_target(arguments.url)
     if not isinstance(target, UrlTarget):
         raise UsageError("One signs in to a URL; this is code on this machine.")
-    url = absolute(target.text)
+    url = absolute(check_url(target.text))
     door = SyncNetwork(limits=LOOKING)
     try:
         found = _with_key(url, door) if arguments.key else _signed_in(url, arguments, door)

@@ -10,7 +10,7 @@ from toolwire.client.discovery.discover import absolute
 from toolwire.client.login import sign_out
 from toolwire.client.login.saved_credentials import own_credentials
 from toolwire.client.transport.network import SyncNetwork
-from toolwire.consent.origin_display import without_secrets
+from toolwire.core.url_display import show_url
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -18,7 +18,7 @@ def run(arguments: argparse.Namespace) -> int:
     credentials = own_credentials()
     found = credentials.covering(absolute(arguments.url))
     if found is None:
-        complain(f"There is no sign-in for {without_secrets(arguments.url)}.")
+        complain(f"There is no sign-in for {show_url(arguments.url)}.")
         return NOT_FOUND
     door = SyncNetwork()
     try:

@@ -18,6 +18,7 @@ from toolwire.core.errors import ConnectError
 from toolwire.core.http import Request, header
 from toolwire.core.model import Problem
 from toolwire.core.selection import Selection
+from toolwire.core.url_display import show_url
 from toolwire.protocols.openapi.discovery import find
 from toolwire.protocols.openapi.document import overlay
 from toolwire.protocols.openapi.document.loading import load
@@ -54,7 +55,7 @@ def _at(text: str) -> dict[str, Any]:
 def _looked(url: str) -> Flow[dict[str, Any]]:
     finding = yield from find(url, _EVERYTHING)
     if finding.peer is None:
-        raise ConnectError(f"{url} has no OpenAPI document that could be found.", finding.probes)
+        raise ConnectError(f"{show_url(url)} has no OpenAPI document that could be found.", finding.probes)
     answer = yield from fetch(Request("GET", finding.peer.url, ((b"accept", b"application/json"),)))
     if isinstance(answer, Problem):
         raise ConnectError(answer.message, finding.probes)

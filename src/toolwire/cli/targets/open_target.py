@@ -15,12 +15,15 @@ from toolwire.cli.exits import UsageError
 from toolwire.cli.terminal.relocation_prompt import moving
 from toolwire.cli.terminal.terminal_approver import Asker
 from toolwire.client import Session, connect_sync
+from toolwire.client.discovery.discover import absolute
 from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.transport.drivers import SyncNotify
+from toolwire.client.transport.url_policy import read_url
 from toolwire.consent import DefinitionLock
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json, Problem, Result, Secret, Tool
 from toolwire.core.selection import DECLARED, Selection
+from toolwire.core.url_display import show_url
 
 from .target import UrlTarget, read_target
 
@@ -165,3 +168,15 @@ def _check_tags(selection: Selection, tags: Mapping[str, int]) -> None:
             shown = ", ".join(islice(tags, _MOST_TAGS)) + (", and more" if len(tags) > _MOST_TAGS else "")
             there = f"the tags are {shown}; --tags lists them" if tags else "its tools have no tags"
             raise UsageError(f"There is no tag {tag!r} here: {there}.{meant}")
+
+
+def check_url(url: str) -> str:
+    """Return ``url``, which has a scheme or gets https.
+
+    Raises:
+        UsageError: it is not an http or https URL.
+    """
+    found = read_url(absolute(url))
+    if isinstance(found, Problem):
+        raise UsageError(f"{show_url(url)}: {found.message}")
+    return url

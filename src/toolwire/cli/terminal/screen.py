@@ -12,6 +12,7 @@ import sys
 from contextlib import suppress
 from typing import Final, TextIO
 
+from toolwire.core.url_display import show_urls
 from toolwire.framing.visible_text import visible as escaped
 from toolwire.framing.visible_text import visible_json as json_text
 
@@ -63,7 +64,7 @@ def warn(sentence: str) -> None:
 
 def _say(label: str, sentence: str) -> None:
     try:
-        print(f"{label} {escaped(sentence)}", file=sys.stderr, flush=True)
+        print(f"{label} {escaped(show_urls(sentence))}", file=sys.stderr, flush=True)
     except OSError:  # there is nowhere else to say it; the exit code still does
         drop_unwritable(sys.stderr)
 

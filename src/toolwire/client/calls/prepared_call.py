@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TypeAlias
-from urllib.parse import urlsplit, urlunsplit
 
 from toolwire.client.transport.drivers import UNASKED
 from toolwire.consent import build_denial
@@ -77,9 +76,3 @@ def refused(tool: Tool, answer: Answer) -> Problem:
     if answer.reason:
         return build_denial(f"{tool.name} was not called: {answer.reason.rstrip('.')}.", reason=answer.reason)
     return build_denial(f"{tool.name} was not called: it was not allowed.")
-
-
-def without_user(url: str) -> str:
-    """Return ``url`` without the user and password in it."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else url

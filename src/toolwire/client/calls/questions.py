@@ -21,12 +21,13 @@ from toolwire.core.check import Answer, Check, Deny, Question
 from toolwire.core.codec import Flow, ask
 from toolwire.core.http import Request
 from toolwire.core.model import Approval, Call, Kind, Problem, Result, Tool
+from toolwire.core.url_display import show_url
 from toolwire.limits.throttle import rate_limited
 from toolwire.validation import snapshot
 
 from .agreements import Agreements, CallParties
 from .budget import Budget
-from .prepared_call import PreparedCall, refused, without_user
+from .prepared_call import PreparedCall, refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,7 @@ class Questions:
         return replace(
             question,
             call=deepcopy(begun.call),
-            target="" if request is None else f"{request.method} {without_user(request.url)}",
+            target="" if request is None else f"{request.method} {show_url(request.url)}",
             always_allowed=always,
             reasons=(*question.reasons, *costs),
             request=request,

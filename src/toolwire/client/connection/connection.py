@@ -11,7 +11,7 @@ from toolwire.client.calls.api_keys import Keys, attached
 from toolwire.client.calls.call_pipeline import CallPipeline
 from toolwire.client.calls.retry import DEFAULT_RETRIES, RetryLimits
 from toolwire.client.calls.session import Session
-from toolwire.client.discovery.discover import Discovery, candidates, origin, shown
+from toolwire.client.discovery.discover import Discovery, candidates, origin
 from toolwire.client.discovery.document_snapshot import NO_BASIS, DocumentSnapshot
 from toolwire.client.discovery.source import DocumentSource, document_url
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
@@ -21,6 +21,7 @@ from toolwire.core.codec import Codec, Flow, Peer, Probe
 from toolwire.core.errors import ConnectError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.resources import Resource
+from toolwire.core.url_display import show_url
 from toolwire.telemetry.client_spans import ClientObserver
 from toolwire.validation import schema_fault
 
@@ -165,18 +166,18 @@ def connection_to(
 
 def withdrawn(url: str, why: str) -> Problem:
     """Return the Problem of a server that no longer says what may be called; ``why`` ends the sentence. [XL-048]"""
-    text = f"{shown(url)} no longer says what may be called, so nothing is: {why.rstrip('.')}."
+    text = f"{show_url(url)} no longer says what may be called, so nothing is: {why.rstrip('.')}."
     return Problem(kind=Kind.NOT_FOUND, message=text, can_retry=True, details={"reason": "withdrawn", "sent": False})
 
 
 def _lost(connection: Connection, found: Discovery) -> Problem:
     """Return the Problem of a look that found nothing: the server fails, or has taken back what it said."""
     if all(probe.status is None or probe.status >= 500 for probe in found.probes):
-        text = f"{shown(found.url)} could not be looked at again: it does not answer as it should."
+        text = f"{show_url(found.url)} could not be looked at again: it does not answer as it should."
         return Problem(kind=Kind.UNREACHABLE, message=text, can_retry=True)
     url = document_url(connection.peer, connection.probes)
     meaning = next((one.meaning for one in found.probes if one.url == url), "is not what it was")
-    return withdrawn(connection.peer.url, f"{shown(url)} {meaning}")
+    return withdrawn(connection.peer.url, f"{show_url(url)} {meaning}")
 
 
 def _unsigned(_: Tool) -> CredentialRef:
@@ -193,7 +194,7 @@ def failure_kind(found: Discovery) -> Kind:
 
 def nothing_found(found: Discovery, *, keyed: bool = False) -> str:
     """Return one sentence that says why nothing was found; ``keyed`` says whether a key was given."""
-    url = shown(found.url)
+    url = show_url(found.url)
     if url.startswith("file:") and found.probes:
         meaning = found.probes[0].meaning
         name = url.rpartition("/")[2]
@@ -201,11 +202,11 @@ def nothing_found(found: Discovery, *, keyed: bool = False) -> str:
     large = next((probe for probe in found.probes if probe.reason == "too_large"), None)
     if large is not None:
         how = "Selection(document_bytes=...) or --document-bytes takes more"
-        return f"{shown(large.url)} is too large to be read: {large.meaning.rstrip('.')}; {how}."
+        return f"{show_url(large.url)} is too large to be read: {large.meaning.rstrip('.')}; {how}."
     reached = [probe for probe in found.probes if probe.status is not None]
     if not reached and found.probes:
         probe = found.probes[0]
-        site = "/".join(shown(probe.url).split("/")[:3])
+        site = "/".join(show_url(probe.url).split("/")[:3])
         return _unreached(url, probe.meaning.removeprefix(site).strip())
     if any(probe.status in (401, 403) for probe in reached):
         if keyed:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolwire.consent.origin_display import without_secrets
 from toolwire.core.codec import Codec, Finding, Flow, Peer, Probe
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.core.selection import DECLARED, Selection
+from toolwire.core.url_display import show_url
 from toolwire.framing.readable_tool import make_readable
 from toolwire.framing.text_cleaning import clean
 from toolwire.protocols import BUILTIN
@@ -38,6 +38,9 @@ class Discovery:
     others: tuple[Peer, ...] = ()
     probes: tuple[Probe, ...] = ()
     basis: DocumentSnapshot = field(default=NO_BASIS, repr=False)
+
+    def __repr__(self) -> str:
+        return f"Discovery(url={show_url(self.url)!r}, peer={self.peer!r}, probes={self.probes!r})"
 
 
 def _answered(codec: Codec, probes: Sequence[Probe]) -> bool:
@@ -145,11 +148,6 @@ def origin(url: str) -> str:
     """Return scheme, host and port of ``url``: what a person is shown as the site."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-
-
-def shown(url: str) -> str:
-    """Return ``url`` for people to read: without user, password, query and fragment. [D-26]"""
-    return without_secrets(url)
 
 
 def _remembering(flow: Flow[Finding], seen: dict[Request, Response | Problem]) -> Flow[Finding]:

@@ -1,0 +1,126 @@
+"""Every command that takes a URL, with keys pasted into the URL: none is printed or kept."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire import connect_sync
+from toolwire.cli import parser as cli
+from toolwire.consent.display import shown
+from toolwire.core.check import Answer, Question
+from toolwire.stores.consent.approvals import Approvals
+
+CANARY = "canary-4711"
+_TAKES_URL = {"TARGET", "URL", "SOURCE"}
+# What the other required words of a command are, by the names that --help shows for them.
+_WORDS = {"NAME": "note", "KIND": "openapi", "FILE": "no-such-file.json"}
+_FORMS = [
+    "http://{host}/?api_key={key}&x=1#{key}",
+    "http://user:{key}@{host}/?token={key}",
+    "http://{host}/nothing/here?X-Amz-Signature={key}",
+    "http://127.0.0.1:1/?access_token={key}",
+    "http://user:{key}/{key}@{host}/",
+    "http://{host}:99999/?sig={key}",
+    "ftp://user:{key}@{host}/?key={key}",
+    "http://[bad/?password={key}",
+]
+
+
+def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield every command of the program that has a URL among its words."""
+    for action in cli._parser("0")._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                if any(_takes_url(one) for one in command._actions):
+                    yield name, command
+
+
+def _takes_url(action: argparse.Action) -> bool:
+    return not action.option_strings and action.metavar in _TAKES_URL
+
+
+def words(command: argparse.ArgumentParser, url: str) -> list[str]:
+    """Return the words that ``command`` cannot do without, with ``url`` in each place of a URL."""
+    said: list[str] = []
+    for action in command._actions:
+        if not action.option_strings:
+            if _takes_url(action):
+                said.append(url)
+            elif action.nargs not in ("*", "?"):
+                said.append(_WORDS[str(action.metavar)])
+        elif action.required:
+            said += [action.option_strings[0], _WORDS[str(action.metavar)]]
+    return said
+
+
+def test_the_commands_are_found_in_the_parser() -> None:
+    assert {"tools", "call", "explain", "lock", "serve", "chat", "login", "convert"} <= {name for name, _ in commands()}
+
+
+@pytest.mark.requirement("D-26")
+@pytest.mark.parametrize("name", [name for name, _ in commands() if name != "serve"])
+@pytest.mark.parametrize("json", [False, True])
+def test_no_command_prints_or_keeps_a_pasted_key(
+    name: str, json: bool, site: str, toolwire: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = dict(commands())[name]
+    if json and "--json" not in command._option_string_actions:
+        pytest.skip("it has no --json")
+    for variable in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    for form in _FORMS:
+        url = form.format(host=site.removeprefix("http://").rstrip("/"), key=CANARY)
+        for more in ([], ["--debug"], ["--no-such-option"], [url, url]):
+            said = toolwire(name, *words(command, url), *(["--json"] if json else []), *more)
+            assert CANARY not in said.out + said.err, (form, more)
+    assert [file for file in tmp_path.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()] == []
+
+
+@pytest.mark.requirement("D-26")
+@pytest.mark.parametrize("form", _FORMS[3:])
+def test_serve_names_no_key_of_a_url_that_it_cannot_reach(form: str, site: str, tmp_path: Path) -> None:
+    url = form.format(host=site.removeprefix("http://").rstrip("/"), key=CANARY)
+    said = subprocess.run(
+        [sys.executable, "-m", "toolwire", "serve", url, "--port", "0"],
+        cwd=tmp_path,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert said.returncode != 0
+    assert CANARY not in said.stdout + said.stderr
+    assert [file for file in tmp_path.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()] == []
+
+
+@pytest.mark.requirement("D-26", "XL-050")
+@pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
+def test_a_question_and_its_file_name_the_site_and_no_key(protocol: str, site: str, tmp_path: Path) -> None:
+    asked: list[str] = []
+    approvals = Approvals(tmp_path)
+
+    def approve(question: Question) -> Answer:
+        approvals.ask(question)
+        asked.extend((repr(question), repr(shown(question)), repr(question.request), question.target))
+        return Answer(allowed=False, channel="test")
+
+    with connect_sync(f"{site}/?api_key={CANARY}#{CANARY}", protocol=protocol, approve=approve) as remote:
+        asked.append(repr(remote.call("note", {"text": "x"})))
+    assert len(asked) == 5
+    assert site.rstrip("/") in asked[3]
+    assert CANARY not in "".join(asked)
+    approvals.close()
+    assert [file for file in tmp_path.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()] == []
