@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
-from toolwire.core.url_display import show_url
-
 from .catalog import NAME, Catalog
 from .check import Answer, Question
 from .http import Headers, Request, Response
@@ -23,6 +21,7 @@ from .model import Call, Problem, Progress, Result, Tool
 from .resources import CAPS, Resources, ResultLimits
 from .selection import Selection
 from .tool_names import add_digest
+from .url_display import show_url
 
 T = TypeVar("T")
 
