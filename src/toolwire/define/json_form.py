@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from toolwire.core.model import Json
 
-from .plain_types import Core, core_schema, json_schema
+from .plain_types import SIMPLE, Core, core_schema, json_schema
 
 Mode: TypeAlias = Literal["validation", "serialization"]
 
@@ -31,9 +31,10 @@ class Form(NamedTuple):
 def plain_form(annotation: Any) -> Form | None:
     """Return what is known of a plain type, without pydantic, or None for any other type."""
     core = core_schema(annotation)
-    if core is None:
-        return None
+    return None if core is None else _SHARED.get(id(core)) or _form_of(annotation, core)
 
+
+def _form_of(annotation: Any, core: Core) -> Form:
     @cache
     def asked() -> Form:
         return adapted_form(annotation, "", "validation")
@@ -45,6 +46,11 @@ def plain_form(annotation: Any) -> Form | None:
         dump=lambda value: asked().dump(value),
         plain=True,
     )
+
+
+# Most arguments of ten thousand tools are of these types. What is shared takes no memory for each tool, and the garbage
+# collector does not look through it. (These core schemas are never freed, so no other one has the id of one of them.)
+_SHARED = {id(core): _form_of(annotation, core) for annotation, core in SIMPLE}
 
 
 def adapted_form(annotation: Any, where: str, mode: Mode) -> Form:

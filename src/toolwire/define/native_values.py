@@ -151,7 +151,8 @@ def exact_type(matches: Matches) -> type | None:
 
 
 def _scalar(one: Matches) -> Build:
-    return lambda *_: (one, _all_of_kinds([one]))
+    pair = one, _all_of_kinds([one])
+    return lambda *_: pair
 
 
 def _all_of_kinds(choices: Collection[Matches]) -> _All:

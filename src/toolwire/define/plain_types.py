@@ -22,7 +22,7 @@ Core: TypeAlias = Mapping[str, Any]
 """A core schema of pydantic's."""
 
 _ANY: Core = {"type": "any"}
-_SIMPLE: Sequence[tuple[Any, Core]] = (
+SIMPLE: Sequence[tuple[Any, Core]] = (
     (str, {"type": "str"}),
     (int, {"type": "int"}),
     (float, {"type": "float"}),
@@ -42,7 +42,7 @@ _EXACT = 2**53  # up to here a float holds every whole number
 
 def core_schema(annotation: Any) -> Core | None:
     """Return pydantic's core schema of a plain type, or None for any other type."""
-    for simple, core in _SIMPLE:
+    for simple, core in SIMPLE:
         if annotation is simple:  # nothing is known of the annotation yet, so it is not compared or hashed
             return core
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Reader, Reading, Site
+from toolwire.core.gc_pause import paused
 from toolwire.core.http import JSON, STATUS, Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
@@ -54,7 +55,8 @@ class RouteTable:
         self._owners: dict[str, Codec] = {}
         self._entries: dict[tuple[str, str], RouteEntry] = {}
         self._segments: dict[str, Refuse] = {}
-        wires = [(codec, codec.routes(catalog, site)) for codec in codecs]
+        with paused():
+            wires = [(codec, codec.routes(catalog, site)) for codec in codecs]
         for codec, routes in wires:
             for (method, path), route in routes.items():
                 self._entries[method, path] = RouteEntry(

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from toolwire.core.codec import Peer
+from toolwire.core.gc_pause import paused
 from toolwire.core.http import Response
 from toolwire.core.model import Tool, Value
 from toolwire.core.resources import Resources, ResultLimits
 from toolwire.framing import jsontext
-from toolwire.protocols.openapi.document.gc_pause import paused
 from toolwire.protocols.openapi.response import results, truncate_json
 from toolwire.protocols.openapi.response.results import Expected
 from toolwire.validation import compile_schema

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
+from toolwire.core.gc_pause import paused
 from toolwire.core.http import Request, Response, header
 from toolwire.core.model import Json, Problem
 from toolwire.core.selection import DECLARED, Selection
@@ -25,7 +26,6 @@ from toolwire.core.selection import DECLARED, Selection
 from .document import bundle, hidden_text, llm_json, overlay, swagger_20
 from .document.consent_policy import extension, read_site
 from .document.findings import SHOWN, Note
-from .document.gc_pause import paused
 from .document.llm_json import Entry
 from .document.loading import Loaded, load
 from .document.paths import CATALOG, CONVENTIONAL, NAME, WELL_KNOWN

@@ -12,11 +12,11 @@ import json
 import re
 from typing import NamedTuple
 
+from toolwire.core.gc_pause import paused
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext, positions, text_cleaning, yamltext
 
 from .findings import Note
-from .gc_pause import paused
 
 _BOM = b"\xef\xbb\xbf"
 _LARGE = 1_048_576  # a text above this size is read so that other threads can run meanwhile

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.gc_pause import paused
 from toolwire.core.model import Approval, Tool
 from toolwire.core.selection import DECLARED, Selection
 from toolwire.protocols.openapi.document import identity, swagger_20
@@ -31,7 +32,6 @@ from toolwire.protocols.openapi.document.consent_policy import (
 )
 from toolwire.protocols.openapi.document.descriptions import described, plain
 from toolwire.protocols.openapi.document.findings import SHOWN, Note
-from toolwire.protocols.openapi.document.gc_pause import paused
 from toolwire.protocols.openapi.document.hidden_text import Hidden
 from toolwire.protocols.openapi.document.identity import Identity
 from toolwire.protocols.openapi.document.operation_list import Operation, listed
