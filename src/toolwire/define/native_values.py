@@ -30,6 +30,8 @@ Build: TypeAlias = Callable[[Mapping[str, Any], Matches], _Pair | None]
 _ALWAYS_PLAIN = {int, bool, NoneType}
 _PLAIN = {*_ALWAYS_PLAIN, float, str, list, dict}
 _LONG = 32
+PIECE = 16_000
+"""How many values of a list are judged at once: a pass in C over many more would keep every other thread waiting."""
 
 
 def anything(_: Any) -> bool:
@@ -66,6 +68,8 @@ def _pair(schema: Mapping[str, Any], of_any: Matches) -> _Pair | None:
 
 
 def _all_plain(values: Collection[Any], depth: int) -> bool:
+    if len(values) > PIECE and type(values) is list:
+        return all(_many_plain(values[at : at + PIECE], depth) for at in range(0, len(values), PIECE))
     if len(values) > _LONG:
         return _many_plain(values, depth)
     for value in values:  # noqa: SIM110 - all() with a generator costs twice as much
@@ -202,7 +206,14 @@ def _list_of(schema: Mapping[str, Any], of_any: Matches) -> _Pair | None:
     def all_match(values: Collection[Any]) -> bool:
         return set(map(type, values)) <= {list} and every(list(chain.from_iterable(values)))
 
-    return (lambda value: type(value) is list and every(value)), all_match
+    def matches(value: Any) -> bool:
+        if type(value) is not list:
+            return False
+        if len(value) <= PIECE:
+            return every(value)
+        return all(every(value[at : at + PIECE]) for at in range(0, len(value), PIECE))
+
+    return matches, all_match
 
 
 def _dict_of(schema: Mapping[str, Any], of_any: Matches) -> _Pair | None:

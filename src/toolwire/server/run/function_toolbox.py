@@ -22,6 +22,11 @@ from .worker_threads import ThreadPool
 
 _log = logging.getLogger("toolwire")
 MAX_ITEMS = 10_000
+LARGE = 2_000
+"""How many items a result has, at most, that is checked and converted on the event loop."""
+
+_FEW = 16
+_COLLECTIONS = frozenset({list, dict})
 
 PEER_ADDRESS: ContextVar[str] = ContextVar("toolwire_peer_address", default="")
 """The address that a call without credentials came from, empty where that is not known."""
@@ -77,7 +82,9 @@ class FunctionToolbox:
             arguments[context_parameter] = given(call, function.tool, reporting)
         try:
             if run is None:
-                return function.write(await function.call(**arguments))
+                value = await function.call(**arguments)
+                large = type(value) in _COLLECTIONS and _is_large(value)
+                return await self._write_in_thread(function, value, call) if large else function.write(value)
             return await run(arguments, notify, call)
         except ToolError as error:
             return failure(error)
@@ -88,6 +95,13 @@ class FunctionToolbox:
         finally:
             if reporting is not None:
                 reporting.over = True
+
+    async def _write_in_thread(self, function: Function, value: Any, call: Call) -> Result:
+        """Return what ``function.write(value)`` does, while the event loop serves other calls."""
+        try:
+            return await self._pool.run(caller_of(call), lambda: function.write(value))
+        except RuntimeError:  # another call of the tool changed the value meanwhile: on the loop none can
+            return function.write(value)
 
     def _failed(self, error: BaseException, call: Call) -> Problem:
         known = None if self._explain is None else self._explain(error)
@@ -166,6 +180,17 @@ def _with_result_check(function: Function) -> Function:
         )
 
     return replace(function, write=write_checked)
+
+
+def _is_large(value: Any) -> bool:
+    """Return whether a list or dict has many items, or a small dict holds a list that does."""
+    if len(value) > LARGE:
+        return True
+    if type(value) is dict and len(value) <= _FEW:
+        for member in value.values():
+            if type(member) is list and len(member) > LARGE:
+                return True
+    return False
 
 
 def caller_of(call: Call) -> Hashable:
