@@ -23,6 +23,7 @@ from toolwire.protocols.openapi.tools import naming
 from toolwire.validation import PatternBudget
 
 from .combine import join_branches, mark_branches
+from .contradictions import find_closed_out, has_equal_branches, has_no_fitting_choice, is_closed_to
 from .keywords import NAMED, ONE, SEVERAL, WORDS, fits, is_type
 from .relaxation import (
     CUT,
@@ -41,6 +42,7 @@ from .schema_size import Sizes, brief, cut, near, opened, without_words
 from .upgrade_30 import exemplify, modern
 
 _TEXTS = frozenset(("description", "title"))
+_COMBINED = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
 _EXAMPLES = frozenset(("const", "default", "enum", "examples"))
 _READ = frozenset(("$ref", "discriminator", "example", "nullable"))
 _UNSAID = frozenset(
@@ -180,8 +182,13 @@ class Schemas:
             )
         return known._replace(near=near(known.brief.schema, used)) if used else known
 
-    def _convert(self, node: Json, names: set[str], outside: Set[str] = frozenset()) -> dict[str, Json]:
-        """Return ``node`` converted, without the properties that it hides or that are hidden ``outside`` of it."""
+    def _convert(
+        self, node: Json, names: set[str], outside: Set[str] = frozenset(), allowed: Set[str] = frozenset()
+    ) -> dict[str, Json]:
+        """Return ``node`` converted, without the properties that it hides or that are hidden ``outside`` of it.
+
+        Properties named in ``allowed`` are allowed in it where it is closed, since a schema around it needs them.
+        """
         if type(node) is not dict:
             if isinstance(node, bool):
                 return {} if node else {"not": {}}
@@ -194,7 +201,15 @@ class Schemas:
             if self._old:
                 said = node.get("description")
                 return {"$ref": DEFINED + name, **({"description": self.text(said)} if isinstance(said, str) else {})}
-        built, inside = self._members(node, names, outside)
+        if not _COMBINED.isdisjoint(node):
+            gone = self._gone(node) | outside
+            allowed = allowed | find_closed_out(self._references, node, gone, beside=not self._old)
+        if name is not None and reference not in self._stripping and self._excludes({"$ref": reference}, allowed):
+            rest = {key: one for key, one in node.items() if key not in ("$ref", "allOf")}
+            branches = node.get("allOf")
+            listed = branches if isinstance(branches, list) else []
+            return self._convert({**rest, "allOf": [{"$ref": reference}, *listed]}, names, outside, allowed)
+        built, inside = self._members(node, names, outside, allowed)
         if name is not None:
             built["$ref"] = DEFINED + name
         return self._finished(built, node, inside)
@@ -207,6 +222,7 @@ class Schemas:
             built = relax_words(built, inside)
         if "allOf" in built:
             built = join_branches(built)
+        self._take_mistakes(built, node)
         if "uniqueItems" in built and "array" not in (built.get("type") or "array"):
             del built["uniqueItems"]  # many a document says so of texts and numbers too
         if "example" in node:
@@ -217,8 +233,18 @@ class Schemas:
             self._loosen(WIDER)  # null is accepted where 3.0 leaves that open
         return modern(built, node)
 
+    def _take_mistakes(self, built: dict[str, Json], node: dict[str, Json]) -> None:
+        """Take out of ``built`` what makes it a schema that nothing fits."""
+        nullable = self._old and node.get("nullable") is True and None in (built.get("enum") or ())
+        if not nullable and has_no_fitting_choice(built):
+            self._approximate("an enum in it has no value of its type, and the type is left out")
+            del built["type"]
+        if "oneOf" in built and "anyOf" not in built and has_equal_branches(self._references, node["oneOf"]):
+            self._approximate("two branches of a oneOf in it say the same, and it is taken as an anyOf")
+            built["anyOf"] = built.pop("oneOf")
+
     def _members(
-        self, node: dict[str, Json], names: set[str], outside: Set[str]
+        self, node: dict[str, Json], names: set[str], outside: Set[str], allowed: Set[str]
     ) -> tuple[dict[str, Json], dict[str, Looseness]]:
         """Return the words of ``node`` converted, and how loose what each of them holds has become."""
         gone = self._gone(node) | outside
@@ -227,21 +253,21 @@ class Schemas:
         most = self._looseness
         for key, value in node.items():
             self._looseness = EXACT
-            self._member(built, key, value, names, gone)
+            self._member(built, key, value, names, gone, allowed)
             if self._looseness is not EXACT:
                 inside[key] = self._looseness
                 most = max(most, self._looseness)
         self._looseness = most
         if inside.get("patternProperties") is CUT:
             built = open_words(built)
-        if built.get("additionalProperties") is False and "required" in built and "patternProperties" not in built:
-            self._define_required(built)
+        if built.get("additionalProperties") is False and "patternProperties" not in built:
+            self._define_required(built, allowed - gone)
         return built, inside
 
-    def _define_required(self, built: dict[str, Json]) -> None:
-        """Define what the closed object ``built`` requires and does not define, since nothing else would fit it."""
+    def _define_required(self, built: dict[str, Json], allowed: Set[str]) -> None:
+        """Define what is required of the closed object ``built`` and not defined in it, so that something fits it."""
         properties = built.get("properties", {})
-        missing = [name for name in built["required"] if name not in properties]
+        missing = [name for name in (*built.get("required", ()), *sorted(allowed)) if name not in properties]
         if missing:
             self._approximate(f"it requires {missing[0][:100]}, does not define it, and allows nothing else")
             built["properties"] = {**properties, **{name: {} for name in missing}}
@@ -255,14 +281,14 @@ class Schemas:
         self._note(self._where, text)
 
     def _member(  # noqa: C901, PLR0912 - a sort of word each
-        self, built: dict[str, Json], key: str, value: Json, names: set[str], gone: Set[str]
+        self, built: dict[str, Json], key: str, value: Json, names: set[str], gone: Set[str], allowed: Set[str]
     ) -> None:
         if key in ONE and isinstance(value, dict | bool):
             built[key] = value if isinstance(value, bool) else self._convert(value, names)
         elif key in SEVERAL and isinstance(value, list):
             if value:
-                apart = gone if key != "prefixItems" else set()
-                built[key] = [self._branch(one, names, apart) for one in value]
+                apart, inner = (gone, allowed) if key != "prefixItems" else (frozenset[str](), frozenset[str]())
+                built[key] = [self._branch(one, names, apart, inner) for one in value]
         elif key in _TEXTS and isinstance(value, str):
             built[key] = self.text(value)
         elif key in NAMED and isinstance(value, dict):
@@ -312,18 +338,22 @@ class Schemas:
         if key in WORDS and value is not None:  # some libraries write null for each word that is not set
             self._approximate(f"a schema in it has a {key} that is none, and does without")
 
-    def _branch(self, one: Json, names: set[str], gone: Set[str]) -> dict[str, Json]:
-        reference = one.get("$ref") if gone and isinstance(one, dict) else None
+    def _branch(self, one: Json, names: set[str], gone: Set[str], allowed: Set[str]) -> dict[str, Json]:
+        reference = one.get("$ref") if (gone or allowed) and isinstance(one, dict) else None
         if not isinstance(reference, str):
-            return self._convert(one, names, gone)
-        if reference in self._stripping or not self._needs(one, gone):
+            return self._convert(one, names, gone, allowed)
+        if reference in self._stripping or not (self._needs(one, gone) or self._excludes(one, allowed)):
             return self._convert(one, names)
-        self._stripping.add(reference)  # what it refers to requires what is hidden here, so it is said here without
+        self._stripping.add(reference)  # what it refers to does not fit what is around it, so it is said here anew
         beside = {} if self._old else {key: value for key, value in one.items() if key != "$ref"}
         target = self._target(reference)
-        converted = self._convert({"allOf": [target, beside]} if beside else target, names, gone)
+        converted = self._convert({"allOf": [target, beside]} if beside else target, names, gone, allowed)
         self._stripping.discard(reference)
         return converted
+
+    def _excludes(self, node: Json, allowed: Set[str]) -> bool:
+        """Return whether a closed part of ``node`` leaves out any of the names in ``allowed``."""
+        return bool(allowed) and is_closed_to(self._references, node, allowed, beside=not self._old)
 
     def _needs(self, node: Json, gone: Set[str]) -> bool:
         """Return whether ``node`` requires any of the names that are gone."""
@@ -340,7 +370,7 @@ class Schemas:
             if self._hides and text_cleaning.clean(name).removed:
                 self._approximate("a property of it has a name that hides something, and is left out")
                 continue
-            if key == "patternProperties" and not self._patterns.takes(name):
+            if key == "patternProperties" and not self._fits("pattern", name):
                 self._approximate("a pattern for names of properties in it cannot be used")
                 continue
             built[name] = self._convert(one, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -9,6 +10,12 @@ from toolwire.core.model import Json, Schema
 from toolwire.framing import subschemas
 
 Change: TypeAlias = Callable[[Json], Json]
+
+_FOREIGN = re.compile(r"\A/\^.*\$/[a-z]*\Z|\[\[:\^?[a-z]+:\]|&&\[", re.DOTALL)
+"""What makes a pattern one of another language: slashes around its anchors, a class of POSIX, an intersection of Java.
+
+As ECMA-262 reads them, the first matches nothing, and the others not what they are written for.
+"""
 
 ONE = frozenset((*subschemas.SINGLE, "contentSchema"))
 """The words that hold one schema."""
@@ -86,16 +93,25 @@ def _are_lists_of_names(value: Json) -> bool:
     return isinstance(value, dict) and all(_are_names(one) for one in value.values())
 
 
+def _is_readable_pattern(value: Json) -> bool:
+    return isinstance(value, str) and not _FOREIGN.search(value)
+
+
+def _is_choice(value: Json) -> bool:
+    return isinstance(value, list) and bool(value)
+
+
 _PLAIN: dict[str, Callable[[Json], bool]] = {
     "type": is_type,
     "const": _is_anything,
     "default": _is_anything,
-    "enum": _is_list,
+    "enum": _is_choice,
     "examples": _is_list,
     "required": _are_names,
     "dependentRequired": _are_lists_of_names,
     "multipleOf": _is_positive,
-    **dict.fromkeys(("title", "description", "format", "pattern", "contentEncoding", "contentMediaType"), _is_text),
+    "pattern": _is_readable_pattern,
+    **dict.fromkeys(("title", "description", "format", "contentEncoding", "contentMediaType"), _is_text),
     **dict.fromkeys(("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum"), _is_number),
     **dict.fromkeys(
         (

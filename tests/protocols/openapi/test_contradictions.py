@@ -1,0 +1,196 @@
+"""Schemas that no value fits, as documents have them by mistake: something is accepted, and a finding says why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolwire.core.selection import Selection
+from toolwire.protocols.openapi.tools import operations
+from toolwire.validation import compile_schema
+
+REF = "#/components/schemas/"
+
+
+def closed(*names: str, **members: Any) -> dict[str, Any]:
+    properties = {name: {"type": "string"} for name in names}
+    return {"type": "object", "properties": properties, "additionalProperties": False, **members}
+
+
+def read(schema: Any, version: str = "3.0.3", **defined: Any) -> tuple[Any, str]:
+    """Return the check of a property ``thing`` with ``schema``, and every finding."""
+    body = {"type": "object", "required": ["thing"], "properties": {"thing": schema}}
+    operation = {
+        "operationId": "add",
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+        "responses": {"204": {"description": "Done."}},
+    }
+    document = {
+        "openapi": version,
+        "info": {"title": "T", "version": "1"},
+        "servers": [{"url": "https://api.test"}],
+        "paths": {"/things": {"post": operation}},
+        "components": {"schemas": defined},
+    }
+    offer = operations.read(document, "https://api.test/openapi.json", Selection(include="all"))
+    (tool,) = offer.catalog.tools
+    check = compile_schema(tool.input_schema)
+    notes = operations.report(offer)
+    assert all(note.where == "POST /things" or REF in note.where for note in notes)
+    return lambda value: check({"thing": value}) is None, " ".join(map(str, notes))
+
+
+BASE = closed("created")
+ASSEMBLY = closed("name", required=["name"], allOf=[{"$ref": f"{REF}Base"}])
+ADDRESS = closed(allOf=[{"$ref": f"{REF}Base"}, {"required": ["line"], "properties": {"line": {}}}])
+ONE_OF = closed("city", oneOf=[{"required": [one], "properties": {one: {"type": "string"}}} for one in ("id", "ids")])
+
+
+@pytest.mark.requirement("CV-19", "CV-25", "CV-30")
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize(
+    ("schema", "right", "wrong"),
+    [
+        (ASSEMBLY, {"name": "a", "created": "now"}, [{}, {"created": "now"}, {"name": "a", "other": 1}]),
+        (ADDRESS, {"line": "a", "created": "now"}, [{}, {"line": "a", "other": 1}]),
+        (ONE_OF, {"city": "a", "id": "b"}, [{"city": "a"}, {"id": "b", "ids": "c"}, {"id": "b", "other": 1}]),
+        ({"$ref": f"{REF}Assembly"}, {"name": "a"}, [{}]),
+        (
+            {"allOf": [{"$ref": f"{REF}Assembly"}, {"properties": {"more": {}}}]},
+            {"name": "a", "more": 1},
+            [{"more": 1}],
+        ),
+    ],
+)
+def test_what_one_part_requires_and_another_excludes_is_allowed(
+    schema: Any, right: Any, wrong: list[Any], version: str
+) -> None:
+    accepts, notes = read(schema, version, Base=BASE, Assembly=ASSEMBLY)
+    assert accepts(right)
+    assert not any(map(accepts, wrong))
+    assert "does not define it, and allows nothing else" in notes
+
+
+@pytest.mark.requirement("CV-19", "CV-25")
+def test_what_stands_beside_a_reference_to_a_closed_schema_is_allowed() -> None:
+    beside = {"$ref": f"{REF}Base", "required": ["name"], "properties": {"name": {"type": "string"}}}
+    accepts, notes = read(beside, "3.1.0", Base=BASE)
+    assert accepts({"name": "a", "created": "now"})
+    assert not accepts({"created": "now"})
+    assert "does not define it" in notes
+    accepts, notes = read(beside, "3.0.3", Base=BASE)  # where nothing beside a reference counts
+    assert accepts({"created": "now"})
+    assert not accepts({"name": "a"})
+    assert notes == ""
+
+
+@pytest.mark.requirement("CV-25")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [BASE, closed("created", "name")]},  # they agree on what both define
+        {"allOf": [BASE, {"properties": {"name": {}}}]},  # name may be left out, so an object fits
+        closed("id", oneOf=[{"required": ["id"]}, {"required": ["ids"]}]),  # and here the first branch does
+        {"allOf": [closed("id"), {"required": ["id"]}]},
+    ],
+)
+def test_where_something_fits_a_closed_schema_stays_closed(schema: Any) -> None:
+    accepts, notes = read(schema)
+    assert not accepts({"name": "a"})
+    assert notes == ""
+
+
+@pytest.mark.requirement("CV-21", "CV-25")
+def test_a_name_that_is_read_only_is_not_missing_in_a_closed_part() -> None:
+    parts = [BASE, {"required": ["id"], "properties": {"id": {"type": "integer", "readOnly": True}}}]
+    accepts, notes = read({"allOf": parts})
+    assert accepts({"created": "now"})
+    assert not accepts({"id": 1})
+    assert notes == ""
+
+
+@pytest.mark.requirement("CV-30")
+def test_a_closed_schema_that_refers_to_itself_is_read() -> None:
+    node = closed("name", required=["name"], allOf=[{"$ref": f"{REF}Base"}, {"$ref": f"{REF}Node"}])
+    accepts, notes = read({"$ref": f"{REF}Node"}, Base=BASE, Node=node)
+    assert "does not define it" in notes
+    del accepts  # whether anything fits what stands for itself is nowhere said
+
+
+@pytest.mark.requirement("CV-25", "CV-30")
+@pytest.mark.parametrize(
+    ("schema", "right", "wrong", "said"),
+    [
+        ({"type": "integer", "enum": ["1", "2"]}, "1", "3", "no value of its type"),
+        ({"type": ["integer", "null"], "enum": ["1"]}, "1", None, "no value of its type"),
+        ({"type": "integer", "enum": [1, "2"]}, 1, "2", ""),
+        ({"type": "string", "enum": []}, "any", 1, "an enum in it that is none"),
+        ({"type": "number", "enum": [1, 2]}, 2, 3, ""),
+        ({"type": "integer", "enum": [1.0]}, 1, 2, ""),
+    ],
+)
+def test_an_enum_without_a_value_of_its_type_is_taken_without_the_type(
+    schema: Any, right: Any, wrong: Any, said: str
+) -> None:
+    accepts, notes = read(schema, "3.1.0")
+    assert accepts(right)
+    assert not accepts(wrong)
+    assert said.replace("an enum in it that is none", "has a enum that is none") in notes
+    assert bool(said) is bool(notes)
+
+
+@pytest.mark.requirement("CV-25")
+def test_an_enum_of_null_alone_where_null_is_allowed_is_taken_as_it_is() -> None:
+    accepts, notes = read({"type": "string", "nullable": True, "enum": [None]})
+    assert accepts(None)
+    assert notes == ""
+
+
+@pytest.mark.requirement("CV-19", "CV-25")
+def test_a_one_of_whose_branches_say_the_same_is_taken_as_an_any_of() -> None:
+    event = {"type": "object", "required": ["kind"], "properties": {"kind": {"type": "string"}}}
+    branches = [
+        {"title": one, "description": one, "allOf": [{"$ref": f"{REF}Event"}]} for one in ("Approved", "Denied")
+    ]
+    accepts, notes = read(
+        {"oneOf": [{"$ref": f"{REF}Approved"}, {"$ref": f"{REF}Denied"}], "discriminator": {"propertyName": "kind"}},
+        Event=event,
+        Approved=branches[0],
+        Denied=branches[1],
+    )
+    assert accepts({"kind": "a"})
+    assert not accepts({})
+    assert "two branches of a oneOf in it say the same" in notes
+    different = [{"type": "object", "required": [one], "properties": {one: {"type": "string"}}} for one in "ab"]
+    accepts, notes = read({"oneOf": different})
+    assert not accepts({"a": "x", "b": "y"})
+    assert notes == ""
+
+
+@pytest.mark.requirement("CV-25", "CV-30")
+@pytest.mark.parametrize(
+    ("pattern", "right"),
+    [
+        ("/^[a-z0-9]+$/", "ada"),
+        ("/^[0-9]{5}$/i", "75001"),
+        ("^[[:alnum:]_]+$", "ada_1"),
+        (r"^[\p{Print}&&[^|:/]]+$", "plan"),
+    ],
+)
+def test_a_pattern_of_another_language_is_left_out(pattern: str, right: str) -> None:
+    accepts, notes = read({"type": "string", "pattern": pattern})
+    assert accepts(right)
+    assert not accepts(7)
+    assert "a pattern that is none" in notes
+
+
+@pytest.mark.requirement("CV-30")
+@pytest.mark.parametrize(
+    ("pattern", "right", "wrong"), [("/[a-z]+/", "/a/", "a"), ("^[a&&b]+$", "a&", "c"), (r"^\[\[a\]\]$", "[[a]]", "a")]
+)
+def test_a_pattern_that_only_looks_like_another_language_holds(pattern: str, right: str, wrong: str) -> None:
+    accepts, notes = read({"type": "string", "pattern": pattern})
+    assert accepts(right)
+    assert not accepts(wrong)
+    assert notes == ""
