@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from .calls import Guided
+from .calls import Guided, Pairs
 
 FORM = "application/x-www-form-urlencoded"
 
 
-def _same(document: str, path: str, arguments: dict[str, Any], sent: str, **more: Any) -> Guided:
-    """Return a POST whose arguments are its body, but for those that ``more`` places elsewhere."""
-    return Guided(document=document, method="POST", path=path, arguments=arguments, sent=sent, **more)
+def _json(
+    document: str, path: str, body: dict[str, Any], sent: str, *, beside: dict[str, Any] | None = None, **more: Any
+) -> Guided:
+    """Return a POST of a JSON ``body`` whose members are arguments; those ``beside`` it go elsewhere."""
+    arguments = {**(beside or {}), **body}
+    return Guided(document=document, method="POST", path=path, arguments=arguments, sent=sent, body=body, **more)
+
+
+def _form(document: str, path: str, arguments: dict[str, Any], sent: str, body: Pairs, **more: Any) -> Guided:
+    """Return a POST of a form, whose pairs are ``body``."""
+    said: dict[str, Any] = {"method": "POST", "media_type": FORM, "body": body, **more}
+    return Guided(document=document, path=path, arguments=arguments, sent=sent, **said)
+
+
+def _get(document: str, path: str, arguments: dict[str, Any], sent: str, query: Pairs, **more: Any) -> Guided:
+    """Return a GET with a ``query``."""
+    return Guided(document=document, method="GET", path=path, arguments=arguments, sent=sent, query=query, **more)
 
 
 _CHAT: dict[str, Any] = {
@@ -51,11 +65,19 @@ _RICH: dict[str, Any] = {
     "version": 1,
     "content": [{"type": "paragraph", "content": [{"type": "text", "text": "It broke."}]}],
 }
+_PAYMENT: dict[str, Any] = {
+    "merchantAccount": "Shop",
+    "amount": {"currency": "EUR", "value": 1000},
+    "returnUrl": "https://shop.example/back",
+}
+_REPOSITORY = {"owner": "o", "repo": "r"}
+_ACCOUNT = {"AccountSid": "AC" + "0" * 32}
+_DROPLET = {"name": "web", "region": "nyc3", "size": "s-1vcpu-1gb", "image": "ubuntu-24-04-x64", "tags": ["a"]}
 _LIMITS = frozenset(("limits", "requests"))
 
 CALLS: tuple[Guided, ...] = (
-    _same("openai.com.json", "/chat/completions", _CHAT, "/v1/chat/completions", body=_CHAT, seen=("system", "user")),
-    _same(
+    _json("openai.com.json", "/chat/completions", _CHAT, "/v1/chat/completions", seen=("system", "user")),
+    _form(
         "stripe.com.json",
         "/v1/payment_intents",
         {
@@ -66,8 +88,7 @@ CALLS: tuple[Guided, ...] = (
             "shipping": {"name": "Ann", "address": {"line1": "1 Main St", "country": "US"}},
         },
         "/v1/payment_intents",
-        media_type=FORM,
-        body=[
+        [
             ("amount", "2000"),
             ("currency", "usd"),
             ("automatic_payment_methods[enabled]", "true"),
@@ -77,7 +98,7 @@ CALLS: tuple[Guided, ...] = (
             ("shipping[address][country]", "US"),
         ],
     ),
-    _same(
+    _form(
         "stripe.com.json",
         "/v1/subscriptions",
         {
@@ -86,8 +107,7 @@ CALLS: tuple[Guided, ...] = (
             "trial_period_days": 14,
         },
         "/v1/subscriptions",
-        media_type=FORM,
-        body=[
+        [
             ("customer", "cus_1"),
             ("items[0][price]", "price_1"),
             ("items[0][quantity]", "2"),
@@ -95,28 +115,26 @@ CALLS: tuple[Guided, ...] = (
             ("trial_period_days", "14"),
         ],
     ),
-    Guided(
-        document="stripe.com.json",
-        method="GET",
-        path="/v1/customers/search",
-        arguments={"query": "email:'ann@example.com'", "limit": 5},
-        sent="/v1/customers/search",
-        query=[("limit", "5"), ("query", "email:'ann@example.com'")],
+    _get(
+        "stripe.com.json",
+        "/v1/customers/search",
+        {"query": "email:'ann@example.com'", "limit": 5},
+        "/v1/customers/search",
+        [("limit", "5"), ("query", "email:'ann@example.com'")],
     ),
-    Guided(
-        document="stripe.com.json",
-        method="GET",
-        path="/v1/charges",
-        arguments={"created": {"gte": 1700000000}, "expand": ["data.customer"]},
-        sent="/v1/charges",
-        query=[("created[gte]", "1700000000"), ("expand[0]", "data.customer")],
+    _get(
+        "stripe.com.json",
+        "/v1/charges",
+        {"created": {"gte": 1700000000}, "expand": ["data.customer"]},
+        "/v1/charges",
+        [("created[gte]", "1700000000"), ("expand[0]", "data.customer")],
     ),
-    _same(
+    _json(
         "kubernetes.io.json",
         _DEPLOYMENTS,
-        {"namespace": "shop", **_DEPLOYMENT},
+        _DEPLOYMENT,
         "/apis/apps/v1/namespaces/shop/deployments",
-        body=_DEPLOYMENT,
+        beside={"namespace": "shop"},
         free=_LIMITS,
     ),
     Guided(
@@ -130,35 +148,31 @@ CALLS: tuple[Guided, ...] = (
         body={"spec": {"replicas": 3}},
         free=frozenset(("body",)),
     ),
-    Guided(
-        document="kubernetes.io.json",
-        method="GET",
-        path="/api/v1/namespaces/{namespace}/pods",
-        arguments={"namespace": "shop", "labelSelector": "app=web,tier!=db", "fieldSelector": "status.phase=Running"},
-        sent="/api/v1/namespaces/shop/pods",
-        query=[("fieldSelector", "status.phase=Running"), ("labelSelector", "app=web,tier!=db")],
+    _get(
+        "kubernetes.io.json",
+        "/api/v1/namespaces/{namespace}/pods",
+        {"namespace": "shop", "labelSelector": "app=web,tier!=db", "fieldSelector": "status.phase=Running"},
+        "/api/v1/namespaces/shop/pods",
+        [("fieldSelector", "status.phase=Running"), ("labelSelector", "app=web,tier!=db")],
     ),
-    Guided(
-        document="kubernetes.io.json",
-        method="GET",
-        path="/api/v1/namespaces/{namespace}/pods/{name}/log",
-        arguments={"namespace": "shop", "name": "web-1", "container": "web", "tailLines": 100, "previous": True},
-        sent="/api/v1/namespaces/shop/pods/web-1/log",
-        query=[("container", "web"), ("previous", "true"), ("tailLines", "100")],
+    _get(
+        "kubernetes.io.json",
+        "/api/v1/namespaces/{namespace}/pods/{name}/log",
+        {"namespace": "shop", "name": "web-1", "container": "web", "tailLines": 100, "previous": True},
+        "/api/v1/namespaces/shop/pods/web-1/log",
+        [("container", "web"), ("previous", "true"), ("tailLines", "100")],
     ),
-    _same(
+    _json(
         "github.com/api.github.com.json",
         "/repos/{owner}/{repo}/issues",
-        {"owner": "o", "repo": "r", "title": "Bug", "body": "It broke.", "labels": ["bug"], "assignees": ["ann"]},
+        {"title": "Bug", "body": "It broke.", "labels": ["bug"], "assignees": ["ann"]},
         "/repos/o/r/issues",
-        body={"title": "Bug", "body": "It broke.", "labels": ["bug"], "assignees": ["ann"]},
+        beside=_REPOSITORY,
     ),
-    _same(
+    _json(
         "github.com/api.github.com.json",
         "/repos/{owner}/{repo}/git/trees",
         {
-            "owner": "o",
-            "repo": "r",
             "base_tree": "9fb0",
             "tree": [
                 {"path": "a.txt", "mode": "100644", "type": "blob", "content": "a"},
@@ -167,41 +181,26 @@ CALLS: tuple[Guided, ...] = (
             ],
         },
         "/repos/o/r/git/trees",
-        body={
-            "base_tree": "9fb0",
-            "tree": [
-                {"path": "a.txt", "mode": "100644", "type": "blob", "content": "a"},
-                {"path": "run.sh", "mode": "100755", "type": "blob", "sha": "44b4"},
-                {"path": "gone.txt", "mode": "100644", "type": "blob", "sha": None},
-            ],
-        },
+        beside=_REPOSITORY,
         seen=("100644", "100755", "blob"),
     ),
-    Guided(
-        document="github.com/api.github.com.json",
-        method="GET",
-        path="/search/code",
-        arguments={"q": "addClass in:file language:js repo:jquery/jquery", "per_page": 10},
-        sent="/search/code",
-        query=[("q", "addClass in:file language:js repo:jquery/jquery"), ("per_page", "10")],
+    _get(
+        "github.com/api.github.com.json",
+        "/search/code",
+        {"q": "addClass in:file language:js repo:jquery/jquery", "per_page": 10},
+        "/search/code",
+        [("q", "addClass in:file language:js repo:jquery/jquery"), ("per_page", "10")],
     ),
-    _same(
+    _json(
         "github.com/api.github.com.json",
         "/repos/{owner}/{repo}/pulls/{pull_number}/reviews",
         {
-            "owner": "o",
-            "repo": "r",
-            "pull_number": 7,
             "body": "Nearly.",
             "event": "REQUEST_CHANGES",
             "comments": [{"path": "a.py", "line": 3, "side": "RIGHT", "body": "Why?"}],
         },
         "/repos/o/r/pulls/7/reviews",
-        body={
-            "body": "Nearly.",
-            "event": "REQUEST_CHANGES",
-            "comments": [{"path": "a.py", "line": 3, "side": "RIGHT", "body": "Why?"}],
-        },
+        beside={**_REPOSITORY, "pull_number": 7},
         seen=("REQUEST_CHANGES", "APPROVE"),
     ),
     Guided(
@@ -212,20 +211,19 @@ CALLS: tuple[Guided, ...] = (
         sent="/user/emails",
         body=["old@example.com"],
     ),
-    _same(
+    _form(
         "twilio.com/api.json",
         "/2010-04-01/Accounts/{AccountSid}/Calls.json",
         {
-            "AccountSid": "AC" + "0" * 32,
+            **_ACCOUNT,
             "To": "+15558675310",
             "From": "+15017122661",
             "Url": "https://demo.example/voice.xml",
             "StatusCallback": "https://me.example/events",
             "StatusCallbackEvent": ["initiated", "answered"],
         },
-        f"/2010-04-01/Accounts/AC{'0' * 32}/Calls.json",
-        media_type=FORM,
-        body=[
+        f"/2010-04-01/Accounts/{_ACCOUNT['AccountSid']}/Calls.json",
+        [
             ("To", "+15558675310"),
             ("From", "+15017122661"),
             ("Url", "https://demo.example/voice.xml"),
@@ -235,19 +233,18 @@ CALLS: tuple[Guided, ...] = (
         ],
         seen=("initiated", "answered", "completed"),
     ),
-    _same(
+    _form(
         "twilio.com/api.json",
         "/2010-04-01/Accounts/{AccountSid}/Messages.json",
         {
-            "AccountSid": "AC" + "0" * 32,
+            **_ACCOUNT,
             "To": "+15558675310",
             "From": "+15017122661",
             "Body": "Look",
             "MediaUrl": ["https://me.example/a.png", "https://me.example/b.png"],
         },
-        f"/2010-04-01/Accounts/AC{'0' * 32}/Messages.json",
-        media_type=FORM,
-        body=[
+        f"/2010-04-01/Accounts/{_ACCOUNT['AccountSid']}/Messages.json",
+        [
             ("To", "+15558675310"),
             ("From", "+15017122661"),
             ("Body", "Look"),
@@ -255,38 +252,32 @@ CALLS: tuple[Guided, ...] = (
             ("MediaUrl", "https://me.example/b.png"),
         ],
     ),
-    Guided(
-        document="twilio.com/api.json",
-        method="GET",
-        path="/2010-04-01/Accounts/{AccountSid}/Messages.json",
-        arguments={"AccountSid": "AC" + "0" * 32, "DateSent_gt": "2026-11-01T00:00:00Z", "PageSize": 20},
-        sent=f"/2010-04-01/Accounts/AC{'0' * 32}/Messages.json",
-        query=[("DateSent>", "2026-11-01T00:00:00Z"), ("PageSize", "20")],
+    _get(
+        "twilio.com/api.json",
+        "/2010-04-01/Accounts/{AccountSid}/Messages.json",
+        {**_ACCOUNT, "DateSent_gt": "2026-11-01T00:00:00Z", "PageSize": 20},
+        f"/2010-04-01/Accounts/{_ACCOUNT['AccountSid']}/Messages.json",
+        [("DateSent>", "2026-11-01T00:00:00Z"), ("PageSize", "20")],
         seen=("DateSent>",),
     ),
-    _same(
+    _form(
         "slack.com.json",
         "/chat.postMessage",
         {"channel": "C1", "text": "Hi", "blocks": '[{"type":"divider"}]'},
         "/api/chat.postMessage",
-        media_type=FORM,
-        body=[("channel", "C1"), ("text", "Hi"), ("blocks", '[{"type":"divider"}]')],
+        [("channel", "C1"), ("text", "Hi"), ("blocks", '[{"type":"divider"}]')],
     ),
     *(
-        _same(
+        _json(
             "adyen.com/CheckoutService-v71.json",
             "/payments",
-            payment,
+            {**_PAYMENT, **payment},
             "/v71/payments",
-            body=payment,
             seen=(str(payment["paymentMethod"]["type"]),),
         )
         for payment in (
             {
-                "merchantAccount": "Shop",
                 "reference": "o1",
-                "amount": {"currency": "EUR", "value": 1000},
-                "returnUrl": "https://shop.example/back",
                 "paymentMethod": {
                     "type": "scheme",
                     "encryptedCardNumber": "c1",
@@ -295,16 +286,10 @@ CALLS: tuple[Guided, ...] = (
                     "encryptedSecurityCode": "c4",
                 },
             },
-            {
-                "merchantAccount": "Shop",
-                "reference": "o2",
-                "amount": {"currency": "EUR", "value": 1000},
-                "returnUrl": "https://shop.example/back",
-                "paymentMethod": {"type": "ideal", "issuer": "1121"},
-            },
+            {"reference": "o2", "paymentMethod": {"type": "ideal", "issuer": "1121"}},
         )
     ),
-    _same(
+    _json(
         "squareup.com.json",
         "/v2/orders",
         {
@@ -318,18 +303,8 @@ CALLS: tuple[Guided, ...] = (
             },
         },
         "/v2/orders",
-        body={
-            "idempotency_key": "k1",
-            "order": {
-                "location_id": "L1",
-                "line_items": [
-                    {"name": "Tea", "quantity": "2", "base_price_money": {"amount": 350, "currency": "USD"}},
-                ],
-                "taxes": [{"uid": "t", "name": "Tax", "percentage": "8", "scope": "ORDER"}],
-            },
-        },
     ),
-    _same(
+    _json(
         "plaid.com.json",
         "/link/token/create",
         {
@@ -341,46 +316,33 @@ CALLS: tuple[Guided, ...] = (
             "webhook": "https://shop.example/hook",
         },
         "/link/token/create",
-        body={
-            "client_name": "Shop",
-            "language": "en",
-            "country_codes": ["US"],
-            "user": {"client_user_id": "u1"},
-            "products": ["auth", "transactions"],
-            "webhook": "https://shop.example/hook",
-        },
         seen=("US", "auth", "transactions"),
     ),
-    _same(
+    _json(
         "asana.com.json",
         "/tasks",
         {"data": {"name": "Call", "projects": ["12"], "due_on": "2026-12-01", "custom_fields": {"34": "High"}}},
         "/api/1.0/tasks",
-        body={"data": {"name": "Call", "projects": ["12"], "due_on": "2026-12-01", "custom_fields": {"34": "High"}}},
     ),
-    _same(
+    _json(
         "atlassian.com/jira.json",
         "/rest/api/3/issue",
         {"fields": {"project": {"key": "A"}, "issuetype": {"name": "Bug"}, "summary": "Bug", "description": _RICH}},
         "/rest/api/3/issue",
-        body={
-            "fields": {"project": {"key": "A"}, "issuetype": {"name": "Bug"}, "summary": "Bug", "description": _RICH}
-        },
         free=frozenset(("fields",)),
     ),
-    _same(
-        "digitalocean.com.json",
-        "/v2/droplets",
-        {"body": {"name": "web", "region": "nyc3", "size": "s-1vcpu-1gb", "image": "ubuntu-24-04-x64", "tags": ["a"]}},
-        "/v2/droplets",
-        body={"name": "web", "region": "nyc3", "size": "s-1vcpu-1gb", "image": "ubuntu-24-04-x64", "tags": ["a"]},
+    Guided(
+        document="digitalocean.com.json",
+        method="POST",
+        path="/v2/droplets",
+        arguments={"body": _DROPLET},
+        sent="/v2/droplets",
+        body=_DROPLET,
     ),
-    _same(
+    _json(
         "googleapis.com/calendar.json",
         "/calendars/{calendarId}/events",
         {
-            "calendarId": "primary",
-            "sendUpdates": "all",
             "summary": "Lunch",
             "start": {"dateTime": "2026-12-01T12:00:00Z", "timeZone": "UTC"},
             "end": {"dateTime": "2026-12-01T13:00:00Z"},
@@ -389,15 +351,8 @@ CALLS: tuple[Guided, ...] = (
             "reminders": {"useDefault": False, "overrides": [{"method": "popup", "minutes": 10}]},
         },
         "/calendar/v3/calendars/primary/events",
+        beside={"calendarId": "primary", "sendUpdates": "all"},
         query=[("sendUpdates", "all")],
-        body={
-            "summary": "Lunch",
-            "start": {"dateTime": "2026-12-01T12:00:00Z", "timeZone": "UTC"},
-            "end": {"dateTime": "2026-12-01T13:00:00Z"},
-            "attendees": [{"email": "ann@example.com"}],
-            "recurrence": ["RRULE:FREQ=WEEKLY;COUNT=2"],
-            "reminders": {"useDefault": False, "overrides": [{"method": "popup", "minutes": 10}]},
-        },
         seen=("popup", "all", "RRULE"),
     ),
 )
