@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import re
 from collections.abc import Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ from toolwire.server.route_table import RouteTable
 from .page import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
+_RULE = re.compile(r"[A-Z]+-\d+")
 CATALOG = Catalog(title="Kit", tools=(Tool(name="read", toolkit="Kit", safe=True), Tool(name="write", toolkit="Kit")))
 CODECS = {codec.name: codec for codec in BUILTIN}
 BEFORE_A_CALL = {
@@ -135,3 +138,23 @@ def test_the_files_that_check_something_are_where_the_security_model_says() -> N
     files = [place for place in places if "/" in place]
     assert len(files) > 15
     assert [file for file in files if not (ROOT / "src" / "toolwire" / file).is_file()] == []
+
+
+def test_every_check_of_an_openapi_document_is_in_the_table() -> None:
+    written = {(rule, severity) for rule, severity, _ in rows("check.md", "## OpenAPI documents")}
+    assert written == _rules_of(ROOT / "src/toolwire/protocols/openapi/validator.py") | _rules_of(
+        ROOT / "src/toolwire/framing/xllm_faults.py"
+    )
+
+
+def _rules_of(module: Path) -> set[tuple[str, str]]:
+    """Return the rule and the severity of each fault that ``module`` can find, as its text has them."""
+    found: set[tuple[str, str]] = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        texts = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        texts += [one.value.value for one in node.keywords if isinstance(one.value, ast.Constant)]
+        severity = {"_warning": "warning"}.get(node.func.id, "warning" if "warning" in texts else "error")
+        found.update((text, severity) for text in texts if isinstance(text, str) and _RULE.fullmatch(text))
+    return found
