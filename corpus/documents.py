@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+_MARK = re.compile(rb"""(^[ \t]*|[{,]\s*)["']?(openapi|swagger)["']?\s*:\s*["']?[23]\.""", re.MULTILINE)
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "corpus"
 
@@ -12,6 +14,12 @@ CACHE = ROOT / ".cache" / "corpus"
 def documents() -> list[Path]:
     """Return every document, those of the directory first, in one order."""
     return sorted(_directory()) + sorted(_examples())
+
+
+def documents_in(folder: Path) -> list[Path]:
+    """Return the OpenAPI and Swagger documents in ``folder``, however deep."""
+    paths = (path for form in ("json", "yaml", "yml") for path in folder.rglob(f"*.{form}") if path.is_file())
+    return sorted(path for path in paths if _MARK.search(path.read_bytes()[:100_000]))
 
 
 def name(path: Path) -> str:

@@ -24,7 +24,7 @@ from toolwire.protocols.openapi.request import build_request
 from toolwire.protocols.openapi.tools import operations
 from toolwire.validation import compile_schema
 
-from . import values
+from . import bodies, values
 from .documents import name
 
 SHAPED = 4
@@ -102,6 +102,11 @@ def judge(path: Path, started: float | None = None) -> Iterator[dict[str, Any]]:
         found.extend(_called(tool, memo, counts))
     for tool in _evenly(tools, SHAPED):
         found.extend(_shaped(tool, counts))
+    document = operations_data(text)
+    begun = time.process_time()
+    found.extend(bodies.judge_bodies(document, tools, memo.plans, name(path), counts))
+    found.extend(bodies.judge_reach(document, tools, memo, name(path), counts))
+    said["bodies"] = time.process_time() - begun
     yield {**said, "counts": dict(counts), "faults": found[:_MOST_FAULTS]}
 
 

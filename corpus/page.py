@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from . import judge, roundtrip
+from . import bodies, judge, roundtrip
 
 _HEAD = """# Real documents
 
@@ -16,6 +16,10 @@ Made by `make corpus` and `make test-corpus`: {packages}, from npm.
 Every document is read with `include="all"`, in a process that is ended when it takes too long, and all that comes of
 it is looked at. None may crash, hang, or lose an operation without saying so; every tool has a legal name of its own,
 every schema is one of JSON Schema 2020-12, and another process makes the same bytes of the same document.
+
+Whatever body or parameter a document accepts, its tool must accept too. The values tried are the examples of the
+document, values made of its schemas, and each of those with something changed; another program, `jsonschema`, says
+which of them the document accepts.
 """
 
 
@@ -40,7 +44,8 @@ def _totals(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
         "operations left out, each with a finding": sum(one["skipped"] for one in read),
         "lost without a word": sum(one["operations"] - one["tools"] - one["skipped"] for one in read),
         "findings in all": sum(one["notes"] for one in read),
-        "documents that another process read to the same bytes": sum(one.get("again", False) for one in read),
+        "documents that another process read too": sum("again" in one for one in read),
+        "of these read to the same bytes": sum(one.get("again", False) for one in read),
         "median input schema, bytes": int(statistics.median(sizes or [0])),
         "largest input schema, bytes": max(sizes, default=0),
         "input schemas above 32 KB": sum(size > 32 * 1024 for size in sizes),
@@ -49,6 +54,19 @@ def _totals(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
         f"arguments made for at most {judge.MADE_UP} tools a document": counts["made"],
         "of these, requests that could be written": counts["written"],
         "schemas for which no arguments were found": counts["unmade"],
+        f"operations tried with what their document accepts, at most {bodies.OPERATIONS} a document": counts[
+            "operations tried"
+        ],
+        f"bodies that their document accepts, at most {bodies.BODIES} an operation": counts["bodies tried"],
+        "of these refused": counts["bodies refused"],
+        f"values of parameters that their document accepts, at most {bodies.PARAMETERS} each": counts[
+            "parameters tried"
+        ],
+        "of those refused": counts["parameters refused"],
+        "of both, which no request can carry": counts["bodies not written"] + counts["parameters not written"],
+        "values that could not be judged": counts["values that could not be judged"],
+        "tools that accept no arguments, as far as is known": counts["unreachable"],
+        "of these without a finding": counts["unreachable without a finding"],
         "documents with anything at fault": sum(bool(one["faults"]) for one in judged),
     }
     yield "| what | how many |\n|---|---|"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -15,8 +16,9 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from corpus import page  # noqa: E402 - the path first
+from corpus.bodies import SEED  # noqa: E402 - the path first
 from corpus.calls import judge_all  # noqa: E402 - the path first
-from corpus.documents import CACHE, documents, packages  # noqa: E402 - the path first
+from corpus.documents import CACHE, documents, documents_in, packages  # noqa: E402 - the path first
 from corpus.guides import CALLS  # noqa: E402 - the path first
 from corpus.judge import judge, read_again  # noqa: E402 - the path first
 from corpus.roundtrip import chosen, returned  # noqa: E402 - the path first
@@ -29,27 +31,43 @@ def main() -> int:
     """Judge, read again, call; print the totals and write the page. 1 where anything is at fault."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=int, default=1, help="only every so many documents; the page is not written")
+    parser.add_argument("--sample", type=int, default=0, help="only so many documents, the same each time; no page")
+    parser.add_argument("--workers", type=int, default=2, help="so many processes at once (2)")
+    parser.add_argument("--again", type=int, default=4, help="read only every so many documents twice (4)")
+    parser.add_argument("--folder", type=Path, help="the documents of this folder instead; no page")
     parser.add_argument("--page", action="store_true", help="only write the page again, from the last results")
     options = parser.parse_args()
-    if not documents():
+    paths = _chosen(options)
+    whole = options.page or (len(paths) == len(documents()) and options.folder is None)
+    if not paths:
         print("test-corpus: there are no documents: run make corpus.", file=sys.stderr)
         return 2
     if options.page:
         judged, called = (list(map(json.loads, _file(part).open())) for part in ("judged", "called"))
     else:
-        judged = list(_shown("judged", documents()[:: options.every], judge))
-        again = {one["document"]: one for one in _shown("again", documents()[:: options.every], read_again)}
+        judged = list(_shown("judged", paths, judge, options.workers))
+        again = {one["path"]: one for one in _shown("again", paths[:: options.again], read_again, options.workers)}
         for one in judged:
-            one["again"] = one.get("digest") == again.get(one.get("document", ""), {}).get("digest", "")
-            one["faults"] += _otherwise(one, again.get(one.get("document", ""), {}))
+            if one["path"] in again:
+                one["again"] = one.get("digest") == again[one["path"]].get("digest", "")
+                one["faults"] += _otherwise(one, again[one["path"]])
         _file("judged").write_text("".join(json.dumps(one) + "\n" for one in judged))
-        called = list(_shown("called", chosen()[:: options.every], returned))
+        called = list(_shown("called", [one for one in chosen() if one in set(paths)], returned, options.workers))
     text = page.written(judged, called, packages())
     print(text)
-    if options.every == 1:
+    if whole:
         (ROOT / "docs/reference/corpus.md").write_text(text)
-    guided = _guided() if options.every == 1 else 0
+    guided = _guided() if whole else 0
     return 1 if guided or any(one["faults"] for one in (*judged, *called)) else 0
+
+
+def _chosen(options: argparse.Namespace) -> list[Path]:
+    """Return the documents that are asked for."""
+    paths = documents() if options.folder is None else documents_in(options.folder)
+    paths = paths[:: options.every]
+    if 0 < options.sample < len(paths):
+        paths = random.Random(SEED).sample(paths, options.sample)
+    return sorted(paths, key=lambda path: (-path.stat().st_size, path))  # so that none is long after all others
 
 
 def _guided() -> int:
@@ -71,12 +89,12 @@ def _otherwise(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
     return ["another process reads it otherwise"]
 
 
-def _shown(part: str, paths: Sequence[Path], judge: Judge) -> Iterator[dict[str, Any]]:
+def _shown(part: str, paths: Sequence[Path], judge: Judge, workers: int) -> Iterator[dict[str, Any]]:
     """Yield what is said of each of ``paths``, keeping it in a file, with progress on the screen."""
     began = time.monotonic()
     RESULTS.mkdir(parents=True, exist_ok=True)
     with _file(part).open("w") as kept:
-        for number, said in enumerate(each(paths, judge), 1):
+        for number, said in enumerate(each(paths, judge, workers=workers), 1):
             kept.write(json.dumps(said) + "\n")
             kept.flush()
             for fault in said["faults"][:3]:

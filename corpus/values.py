@@ -8,6 +8,8 @@ from typing import Any
 
 import jsonschema_rs
 
+from . import patterns
+
 _FORMATS = {
     "date": "2026-01-31",
     "date-time": "2026-01-31T12:30:00Z",
@@ -27,6 +29,10 @@ _FORMATS = {
     "regex": "a",
 }
 _LETTERS = "aZ5 _-./"
+_LIKELY = ("Aa1!Aa1!Aa1!", "a", "aa", "7", "A1", "arn:aws:fsx:us-east-1:123456789012:a")
+"""Texts for patterns with conditions, as passwords and names of resources have."""
+
+_WRONG = (None, [], {}, 0, "x")
 _DEEPEST = 6
 
 
@@ -46,9 +52,24 @@ def arguments(schema: dict[str, Any], *, full: bool) -> dict[str, Any] | None:
         return None
 
 
+def made(schema: dict[str, Any], wide: int, *, examples: bool = True) -> Any:
+    """Return a value for ``schema``, with what is optional down to ``wide`` levels; it may yet not fit.
+
+    Where ``examples`` is false those of the schema are not used.
+
+    Raises:
+        Unmade: none was found.
+    """
+    try:
+        return _Maker(schema, examples=examples).value(schema, 0, wide)
+    except (RecursionError, TypeError, ValueError, KeyError, OverflowError) as error:  # of a schema that is wrong
+        raise Unmade from error
+
+
 class _Maker:
-    def __init__(self, root: dict[str, Any]) -> None:
+    def __init__(self, root: dict[str, Any], *, examples: bool = True) -> None:
         self._root = root
+        self._examples = examples
 
     def value(self, node: Any, depth: int, wide: int) -> Any:
         """Return a value of ``node``; objects have their optional members down to ``wide`` levels."""
@@ -63,10 +84,9 @@ class _Maker:
         choices = node.get("anyOf") or node.get("oneOf")
         if choices:
             return self._chosen(node, choices, depth, wide)
-        for key in ("examples",):
-            for example in node.get(key, ())[:3]:
-                if self._fits(node, example):
-                    return example
+        for example in node.get("examples", ())[:3] if self._examples else ():
+            if self._fits(node, example):
+                return example
         kind = node.get("type", _guessed(node))
         if isinstance(kind, list):
             kind = next((one for one in kind if one != "null"), "null")
@@ -105,9 +125,22 @@ class _Maker:
                 made = self.value(_both(outer, self._whole(choice, depth + 1)), depth + 1, wide)
             except Unmade:
                 continue
-            if "oneOf" not in node or number == len(choices) - 1 or self._fits(node, made):
+            if "oneOf" not in node or self._fits(node, made):
+                return made
+            if isinstance(made, dict) and (only := self._of_one_branch(node, choices, made)) is not None:
+                return only
+            if number == len(choices) - 1:
                 return made
         raise Unmade
+
+    def _of_one_branch(self, node: dict[str, Any], choices: list[Any], made: dict[str, Any]) -> dict[str, Any] | None:
+        """Return ``made`` with something more, so that only one branch of a oneOf fits; None where none is found."""
+        names = {name for one in choices for name in self._whole(one, _DEEPEST).get("properties", {})}
+        for name in sorted(names - made.keys())[:20]:
+            for wrong in _WRONG:
+                if self._fits(node, {**made, name: wrong}):
+                    return {**made, name: wrong}
+        return None
 
     def _object(self, node: dict[str, Any], depth: int, wide: int) -> dict[str, Any]:
         properties = node.get("properties", {})
@@ -165,12 +198,15 @@ class _Maker:
         return text if len(text) <= most else "x" * max(least, min(most, 5))
 
     def _matching(self, node: dict[str, Any], least: int) -> str:
-        for repeats in (1, 3, max(least, 1), 0, least + 8):
+        pattern = patterns.translate(node["pattern"])
+        if pattern is None:
+            raise Unmade
+        for repeats in (1, 3, max(least, 1), 0, least + 8, *range(4, min(least, 64))):
             try:
-                text = _match(_parser.parse(node["pattern"]), min(repeats, 2_000))
+                text = _match(_parser.parse(pattern), min(repeats, 2_000))
             except (re.error, Unmade, OverflowError):
                 raise Unmade from None
-            for tried in (text, text.ljust(least, text[-1:] or "x")):
+            for tried in (text, text.ljust(least, text[-1:] or "x"), *_LIKELY):
                 if self._fits(node, tried):
                     return tried
         raise Unmade

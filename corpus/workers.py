@@ -14,7 +14,7 @@ from typing import Any
 READING = 60.0
 """Seconds after which reading one document is ended: six times what it may take, where the machine is busy."""
 
-JUDGING = 600.0
+JUDGING = 1_800.0
 """Seconds after which looking at everything that came of one document is ended."""
 
 Judge = Callable[[Path], Iterator[dict[str, Any]]]

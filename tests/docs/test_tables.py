@@ -155,6 +155,6 @@ def _rules_of(module: Path) -> set[tuple[str, str]]:
             continue
         texts = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         texts += [one.value.value for one in node.keywords if isinstance(one.value, ast.Constant)]
-        severity = {"_warning": "warning"}.get(node.func.id, "warning" if "warning" in texts else "error")
+        severity = "warning" if "warn" in node.func.id or "warning" in texts else "error"
         found.update((text, severity) for text in texts if isinstance(text, str) and _RULE.fullmatch(text))
     return found

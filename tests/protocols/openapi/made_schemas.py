@@ -1,15 +1,12 @@
-"""Schemas of every kind that OpenAPI knows, bodies for them, and a judge of our own choice: ``jsonschema``.
-
-The judge reads a schema as the document has it. It applies what OpenAPI adds to JSON Schema: ``nullable`` of 3.0, and
-that what is ``readOnly`` is not required of a request.
-"""
+"""Schemas of every kind that OpenAPI knows, bodies for them, and the judge that real documents have too."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator, FormatChecker
+
+from corpus.meaning import Meaning, without_names
 
 NAMES = ("a", "b", "c", "kind")
 DEFINED = ("One", "Two", "Three")
@@ -154,128 +151,16 @@ VALUES = st.recursive(
 )
 
 
-def judge(document: dict[str, Any], schema: Any) -> Draft202012Validator | None:
+def judge(document: dict[str, Any], schema: Any) -> Any:
     """Return a validator of ``schema`` as ``document`` means it, or None where it means nothing: it goes in circles."""
-    if _is_circular({**document, "allOf": [schema]}):
+    meaning = Meaning(document)
+    defined = [{"$ref": PREFIX + name} for name in DEFINED]
+    if meaning.stands_for_itself({"allOf": [schema, *defined]}):
         return None
-    old = document["openapi"].startswith("3.0")
-    defined: dict[str, Any] = {}
-    for name, one in document["components"]["schemas"].items():
-        defined[name] = _meant(document, one, old, defined)
-    whole = {"components": {"schemas": defined}, "allOf": [_meant(document, schema, old, defined)]}
-    return Draft202012Validator(whole, format_checker=FormatChecker())
-
-
-def _meant(  # noqa: C901 - a sort of word each
-    document: dict[str, Any], schema: Any, old: bool, defined: dict[str, Any], outside: frozenset[str] = frozenset()
-) -> Any:
-    """Return ``schema`` in words of JSON Schema; what is wrong in it, and what it cannot find, says nothing.
-
-    A definition that names of ``outside`` are not required of gets a name of its own in ``defined``.
-    """
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        if schema["$ref"].removeprefix(PREFIX) not in DEFINED:
-            return True
-        if not outside & _required(document, schema):
-            return {"$ref": schema["$ref"]}
-        name = f"{schema['$ref'].removeprefix(PREFIX)}-{'-'.join(sorted(outside))}"
-        if name not in defined:
-            defined[name] = True  # while it is made: it may be a part of itself
-            defined[name] = _meant(document, _target(document, schema), old, defined, outside)
-        return {"$ref": PREFIX + name}
-    gone = _hidden(document, schema) | outside
-    built: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key in ("allOf", "anyOf", "oneOf"):
-            built[key] = [_meant(document, one, old, defined, gone) for one in value]
-        elif key == "prefixItems":
-            built[key] = [_meant(document, one, old, defined) for one in value]
-        elif key == "patternProperties":
-            built[key] = {name: _meant(document, one, old, defined) for name, one in value.items() if name != "["}
-            if "[" in value:
-                built.setdefault("^", True)
-        elif key in ("properties", "dependentSchemas"):
-            built[key] = {name: _meant(document, one, old, defined) for name, one in value.items()}
-        elif key == "required":
-            built[key] = [name for name in value if name not in gone]
-        elif key == "dependentRequired":
-            built[key] = {name: [one for one in others if one not in gone] for name, others in value.items()}
-        elif (key, value) in (("type", "date"), ("minLength", "long")) or key in ("discriminator", "nullable"):
-            continue
-        else:
-            built[key] = _meant(document, value, old, defined)
-    if built.pop("^", None):
-        built = {k: v for k, v in built.items() if k not in ("additionalProperties", "unevaluatedProperties")}
-    if old and schema.get("nullable") is True:
-        built["type"] = [schema["type"], "null"]
-    return built
-
-
-def _target(document: dict[str, Any], schema: dict[str, Any]) -> Any:
-    return document["components"]["schemas"].get(schema["$ref"].removeprefix(PREFIX), True)
-
-
-def _parts(document: dict[str, Any], schema: Any) -> list[dict[str, Any]]:
-    """Return what ``schema`` is put together of, by references and allOf."""
-    waiting, found = [schema], list[dict[str, Any]]()
-    while waiting:
-        one = waiting.pop()
-        if not isinstance(one, dict) or any(one is other for other in found):
-            continue
-        found.append(one)
-        if "$ref" in one:
-            waiting.append(_target(document, one))
-        waiting.extend(one.get("allOf", ()))
-    return found
-
-
-def _hidden(document: dict[str, Any], schema: Any) -> frozenset[str]:
-    pairs = (pair for part in _parts(document, schema) for pair in part.get("properties", {}).items())
-    return frozenset(name for name, one in pairs if any(part.get("readOnly") is True for part in _parts(document, one)))
-
-
-def _required(document: dict[str, Any], schema: Any) -> set[str]:
-    return {name for part in _parts(document, schema) for name in part.get("required", ())}
-
-
-def _is_circular(whole: Any) -> bool:
-    """Return whether a schema of ``whole`` stands for itself, so that to apply it would never end."""
-    defined = whole["components"]["schemas"]
-
-    def leads(schema: Any, seen: tuple[str, ...]) -> bool:
-        if not isinstance(schema, dict):
-            return False
-        name = schema.get("$ref", "").removeprefix(PREFIX)
-        if name in seen:
-            return True
-        inner = [schema[key] for key in ("if", "then", "else", "not") if key in schema]
-        inner += [one for key in ("allOf", "anyOf", "oneOf") for one in schema.get(key, ())]
-        inner += schema.get("dependentSchemas", {}).values()
-        return any(leads(one, seen) for one in inner) or (bool(name) and leads(defined.get(name), (*seen, name)))
-
-    return leads(whole, ()) or any(leads({"$ref": PREFIX + name}, ()) for name in defined)
+    return meaning.validator(schema)
 
 
 def is_hidden_in(document: dict[str, Any], schema: Any, value: Any) -> bool:
     """Return whether ``value`` has anything that may be read only: a careful guess, by names alone."""
-    names: set[str] = set()
-    waiting: list[Any] = [document["components"], schema]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            names.update(_hidden(document, one) if {"properties", "allOf", "$ref"} & one.keys() else ())
-            waiting.extend(one.values())
-        elif isinstance(one, list):
-            waiting.extend(one)
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            if names & one.keys():
-                return True
-            waiting.extend(one.values())
-        elif isinstance(one, list):
-            waiting.extend(one)
-    return False
+    names = Meaning(document).hidden_names(document["components"], schema)
+    return bool(without_names(value, names) != value)

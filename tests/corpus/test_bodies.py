@@ -1,0 +1,183 @@
+"""What a document accepts is tried with its tools: the check itself, on documents of our own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpus import bodies, documents, patterns
+from corpus.meaning import Meaning, Undecided
+from toolwire.core.model import Tool
+from toolwire.core.selection import Selection
+from toolwire.protocols.openapi.tools import operations
+
+ORDER = {
+    "type": "object",
+    "required": ["sku", "at"],
+    "properties": {
+        "id": {"type": "integer", "readOnly": True},
+        "sku": {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{4}$"},
+        "at": {"type": "string", "format": "date-time"},
+        "size": {"enum": ["s", "m"]},
+        "note": {"type": "string", "nullable": True},
+    },
+}
+
+
+def document(schema: Any = ORDER, version: str = "3.0.3", paths: int = 1, **media: Any) -> dict[str, Any]:
+    posted = {"required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Order"}}}}
+    posted["content"]["application/json"] |= media
+    number = {"name": "n", "in": "query", "required": True, "schema": {"type": "integer", "minimum": 3}}
+    operation = {"parameters": [number], "requestBody": posted, "responses": {"204": {"description": "Done."}}}
+    return {
+        "openapi": version,
+        "info": {"title": "T", "version": "1"},
+        "servers": [{"url": "https://api.test"}],
+        "paths": {f"/orders{one}": {"post": {**operation, "operationId": f"order{one}"}} for one in range(paths)},
+        "components": {"schemas": {"Order": schema}},
+    }
+
+
+def tried(whole: dict[str, Any], schema: Any = None) -> tuple[list[str], Counter[str]]:
+    """Return what is said of the tools of a document, where ``schema`` is what they say they accept."""
+    offer = operations.read(whole, "https://api.test/openapi.json", Selection(include="all"))
+    tools: tuple[Tool, ...] = offer.catalog.tools
+    if schema is not None:
+        tools = tuple(replace(one, input_schema=schema(dict(one.input_schema))) for one in tools)
+    counts: Counter[str] = Counter()
+    said = list(bodies.judge_bodies(whole, tools, offer.memo.plans, "orders.json", counts))
+    return said + list(bodies.judge_reach(whole, tools, offer.memo, "orders.json", counts)), counts
+
+
+@pytest.mark.requirement("CV-19", "CV-20", "CV-21", "CV-25")
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_what_is_accepted_is_found_to_be(version: str) -> None:
+    said, counts = tried(document(version=version))
+    assert said == []
+    assert counts["bodies tried"] >= 10  # made of the schema alone, with its pattern
+    assert counts["parameters tried"] == bodies.PARAMETERS
+    assert counts["bodies refused"] == counts["parameters refused"] == counts["unreachable"] == 0
+
+
+@pytest.mark.parametrize(
+    ("word", "what"),
+    [
+        (lambda schema: schema | {"required": [*schema["required"], "size"]}, "size: is required"),
+        (lambda schema: with_property(schema, "size", {"enum": ["s"]}), "size"),
+        (lambda schema: with_property(schema, "sku", {"type": "string", "maxLength": 6}), "sku"),
+        (lambda schema: with_property(schema, "note", {"type": "string"}), "note"),
+        (lambda schema: with_property(schema, "n", {"type": "integer", "minimum": 8}), "n"),
+    ],
+)
+def test_a_tool_that_accepts_less_than_its_document_is_found(word: Any, what: str) -> None:
+    said, counts = tried(document(), word)
+    assert len(said) == 1
+    assert said[0].startswith("order0: its document accepts")
+    assert what in said[0]
+    assert counts["bodies refused"] + counts["parameters refused"] > 0
+
+
+def with_property(schema: dict[str, Any], name: str, node: Any) -> dict[str, Any]:
+    return schema | {"properties": schema["properties"] | {name: node}}
+
+
+def test_a_tool_that_accepts_nothing_is_found_unless_a_finding_says_so() -> None:
+    def nothing(schema: dict[str, Any]) -> dict[str, Any]:
+        return schema | {"not": {}}
+
+    said, counts = tried(document(), nothing)
+    assert "order0: no arguments are found that it accepts, and no finding says why" in said
+    assert counts["unreachable"] == counts["unreachable without a finding"] == 1
+    told = document({**ORDER, "properties": {**ORDER["properties"], "more": {"type": "objekt"}}})
+    said, counts = tried(told, nothing)
+    assert not any("no finding says why" in one for one in said)
+    assert (counts["unreachable"], counts["unreachable without a finding"]) == (1, 0)
+
+
+def test_an_example_counts_where_its_document_accepts_it() -> None:
+    schema = {"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "pattern": "^(?=x)x{9}\\Z"}}}
+    right, wrong = {"value": {"a": "x" * 9}}, {"value": {"a": "y"}}
+    refusing = lambda one: with_property(one, "a", {"const": "never"})  # noqa: E731 - short, and used twice
+    said, _ = tried(document(schema, examples={"right": right}), refusing)
+    assert "x" * 9 in said[0]
+    said, counts = tried(document(schema, examples={"wrong": wrong}))
+    assert said == []
+    assert counts["bodies refused"] == 0
+
+
+def test_the_operations_of_a_large_document_are_a_sample_that_stays() -> None:
+    whole = document(paths=bodies.OPERATIONS + 40)
+    said, counts = tried(whole)
+    assert said == []
+    assert counts["operations tried"] == bodies.OPERATIONS
+    assert counts["bodies tried"] <= bodies.OPERATIONS * bodies.BODIES
+    assert tried(whole)[1] == counts
+
+
+def test_swagger_is_read_by_its_own_words() -> None:
+    file = {"name": "file", "in": "formData", "type": "file"}
+    size = {"name": "size", "in": "formData", "type": "string", "enum": ["s", "m"], "required": True}
+    node = {"name": "body", "in": "body", "required": True, "schema": {"$ref": "#/definitions/Order"}}
+    done = {"204": {"description": "Done."}}
+    form = {"consumes": ["multipart/form-data"], "parameters": [file, size], "responses": done, "operationId": "form"}
+    whole = {
+        "swagger": "2.0",
+        "info": {"title": "T", "version": "1"},
+        "host": "api.test",
+        "schemes": ["https"],
+        "paths": {"/a": {"post": form, "put": {"operationId": "put", "parameters": [node], "responses": done}}},
+        "definitions": {"Order": ORDER},
+    }
+    said, counts = tried(whole)
+    assert said == []
+    assert counts["operations tried"] == 2
+    assert counts["bodies tried"] > 10
+    said, _ = tried(whole, lambda one: with_property(one, "size", {"enum": ["s"]}))
+    assert any(one.startswith("form: its document accepts") for one in said)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "right", "wrong"),
+    [
+        (r"^\p{L}[\p{L}\p{N}]*$", "a1", "1a"),
+        (r"^[^\p{C}]+$", "a b", "a\x01"),
+        (r"^\P{M}+$", "ab", ""),
+        (r"^\p{M}$", None, "a"),
+        (r"^(?<year>\d{4})$", "2026", "99"),
+        (r"^\w\[\]$", "a[]", "[]"),
+    ],
+)
+def test_a_pattern_of_ecma_262_is_read(pattern: str, right: str | None, wrong: str) -> None:
+    assert patterns.matches(pattern, wrong) is False
+    assert right is None or patterns.matches(pattern, right) is True
+
+
+def test_what_python_has_no_word_for_is_not_decided() -> None:
+    assert patterns.translate(r"\p{Script=Greek}") is None
+    assert patterns.translate("(") is None
+    assert patterns.matches(r"^\p{L}$", "é") is None
+    meaning = Meaning(document({"type": "string", "pattern": r"^\p{L}$"}))
+    judge = meaning.validator({"$ref": "#/components/schemas/Order"})
+    assert judge.is_valid("a")
+    with pytest.raises(Undecided):
+        judge.is_valid("é")
+
+
+def test_the_documents_of_a_folder_are_found_by_their_first_words(tmp_path: Path) -> None:
+    texts = {
+        "a/one.json": '{"info": {}, "openapi": "3.1.0"}',
+        "two.yaml": "info: {}\nopenapi: 3.0.1\n",
+        "three.yml": "# text\nswagger: '2.0'\n",
+        "four.json": '{"openapi": true}',
+        "five.yaml": "about: openapi 3.0\n",
+        "six.txt": "openapi: 3.0.1\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = documents.documents_in(tmp_path)
+    assert [one.name for one in found] == ["one.json", "three.yml", "two.yaml"]
