@@ -48,6 +48,8 @@ def translate(pattern: str) -> str | None:
         if found[1] is not None:
             members = _CLASSES[found[2] if found[1] == "p" else f"Not {found[2]}"]
             return members if within else f"[{members}]" if members else "(?!)"
+        if found[0] == r"\z":
+            return r"\Z"
         if found[3] is not None:
             return f"\\x{found[3]}"
         if found[0] == "(?<":

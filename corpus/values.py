@@ -32,7 +32,7 @@ _LETTERS = "aZ5 _-./"
 _LIKELY = ("Aa1!Aa1!Aa1!", "a", "aa", "7", "A1", "arn:aws:fsx:us-east-1:123456789012:a")
 """Texts for patterns with conditions, as passwords and names of resources have."""
 
-_WRONG = (None, [], {}, 0, "x")
+_WRONG = ([], {}, 0, "x")
 _DEEPEST = 6
 
 

@@ -44,6 +44,8 @@ def read(schema: Any, version: str = "3.0.3", **defined: Any) -> tuple[Any, str]
 BASE = closed("created")
 ASSEMBLY = closed("name", required=["name"], allOf=[{"$ref": f"{REF}Base"}])
 ADDRESS = closed(allOf=[{"$ref": f"{REF}Base"}, {"required": ["line"], "properties": {"line": {}}}])
+USER = {"required": ["name"], "properties": {"name": {"type": "string"}}, "additionalProperties": {"type": "object"}}
+MEMBER = {"allOf": [USER, {"properties": {"on": {"type": "boolean"}}, "additionalProperties": {"type": "object"}}]}
 ONE_OF = closed("city", oneOf=[{"required": [one], "properties": {one: {"type": "string"}}} for one in ("id", "ids")])
 
 
@@ -56,6 +58,7 @@ ONE_OF = closed("city", oneOf=[{"required": [one], "properties": {one: {"type": 
         (ADDRESS, {"line": "a", "created": "now"}, [{}, {"line": "a", "other": 1}]),
         (ONE_OF, {"city": "a", "id": "b"}, [{"city": "a"}, {"id": "b", "ids": "c"}, {"id": "b", "other": 1}]),
         ({"$ref": f"{REF}Assembly"}, {"name": "a"}, [{}]),
+        (MEMBER, {"name": "a", "on": True, "more": {}}, [{"on": True}, {"name": 1}, {"name": "a", "more": 1}]),
         (
             {"allOf": [{"$ref": f"{REF}Assembly"}, {"properties": {"more": {}}}]},
             {"name": "a", "more": 1},
@@ -165,6 +168,22 @@ def test_a_one_of_whose_branches_say_the_same_is_taken_as_an_any_of() -> None:
     different = [{"type": "object", "required": [one], "properties": {one: {"type": "string"}}} for one in "ab"]
     accepts, notes = read({"oneOf": different})
     assert not accepts({"a": "x", "b": "y"})
+    assert notes == ""
+
+
+@pytest.mark.requirement("CV-25", "CV-30")
+def test_parts_of_types_that_exclude_each_other_are_no_schema() -> None:
+    accepts, notes = read({"description": "A number.", "allOf": [{"type": "string"}, {"type": "integer"}]})
+    assert accepts("a")
+    assert accepts(1)
+    assert "types that exclude each other" in notes
+    accepts, notes = read({"allOf": [{"type": "number"}, {"type": "integer"}]})
+    assert accepts(1)
+    assert not accepts(1.5)
+    assert notes == ""
+    accepts, notes = read({"allOf": [{"type": ["string", "null"]}, {"type": "string"}]}, "3.1.0")
+    assert accepts("a")
+    assert not accepts(None)
     assert notes == ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any
 
 from toolwire.core.model import Json
@@ -34,7 +34,7 @@ def find_closed_out(references: References, node: dict[str, Json], hidden: Set[s
     base = _parts(references, node, beside=beside)
     if not any(map(_is_closed, base)):
         return frozenset()
-    found = _names(base) if _excludes_required(base, hidden) else set[str]()
+    found = _names(base) if _excludes_required(references, base, hidden) else set[str]()
     left = _MOST_BRANCHES
     for one in base:
         for key in ("anyOf", "oneOf"):
@@ -43,7 +43,7 @@ def find_closed_out(references: References, node: dict[str, Json], hidden: Set[s
                 continue
             left -= len(branches)
             ways = [[*base, *_parts(references, branch, beside=beside)] for branch in branches]
-            if all(_excludes_required(way, hidden) for way in ways):
+            if all(_excludes_required(references, way, hidden) for way in ways):
                 found |= {name for way in ways for name in _names(way)}
     return found - hidden
 
@@ -62,6 +62,22 @@ def has_no_fitting_choice(schema: dict[str, Json]) -> bool:
     return not any(_IS[one](value) for one in kinds for value in choices)
 
 
+def has_no_type_in_common(references: References, node: dict[str, Json], *, beside: bool) -> bool:
+    """Return whether the parts of ``node`` are of types that exclude each other."""
+    return not _have_type_in_common(_parts(references, node, beside=beside))
+
+
+def _have_type_in_common(parts: Iterable[dict[str, Any]]) -> bool:
+    left = set(_IS) - {"integer"}
+    for one in parts:
+        kind = one.get("type")
+        if kind is not None:
+            left &= {
+                "number" if name == "integer" else name for name in _texts(kind if isinstance(kind, list) else [kind])
+            }
+    return bool(left)
+
+
 def has_equal_branches(references: References, branches: Sequence[Json]) -> bool:
     """Return whether two of ``branches`` say the same of a value, so that none fits just one of both."""
     seen: list[dict[str, Json]] = []
@@ -78,16 +94,29 @@ def _parts(references: References, node: Json, *, beside: bool) -> list[dict[str
     return [one for one in references.parts(node, ("allOf",), beside=beside) if one is not None]
 
 
-def _excludes_required(parts: Sequence[dict[str, Any]], hidden: Set[str]) -> bool:
-    closed = [one for one in parts if _is_closed(one)]
-    if not closed:
-        return False
+def _excludes_required(references: References, parts: Sequence[dict[str, Any]], hidden: Set[str]) -> bool:
     required = {name for one in parts for name in _texts(one.get("required"))} - hidden
-    return any(not required <= _properties(one) for one in closed)
+    return any(
+        _excludes(references, one, name, parts)
+        for one in parts
+        if _is_closed(one)
+        for name in required - _properties(one)
+    )
+
+
+def _excludes(references: References, part: dict[str, Any], name: str, parts: Sequence[dict[str, Any]]) -> bool:
+    """Return whether the closed ``part`` does not allow ``name`` as another of ``parts`` defines it."""
+    more = part["additionalProperties"]
+    if more is False:
+        return True
+    defined = [one["properties"][name] for one in parts if name in _properties(one)]
+    return not _have_type_in_common([references.target(one) for one in (more, *defined)])
 
 
 def _is_closed(part: dict[str, Any]) -> bool:
-    return part.get("additionalProperties") is False and not part.get("patternProperties")
+    """Return whether ``part`` says what other properties there may be, by no pattern."""
+    more = part.get("additionalProperties")
+    return (more is False or isinstance(more, dict)) and not part.get("patternProperties")
 
 
 def _properties(part: dict[str, Any]) -> Set[str]:

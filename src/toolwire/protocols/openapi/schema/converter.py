@@ -23,7 +23,13 @@ from toolwire.protocols.openapi.tools import naming
 from toolwire.validation import PatternBudget
 
 from .combine import join_branches, mark_branches
-from .contradictions import find_closed_out, has_equal_branches, has_no_fitting_choice, is_closed_to
+from .contradictions import (
+    find_closed_out,
+    has_equal_branches,
+    has_no_fitting_choice,
+    has_no_type_in_common,
+    is_closed_to,
+)
 from .keywords import NAMED, ONE, SEVERAL, WORDS, fits, is_type
 from .relaxation import (
     CUT,
@@ -235,6 +241,10 @@ class Schemas:
 
     def _take_mistakes(self, built: dict[str, Json], node: dict[str, Json]) -> None:
         """Take out of ``built`` what makes it a schema that nothing fits."""
+        if "allOf" in node and has_no_type_in_common(self._references, node, beside=not self._old):
+            self._approximate("parts of an allOf in it are of types that exclude each other, and anything fits it")
+            for word in built.keys() - _TEXTS:
+                del built[word]
         nullable = self._old and node.get("nullable") is True and None in (built.get("enum") or ())
         if not nullable and has_no_fitting_choice(built):
             self._approximate("an enum in it has no value of its type, and the type is left out")
@@ -260,14 +270,18 @@ class Schemas:
         self._looseness = most
         if inside.get("patternProperties") is CUT:
             built = open_words(built)
-        if built.get("additionalProperties") is False and "patternProperties" not in built:
+        if "patternProperties" not in built and (allowed or built.get("additionalProperties") is False):
             self._define_required(built, allowed - gone)
         return built, inside
 
     def _define_required(self, built: dict[str, Json], allowed: Set[str]) -> None:
         """Define what is required of the closed object ``built`` and not defined in it, so that something fits it."""
+        more = built.get("additionalProperties")
+        if more is not False and not isinstance(more, dict):
+            return
         properties = built.get("properties", {})
-        missing = [name for name in (*built.get("required", ()), *sorted(allowed)) if name not in properties]
+        required = built.get("required", ()) if more is False else ()
+        missing = [name for name in (*required, *sorted(allowed)) if name not in properties]
         if missing:
             self._approximate(f"it requires {missing[0][:100]}, does not define it, and allows nothing else")
             built["properties"] = {**properties, **{name: {} for name in missing}}
