@@ -280,6 +280,7 @@ class Walker:
 
     def _filled(self, client: httpx2.Client, page: httpx2.Response) -> httpx2.Response:
         fields = dict(re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', page.text.replace("&amp;", "&")))
+        assert page.is_success, f"{page.request.url}: {page.status_code} {page.text}"
         action = re.findall(r'action="([^"]*)"', page.text)[0]
         if "password" in page.text:
             form: dict[str, Any] = {**fields, "name": "Ada", "password": "correct horse"}

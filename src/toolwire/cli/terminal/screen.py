@@ -57,14 +57,24 @@ def complain(sentence: str) -> None:
     _say(styled("toolwire:", "red", sys.stderr), sentence)
 
 
+def instruct(sentence: str) -> None:
+    """Print ``sentence`` on standard error with its URLs as they are: the user has to open them."""
+    # A sign-in page needs its state and challenge, which ``complain`` and ``warn`` mask.
+    _print_line(styled("toolwire:", "red", sys.stderr), sentence)
+
+
 def warn(sentence: str) -> None:
     """Say ``sentence`` on standard error, as something that does not stop us."""
     _say(styled("toolwire: warning:", "yellow", sys.stderr), sentence)
 
 
 def _say(label: str, sentence: str) -> None:
+    _print_line(label, show_urls(sentence))
+
+
+def _print_line(label: str, text: str) -> None:
     try:
-        print(f"{label} {escaped(show_urls(sentence))}", file=sys.stderr, flush=True)
+        print(f"{label} {escaped(text)}", file=sys.stderr, flush=True)
     except OSError:  # there is nowhere else to say it; the exit code still does
         drop_unwritable(sys.stderr)
 

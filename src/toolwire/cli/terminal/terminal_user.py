@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .keyboard import forget_typed, typed_line
-from .screen import complain, escaped, styled
+from .screen import escaped, instruct, styled
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
     from toolwire.client.login import SignInUser
@@ -19,7 +19,7 @@ def person_here() -> SignInUser | None:
         return None
     from toolwire.client.login import SignInUser  # noqa: PLC0415 - only somebody at a terminal needs it
 
-    return SignInUser(tell=complain, allow=_allowed)
+    return SignInUser(tell=instruct, allow=_allowed)
 
 
 def _allowed(site: str, scopes: Sequence[str]) -> bool:
