@@ -48,7 +48,7 @@ def measured(seed: int) -> Figures | str:
 def describe_ours(text: bytes) -> dict[Key, dict[str, Any]]:
     """Return each tool of a document as the API of a model is told of it, by its operation."""
     from toolwire.adapters.dialects import Provider
-    from toolwire.adapters.tool_declarations import offered
+    from toolwire.adapters.tool_declarations import declare_tools
     from toolwire.core.http import Response
     from toolwire.core.selection import Selection
     from toolwire.protocols.openapi import CODEC
@@ -64,9 +64,9 @@ def describe_ours(text: bytes) -> dict[Key, dict[str, Any]]:
         (plans[one.tool.id].method, plans[one.tool.id].path): {
             "name": one.name,
             "description": one.description,
-            "parameters": dict(one.shape.schema),
+            "parameters": dict(one.input_schema.schema),
         }
-        for one in offered(peer.catalog, Provider.OPENAI)
+        for one in declare_tools(peer.catalog, Provider.OPENAI)
     }
 
 

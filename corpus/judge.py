@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema_rs
 
 from tests.adapters.provider_rules import faults
-from toolwire.adapters.schema import Provider, shape
+from toolwire.adapters.schema import Provider, build_tool_schema
 from toolwire.core.codec import Finding
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Tool
@@ -212,13 +212,13 @@ def _shaped(tool: Tool, counts: Counter[str]) -> Iterator[str]:
     schema = dict(tool.input_schema)
     made = [one for full in (False, True) if (one := values.arguments(schema, full=full)) is not None]
     for provider in Provider:
-        shaped = shape(schema, provider)
+        shaped = build_tool_schema(schema, provider)
         counts["shapes"] += 1
-        for fault in faults(shaped.schema, provider.removesuffix("-strict"), strict=shaped.strict):
+        for fault in faults(shaped.schema, provider.removesuffix("-strict"), strict=shaped.is_strict):
             yield f"{tool.name} for {provider}: {fault}"
         for arguments in made:
             counts["reversed"] += 1
-            back = shaped.read(shaped.write(arguments))
+            back = shaped.read_arguments(shaped.write_arguments(arguments))
             if back != arguments:
                 counts["astray"] += 1
                 said, heard = jsontext.write(arguments), jsontext.write(back)

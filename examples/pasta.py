@@ -10,10 +10,10 @@ from collections.abc import Callable
 from scripted_model import CHOICE, WISH, pasta, provider
 
 from toolwire import SyncRemote
-from toolwire.adapters.conversation import ModelCall, ModelTurn, converse
+from toolwire.adapters.conversation import ModelCall, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.openai import ChatModel
-from toolwire.adapters.tool_declarations import ran_sync
+from toolwire.adapters.tool_declarations import run_named_call_sync
 from toolwire.cli.terminal.screen import escaped, escaped_lines
 
 _SHOWN = 100
@@ -22,15 +22,15 @@ _SHOWN = 100
 def find_and_save(remote: SyncRemote, show: Callable[[str], object]) -> None:
     """Say the wish and the choice to a model that has the tools of ``remote``; ``show`` is given each line."""
 
-    def made(call: ModelCall) -> str:
-        text = ran_sync(remote, Provider.OPENAI, call.name, call.arguments)
-        show(f"  <- {escaped(text[:_SHOWN])}{'...' if len(text) > _SHOWN else ''}")
-        return text
+    def run_call(call: ModelCall) -> ModelResult:
+        result = run_named_call_sync(remote, Provider.OPENAI, call.name, call.arguments)
+        show(f"  <- {escaped(result.text[:_SHOWN])}{'...' if len(result.text) > _SHOWN else ''}")
+        return result
 
-    def tell(said: ModelTurn) -> None:
-        for line in escaped_lines(said.text).splitlines():
+    def show_turn(turn: ModelTurn) -> None:
+        for line in escaped_lines(turn.text).splitlines():
             show(f"  model> {line}")
-        for call in said.calls:
+        for call in turn.calls:
             show(f"  -> {escaped(call.name)} {escaped(str(call.arguments))}")
 
     with provider(pasta) as endpoint:
@@ -38,4 +38,4 @@ def find_and_save(remote: SyncRemote, show: Callable[[str], object]) -> None:
         model = ChatModel(remote, model="scripted", system=system, base_url=f"{endpoint.url}/v1", key="none")
         for said in (WISH, CHOICE):
             show(f"  you> {said}")
-            converse(model, said, made, tell)
+            converse(model, said, run_call, show_turn)

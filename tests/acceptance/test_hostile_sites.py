@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from toolwire import Session, Tool, Toolkit, asgi, connect_sync, merge_toolboxes
 from toolwire.adapters.schema import Provider
-from toolwire.adapters.tool_declarations import offered, ran_sync
+from toolwire.adapters.tool_declarations import declare_tools, run_named_call_sync
 from toolwire.cli import main
 from toolwire.client.connection.connect import unattended
 from toolwire.consent import ClientRules
@@ -194,11 +194,11 @@ def test_a_hostile_site_gets_no_write_no_detour_and_nothing_past_a_model(
             remote = open_.enter_context(asked)
         if remote is not None:
             for provider in (Provider.OPENAI, Provider.ANTHROPIC_STRICT):
-                for one in offered(remote.catalog(), provider):
-                    said = [one.name, one.description, dict(one.shape.schema)]
+                for one in declare_tools(remote.catalog(), provider):
+                    said = [one.name, one.description, dict(one.input_schema.schema)]
                     assert list(hidden_in(json.loads(json.dumps(said)))) == []
                     for arguments in ARGUMENTS[:2]:
-                        text = ran_sync(remote, provider, one.name, json.dumps(arguments))
+                        text, _ = run_named_call_sync(remote, provider, one.name, json.dumps(arguments))
                         assert list(hidden_in(json.loads(text))) == []
             for tool in remote.tools:
                 for arguments in ARGUMENTS:

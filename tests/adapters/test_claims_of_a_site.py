@@ -24,9 +24,11 @@ FOUND = {
     f"{module.name}.{name}": one
     for module in pkgutil.iter_modules(toolwire.adapters.__path__)
     for name, one in vars(import_module(f"toolwire.adapters.{module.name}")).items()
-    if inspect.isfunction(one) and one.__module__.endswith(f".{module.name}") and name.partition("_")[0] == "run"
+    if inspect.isfunction(one) and one.__module__.endswith(f".{module.name}") and name.startswith("run_tool_call")
 }
 """Every function of an adapter that runs the call of a model; a new one is here without being named."""
+SDKS = ("openai", "openai_responses", "anthropic", "gemini", "langchain")
+assert {f"{sdk}.run_tool_call{form}" for sdk in SDKS for form in ("", "_sync")} <= FOUND.keys()
 
 
 class ToolCall(SimpleNamespace):

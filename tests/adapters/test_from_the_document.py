@@ -55,14 +55,14 @@ def test_every_function_is_called_with_what_the_document_says() -> None:
         background(asgi(office(calls))) as url,
         connect_sync(url, protocol="opentool", approve=lambda _: True) as remote,
     ):
-        for number, tool in enumerate(openai.chat_tools(remote)):
+        for number, tool in enumerate(openai.build_tools(remote)):
             function = tool["function"]
             arguments = json.dumps(fill(dict(function["parameters"])))
             said = {"name": function["name"], "arguments": arguments}
             call = ChatCompletionMessageFunctionToolCall.model_validate(
                 {"id": str(number), "type": "function", "function": said}
             )
-            answers[function["name"]] = str(openai.run_chat_sync(remote, call)["content"])
+            answers[function["name"]] = str(openai.run_tool_call_sync(remote, call)["content"])
     assert calls == {
         "order": {"item": "a", "count": 2, "price": 0.5, "gift": True},
         "file": {"names": ["a"], "place": {}, "kind": "letter", "note": ""},

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.adapters.schema import Provider, shape
+from toolwire.adapters.schema import Provider, build_tool_schema
 
 LEVELS = 1_500
 
@@ -43,9 +43,9 @@ BOMBS = {
 @pytest.mark.parametrize("provider", Provider)
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_no_schema_is_written_beyond_its_bound(bomb: str, provider: Provider) -> None:
-    shaped = shape(BOMBS[bomb], provider)  # it would hang here, or run out of levels
+    shaped = build_tool_schema(BOMBS[bomb], provider)  # it would hang here, or run out of levels
     assert len(str(shaped.schema)) < 1_000_000
-    assert shaped.read({"x": {"n": None}})
+    assert shaped.read_arguments({"x": {"n": None}})
 
 
 PARTS = 1_000
@@ -107,5 +107,5 @@ def count_calls(work: Callable[[], object]) -> int:
 @pytest.mark.parametrize("provider", Provider)
 @pytest.mark.parametrize("bomb", SHARED)
 def test_what_many_parts_share_is_not_looked_at_for_each(bomb: str, provider: Provider) -> None:
-    assert count_calls(lambda: shape(SHARED[bomb], provider)) < MOST_CALLS
-    assert len(str(shape(SHARED[bomb], provider).schema)) < 5_000_000
+    assert count_calls(lambda: build_tool_schema(SHARED[bomb], provider)) < MOST_CALLS
+    assert len(str(build_tool_schema(SHARED[bomb], provider).schema)) < 5_000_000

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolwire.adapters.schema import Provider
-from toolwire.adapters.tool_declarations import content, read
+from toolwire.adapters.tool_declarations import read_call, write_result
 from toolwire.core.model import Kind, Problem, Value
 
 NAME = "_1st-search_e4d0d4dde20e"
@@ -33,32 +33,32 @@ def test_openai_chat(box: Any, sync_box: Any) -> None:
 
     from toolwire.adapters import openai
 
-    first, _ = openai.chat_tools(box)
+    first, _ = openai.build_tools(box)
     definition = FunctionDefinition.model_validate(first["function"])
     assert (definition.name, definition.description, definition.strict) == (NAME, TOLD, False)
-    strict = openai.chat_tools(box, strict=True)[0]["function"]
+    strict = openai.build_tools(box, strict=True)[0]["function"]
     assert strict["strict"] is True
     assert strict["parameters"]["required"] == ["page_size", "query"]
     call = ChatCompletionMessageFunctionToolCall.model_validate(
         {"id": "c1", "type": "function", "function": {"name": NAME, "arguments": json.dumps(SAID)}}
     )
-    answer = asyncio.run(openai.run_chat(box, call))
+    answer = asyncio.run(openai.run_tool_call(box, call))
     assert answer == {"role": "tool", "tool_call_id": "c1", "content": json.dumps(FOUND, separators=(",", ":"))}
-    assert openai.run_chat_sync(sync_box, call) == answer
+    assert openai.run_tool_call_sync(sync_box, call) == answer
     assert box.calls == sync_box.calls == [MEANT]
 
 
 def test_openai_says_left_out_by_null_where_it_is_strict(box: Any) -> None:
     from openai.types.responses import FunctionTool, ResponseFunctionToolCall
 
-    from toolwire.adapters import openai
+    from toolwire.adapters import openai_responses
 
-    tool = FunctionTool.model_validate(openai.response_tools(box, strict=True)[0])
+    tool = FunctionTool.model_validate(openai_responses.build_tools(box, strict=True)[0])
     assert (tool.name, tool.strict) == (NAME, True)
     call = ResponseFunctionToolCall(
         call_id="r1", name=NAME, type="function_call", arguments='{"page_size": null, "query": "x"}'
     )
-    answer = asyncio.run(openai.run_response(box, call, strict=True))
+    answer = asyncio.run(openai_responses.run_tool_call(box, call, strict=True))
     assert (answer["type"], answer["call_id"]) == ("function_call_output", "r1")
     assert box.calls == [("1st-search", {"query": "x"})]
 
@@ -68,15 +68,15 @@ def test_anthropic(box: Any, sync_box: Any) -> None:
 
     from toolwire.adapters import anthropic
 
-    first, second = anthropic.tools(box)
+    first, second = anthropic.build_tools(box)
     assert (first["name"], first["description"], second["name"]) == (NAME, TOLD, "save")
     assert "strict" not in first
-    assert anthropic.tools(box, strict=True)[0]["strict"] is True
+    assert anthropic.build_tools(box, strict=True)[0]["strict"] is True
     call = ToolUseBlock(id="t1", name=NAME, input=SAID, type="tool_use")
-    answer = asyncio.run(anthropic.run(box, call))
+    answer = asyncio.run(anthropic.run_tool_call(box, call))
     assert (answer["tool_use_id"], answer["is_error"]) == ("t1", False)
     assert json.loads(str(answer["content"])) == FOUND
-    denied = anthropic.run_sync(sync_box, ToolUseBlock(id="t2", name="save", input={}, type="tool_use"))
+    denied = anthropic.run_tool_call_sync(sync_box, ToolUseBlock(id="t2", name="save", input={}, type="tool_use"))
     assert (denied["content"], denied["is_error"]) == ('{"denied":true}', True)
     assert box.calls == [MEANT]
 
@@ -87,7 +87,7 @@ def test_gemini(box: Any, sync_box: Any, json_schema: bool) -> None:
 
     from toolwire.adapters import gemini
 
-    first, _ = gemini.tools(box, json_schema=json_schema).function_declarations or []
+    first, _ = gemini.build_tools(box, json_schema=json_schema).function_declarations or []
     assert (first.name, first.description) == (NAME, TOLD)
     if json_schema:
         assert first.parameters_json_schema["properties"]["page_size"] == {"type": "integer", "minimum": 1}
@@ -95,8 +95,8 @@ def test_gemini(box: Any, sync_box: Any, json_schema: bool) -> None:
         assert first.parameters is not None
         assert (first.parameters.properties or {})["page_size"].type == types.Type.INTEGER
     call = types.FunctionCall(id="g1", name=NAME, args=SAID)
-    part = asyncio.run(gemini.run(box, call, json_schema=json_schema))
-    assert part == gemini.run_sync(sync_box, call, json_schema=json_schema)
+    part = asyncio.run(gemini.run_tool_call(box, call, json_schema=json_schema))
+    assert part == gemini.run_tool_call_sync(sync_box, call, json_schema=json_schema)
     assert part.function_response is not None
     assert part.function_response.response == {"output": FOUND}
     assert box.calls == [MEANT]
@@ -105,17 +105,19 @@ def test_gemini(box: Any, sync_box: Any, json_schema: bool) -> None:
 def test_langchain(box: Any, sync_box: Any) -> None:
     from toolwire.adapters import langchain
 
-    first, _ = langchain.tools(box)
+    first, _ = langchain.build_tools(box)
     assert (first.name, first.description) == (NAME, TOLD)
     assert json.loads(asyncio.run(first.ainvoke(SAID))) == FOUND
-    (again, _) = langchain.tools_sync(sync_box)
+    (again, _) = langchain.build_tools_sync(sync_box)
     assert json.loads(again.invoke(SAID)) == FOUND
-    message = asyncio.run(langchain.run(box, {"name": NAME, "args": SAID, "id": "l1", "type": "tool_call"}))
+    message = asyncio.run(langchain.run_tool_call(box, {"name": NAME, "args": SAID, "id": "l1", "type": "tool_call"}))
     assert (message.tool_call_id, message.status, json.loads(str(message.content))) == ("l1", "success", FOUND)
+    denied = langchain.run_tool_call_sync(sync_box, {"name": "save", "args": {}, "id": "l2", "type": "tool_call"})
+    assert (denied.tool_call_id, denied.status, denied.content) == ("l2", "error", '{"denied":true}')
     assert box.calls == [MEANT, MEANT]
 
 
-def test_pydantic_ai(box: Any) -> None:
+def test_pydantic_ai(box: Any, sync_box: Any) -> None:
     from pydantic_ai import Agent
     from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -129,27 +131,34 @@ def test_pydantic_ai(box: Any) -> None:
             return ModelResponse(parts=[ToolCallPart(NAME, SAID)])
         return ModelResponse(parts=[TextPart(str(messages[-1].parts[0].content))])  # type: ignore[union-attr]  # a tool's return
 
-    outcome = asyncio.run(Agent(FunctionModel(model), tools=pydantic_ai.tools(box)).run("Soup?"))
+    outcome = asyncio.run(Agent(FunctionModel(model), tools=pydantic_ai.build_tools(box)).run("Soup?"))
     assert json.loads(outcome.output) == FOUND
-    assert box.calls == [MEANT]
+    outcome = Agent(FunctionModel(model), tools=pydantic_ai.build_tools_sync(sync_box)).run_sync("Soup?")
+    assert json.loads(outcome.output) == FOUND
+    assert box.calls == sync_box.calls == [MEANT]
 
 
 @pytest.mark.requirement("D-01")
 def test_no_result_and_no_error_hides_anything_from_a_model(box: Any) -> None:
     hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "send all")
-    call = read(box.catalog(), Provider.OPENAI, "save", {"id": 1})
-    assert content(box.catalog(), call, Value({f"a{hidden}": [f"b{hidden}"]})) == '{"a":["b"]}'
+    call = read_call(box.catalog(), Provider.OPENAI, "save", {"id": 1})
+    assert write_result(box.catalog(), call, Value({f"a{hidden}": [f"b{hidden}"]})).text == '{"a":["b"]}'
     failed = Problem(kind=Kind.TOOL_FAILED, message=f"No.{hidden}", additional_prompt_content=f"Again.{hidden}")
-    assert hidden not in content(box.catalog(), call, failed)
+    assert hidden not in write_result(box.catalog(), call, failed).text
+
+
+def test_a_value_that_looks_like_an_error_is_none(box: Any) -> None:
+    call = read_call(box.catalog(), Provider.OPENAI, "save", {"id": 1})
+    assert write_result(box.catalog(), call, Value({"error": None})) == ('{"error":null}', False)
 
 
 @pytest.mark.parametrize("said", ["{", "[]", "null", 7, '{"a": NaN}'])
 def test_what_a_model_gets_wrong_is_told_to_it(box: Any, said: Any) -> None:
-    problem = read(box.catalog(), Provider.OPENAI, NAME, said)
+    problem = read_call(box.catalog(), Provider.OPENAI, NAME, said)
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.INVALID_ARGUMENTS
-    told = json.loads(content(box.catalog(), problem, problem))
+    told = json.loads(write_result(box.catalog(), problem, problem).text)
     assert told["error"]["kind"] == "invalid_arguments"
-    unknown = read(box.catalog(), Provider.OPENAI, "nonsense", {})
+    unknown = read_call(box.catalog(), Provider.OPENAI, "nonsense", {})
     assert isinstance(unknown, Problem)
     assert unknown.kind is Kind.UNKNOWN_TOOL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.schema import shape
+from toolwire.adapters.schema import build_tool_schema
 from toolwire.core.model import Cost, Tool
 from toolwire.framing.tool_description import told, untold
 
@@ -56,7 +56,7 @@ def test_no_text_of_a_schema_hides_anything_from_a_model(provider: Provider) -> 
         "properties": {f"key{HIDDEN}": part, "items": {"type": "array", "items": part}, "map": {"$ref": "#/$defs/One"}},
         "$defs": {"One": {"type": "object", "properties": {"a": part}}},
     }
-    written = str(shape(schema, provider).schema)
+    written = str(build_tool_schema(schema, provider).schema)
     assert "It is so.…" in written
     assert not any(0xE0000 <= ord(letter) < 0xE1000 for letter in written)
     assert max(map(len, written.split("It is so.…"))) < 20_000

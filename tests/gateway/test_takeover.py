@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from toolwire import ClientRules, Session, Tool, Toolkit, asgi, connect, merge_toolboxes
-from toolwire.adapters.tool_declarations import named
+from toolwire.adapters.tool_declarations import name_tools
 from toolwire.core.catalog import Catalog, likeness
 from toolwire.core.model import Approval, Call, Kind, Problem, Result, Value
 from toolwire.core.toolbox import Notify, unheard
@@ -195,8 +195,10 @@ def test_names_that_look_alike_count_as_one(one: str, other: str) -> None:
 
 @pytest.mark.requirement("D-32")
 def test_a_name_that_a_provider_does_not_take_stands_for_the_same_tool() -> None:
-    alone = named(Catalog(tools=(tool("na\u00efve"),)))
+    alone = name_tools(Catalog(tools=(tool("na\u00efve"),)))
     ((wire, _),) = alone.items()
-    both = named(Catalog(tools=(tool("na\u00efve"), tool("_na_ve", "Evil"), tool(wire, "Evil"), tool("na ve", "Evil"))))
+    both = name_tools(
+        Catalog(tools=(tool("na\u00efve"), tool("_na_ve", "Evil"), tool(wire, "Evil"), tool("na ve", "Evil")))
+    )
     assert both[wire][1].toolkit == "Bank"
     assert len(both) == 4

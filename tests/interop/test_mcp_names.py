@@ -10,7 +10,7 @@ from mcp.server.mcpserver import MCPServer
 
 from toolwire import Preferences, Value, asgi, connect, connect_sync
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.tool_declarations import ran_sync
+from toolwire.adapters.tool_declarations import run_named_call_sync
 from toolwire.cli import main
 from toolwire.client.connection.connection import open_connection
 from toolwire.client.connection.remote import Remote
@@ -67,7 +67,7 @@ def test_the_blocking_and_the_asynchronous_client_agree(url: str) -> None:
 def test_a_model_may_use_either_name(url: str) -> None:
     with connect_sync(url, approve=lambda question: True) as remote:
         for name in ("admin.tools.list", "admin_tools_list"):
-            assert ran_sync(remote, Provider.OPENAI, name, {}) == '"admin.tools.list"'
+            assert run_named_call_sync(remote, Provider.OPENAI, name, {}).text == '"admin.tools.list"'
 
 
 def test_the_command_line_tells_of_the_names(url: str, capfd: pytest.CaptureFixture[str]) -> None:

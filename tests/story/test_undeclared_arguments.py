@@ -119,10 +119,12 @@ def test_a_model_gets_the_sentence_back_through_any_sdk(site: str) -> None:
 
     async def each() -> list[str]:
         async with connect(site, approve=lambda _: True) as remote:
-            chat = await openai.run_chat(remote, ChatCompletionMessageFunctionToolCall.model_validate(said))
-            use = await anthropic.run(remote, ToolUseBlock(id="1", name="delete_orders", input=wrong, type="tool_use"))
-            part = await gemini.run(remote, FunctionCall(name="delete_orders", args=wrong))
-            tool = next(one for one in langchain.tools(remote) if one.name == "delete_orders")
+            chat = await openai.run_tool_call(remote, ChatCompletionMessageFunctionToolCall.model_validate(said))
+            use = await anthropic.run_tool_call(
+                remote, ToolUseBlock(id="1", name="delete_orders", input=wrong, type="tool_use")
+            )
+            part = await gemini.run_tool_call(remote, FunctionCall(name="delete_orders", args=wrong))
+            tool = next(one for one in langchain.build_tools(remote) if one.name == "delete_orders")
             return [str(chat["content"]), str(use["content"]), str(part), str(await tool.ainvoke(wrong))]
 
     for text in asyncio.run(each()):
@@ -134,7 +136,7 @@ def test_a_model_gets_the_sentence_back_from_a_toolkit_in_this_process() -> None
     from toolwire.server.run.function_toolbox import FunctionToolbox
 
     deleted: list[str] = []
-    tool = next(one for one in langchain.tools(FunctionToolbox(shop(deleted))) if one.name == "delete_orders")
+    tool = next(one for one in langchain.build_tools(FunctionToolbox(shop(deleted))) if one.name == "delete_orders")
     text = asyncio.run(tool.ainvoke({"tag": "old"}))
     assert "did you mean `tag_name`?" in text
     assert deleted == []

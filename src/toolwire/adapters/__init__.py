@@ -1,1 +1,4 @@
-"""A Toolbox in the words of somebody's SDK: one file each, the only importer of that SDK."""
+"""Adapters to the SDKs of models: the tools to declare, and the calls that a model asks for.
+
+May import core, consent, framing, and one SDK in each adapter.
+"""

@@ -1,4 +1,4 @@
-"""Tools for the Anthropic SDK."""
+"""Build tools for the Anthropic SDK, and run the calls of its models."""
 
 from __future__ import annotations
 
@@ -10,47 +10,50 @@ from anthropic.types import MessageParam, ToolParam, ToolResultBlockParam, ToolU
 
 from toolwire.core.toolbox import Toolbox
 
-from .conversation import ModelCall, ModelError, ModelTurn
+from .conversation import ModelCall, ModelError, ModelResult, ModelTurn
 from .dialects import Provider
-from .tool_declarations import NamedCaller, failed, offered, ran, ran_sync
+from .tool_declarations import NamedCaller, declare_tools, run_named_call, run_named_call_sync
 
-_MOST_TOKENS: Final = 4_096
+_MAX_TOKENS: Final = 4_096
 
 
-def tools(box: Toolbox | NamedCaller, *, strict: bool = False) -> list[ToolParam]:
-    """Return the tools of ``box`` for ``messages.create(tools=...)``. [XL-090]
+def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list[ToolParam]:
+    """Return the tools of ``toolbox`` for ``messages.create(tools=...)``.
 
-    ``strict`` declares strict what can be, as many as one request may have; the others stay as they are.
+    ``strict`` declares as strict each tool whose schema allows it, as many as one request may have.
     """
-    found: list[ToolParam] = []
-    for one in offered(box.catalog(), _provider(strict=strict)):
-        tool = ToolParam(name=one.name, description=one.description, input_schema=dict(one.shape.schema))
-        if one.shape.strict:
+    # XL-090
+    tools: list[ToolParam] = []
+    for one in declare_tools(toolbox.catalog(), _choose_provider(strict=strict)):
+        tool = ToolParam(name=one.name, description=one.description, input_schema=dict(one.input_schema.schema))
+        if one.input_schema.is_strict:
             tool["strict"] = True
-        found.append(tool)
-    return found
+        tools.append(tool)
+    return tools
 
 
-async def run(box: Toolbox, call: ToolUseBlock, *, strict: bool = False) -> ToolResultBlockParam:
-    """Return the block that answers ``call``; give ``strict`` as it was given for the tools."""
-    return _block(call, await ran(box, _provider(strict=strict), call.name, call.input))
+async def run_tool_call(toolbox: Toolbox, call: ToolUseBlock, *, strict: bool = False) -> ToolResultBlockParam:
+    """Run ``call`` and return the block that answers it. ``strict`` is as it was for ``build_tools``."""
+    result = await run_named_call(toolbox, _choose_provider(strict=strict), call.name, call.input)
+    return _build_block(call.id, result)
 
 
-def run_sync(remote: NamedCaller, call: ToolUseBlock, *, strict: bool = False) -> ToolResultBlockParam:
-    """Return like ``run``, blocking."""
-    return _block(call, ran_sync(remote, _provider(strict=strict), call.name, call.input))
+def run_tool_call_sync(remote: NamedCaller, call: ToolUseBlock, *, strict: bool = False) -> ToolResultBlockParam:
+    """Return like ``run_tool_call``, blocking."""
+    result = run_named_call_sync(remote, _choose_provider(strict=strict), call.name, call.input)
+    return _build_block(call.id, result)
 
 
 class MessagesModel:
-    """A model that speaks Anthropic's messages, at Anthropic or at ``base_url``. See ``conversation.Model``.
+    """A model behind Anthropic's Messages API, at Anthropic or at ``base_url``. See ``conversation.Model``.
 
     Raises:
-        ModelError: there is no key for it, neither ``key`` nor ANTHROPIC_API_KEY.
+        ModelError: there is no API key, neither ``key`` nor ANTHROPIC_API_KEY.
     """
 
     def __init__(
         self,
-        box: Toolbox | NamedCaller,
+        toolbox: Toolbox | NamedCaller,
         *,
         model: str,
         system: str,
@@ -63,25 +66,25 @@ class MessagesModel:
             raise ModelError(f"The model cannot be reached: {error}") from error
         self._model = model
         self._system = system
-        self._tools = tools(box)
+        self._tools = build_tools(toolbox)
         self._messages: list[MessageParam] = []
 
-    def hear(self, text: str) -> None:
-        """Tell the model what the person says."""
+    def add_user_message(self, text: str) -> None:
+        """Add a message of the user."""
         self._messages.append({"role": "user", "content": text})
 
-    def answer(self) -> ModelTurn:
-        """Return what the model says now."""
+    def get_turn(self) -> ModelTurn:
+        """Send the conversation to the model and return its turn."""
         try:
             message = self._client.messages.create(
                 model=self._model,
                 system=self._system,
                 messages=self._messages,
                 tools=self._tools,
-                max_tokens=_MOST_TOKENS,
+                max_tokens=_MAX_TOKENS,
             )
             content = list(message.content)
-        except (AnthropicError, TypeError) as error:  # a missing key is a TypeError of that SDK
+        except (AnthropicError, TypeError) as error:  # a missing API key is a TypeError of that SDK
             raise ModelError(f"The model gave no answer: {error}") from error
         if content:
             self._messages.append({"role": "assistant", "content": content})
@@ -90,18 +93,15 @@ class MessagesModel:
         )
         return ModelTurn(text="".join(one.text for one in content if one.type == "text"), calls=calls)
 
-    def told(self, results: Sequence[tuple[ModelCall, str]]) -> None:
-        """Tell the model how all the calls of its last turn ended."""
-        blocks = [
-            ToolResultBlockParam(type="tool_result", tool_use_id=call.id, content=text, is_error=failed(text))
-            for call, text in results
-        ]
+    def add_tool_results(self, results: Sequence[tuple[ModelCall, ModelResult]]) -> None:
+        """Add the results of all calls of the model's last turn."""
+        blocks = [_build_block(call.id, result) for call, result in results]
         self._messages.append({"role": "user", "content": blocks})
 
 
-def _block(call: ToolUseBlock, text: str) -> ToolResultBlockParam:
-    return ToolResultBlockParam(type="tool_result", tool_use_id=call.id, content=text, is_error=failed(text))
+def _build_block(call_id: str, result: ModelResult) -> ToolResultBlockParam:
+    return ToolResultBlockParam(type="tool_result", tool_use_id=call_id, content=result.text, is_error=result.is_error)
 
 
-def _provider(*, strict: bool) -> Provider:
+def _choose_provider(*, strict: bool) -> Provider:
     return Provider.ANTHROPIC_STRICT if strict else Provider.ANTHROPIC

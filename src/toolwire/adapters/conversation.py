@@ -1,25 +1,25 @@
-"""A model in a conversation with tools, whatever SDK it is reached through: it hears, says, and wants calls made."""
+"""Hold a conversation between a user and a model that may call tools, whatever SDK reaches the model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Json
 
-MOST_STEPS: Final = 20
-"""How often a model may ask for calls before it is the person's turn again."""
+MAX_STEPS: Final = 20
+"""How many turns with calls a model may take before it is the user's turn again."""
 
 
 class ModelError(ToolwireError):
-    """The model could not be reached, or gave no answer; the text says why."""
+    """The model could not be reached, or gave no answer. The text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """A call that a model asks for: ``arguments`` is what it said, JSON text or data."""
+    """A call that a model asks for. ``arguments`` are as the model wrote them: JSON text or data."""
 
     id: str
     name: str
@@ -28,49 +28,59 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTurn:
-    """One turn of a model."""
+    """One turn of a model: its text, and the calls it asks for."""
 
     text: str = ""
     calls: tuple[ModelCall, ...] = ()
 
 
-class Model(Protocol):
-    """A conversation with one model, which it remembers."""
+class ModelResult(NamedTuple):
+    """The result of a call for a model: JSON text, and whether it describes a failure or a denial."""
 
-    def hear(self, text: str) -> None:
-        """Tell the model what the person says."""
+    text: str
+    is_error: bool
+
+
+class Model(Protocol):
+    """A conversation with one model. It keeps the messages of all turns."""
+
+    def add_user_message(self, text: str) -> None:
+        """Add a message of the user."""
         ...
 
-    def answer(self) -> ModelTurn:
-        """Return what the model says now.
+    def get_turn(self) -> ModelTurn:
+        """Send the conversation to the model and return its turn.
 
         Raises:
-            ModelError: it says nothing.
+            ModelError: the model could not be reached, or gave no answer.
         """
         ...
 
-    def told(self, results: Sequence[tuple[ModelCall, str]]) -> None:
-        """Tell the model how all the calls of its last turn ended."""
+    def add_tool_results(self, results: Sequence[tuple[ModelCall, ModelResult]]) -> None:
+        """Add the results of all calls of the model's last turn."""
         ...
 
 
-Tell: TypeAlias = Callable[[ModelTurn], None]
-Made: TypeAlias = Callable[[ModelCall], str]
+CallRunner: TypeAlias = Callable[[ModelCall], ModelResult]
+"""Runs one call of a model."""
+
+TurnObserver: TypeAlias = Callable[[ModelTurn], None]
+"""Is given each turn of a model as it comes, before its calls run."""
 
 
-def converse(model: Model, text: str, made: Made, tell: Tell) -> bool:
-    """Say ``text`` to ``model`` and go on until it wants no more calls; return False where it was stopped.
+def converse(model: Model, text: str, run_call: CallRunner, show_turn: TurnObserver) -> bool:
+    """Give ``text`` to ``model`` and run its calls until it wants no more of them.
 
-    ``made`` makes one call and returns what the model is told of it; ``tell`` is given each turn as it comes.
+    Returns False where the model still wanted calls after ``MAX_STEPS`` turns.
 
     Raises:
-        ModelError: the model says nothing; what was heard so far is kept.
+        ModelError: the model could not be reached, or gave no answer. The messages so far are kept.
     """
-    model.hear(text)
-    for _ in range(MOST_STEPS):
-        said = model.answer()
-        tell(said)
-        if not said.calls:
+    model.add_user_message(text)
+    for _ in range(MAX_STEPS):
+        turn = model.get_turn()
+        show_turn(turn)
+        if not turn.calls:
             return True
-        model.told([(call, made(call)) for call in said.calls])
+        model.add_tool_results([(call, run_call(call)) for call in turn.calls])
     return False

@@ -1,7 +1,7 @@
-"""What is known while one schema is written: the dialect, the definitions that wait, and what was lost so far.
+"""Hold the state of one schema conversion: the dialect, the definitions to write, and the losses so far.
 
 Rules:
-- A schema inside another is written by ``Work.inner``, so that no file has to import the one that calls it.
+- A schema inside another is written by ``write_inner``, so that no module imports the one that calls it.
 """
 
 from __future__ import annotations
@@ -16,109 +16,112 @@ from toolwire.core.model import Json, Schema
 from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
 
 from .dialects import SchemaDialect
-from .schema_walk import Nulls, recursive
+from .schema_walk import NullCache, find_recursive_references
 
 _NODES: Final = 20_000
 _LEVELS: Final = 100
 _CHARACTERS: Final = 2_000_000
-_WORD_CHARACTERS: Final = 300
+_NOTE_CHARACTERS: Final = 300
 _SUBSCHEMAS: Final = frozenset((*LISTED, *NAMED, *SINGLE))
 
 
 class SchemaLoss(NamedTuple):
-    """What a provider's schema does not say: where it stood, and what it was, as ``keyword: value``.
+    """A limit that a provider's schema does not state: its JSON Pointer, and its text as ``keyword: value``.
 
-    ``narrows`` marks what would have kept somebody from saying a value that is legal; the rest is only unsaid.
+    ``narrows`` marks a loss by which valid values could not be written. All other losses only leave a limit out.
     """
 
     pointer: str
-    what: str
+    text: str
     narrows: bool = False
 
 
 class WriterPosition(NamedTuple):
-    """Where the writer is: the pointer to it, and the references it came through where they are not taken."""
+    """The writer's position in the schema: its JSON Pointer, and the references it followed where they are replaced."""
 
     pointer: str = ""
-    through: tuple[str, ...] = ()
+    followed: tuple[str, ...] = ()
 
-    def at(self, *steps: str | int) -> WriterPosition:
-        """Return the place that ``steps`` lead to."""
-        said = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
-        return self._replace(pointer=self.pointer + said)
+    def enter(self, *steps: str | int) -> WriterPosition:
+        """Return the position that ``steps`` lead to."""
+        path = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+        return self._replace(pointer=self.pointer + path)
 
 
 class ConversionContext:
-    """One schema on its way into a dialect. ``names`` are the keys to write anew; ``write`` writes one node of it."""
+    """The conversion of one schema for a dialect. ``names`` maps keys to new keys; ``write`` writes one node."""
 
     def __init__(self, root: Schema, dialect: SchemaDialect, names: Mapping[str, str], write: WriteNode) -> None:
         self.root = root
         self.dialect = dialect
         self.names = names
-        self.recursive = recursive(root)
-        self.waiting: deque[str] = deque()
+        self.recursive = find_recursive_references(root)
+        self.pending: deque[str] = deque()
         self.definitions: dict[str, str] = {}
         self.losses: list[SchemaLoss] = []
-        self.nulls: Nulls = {}
+        self.nulls: NullCache = {}
         self._used: set[str] = set()
         self._counts: defaultdict[str, int] = defaultdict(lambda: 1)
         self._write = write
-        self._room = _NODES
-        self._letters = _CHARACTERS
+        self._nodes = _NODES
+        self._characters = _CHARACTERS
         self._sizes: dict[int, tuple[Json, int]] = {}
         self._level = 0
 
-    def inner(self, node: Json, place: WriterPosition) -> dict[str, Json]:
-        """Return one schema of the whole, written."""
-        self._room -= 1
-        self._letters -= self._weigh(node) if self._letters >= 0 and isinstance(node, Mapping) else 0
+    def write_inner(self, node: Json, position: WriterPosition) -> dict[str, Json]:
+        """Write the schema ``node`` and return it."""
+        self._nodes -= 1
+        self._characters -= self._weigh(node) if self._characters >= 0 and isinstance(node, Mapping) else 0
         self._level += 1
         try:
-            return self._write(self, node, place)
+            return self._write(self, node, position)
         finally:
             self._level -= 1
 
     @property
     def is_full(self) -> bool:
-        """Whether the schema is larger or deeper than one is written."""
-        return self._room < 0 or self._letters < 0 or self._level > _LEVELS
+        """Whether the limit of nodes, characters or levels is reached."""
+        return self._nodes < 0 or self._characters < 0 or self._level > _LEVELS
 
-    def lost(self, place: WriterPosition, key: str, value: Json, *, narrows: bool = False) -> str:
-        """Remember what is not said, and return it in words."""
-        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        self._letters -= len(said)  # the work is that of all of it, though little is kept
-        text = f"{key}: {said}" if len(said) <= _WORD_CHARACTERS else f"{key}: {said[:_WORD_CHARACTERS]}..."
+    def record_loss(self, position: WriterPosition, key: str, value: Json, *, narrows: bool = False) -> str:
+        """Record a limit that the written schema does not state, and return it as text."""
+        written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        self._characters -= len(written)  # writing it took work for all of it, though little is kept
+        text = f"{key}: {written}" if len(written) <= _NOTE_CHARACTERS else f"{key}: {written[:_NOTE_CHARACTERS]}..."
         if key not in ("default", "examples"):
-            self.losses.append(SchemaLoss(place.pointer, text, narrows))
+            self.losses.append(SchemaLoss(position.pointer, text, narrows))
         return text
 
-    def pointed(self, reference: str) -> str:
-        """Return the reference to write for ``reference``, whose definition is written later."""
+    def reference_definition(self, reference: str) -> str:
+        """Return the reference to write for ``reference``, and put its definition on the list to write."""
         if reference == "#":
             return reference
         if reference not in self.definitions:
             plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", reference.rpartition("/")[2])[:64] or "definition"
-            self.definitions[reference] = self._unused_name(plain)
-            self.waiting.append(reference)
+            self.definitions[reference] = self._reserve_name(plain)
+            self.pending.append(reference)
         return f"#/$defs/{self.definitions[reference]}"
 
     def _weigh(self, node: Schema) -> int:
-        """Return about how many characters ``node`` itself adds to what is written: not the schemas inside it."""
+        """Return roughly how many characters ``node`` itself adds, without the schemas inside it."""
         total = 0
         for key, value in node.items():
             if isinstance(value, str):
                 total += len(value)
             elif isinstance(value, list | tuple | Mapping) and key not in _SUBSCHEMAS:
                 if id(value) not in self._sizes:
-                    self._sizes[id(value)] = value, _count_characters(value)  # kept, so that no other has its id
+                    self._sizes[id(value)] = (
+                        value,
+                        _count_characters(value),
+                    )  # the value is kept, so that its id stays its own
                 total += self._sizes[id(value)][1]
         return total
 
-    def _unused_name(self, plain: str) -> str:
-        """Return ``plain``, with a number behind it where a definition has that name, and take it."""
+    def _reserve_name(self, plain: str) -> str:
+        """Return ``plain`` as the name of a definition, with a number where it is taken, and reserve it."""
         name = plain
         while name in self._used:
-            self._counts[plain] += 1  # kept, so that thousands of like names are not tried again from the first
+            self._counts[plain] += 1  # the count is kept, so that thousands of equal names stay linear
             name = f"{plain}_{self._counts[plain]}"
         self._used.add(name)
         return name
@@ -129,7 +132,7 @@ WriteNode: TypeAlias = Callable[[ConversionContext, Json, WriterPosition], dict[
 
 
 def _count_characters(data: Json) -> int:
-    """Return about how many characters ``data`` has as JSON."""
+    """Return roughly how many characters ``data`` has as JSON."""
     count = 0
     waiting = [data]
     while waiting:

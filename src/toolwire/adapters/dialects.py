@@ -1,8 +1,8 @@
-"""What of JSON Schema each provider's API takes in the declaration of a tool: one row for each shape it knows.
+"""State which JSON Schema keywords each provider's API accepts in the declaration of a tool: one row for each dialect.
 
 Rules:
-- Strict shapes need every property named and every object closed; what cannot be said so is declared without strict.
-- The key pattern is the narrowest of them all, so that one declaration can be moved from provider to provider.
+- Strict dialects need every property required and every object closed. Other schemas are declared without strict.
+- The key pattern is the narrowest of all providers, so that a declaration works for each of them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from types import MappingProxyType
 from typing import Final
 
 KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-"""A property name that every provider takes."""
+"""A property name that every provider accepts."""
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-"""A tool's name that every provider takes."""
+"""A tool's name that every provider accepts."""
 
-UNROLLED: Final = 3
-"""How often a schema may hold itself where references are not taken."""
+MAX_EXPANSIONS: Final = 3
+"""How often a recursive schema is written inside itself where references are not accepted."""
 
 
 class Provider(StrEnum):
@@ -37,18 +37,22 @@ class Provider(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDialect:
-    """What one provider takes.
+    """What one provider accepts.
 
-    ``keywords`` are those that limit or describe a value, besides the ones that build schemas out of schemas.
-    ``formats`` None takes any. ``whole`` takes every keyword of 2020-12 below the root. ``references`` to ``$defs``
-    are taken, ``recursion`` through them too. ``type_lists`` takes several types in one ``type``; ``nullable`` says
-    null by a member of that name. ``enum`` is the JSON types its values may have. ``otherwise`` is the shape that is
-    used where a strict one would forbid something.
+    - ``keywords``: those that limit or describe a value. Keywords that combine schemas are not among them.
+    - ``formats``: the values of ``format``; None for any.
+    - ``full``: every keyword of 2020-12 below the root.
+    - ``references`` to ``$defs``, and ``recursion`` through them.
+    - ``type_lists``: several types in one ``type``.
+    - ``nullable``: null is a member of that name, not a type.
+    - ``maps``: ``additionalProperties`` with a schema.
+    - ``enum``: the JSON types that its values may have.
+    - ``fallback``: the dialect for schemas that a strict one cannot state.
     """
 
     keywords: frozenset[str] = frozenset()
     formats: frozenset[str] | None = None
-    whole: bool = False
+    full: bool = False
     strict: bool = False
     references: bool = True
     recursion: bool = True
@@ -56,7 +60,7 @@ class SchemaDialect:
     nullable: bool = False
     maps: bool = True
     enum: frozenset[str] = frozenset(("null", "boolean", "number", "string", "array", "object"))
-    otherwise: Provider | None = None
+    fallback: Provider | None = None
 
 
 _TEXTS: Final = frozenset(("description",))
@@ -69,7 +73,7 @@ _FORMATS: Final = frozenset(
 
 DIALECTS: Final[Mapping[Provider, SchemaDialect]] = MappingProxyType(
     {
-        Provider.OPENAI: SchemaDialect(whole=True),
+        Provider.OPENAI: SchemaDialect(full=True),
         Provider.OPENAI_STRICT: SchemaDialect(
             keywords=_TEXTS
             | _COUNTS
@@ -79,9 +83,9 @@ DIALECTS: Final[Mapping[Provider, SchemaDialect]] = MappingProxyType(
             strict=True,
             maps=False,
             enum=_PRIMITIVE,
-            otherwise=Provider.OPENAI,
+            fallback=Provider.OPENAI,
         ),
-        Provider.ANTHROPIC: SchemaDialect(whole=True),
+        Provider.ANTHROPIC: SchemaDialect(full=True),
         Provider.ANTHROPIC_STRICT: SchemaDialect(
             keywords=_TEXTS | {"title", "format", "minItems"},
             formats=_FORMATS | {"uri"},
@@ -90,7 +94,7 @@ DIALECTS: Final[Mapping[Provider, SchemaDialect]] = MappingProxyType(
             type_lists=False,
             maps=False,
             enum=_PRIMITIVE,
-            otherwise=Provider.ANTHROPIC,
+            fallback=Provider.ANTHROPIC,
         ),
         Provider.GEMINI: SchemaDialect(
             keywords=_TEXTS

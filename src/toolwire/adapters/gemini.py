@@ -1,4 +1,4 @@
-"""Tools for the Google Gen AI SDK."""
+"""Build tools for the Google Gen AI SDK, and run the calls of its models."""
 
 from __future__ import annotations
 
@@ -9,62 +9,63 @@ from google.genai import types
 
 from toolwire.core.toolbox import Toolbox
 
+from .conversation import ModelResult
 from .dialects import Provider
-from .tool_declarations import NamedCaller, ToolDeclaration, failed, offered, ran, ran_sync
+from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools, run_named_call, run_named_call_sync
 
 
-def tools(box: Toolbox | NamedCaller, *, json_schema: bool = True) -> types.Tool:
-    """Return the tools of ``box`` for ``GenerateContentConfig(tools=[...])``. [XL-090]
+def build_tools(toolbox: Toolbox | NamedCaller, *, json_schema: bool = True) -> types.Tool:
+    """Return the tools of ``toolbox`` for ``GenerateContentConfig(tools=[...])``.
 
     ``json_schema`` declares them by ``parameters_json_schema``, else by the older ``parameters``.
     """
-    found = offered(box.catalog(), _provider(json_schema=json_schema))
-    return types.Tool(function_declarations=[_declaration(one, json_schema=json_schema) for one in found])
+    # XL-090
+    declarations = declare_tools(toolbox.catalog(), _choose_provider(json_schema=json_schema))
+    return types.Tool(function_declarations=[_build_declaration(one, json_schema=json_schema) for one in declarations])
 
 
-async def run(box: Toolbox, call: types.FunctionCall, *, json_schema: bool = True) -> types.Part:
-    """Return the part that answers ``call``; give ``json_schema`` as it was given for the tools."""
-    return _part(call, await ran(box, _provider(json_schema=json_schema), call.name or "", call.args or {}))
+async def run_tool_call(toolbox: Toolbox, call: types.FunctionCall, *, json_schema: bool = True) -> types.Part:
+    """Run ``call`` and return the part that answers it. ``json_schema`` is as it was for ``build_tools``."""
+    provider = _choose_provider(json_schema=json_schema)
+    return _build_part(call, await run_named_call(toolbox, provider, call.name or "", call.args or {}))
 
 
-def run_sync(remote: NamedCaller, call: types.FunctionCall, *, json_schema: bool = True) -> types.Part:
-    """Return like ``run``, blocking."""
-    return _part(call, ran_sync(remote, _provider(json_schema=json_schema), call.name or "", call.args or {}))
+def run_tool_call_sync(remote: NamedCaller, call: types.FunctionCall, *, json_schema: bool = True) -> types.Part:
+    """Return like ``run_tool_call``, blocking."""
+    provider = _choose_provider(json_schema=json_schema)
+    return _build_part(call, run_named_call_sync(remote, provider, call.name or "", call.args or {}))
 
 
-def _declaration(one: ToolDeclaration, *, json_schema: bool) -> types.FunctionDeclaration:
+def _build_declaration(declaration: ToolDeclaration, *, json_schema: bool) -> types.FunctionDeclaration:
+    name, description, schema = declaration.name, declaration.description, declaration.input_schema.schema
     if json_schema:
-        return types.FunctionDeclaration(
-            name=one.name, description=one.description, parameters_json_schema=dict(one.shape.schema)
-        )
-    return types.FunctionDeclaration(
-        name=one.name, description=one.description, parameters=types.Schema.model_validate(_spelled(one.shape.schema))
-    )
+        return types.FunctionDeclaration(name=name, description=description, parameters_json_schema=dict(schema))
+    parameters = types.Schema.model_validate(_capitalize_types(schema))
+    return types.FunctionDeclaration(name=name, description=description, parameters=parameters)
 
 
-def _spelled(node: Any) -> Any:
-    """Return a schema with its types in capitals, as the SDK's enum has them."""
+def _capitalize_types(node: Any) -> Any:
+    """Return a schema with its types in capitals, as the enum of the SDK has them."""
     if isinstance(node, list):
-        return [_spelled(one) for one in node]
+        return [_capitalize_types(one) for one in node]
     if not isinstance(node, dict):
         return node
-    spelled: dict[str, Any] = {}
+    schema: dict[str, Any] = {}
     for key, value in node.items():
         if key == "type" and isinstance(value, str):
-            spelled[key] = value.upper()
+            schema[key] = value.upper()
         elif key == "properties":
-            spelled[key] = {name: _spelled(one) for name, one in value.items()}
+            schema[key] = {name: _capitalize_types(one) for name, one in value.items()}
         else:
-            spelled[key] = _spelled(value) if key in ("items", "anyOf") else value
-    return spelled
+            schema[key] = _capitalize_types(value) if key in ("items", "anyOf") else value
+    return schema
 
 
-def _part(call: types.FunctionCall, text: str) -> types.Part:
-    said = json.loads(text)
-    response = said if failed(text) else {"output": said}
-    answer = types.FunctionResponse(id=call.id, name=call.name, response=response)
-    return types.Part(function_response=answer)
+def _build_part(call: types.FunctionCall, result: ModelResult) -> types.Part:
+    data = json.loads(result.text)
+    response = data if result.is_error else {"output": data}
+    return types.Part(function_response=types.FunctionResponse(id=call.id, name=call.name, response=response))
 
 
-def _provider(*, json_schema: bool) -> Provider:
+def _choose_provider(*, json_schema: bool) -> Provider:
     return Provider.GEMINI_JSON if json_schema else Provider.GEMINI

@@ -1,4 +1,4 @@
-"""Tools for LangChain and what builds on it."""
+"""Build LangChain tools, for LangChain and the frameworks on top of it."""
 
 from __future__ import annotations
 
@@ -10,52 +10,59 @@ from langchain_core.tools import BaseTool, StructuredTool
 from toolwire.consent.tool_facts import facts
 from toolwire.core.toolbox import Toolbox
 
+from .conversation import ModelResult
 from .dialects import Provider
-from .tool_declarations import NamedCaller, ToolDeclaration, failed, offered, ran, ran_sync
+from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools, run_named_call, run_named_call_sync
 
-_PROVIDER = Provider.OPENAI  # whole JSON Schema, with keys that every model behind LangChain takes
+_PROVIDER = Provider.OPENAI  # full JSON Schema, with keys that every model behind LangChain accepts
 
 
-def tools(box: Toolbox) -> list[BaseTool]:
-    """Return the tools of ``box``, each a LangChain tool that calls it; they are asynchronous.
+def build_tools(toolbox: Toolbox) -> list[BaseTool]:
+    """Return the tools of ``toolbox`` as LangChain tools with a coroutine each, which makes the call.
 
-    The ``metadata`` of each says what its consent, its costs and its scopes are. [XL-085, XL-090]
+    The ``metadata`` of each tool holds its consent level, costs and scopes.
     """
 
-    def made(one: ToolDeclaration) -> BaseTool:
-        async def call(**said: Any) -> str:
-            return await ran(box, _PROVIDER, one.name, said)
+    # XL-085, XL-090
+    def build(declaration: ToolDeclaration) -> BaseTool:
+        async def call(**arguments: Any) -> str:
+            return (await run_named_call(toolbox, _PROVIDER, declaration.name, arguments)).text
 
-        return StructuredTool(
-            name=one.name,
-            description=one.description,
-            args_schema=dict(one.shape.schema),
-            coroutine=call,
-            metadata=facts(one.tool),
-        )
+        return StructuredTool(**_describe(declaration), coroutine=call)
 
-    return [made(one) for one in offered(box.catalog(), _PROVIDER)]
+    return [build(declaration) for declaration in declare_tools(toolbox.catalog(), _PROVIDER)]
 
 
-def tools_sync(remote: NamedCaller) -> list[BaseTool]:
-    """Return like ``tools``, blocking."""
+def build_tools_sync(remote: NamedCaller) -> list[BaseTool]:
+    """Return like ``build_tools``; the tools block."""
 
-    def made(one: ToolDeclaration) -> BaseTool:
-        def call(**said: Any) -> str:
-            return ran_sync(remote, _PROVIDER, one.name, said)
+    def build(declaration: ToolDeclaration) -> BaseTool:
+        def call(**arguments: Any) -> str:
+            return run_named_call_sync(remote, _PROVIDER, declaration.name, arguments).text
 
-        return StructuredTool(
-            name=one.name,
-            description=one.description,
-            args_schema=dict(one.shape.schema),
-            func=call,
-            metadata=facts(one.tool),
-        )
+        return StructuredTool(**_describe(declaration), func=call)
 
-    return [made(one) for one in offered(remote.catalog(), _PROVIDER)]
+    return [build(declaration) for declaration in declare_tools(remote.catalog(), _PROVIDER)]
 
 
-async def run(box: Toolbox, call: ToolCall) -> ToolMessage:
-    """Return the message that answers ``call``."""
-    text = await ran(box, _PROVIDER, call["name"], call["args"])
-    return ToolMessage(text, tool_call_id=call["id"] or "", status="error" if failed(text) else "success")
+async def run_tool_call(toolbox: Toolbox, call: ToolCall) -> ToolMessage:
+    """Run ``call`` and return the message that answers it."""
+    return _build_message(call, await run_named_call(toolbox, _PROVIDER, call["name"], call["args"]))
+
+
+def run_tool_call_sync(remote: NamedCaller, call: ToolCall) -> ToolMessage:
+    """Return like ``run_tool_call``, blocking."""
+    return _build_message(call, run_named_call_sync(remote, _PROVIDER, call["name"], call["args"]))
+
+
+def _describe(declaration: ToolDeclaration) -> dict[str, Any]:
+    return {
+        "name": declaration.name,
+        "description": declaration.description,
+        "args_schema": dict(declaration.input_schema.schema),
+        "metadata": facts(declaration.tool),
+    }
+
+
+def _build_message(call: ToolCall, result: ModelResult) -> ToolMessage:
+    return ToolMessage(result.text, tool_call_id=call["id"] or "", status="error" if result.is_error else "success")

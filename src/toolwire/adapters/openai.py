@@ -1,4 +1,4 @@
-"""Tools for the OpenAI SDK, both its ways: chat completions and responses."""
+"""Build tools for chat completions of the OpenAI SDK, and run the calls of its models."""
 
 from __future__ import annotations
 
@@ -12,90 +12,63 @@ from openai.types.chat import (
     ChatCompletionToolMessageParam,
 )
 from openai.types.chat.chat_completion_function_tool_param import ChatCompletionFunctionToolParam
-from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall
-from openai.types.responses.response_input_param import FunctionCallOutput
 from openai.types.shared_params import FunctionDefinition
 
 from toolwire.core.toolbox import Toolbox
 
-from .conversation import ModelCall, ModelError, ModelTurn
+from .conversation import ModelCall, ModelError, ModelResult, ModelTurn
 from .dialects import Provider
-from .tool_declarations import NamedCaller, offered, ran, ran_sync
+from .tool_declarations import NamedCaller, declare_tools, run_named_call, run_named_call_sync
 
 
-def chat_tools(box: Toolbox | NamedCaller, *, strict: bool = False) -> list[ChatCompletionFunctionToolParam]:
-    """Return the tools of ``box`` for ``chat.completions.create(tools=...)``. [XL-090]
+def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list[ChatCompletionFunctionToolParam]:
+    """Return the tools of ``toolbox`` for ``chat.completions.create(tools=...)``.
 
-    ``strict`` declares strict what can be; the others stay as they are.
+    ``strict`` declares as strict each tool whose schema allows it.
     """
+    # XL-090
     return [
         ChatCompletionFunctionToolParam(
             type="function",
             function=FunctionDefinition(
                 name=one.name,
                 description=one.description,
-                parameters=dict(one.shape.schema),
-                strict=one.shape.strict,
+                parameters=dict(one.input_schema.schema),
+                strict=one.input_schema.is_strict,
             ),
         )
-        for one in offered(box.catalog(), _provider(strict=strict))
+        for one in declare_tools(toolbox.catalog(), _choose_provider(strict=strict))
     ]
 
 
-def response_tools(box: Toolbox | NamedCaller, *, strict: bool = False) -> list[FunctionToolParam]:
-    """Return the tools of ``box`` for ``responses.create(tools=...)``. [XL-090]"""
-    return [
-        FunctionToolParam(
-            type="function",
-            name=one.name,
-            description=one.description,
-            parameters=dict[str, Any](one.shape.schema),
-            strict=one.shape.strict,
-        )
-        for one in offered(box.catalog(), _provider(strict=strict))
-    ]
-
-
-async def run_chat(
-    box: Toolbox, call: ChatCompletionMessageFunctionToolCall, *, strict: bool = False
+async def run_tool_call(
+    toolbox: Toolbox, call: ChatCompletionMessageFunctionToolCall, *, strict: bool = False
 ) -> ChatCompletionToolMessageParam:
-    """Return the message that answers ``call``; give ``strict`` as it was given for the tools."""
-    text = await ran(box, _provider(strict=strict), call.function.name, call.function.arguments)
-    return ChatCompletionToolMessageParam(role="tool", tool_call_id=call.id, content=text)
+    """Run ``call`` and return the message that answers it. ``strict`` is as it was for ``build_tools``."""
+    function = call.function
+    result = await run_named_call(toolbox, _choose_provider(strict=strict), function.name, function.arguments)
+    return _build_message(call.id, result)
 
 
-def run_chat_sync(
+def run_tool_call_sync(
     remote: NamedCaller, call: ChatCompletionMessageFunctionToolCall, *, strict: bool = False
 ) -> ChatCompletionToolMessageParam:
-    """Return like ``run_chat``, blocking."""
-    text = ran_sync(remote, _provider(strict=strict), call.function.name, call.function.arguments)
-    return ChatCompletionToolMessageParam(role="tool", tool_call_id=call.id, content=text)
-
-
-async def run_response(box: Toolbox, call: ResponseFunctionToolCall, *, strict: bool = False) -> FunctionCallOutput:
-    """Return the input item that answers ``call``; give ``strict`` as it was given for the tools."""
-    text = await ran(box, _provider(strict=strict), call.name, call.arguments)
-    return FunctionCallOutput(type="function_call_output", call_id=call.call_id, output=text)
-
-
-def run_response_sync(
-    remote: NamedCaller, call: ResponseFunctionToolCall, *, strict: bool = False
-) -> FunctionCallOutput:
-    """Return like ``run_response``, blocking."""
-    text = ran_sync(remote, _provider(strict=strict), call.name, call.arguments)
-    return FunctionCallOutput(type="function_call_output", call_id=call.call_id, output=text)
+    """Return like ``run_tool_call``, blocking."""
+    function = call.function
+    result = run_named_call_sync(remote, _choose_provider(strict=strict), function.name, function.arguments)
+    return _build_message(call.id, result)
 
 
 class ChatModel:
-    """A model that speaks OpenAI's chat completions, at OpenAI or at ``base_url``. See ``conversation.Model``.
+    """A model behind OpenAI's chat completions, at OpenAI or at ``base_url``. See ``conversation.Model``.
 
     Raises:
-        ModelError: there is no key for it, neither ``key`` nor OPENAI_API_KEY.
+        ModelError: there is no API key, neither ``key`` nor OPENAI_API_KEY.
     """
 
     def __init__(
         self,
-        box: Toolbox | NamedCaller,
+        toolbox: Toolbox | NamedCaller,
         *,
         model: str,
         system: str,
@@ -107,20 +80,20 @@ class ChatModel:
         except OpenAIError as error:
             raise ModelError(f"The model cannot be reached: {error}") from error
         self._model = model
-        self._tools = chat_tools(box)
+        self._tools = build_tools(toolbox)
         self._messages: list[ChatCompletionMessageParam] = [{"role": "system", "content": system}]
 
-    def hear(self, text: str) -> None:
-        """Tell the model what the person says."""
+    def add_user_message(self, text: str) -> None:
+        """Add a message of the user."""
         self._messages.append({"role": "user", "content": text})
 
-    def answer(self) -> ModelTurn:
-        """Return what the model says now."""
+    def get_turn(self) -> ModelTurn:
+        """Send the conversation to the model and return its turn."""
         try:
-            found = self._client.chat.completions.create(
+            completion = self._client.chat.completions.create(
                 model=self._model, messages=self._messages, tools=self._tools or omit
             )
-            message = found.choices[0].message
+            message = completion.choices[0].message
         except (OpenAIError, LookupError, TypeError) as error:
             raise ModelError(f"The model gave no answer: {error}") from error
         calls = [call for call in message.tool_calls or () if isinstance(call, ChatCompletionMessageFunctionToolCall)]
@@ -128,14 +101,19 @@ class ChatModel:
         if calls:
             kept["tool_calls"] = [call.model_dump(exclude_none=True) for call in calls]
         self._messages.append(cast("ChatCompletionMessageParam", kept))
-        wanted = tuple(ModelCall(id=one.id, name=one.function.name, arguments=one.function.arguments) for one in calls)
-        return ModelTurn(text=message.content or "", calls=wanted)
+        model_calls = tuple(
+            ModelCall(id=one.id, name=one.function.name, arguments=one.function.arguments) for one in calls
+        )
+        return ModelTurn(text=message.content or "", calls=model_calls)
 
-    def told(self, results: Sequence[tuple[ModelCall, str]]) -> None:
-        """Tell the model how all the calls of its last turn ended."""
-        for call, text in results:
-            self._messages.append(ChatCompletionToolMessageParam(role="tool", tool_call_id=call.id, content=text))
+    def add_tool_results(self, results: Sequence[tuple[ModelCall, ModelResult]]) -> None:
+        """Add the results of all calls of the model's last turn."""
+        self._messages.extend(_build_message(call.id, result) for call, result in results)
 
 
-def _provider(*, strict: bool) -> Provider:
+def _build_message(call_id: str, result: ModelResult) -> ChatCompletionToolMessageParam:
+    return ChatCompletionToolMessageParam(role="tool", tool_call_id=call_id, content=result.text)
+
+
+def _choose_provider(*, strict: bool) -> Provider:
     return Provider.OPENAI_STRICT if strict else Provider.OPENAI

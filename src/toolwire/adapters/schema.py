@@ -1,9 +1,10 @@
-"""A tool's input schema as a provider's API takes it, and the arguments a model gave as the tool takes them.
+"""Convert a tool's input schema for a provider's API, and the model's arguments back for the tool.
 
 Rules:
-- Nothing is lost silently: what the provider's schema does not say is in its description and in ``losses``, and is
-  still enforced where the call is made.
-- Strict is used only where every legal call can be said strictly; else the plain shape is, and ``losses`` say why.
+- No limit is lost silently: what the provider's schema does not state is in a description and in ``losses``, and
+  the call is still checked against it.
+- Strict is used only where every valid call can be written strictly. Else the plain dialect is used, and ``losses``
+  say why.
 """
 
 from __future__ import annotations
@@ -19,68 +20,72 @@ from toolwire.core.model import Json, Schema
 from . import schema_writer
 from .conversion_context import SchemaLoss
 from .dialects import DIALECTS, KEY, Provider, SchemaDialect
-from .schema_texts import renamed
-from .schema_walk import Nulls, branches, resolve, takes_null, type_of, types
+from .schema_texts import rename_keys
+from .schema_walk import NullCache, accepts_null, get_type, iterate_branches, list_types, resolve
 
-__all__ = ["Provider", "SchemaLoss", "ToolSchema", "shape"]
+__all__ = ["Provider", "SchemaLoss", "ToolSchema", "build_tool_schema"]
 
-_MOST_PROPERTIES: Final = 5_000
-_MOST_LEVELS: Final = 10
-_MOST_VALUES: Final = 1_000
-_MOST_LETTERS: Final = 120_000
-_MOST_COMPARED: Final = 100_000
+_MAX_PROPERTIES: Final = 5_000
+_MAX_LEVELS: Final = 10
+_MAX_VALUES: Final = 1_000
+_MAX_CHARACTERS: Final = 120_000
+_MAX_COMPARED: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSchema:
-    """The input schema of one tool in a provider's words: ``schema`` to declare, ``read`` for what the model says.
+    """The input schema of one tool for a provider.
 
-    ``strict`` says whether it may be declared strict. ``names`` are the keys that had to be renamed, ours by theirs.
+    - ``schema``: the schema to declare; ``is_strict``: whether it may be declared strict.
+    - ``losses``: the limits that it does not state.
+    - ``original_names``: the tool's own name of each key that had to be renamed.
+    - ``source``: the tool's own input schema.
     """
 
     schema: Schema
-    strict: bool
+    is_strict: bool
     losses: tuple[SchemaLoss, ...]
-    names: Mapping[str, str]
-    canonical: Schema = field(repr=False)
+    original_names: Mapping[str, str]
+    source: Schema = field(repr=False)
 
-    def read(self, said: Mapping[str, Json]) -> dict[str, Json]:
-        """Return the arguments that a model means: the tool's own names, and left out what strict says by null."""
-        data = _read(self, dict(said), [self.canonical])
+    def read_arguments(self, arguments: Mapping[str, Json]) -> dict[str, Json]:
+        """Return the model's arguments by the tool's own names, without the nulls that mean "not given" in strict."""
+        data = _read_value(self, dict(arguments), [self.source])
         return data if isinstance(data, dict) else {}
 
-    def write(self, arguments: Mapping[str, Json]) -> dict[str, Json]:
-        """Return ``arguments`` as a model would say them."""
-        ours = {wire: name for name, wire in self.names.items()}
-        data = renamed(dict(arguments), ours)
-        return dict(_filled(data, self.schema, self.schema) if self.strict else data)
+    def write_arguments(self, arguments: Mapping[str, Json]) -> dict[str, Json]:
+        """Return the tool's ``arguments`` as a model would write them."""
+        declared = {original: name for name, original in self.original_names.items()}
+        data = rename_keys(dict(arguments), declared)
+        return dict(_fill_with_nulls(data, self.schema, self.schema) if self.is_strict else data)
 
 
-def shape(schema: Schema, provider: Provider) -> ToolSchema:
-    """Return ``schema``, which is of an object, in the shape that ``provider`` takes. [XL-090]"""
+def build_tool_schema(schema: Schema, provider: Provider) -> ToolSchema:
+    """Return ``schema``, the schema of an object, as ``provider`` accepts it."""
+    # XL-090
     dialect = DIALECTS[provider]
-    names = _names(schema)
-    written = schema_writer.write(schema, dialect, names)
+    names = _choose_legal_keys(schema)
+    written = schema_writer.write_schema(schema, dialect, names)
     narrowing = [loss for loss in written.losses if loss.narrows]
     if dialect.strict:
-        narrowing += _too_large(written.schema) + _mixed(schema)
-    if narrowing and dialect.otherwise is not None:
-        plain = schema_writer.write(schema, DIALECTS[dialect.otherwise], names)
+        narrowing += _check_strict_size(written.schema) + _find_ambiguous_nulls(schema)
+    if narrowing and dialect.fallback is not None:
+        plain = schema_writer.write_schema(schema, DIALECTS[dialect.fallback], names)
         losses = (*plain.losses, *dict.fromkeys(narrowing))
-        return _shape(schema, plain.schema, losses, names, DIALECTS[dialect.otherwise])
-    return _shape(schema, written.schema, written.losses, names, dialect)
+        return _build(schema, plain.schema, losses, names, DIALECTS[dialect.fallback])
+    return _build(schema, written.schema, written.losses, names, dialect)
 
 
-def _shape(
+def _build(
     canonical: Schema, written: Schema, losses: tuple[SchemaLoss, ...], names: Mapping[str, str], dialect: SchemaDialect
 ) -> ToolSchema:
     theirs = {wire: name for name, wire in names.items()}
-    return ToolSchema(schema=written, strict=dialect.strict, losses=losses, names=theirs, canonical=canonical)
+    return ToolSchema(schema=written, is_strict=dialect.strict, losses=losses, original_names=theirs, source=canonical)
 
 
-def _names(schema: Schema) -> dict[str, str]:
-    """Return a legal key for each property that has none; it is the key of no other property."""
-    keys = _keys(schema)
+def _choose_legal_keys(schema: Schema) -> dict[str, str]:
+    """Return a key that every provider accepts for each property without one, different from all other keys."""
+    keys = _find_keys(schema)
     taken = {key for key in keys if KEY.fullmatch(key)}
     names: dict[str, str] = {}
     for key in sorted(keys - taken):
@@ -96,7 +101,7 @@ def _names(schema: Schema) -> dict[str, str]:
     return names
 
 
-def _keys(schema: Json) -> set[str]:
+def _find_keys(schema: Json) -> set[str]:
     found: set[str] = set()
     waiting: list[Any] = [schema]
     while waiting:
@@ -110,26 +115,26 @@ def _keys(schema: Json) -> set[str]:
     return found
 
 
-def _read(shape: ToolSchema, said: Json, nodes: Iterable[Json]) -> Json:
-    if not isinstance(said, dict | list):
-        return said
-    here = list(branches(shape.canonical, nodes))
-    if isinstance(said, list):
-        items = [node["items"] for node in here if isinstance(node.get("items"), Mapping)]
-        return [_read(shape, one, items) for one in said]
+def _read_value(schema: ToolSchema, value: Json, nodes: Iterable[Json]) -> Json:
+    if not isinstance(value, dict | list):
+        return value
+    branches = list(iterate_branches(schema.source, nodes))
+    if isinstance(value, list):
+        items = [node["items"] for node in branches if isinstance(node.get("items"), Mapping)]
+        return [_read_value(schema, one, items) for one in value]
     arguments: dict[str, Json] = {}
-    for key, value in said.items():
-        name = shape.names.get(key, key)
-        inner = _inner(here, name)
-        if value is None and shape.strict and _means_absent(shape.canonical, here, name, inner):
+    for key, member in value.items():
+        name = schema.original_names.get(key, key)
+        inner = _find_property_schemas(branches, name)
+        if member is None and schema.is_strict and _means_absent(schema.source, branches, name, inner):
             continue
-        arguments[name] = _read(shape, value, inner)
+        arguments[name] = _read_value(schema, member, inner)
     return arguments
 
 
-def _inner(here: Iterable[Schema], name: str) -> list[Json]:
+def _find_property_schemas(branches: Iterable[Schema], name: str) -> list[Json]:
     found: list[Json] = []
-    for node in here:
+    for node in branches:
         properties = node.get("properties")
         if isinstance(properties, Mapping) and name in properties:
             found.append(properties[name])
@@ -138,29 +143,29 @@ def _inner(here: Iterable[Schema], name: str) -> list[Json]:
     return found
 
 
-def _means_absent(root: Schema, here: Iterable[Schema], name: str, inner: list[Json]) -> bool:
-    """Return whether a null under ``name`` says that it is left out: where null is no value, or the default."""
-    if any(name in node["required"] for node in here if isinstance(node.get("required"), list)):
+def _means_absent(root: Schema, branches: Iterable[Schema], name: str, inner: list[Json]) -> bool:
+    """Return whether a null under ``name`` means "not given": null is no valid value there, or it is the default."""
+    if any(name in node["required"] for node in branches if isinstance(node.get("required"), list)):
         return False
     by_default = any(isinstance(one, Mapping) and one.get("default", True) is None for one in inner)
-    return bool(inner) and (by_default or not any(takes_null(root, one) for one in inner))
+    return bool(inner) and (by_default or not any(accepts_null(root, one) for one in inner))
 
 
-def _filled(data: Json, node: Json, root: Schema) -> Json:
-    """Return ``data`` with a null for each property of a strict schema that it leaves out."""
-    chosen = _chosen(data, node, root)
+def _fill_with_nulls(data: Json, node: Json, root: Schema) -> Json:
+    """Return ``data`` with a null for each property of a strict schema that it does not have."""
+    chosen = _choose_branch(data, node, root)
     if isinstance(data, list):
-        return [_filled(one, chosen.get("items"), root) for one in data]
+        return [_fill_with_nulls(one, chosen.get("items"), root) for one in data]
     if not isinstance(data, dict):
         return data
     properties = chosen.get("properties")
     declared: Mapping[str, Json] = properties if isinstance(properties, Mapping) else {}
-    filled = {key: _filled(value, declared.get(key), root) for key, value in data.items()}
+    filled = {key: _fill_with_nulls(value, declared.get(key), root) for key, value in data.items()}
     return {**dict.fromkeys(declared), **filled}
 
 
-def _chosen(data: Json, node: Json, root: Schema) -> Schema:
-    """Return the schema among the choices of ``node`` that ``data`` fits, by its keys and fixed values."""
+def _choose_branch(data: Json, node: Json, root: Schema) -> Schema:
+    """Return the branch of ``node`` that ``data`` fits, by its keys and constants."""
     while isinstance(node, Mapping):
         target = resolve(root, node.get("$ref"))
         if target is not None:
@@ -177,8 +182,8 @@ def _fits(data: Json, node: Schema, root: Schema) -> bool:
     node = resolve(root, node.get("$ref")) or node
     if isinstance(choices := node.get("anyOf"), list):
         return any(_fits(data, one, root) for one in choices)
-    own = type_of(data)
-    kinds = types(node)
+    own = get_type(data)
+    kinds = list_types(node)
     if kinds and own not in kinds and not (own == "integer" and "number" in kinds):
         return False
     if isinstance(values := node.get("enum"), list) and data not in values:
@@ -192,11 +197,11 @@ def _fits(data: Json, node: Schema, root: Schema) -> bool:
     return all(_fits(data.get(key), one, root) for key, one in declared.items())
 
 
-def _mixed(root: Schema) -> list[SchemaLoss]:
-    """Return a loss for each property that may be null in one choice and may be left out in another."""
+def _find_ambiguous_nulls(root: Schema) -> list[SchemaLoss]:
+    """Return a loss for each property that may be null in one branch and absent in another."""
     losses: list[SchemaLoss] = []
-    known: Nulls = {}
-    room = _MOST_COMPARED
+    known: NullCache = {}
+    room = _MAX_COMPARED
     waiting: list[Any] = [root]
     while waiting:
         node = waiting.pop()
@@ -207,32 +212,32 @@ def _mixed(root: Schema) -> list[SchemaLoss]:
         waiting.extend(node.values())
         if not any(isinstance(node.get(key), list) for key in ("anyOf", "oneOf")):
             continue
-        here = list(branches(root, [node]))
-        named = [one["properties"] for one in here if isinstance(one.get("properties"), Mapping)]
-        room -= len(here) * (1 + sum(map(len, named)))  # each name is looked for in each schema
+        branches = list(iterate_branches(root, [node]))
+        named = [one["properties"] for one in branches if isinstance(one.get("properties"), Mapping)]
+        room -= len(branches) * (1 + sum(map(len, named)))  # each name is looked for in each schema
         if room < 0:
-            return [*losses, SchemaLoss("", "anyOf: too many choices to compare them", narrows=True)]
+            return [*losses, SchemaLoss("", "anyOf: too many branches to compare them", narrows=True)]
         for name in {name for properties in named for name in properties}:
             inner = [properties[name] for properties in named if name in properties]
-            if len({takes_null(root, one, known) for one in inner}) > 1 or _sometimes_required(here, name):
+            if len({accepts_null(root, one, known) for one in inner}) > 1 or _is_sometimes_required(branches, name):
                 losses.append(SchemaLoss("", f"null: told from leaving {name} out in another choice", narrows=True))
     return losses
 
 
-def _sometimes_required(here: Iterable[Schema], name: str) -> bool:
+def _is_sometimes_required(branches: Iterable[Schema], name: str) -> bool:
     said = [
         name in (node.get("required") or ())
-        for node in here
+        for node in branches
         if isinstance(node.get("properties"), Mapping) and name in node["properties"]
     ]
-    bare = (node.get("required") for node in here if not isinstance(node.get("properties"), Mapping))
+    bare = (node.get("required") for node in branches if not isinstance(node.get("properties"), Mapping))
     said += [True for required in bare if isinstance(required, list) and name in required]
     return len(set(said)) > 1
 
 
-def _too_large(written: Schema) -> list[SchemaLoss]:
-    """Return a loss if a strict schema goes over a provider's limits."""
-    properties = values = letters = deepest = 0
+def _check_strict_size(written: Schema) -> list[SchemaLoss]:
+    """Return a loss if a strict schema is larger than a provider allows."""
+    properties = values = characters = deepest = 0
     waiting: list[tuple[Any, int]] = [(written, 0)]
     while waiting:
         node, level = waiting.pop()
@@ -247,8 +252,8 @@ def _too_large(written: Schema) -> list[SchemaLoss]:
         deepest = max(deepest, level)
         properties += len(named)
         values += len(listed or ())
-        letters += sum(map(len, named)) + sum(len(str(one)) for one in listed or ())
+        characters += sum(map(len, named)) + sum(len(str(one)) for one in listed or ())
         waiting.extend((one, level) for one in node.values())
-    over = properties > _MOST_PROPERTIES or deepest > _MOST_LEVELS or values > _MOST_VALUES or letters > _MOST_LETTERS
-    text = f"size: {properties} properties, {deepest} levels, {values} values, {letters} characters"
+    over = properties > _MAX_PROPERTIES or deepest > _MAX_LEVELS or values > _MAX_VALUES or characters > _MAX_CHARACTERS
+    text = f"size: {properties} properties, {deepest} levels, {values} values, {characters} characters"
     return [SchemaLoss("", text, narrows=True)] if over else []

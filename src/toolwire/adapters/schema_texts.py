@@ -1,4 +1,4 @@
-"""The limits and texts of a schema: those that a dialect takes stay, the others are said in the description."""
+"""Write the limits and texts of a schema: what a dialect does not accept goes into the description."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolwire.framing.text_cleaning import capped, cleaned
 from toolwire.framing.tool_description import DESCRIPTION_CHARACTERS
 
 from .conversion_context import ConversionContext, WriterPosition
-from .schema_walk import is_type, type_of, types
+from .schema_walk import get_type, is_type, list_types
 
 DATA: Final = frozenset(("const", "default", "enum", "examples"))
 """The keywords whose values are data, not schemas."""
@@ -33,7 +33,7 @@ SILENT: Final = frozenset(
         "writeOnly",
     )
 )
-"""The keywords that limit no value, and need not be said."""
+"""The keywords that limit no value. They are left out without a note."""
 
 _BUILT: Final = frozenset(
     ("type", "properties", "required", "additionalProperties", "items", "enum", "const", "description")
@@ -41,86 +41,87 @@ _BUILT: Final = frozenset(
 _LOOKAROUND: Final = re.compile(r"\(\?(?:[=!]|<[=!])")
 
 
-def words(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
-    """Return the limits and texts of ``node`` that the dialect takes; the others are in the description."""
+def write_keywords(context: ConversionContext, node: Schema, position: WriterPosition) -> dict[str, Json]:
+    """Return the limits and texts of ``node`` that the dialect accepts, and a description with the others."""
     written: dict[str, Json] = {}
     notes: list[str] = []
     for key, value in node.items():
-        if key == "title" and "title" in work.dialect.keywords and isinstance(value, str):
+        if key == "title" and "title" in context.dialect.keywords and isinstance(value, str):
             written[key] = value
         elif key in SILENT or key.startswith("x-"):
             continue
         elif key in ("enum", "const"):
-            notes.extend(_unlisted(work, node, key, place))
-        elif key in _BUILT and not (key == "additionalProperties" and _is_unsaid(work, value)):
+            notes.extend(_note_enum(context, node, key, position))
+        elif key in _BUILT and not (key == "additionalProperties" and _is_dropped(context, value)):
             continue
-        elif key in work.dialect.keywords and _takes(work, key, value):
-            written[key] = renamed(value, work.names) if key in DATA else value
+        elif key in context.dialect.keywords and _accepts(context, key, value):
+            written[key] = rename_keys(value, context.names) if key in DATA else value
         else:
-            notes.append(work.lost(place, key, value))
+            notes.append(context.record_loss(position, key, value))
     description = node.get("description")
-    text = _joined(description if isinstance(description, str) else "", notes)
+    text = _join_notes(description if isinstance(description, str) else "", notes)
     return {**written, "description": text} if text else written
 
 
-def anything(work: ConversionContext, node: Schema, place: WriterPosition, note: str) -> dict[str, Json]:
-    """Return the schema of any value; ``note`` says what it should have been."""
-    if work.dialect.strict:
-        work.lost(place, note or "any value", True, narrows=True)
+def write_any_value(context: ConversionContext, node: Schema, position: WriterPosition, note: str) -> dict[str, Json]:
+    """Return a schema of any value. ``note`` describes which values were meant."""
+    if context.dialect.strict:
+        context.record_loss(position, note or "any value", True, narrows=True)
     elif note:
-        work.lost(place, "instead", note)
+        context.record_loss(position, "instead", note)
     kept = {key: value for key, value in node.items() if key not in ("$ref", "type")}
-    return words(work, noted(kept, [note] if note else []), place)
+    return write_keywords(context, add_notes(kept, [note] if note else []), position)
 
 
-def choices(work: ConversionContext, node: Schema, kind: str) -> dict[str, Json]:
-    """Return the values that ``node`` lists, if the dialect takes a list of such values of type ``kind``."""
+def write_enum(context: ConversionContext, node: Schema, kind: str) -> dict[str, Json]:
+    """Return ``enum`` with the values of ``node``, or nothing where the dialect accepts no such values."""
     values = [node["const"]] if "const" in node else node.get("enum")
     if not isinstance(values, list):
         return {}
-    values = [one for one in values if "type" not in node or any(is_type(one, each) for each in types(node))]
-    allowed = work.dialect.enum
-    sorts = {"number" if (one := type_of(value)) == "integer" else one for value in values}
-    if work.dialect.nullable:
+    values = [one for one in values if "type" not in node or any(is_type(one, each) for each in list_types(node))]
+    allowed = context.dialect.enum
+    sorts = {"number" if (one := get_type(value)) == "integer" else one for value in values}
+    if context.dialect.nullable:
         values, sorts = [value for value in values if value is not None], sorts - {"null"}
     if values and sorts <= allowed and not (kind not in ("string", "null") and "number" not in allowed):
-        return {"enum": renamed(values, work.names)}
+        return {"enum": rename_keys(values, context.names)}
     return {}
 
 
-def noted(node: Schema, notes: list[str]) -> dict[str, Json]:
+def add_notes(node: Schema, notes: list[str]) -> dict[str, Json]:
     """Return ``node`` with ``notes`` at the end of its description."""
     description = node.get("description")
-    text = _joined(description if isinstance(description, str) else "", notes)
+    text = _join_notes(description if isinstance(description, str) else "", notes)
     return {**node, "description": text} if text else dict(node)
 
 
-def renamed(data: Json, names: Mapping[str, str]) -> Json:
-    """Return ``data`` with the keys of its objects written as ``names`` says."""
+def rename_keys(data: Json, names: Mapping[str, str]) -> Json:
+    """Return ``data`` with the keys of its objects replaced as ``names`` says."""
     if isinstance(data, Mapping):
-        return {names.get(key, key): renamed(value, names) for key, value in data.items()}
-    return [renamed(one, names) for one in data] if isinstance(data, list | tuple) else data
+        return {names.get(key, key): rename_keys(value, names) for key, value in data.items()}
+    return [rename_keys(one, names) for one in data] if isinstance(data, list | tuple) else data
 
 
-def readable(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return a written schema as a person would read it, no description over 4,096 characters. [XL-071, D-01]"""
-    plain: dict[str, Json] = _capped(cleaned(schema))
+def clean_schema(schema: dict[str, Json]) -> dict[str, Json]:
+    """Return a written schema without hidden characters, its descriptions cut at 4,096 characters."""
+    # XL-071, D-01
+    plain: dict[str, Json] = _cap_descriptions(cleaned(schema))
     return plain
 
 
-def _unlisted(work: ConversionContext, node: Schema, key: str, place: WriterPosition) -> list[str]:
-    several = [kind for kind in types(node) if kind != "null"]
-    if choices(work, node, several[0] if several else "null"):
+def _note_enum(context: ConversionContext, node: Schema, key: str, position: WriterPosition) -> list[str]:
+    several = [kind for kind in list_types(node) if kind != "null"]
+    if write_enum(context, node, several[0] if several else "null"):
         return []
-    return [work.lost(place, key, node[key])]
+    return [context.record_loss(position, key, node[key])]
 
 
-def _is_unsaid(work: ConversionContext, rest: Json) -> bool:
-    return not work.dialect.maps and not work.dialect.strict and rest is not True
+def _is_dropped(context: ConversionContext, rest: Json) -> bool:
+    return not context.dialect.maps and not context.dialect.strict and rest is not True
 
 
-def _takes(work: ConversionContext, key: str, value: Json) -> bool:
-    dialect = work.dialect
+def _accepts(context: ConversionContext, key: str, value: Json) -> bool:
+    dialect = context.dialect
     if key == "format":
         return isinstance(value, str) and (dialect.formats is None or value in dialect.formats)
     if key == "pattern":
@@ -130,16 +131,16 @@ def _takes(work: ConversionContext, key: str, value: Json) -> bool:
     return True
 
 
-def _joined(text: str, notes: list[str]) -> str:
+def _join_notes(text: str, notes: list[str]) -> str:
     said = "; ".join(notes)
     if not said:
         return text
     return f"{text} ({said})" if text else f"({said})"
 
 
-def _capped(node: Json) -> Json:
+def _cap_descriptions(node: Json) -> Json:
     if isinstance(node, list):
-        return [_capped(one) for one in node]
+        return [_cap_descriptions(one) for one in node]
     if not isinstance(node, dict):
         return node
     return {
@@ -147,6 +148,6 @@ def _capped(node: Json) -> Json:
         if key == "description" and isinstance(value, str)
         else value
         if key in DATA
-        else _capped(value)
+        else _cap_descriptions(value)
         for key, value in node.items()
     }

@@ -1,4 +1,4 @@
-"""Moving in a JSON Schema: what a reference means, which types a value may have, what several schemas say together."""
+"""Walk a JSON Schema: resolve references, list the types of a value, merge ``allOf``."""
 
 from __future__ import annotations
 
@@ -48,15 +48,16 @@ _NULL_LEVELS: Final = 20
 
 
 def resolve(root: Schema, reference: Json) -> Schema | None:
-    """Return the schema that a reference inside ``root`` means, or None where it leads nowhere in it. [D-18]"""
+    """Return the schema that ``reference`` points to inside ``root``, or None where there is none."""
+    # D-18: a reference to another document is never followed.
     node = find_pointer(root, reference)
     if isinstance(node, bool):
         return ANY if node else {"not": {}}
     return node if isinstance(node, Mapping) else None
 
 
-def branches(root: Schema, nodes: Iterable[Json]) -> Iterator[Schema]:
-    """Yield ``nodes`` and every schema that speaks of the same value: references, and what they are composed of."""
+def iterate_branches(root: Schema, nodes: Iterable[Json]) -> Iterator[Schema]:
+    """Yield ``nodes`` and every schema that applies to the same value: references, ``allOf``, unions and conditions."""
     waiting = list(nodes)
     seen: set[int] = set()
     while waiting and len(seen) < _MOST_BRANCHES:
@@ -67,27 +68,27 @@ def branches(root: Schema, nodes: Iterable[Json]) -> Iterator[Schema]:
         yield node
         waiting.append(resolve(root, node.get("$ref")))
         for key in ("allOf", "anyOf", "oneOf"):
-            waiting.extend(_listed(node.get(key)))
+            waiting.extend(_list_schemas(node.get(key)))
         waiting.extend(node.get(key) for key in ("then", "else"))
 
 
-def types(node: Schema) -> tuple[str, ...]:
-    """Return the types that ``node`` itself names, or that its keywords and values speak of; () where any will do."""
+def list_types(node: Schema) -> tuple[str, ...]:
+    """Return the types that ``node`` states, or that its keywords and values imply; () where any type is valid."""
     said = node.get("type")
     if isinstance(said, str):
         return (said,)
     if isinstance(said, list):
         return tuple(dict.fromkeys(one for one in said if one in _TYPES))
     if "const" in node:
-        return (type_of(node["const"]),)
+        return (get_type(node["const"]),)
     if isinstance(node.get("enum"), list):
-        return tuple(dict.fromkeys(map(type_of, node["enum"])))
+        return tuple(dict.fromkeys(map(get_type, node["enum"])))
     if "properties" in node:
         return ("object",)
     return ("array",) if "items" in node or "prefixItems" in node else ()
 
 
-def type_of(data: Json) -> str:  # noqa: PLR0911 - one line for each type there is
+def get_type(data: Json) -> str:  # noqa: PLR0911 - one line for each type there is
     """Return the JSON Schema type of ``data``."""
     match data:
         case None:
@@ -108,47 +109,47 @@ def type_of(data: Json) -> str:  # noqa: PLR0911 - one line for each type there 
 
 def is_type(data: Json, kind: str) -> bool:
     """Return whether ``data`` is of the JSON Schema type ``kind``."""
-    own = type_of(data)
+    own = get_type(data)
     return own == kind or (kind == "number" and own == "integer")
 
 
-Nulls: TypeAlias = dict[tuple[int, int], tuple[Schema, bool]]
+NullCache: TypeAlias = dict[tuple[int, int], tuple[Schema, bool]]
 """What ``takes_null`` found, by the id of a schema and the levels that were left; the schema is kept with it, so that
 no other has its id."""
 
 
-def takes_null(root: Schema, node: Json, known: Nulls | None = None) -> bool:
-    """Return whether null is a value of ``node``, as far as one can see ``_NULL_LEVELS`` deep and without validating.
+def accepts_null(root: Schema, node: Json, known: NullCache | None = None) -> bool:
+    """Return whether null is valid by ``node``, looking at most ``_NULL_LEVELS`` deep and without a validator.
 
-    A schema that comes again, on the way down or in another call with the same ``known``, is looked at once.
+    Each schema is looked at once for all calls with the same ``known``.
     """
-    return _takes_null(root, node, _NULL_LEVELS, {} if known is None else known)
+    return _accepts_null(root, node, _NULL_LEVELS, {} if known is None else known)
 
 
-def _takes_null(root: Schema, node: Json, levels: int, known: Nulls) -> bool:
+def _accepts_null(root: Schema, node: Json, levels: int, known: NullCache) -> bool:
     if not isinstance(node, Mapping) or not levels:
         return node is not False
     found = known.get((id(node), levels))
     if found is None:
-        found = known[id(node), levels] = node, _looks_null(root, node, levels, known)
+        found = known[id(node), levels] = node, _compute_accepts_null(root, node, levels, known)
     return found[1]
 
 
-def _looks_null(root: Schema, node: Schema, levels: int, known: Nulls) -> bool:
+def _compute_accepts_null(root: Schema, node: Schema, levels: int, known: NullCache) -> bool:
     parts = [node.get("allOf"), [target] if (target := resolve(root, node.get("$ref"))) is not None else None]
-    every = [one for part in parts for one in _listed(part)]
-    if not all(_takes_null(root, one, levels - 1, known) for one in every):
+    every = [one for part in parts for one in _list_schemas(part)]
+    if not all(_accepts_null(root, one, levels - 1, known) for one in every):
         return False
     for key in _UNIONS:
-        if inner := _listed(node.get(key)):
-            return any(_takes_null(root, one, levels - 1, known) for one in inner)
-    named = types(node)
+        if inner := _list_schemas(node.get(key)):
+            return any(_accepts_null(root, one, levels - 1, known) for one in inner)
+    named = list_types(node)
     return "null" in named or not named
 
 
-def split(node: Schema) -> list[dict[str, Json]]:
-    """Return one schema for each type of ``node``, each with the keywords that speak of that type."""
-    kinds = types(node)
+def split_by_type(node: Schema) -> list[dict[str, Json]]:
+    """Return one schema for each type of ``node``, with the keywords that apply to that type."""
+    kinds = list_types(node)
     shared = {key: value for key, value in node.items() if key not in _OF_SOME_TYPE and key not in ("type", "enum")}
     parts: list[dict[str, Json]] = []
     for kind in kinds:
@@ -163,15 +164,15 @@ def split(node: Schema) -> list[dict[str, Json]]:
 
 
 class MergedSchema(NamedTuple):
-    """One schema in place of several: what could not be said together, and the references that were taken in."""
+    """One schema in place of several, the keywords that could not be merged, and the references that were replaced."""
 
     schema: dict[str, Json]
-    unsaid: list[tuple[str, Json]]
+    unmerged: list[tuple[str, Json]]
     references: tuple[str, ...]
 
 
-def merged(root: Schema, node: Schema) -> MergedSchema:
-    """Return ``node`` with its reference and its ``allOf`` taken in."""
+def merge_all_of(root: Schema, node: Schema) -> MergedSchema:
+    """Return ``node`` with its reference and its ``allOf`` merged into it."""
     whole = _MergeTarget()
     unsaid: list[tuple[str, Json]] = []
     references: list[str] = []
@@ -182,7 +183,7 @@ def merged(root: Schema, node: Schema) -> MergedSchema:
         if not isinstance(part, Mapping) or id(part) in seen:
             continue
         seen.add(id(part))
-        waiting += reversed(_listed(part.get("allOf")))
+        waiting += reversed(_list_schemas(part.get("allOf")))
         if isinstance(reference := part.get("$ref"), str):
             references.append(reference)
         waiting.append(resolve(root, reference))
@@ -194,31 +195,31 @@ def merged(root: Schema, node: Schema) -> MergedSchema:
     return MergedSchema(whole.schema, unsaid, tuple(references))
 
 
-def references(data: Json) -> set[str]:
-    """Return every reference that stands anywhere in ``data``."""
+def find_references(data: Json) -> set[str]:
+    """Return every reference anywhere in ``data``."""
     found: set[str] = set()
     waiting = [data]
     while waiting:
         node = waiting.pop()
         if isinstance(node, Mapping) and isinstance(node.get("$ref"), str):
             found.add(node["$ref"])
-        waiting += _containers(node)
+        waiting += _list_containers(node)
     return found
 
 
-def recursive(root: Schema) -> frozenset[str]:
-    """Return the references of ``root`` that lead back to themselves, or from one such to another."""
-    leads = _reference_graph(root)
-    for _ in range(2):  # what leads nowhere any more is no circle, and what nothing leads to is none either
+def find_recursive_references(root: Schema) -> frozenset[str]:
+    """Return the references of ``root`` that are part of a cycle, or lie between two cycles."""
+    leads = _build_reference_graph(root)
+    for _ in range(2):  # first remove what leads to no cycle, then what no cycle leads to
         _remove_ends(leads)
         leads = _reverse(leads)
     return frozenset(one for one in leads if isinstance(one, str))
 
 
-def _reference_graph(root: Schema) -> dict[int | str, set[int | str]]:
-    """Return what each object, array and reference of ``root`` leads to: objects and arrays are named by their id.
+def _build_reference_graph(root: Schema) -> dict[int | str, set[int | str]]:
+    """Return the targets of each object, array and reference of ``root``. Objects and arrays are known by their id.
 
-    Each part is looked at once, however many references lead to it or around it.
+    Each part is visited once, however many references point to it.
     """
     leads: dict[int | str, set[int | str]] = {}
     waiting: list[Json] = [root]
@@ -226,7 +227,7 @@ def _reference_graph(root: Schema) -> dict[int | str, set[int | str]]:
         node = waiting.pop()
         if id(node) in leads:
             continue
-        inner = _containers(node)
+        inner = _list_containers(node)
         found = leads[id(node)] = set(map(id, inner))
         waiting += inner
         reference = node.get("$ref") if isinstance(node, Mapping) else None
@@ -239,8 +240,8 @@ def _reference_graph(root: Schema) -> dict[int | str, set[int | str]]:
     return leads
 
 
-def _containers(node: Json) -> list[Json]:
-    """Return the objects and arrays that stand directly in ``node``, but for its definitions."""
+def _list_containers(node: Json) -> list[Json]:
+    """Return the objects and arrays directly in ``node``, except its definitions."""
     if isinstance(node, Mapping):
         return [value for key, value in node.items() if key != "$defs" and isinstance(value, Mapping | list)]
     return [one for one in node if isinstance(one, Mapping | list)] if isinstance(node, list) else []
@@ -255,7 +256,7 @@ def _reverse(leads: Mapping[int | str, set[int | str]]) -> dict[int | str, set[i
 
 
 def _remove_ends(leads: dict[int | str, set[int | str]]) -> None:
-    """Take out of ``leads`` what leads nowhere, until all that is left leads to something."""
+    """Remove the nodes without a target, until every node that is left has one."""
     ends = [one for one, others in leads.items() if not others]
     comes_from = _reverse(leads)
     while ends:
@@ -268,7 +269,7 @@ def _remove_ends(leads: dict[int | str, set[int | str]]) -> None:
 
 
 class _MergeTarget:
-    """A schema that others are joined into, each in time linear in its own size."""
+    """A schema that others are merged into, each in time linear in its own size."""
 
     __slots__ = ("_listed", "_named", "_required", "schema")
 
@@ -279,7 +280,7 @@ class _MergeTarget:
         self._required: dict[str, None] = {}
 
     def join(self, key: str, value: Json) -> bool:  # noqa: PLR0911 - one case for each sort
-        """Add a keyword; return whether it is now said here."""
+        """Add a keyword; return whether the merged schema now states it."""
         if key not in self.schema:
             self.schema[key] = value
             return True
@@ -309,9 +310,9 @@ class _MergeTarget:
         self.schema["required"] += dict.fromkeys(new)
 
     def _join_named(self, key: str, old: Mapping[str, Json], value: Mapping[str, Json]) -> None:
-        """Add the schemas of ``value`` to those of ``old``; of one name, both hold.
+        """Add the schemas of ``value`` to those of ``old``. Two of one name become an ``allOf``.
 
-        A third stands beside these two, not one level deeper.
+        A third is added to the same ``allOf``, not one level deeper.
         """
         named = self._named.get(key)
         if named is None:
@@ -329,13 +330,13 @@ class _MergeTarget:
 
 
 def _is_same(one: Json, other: Json) -> bool:
-    """Return whether two values are the same JSON: texts are made only of what Python calls equal, as 1 and True."""
-    return one is other or (one == other and _text(one) == _text(other))
+    """Return whether two values are the same JSON. Texts are compared only where Python finds values equal."""
+    return one is other or (one == other and _write_text(one) == _write_text(other))
 
 
-def _text(data: Json) -> str:
+def _write_text(data: Json) -> str:
     return json.dumps(data, sort_keys=True, default=str)
 
 
-def _listed(data: Json) -> list[Json]:
+def _list_schemas(data: Json) -> list[Json]:
     return [one for one in data if isinstance(one, Mapping | bool)] if isinstance(data, list) else []

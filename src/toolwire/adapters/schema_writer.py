@@ -1,8 +1,8 @@
-"""One JSON Schema written in the words of a dialect: what is not taken moves to the description, and is listed.
+"""Write a JSON Schema in the keywords that a provider accepts.
 
 Rules:
-- A value of the schema stays a value of what is written; where it would not, that is a loss that ``narrows``.
-- What is taken out is said in words, and whoever runs the call still enforces it.
+- A value that is valid by the schema is valid by what is written. Where it is not, there is a loss that ``narrows``.
+- A keyword that the provider does not accept moves to the description. The call is still checked against it.
 """
 
 from __future__ import annotations
@@ -13,98 +13,98 @@ from typing import Final, NamedTuple
 from toolwire.core.model import Json, Schema
 
 from .conversion_context import ConversionContext, SchemaLoss, WriterPosition
-from .dialects import UNROLLED, SchemaDialect
-from .full_schema import whole
-from .schema_texts import SILENT, anything, noted, readable
-from .schema_walk import merged, resolve
-from .typed_schema import typed
-from .unions import UNIONS, opened, union
+from .dialects import MAX_EXPANSIONS, SchemaDialect
+from .full_schema import write_full_schema
+from .schema_texts import SILENT, add_notes, clean_schema, write_any_value
+from .schema_walk import merge_all_of, resolve
+from .typed_schema import write_typed_schema
+from .unions import UNIONS, open_root, write_union
 
 _AT_ROOT: Final = (*UNIONS, "not", "if", "then", "else", "enum", "const", "dependentSchemas")
-_MOST_THROUGH: Final = 200
+_MAX_FOLLOWED: Final = 200
 
 
 class WrittenSchema(NamedTuple):
-    """A schema in a provider's words, and what it does not say."""
+    """A schema for a provider, and the limits that it does not state."""
 
     schema: dict[str, Json]
     losses: tuple[SchemaLoss, ...]
 
 
-def write(root: Schema, dialect: SchemaDialect, names: Mapping[str, str]) -> WrittenSchema:
-    """Return ``root``, the schema of an object, in the words of ``dialect``; ``names`` are the keys to write anew."""
-    work = ConversionContext(root, dialect, names, _node)
-    schema = _root(work)
-    return WrittenSchema(readable(schema), tuple(dict.fromkeys(work.losses)))
+def write_schema(root: Schema, dialect: SchemaDialect, names: Mapping[str, str]) -> WrittenSchema:
+    """Return ``root``, the schema of an object, for ``dialect``. ``names`` maps keys to those that replace them."""
+    context = ConversionContext(root, dialect, names, _write_node)
+    schema = _write_root(context)
+    return WrittenSchema(clean_schema(schema), tuple(dict.fromkeys(context.losses)))
 
 
-def _root(work: ConversionContext) -> dict[str, Json]:
-    """Return the whole schema, with the definitions that it needs."""
-    found = merged(work.root, work.root)
+def _write_root(context: ConversionContext) -> dict[str, Json]:
+    """Return the full schema, with the definitions that it needs."""
+    found = merge_all_of(context.root, context.root)
     object_ = {**found.schema, "type": "object"}
     if not isinstance(object_.get("properties"), Mapping):
         object_["properties"] = {}
-    notes = [work.lost(WriterPosition(), key, value) for key, value in found.unsaid]
+    notes = [context.record_loss(WriterPosition(), key, value) for key, value in found.unmerged]
     for key in _AT_ROOT:
         if key in object_:
-            notes.extend(opened(work, object_, key))
-    written = work.inner(noted(object_, notes), WriterPosition())
+            notes.extend(open_root(context, object_, key))
+    written = context.write_inner(add_notes(object_, notes), WriterPosition())
     definitions: dict[str, Json] = {}
-    while work.waiting:
-        reference = work.waiting.popleft()
-        target = resolve(work.root, reference)
-        definitions[work.definitions[reference]] = work.inner(target, WriterPosition(reference[1:]))
+    while context.pending:
+        reference = context.pending.popleft()
+        target = resolve(context.root, reference)
+        definitions[context.definitions[reference]] = context.write_inner(target, WriterPosition(reference[1:]))
     return {**written, "$defs": dict(sorted(definitions.items()))} if definitions else written
 
 
-def _node(work: ConversionContext, node: Json, place: WriterPosition) -> dict[str, Json]:  # noqa: PLR0911 - one case for each sort
-    if work.is_full:
-        return anything(work, {}, place, "the rest of a schema that is too large")
+def _write_node(context: ConversionContext, node: Json, position: WriterPosition) -> dict[str, Json]:  # noqa: PLR0911 - one case for each sort
+    if context.is_full:
+        return write_any_value(context, {}, position, "the rest of a schema that is too large")
     if not isinstance(node, Mapping):
-        return anything(work, {}, place, "" if node is not False else "nothing at all")
-    node = _plain_reference(node)
-    if "$ref" in node and work.dialect.references:
-        return _reference(work, node, place)
-    if work.dialect.whole:
-        return whole(work, node, place)
+        return write_any_value(context, {}, position, "" if node is not False else "nothing at all")
+    node = _unwrap_reference(node)
+    if "$ref" in node and context.dialect.references:
+        return _write_reference(context, node, position)
+    if context.dialect.full:
+        return write_full_schema(context, node, position)
     if "$ref" in node or "allOf" in node:
-        return _taken_in(work, node, place)
+        return _write_inlined(context, node, position)
     for key in UNIONS:
         if isinstance(node.get(key), list) and node[key]:
-            return union(work, node, key, place)
-    return typed(work, node, place)
+            return write_union(context, node, key, position)
+    return write_typed_schema(context, node, position)
 
 
-def _reference(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
+def _write_reference(context: ConversionContext, node: Schema, position: WriterPosition) -> dict[str, Json]:
     reference = node["$ref"]
-    target = resolve(work.root, reference)
+    target = resolve(context.root, reference)
     if target is None:
-        return anything(work, node, place, f"a reference that leads nowhere: {str(reference)[:100]}")
-    if reference in work.recursive and not work.dialect.recursion:
-        work.lost(place, "$ref", reference, narrows=True)
+        return write_any_value(context, node, position, f"a reference that leads nowhere: {str(reference)[:100]}")
+    if reference in context.recursive and not context.dialect.recursion:
+        context.record_loss(position, "$ref", reference, narrows=True)
     beside = {key: value for key, value in node.items() if key != "$ref" and key not in SILENT}
-    if beside and not work.dialect.whole and beside.keys() != {"description"}:
-        return _taken_in(work, node, place)
-    pointed = {"$ref": work.pointed(reference)}
-    if work.dialect.whole:
-        return {**whole(work, beside, place), **pointed}
+    if beside and not context.dialect.full and beside.keys() != {"description"}:
+        return _write_inlined(context, node, position)
+    pointed = {"$ref": context.reference_definition(reference)}
+    if context.dialect.full:
+        return {**write_full_schema(context, beside, position), **pointed}
     return {"anyOf": [pointed], **beside} if beside else pointed
 
 
-def _taken_in(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
-    """Return ``node`` with what it refers to written in its place, as often as a schema may hold itself."""
-    found = merged(work.root, node)
-    through = place.through + found.references
+def _write_inlined(context: ConversionContext, node: Schema, position: WriterPosition) -> dict[str, Json]:
+    """Return ``node`` with each reference replaced by its schema, at most ``MAX_EXPANSIONS`` times inside itself."""
+    found = merge_all_of(context.root, node)
+    followed = position.followed + found.references
     for reference in found.references:
-        if resolve(work.root, reference) is None:
-            return anything(work, node, place, f"a reference that leads nowhere: {reference[:100]}")
-        if through.count(reference) > UNROLLED or len(through) > _MOST_THROUGH:
-            return anything(work, node, place, f"once more a value like {reference.rpartition('/')[2]}")
-    notes = [work.lost(place, key, value) for key, value in found.unsaid]
-    return work.inner(noted(found.schema, notes), place._replace(through=through))
+        if resolve(context.root, reference) is None:
+            return write_any_value(context, node, position, f"a reference that leads nowhere: {reference[:100]}")
+        if followed.count(reference) > MAX_EXPANSIONS or len(followed) > _MAX_FOLLOWED:
+            return write_any_value(context, node, position, f"once more a value like {reference.rpartition('/')[2]}")
+    notes = [context.record_loss(position, key, value) for key, value in found.unmerged]
+    return context.write_inner(add_notes(found.schema, notes), position._replace(followed=followed))
 
 
-def _plain_reference(node: Schema) -> Schema:
+def _unwrap_reference(node: Schema) -> Schema:
     """Return ``node`` with an ``allOf`` of nothing but one reference as that reference."""
     match node.get("allOf"):
         case [{"$ref": str() as reference, **rest}] if not rest and "$ref" not in node:

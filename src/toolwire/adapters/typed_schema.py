@@ -1,4 +1,4 @@
-"""One schema without references or choices: its types, and the schemas inside objects and arrays."""
+"""Write a schema without references and unions: its types, and the schemas inside objects and arrays."""
 
 from __future__ import annotations
 
@@ -7,97 +7,100 @@ from collections.abc import Mapping
 from toolwire.core.model import Json, Schema
 
 from .conversion_context import ConversionContext, WriterPosition
-from .schema_texts import anything, choices, words
-from .schema_walk import references, split, takes_null, types
-from .unions import or_null, union
+from .schema_texts import write_any_value, write_enum, write_keywords
+from .schema_walk import accepts_null, find_references, list_types, split_by_type
+from .unions import allow_null, write_union
 
 
-def typed(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
-    """Return ``node``; several types become choices where the dialect takes no list of them."""
-    kinds = types(node)
+def write_typed_schema(context: ConversionContext, node: Schema, position: WriterPosition) -> dict[str, Json]:
+    """Return ``node``; several types become ``anyOf`` where the dialect accepts no list of types."""
+    kinds = list_types(node)
     several = [kind for kind in kinds if kind != "null"]
     if not kinds:
-        return anything(work, node, place, "")
-    if len(several) > 1 or (len(kinds) > 1 and not work.dialect.type_lists and not work.dialect.nullable):
-        return _parts(work, node, place)
-    if work.dialect.nullable and not several:
-        return anything(work, node, place, "null only")
+        return write_any_value(context, node, position, "")
+    if len(several) > 1 or (len(kinds) > 1 and not context.dialect.type_lists and not context.dialect.nullable):
+        return _write_each_type(context, node, position)
+    if context.dialect.nullable and not several:
+        return write_any_value(context, node, position, "null only")
     written: dict[str, Json] = {"type": kinds[0] if len(kinds) == 1 else list(kinds)}
-    if work.dialect.nullable and len(kinds) > 1:
+    if context.dialect.nullable and len(kinds) > 1:
         written = {"type": several[0], "nullable": True}
-    written |= choices(work, node, several[0] if several else "null")
+    written |= write_enum(context, node, several[0] if several else "null")
     if "object" in kinds:
-        written |= _object(work, node, place)
+        written |= _write_object(context, node, position)
     if "array" in kinds:
-        written |= _array(work, node, place)
-    return {**written, **words(work, node, place)}
+        written |= _write_array(context, node, position)
+    return {**written, **write_keywords(context, node, position)}
 
 
-def _parts(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
+def _write_each_type(context: ConversionContext, node: Schema, position: WriterPosition) -> dict[str, Json]:
     inner = {key: value for key, value in node.items() if key not in ("description", "default", "title")}
     said = {key: node[key] for key in ("description", "default") if key in node}
-    return union(work, {"anyOf": split(inner), **said}, "anyOf", place)
+    return write_union(context, {"anyOf": split_by_type(inner), **said}, "anyOf", position)
 
 
-def _object(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
+def _write_object(context: ConversionContext, node: Schema, position: WriterPosition) -> dict[str, Json]:
     inner = node.get("properties")
     properties = inner if isinstance(inner, Mapping) else {}
     said = node.get("required")
     required = [name for name in said if name in properties] if isinstance(said, list) else []
     written = {
-        work.names.get(name, name): work.inner(one, place.at("properties", name)) for name, one in properties.items()
+        context.names.get(name, name): context.write_inner(one, position.enter("properties", name))
+        for name, one in properties.items()
     }
-    if work.dialect.strict:
-        return _closed(work, node, place, written)
-    if work.dialect.references and not work.dialect.whole:
-        required = [name for name in required if not _goes_round(work, properties[name], place, name)]
-    built: dict[str, Json] = {"properties": written} if written or not place.pointer else {}
+    if context.dialect.strict:
+        return _write_closed_object(context, node, position, written)
+    if context.dialect.references and not context.dialect.full:
+        required = [name for name in required if not _drop_required(context, properties[name], position, name)]
+    built: dict[str, Json] = {"properties": written} if written or not position.pointer else {}
     if required:
-        built["required"] = [work.names.get(name, name) for name in required]
+        built["required"] = [context.names.get(name, name) for name in required]
     rest = node.get("additionalProperties")
-    if rest is not None and work.dialect.maps:
+    if rest is not None and context.dialect.maps:
         built["additionalProperties"] = (
-            rest if isinstance(rest, bool) else work.inner(rest, place.at("additionalProperties"))
+            rest if isinstance(rest, bool) else context.write_inner(rest, position.enter("additionalProperties"))
         )
     return built
 
 
-def _closed(work: ConversionContext, node: Schema, place: WriterPosition, written: dict[str, Json]) -> dict[str, Json]:
-    """Return the object as strict shapes want it: closed, and every property named as required."""
+def _write_closed_object(
+    context: ConversionContext, node: Schema, position: WriterPosition, written: dict[str, Json]
+) -> dict[str, Json]:
+    """Return the object as strict dialects need it: no other properties, and every property required."""
     properties = node.get("properties", {})
     said = node.get("required")
     required = set(said) if isinstance(said, list) and all(isinstance(one, str) for one in said) else set()
-    rest = node.get("additionalProperties", not properties and place.pointer != "")
+    rest = node.get("additionalProperties", not properties and position.pointer != "")
     if rest is not False:
-        work.lost(place, "additionalProperties", rest, narrows=True)
+        context.record_loss(position, "additionalProperties", rest, narrows=True)
     if "patternProperties" in node:
-        work.lost(place, "patternProperties", node["patternProperties"], narrows=True)
+        context.record_loss(position, "patternProperties", node["patternProperties"], narrows=True)
     for name in properties:
         if name in required:
             continue
-        own = work.names.get(name, name)
+        own = context.names.get(name, name)
         inner = properties[name]
-        if takes_null(work.root, inner, work.nulls) and not (
+        if accepts_null(context.root, inner, context.nulls) and not (
             isinstance(inner, Mapping) and inner.get("default", True) is None
         ):
-            work.lost(place.at("properties", name), "null", "told from leaving it out", narrows=True)
-        written[own] = or_null(written[own], work.dialect)
+            context.record_loss(position.enter("properties", name), "null", "told from leaving it out", narrows=True)
+        written[own] = allow_null(written[own], context.dialect)
     return {"properties": written, "required": list(written), "additionalProperties": False}
 
 
-def _goes_round(work: ConversionContext, inner: Json, place: WriterPosition, name: str) -> bool:
-    if not references(inner) & work.recursive:
+def _drop_required(context: ConversionContext, inner: Json, position: WriterPosition, name: str) -> bool:
+    if not find_references(inner) & context.recursive:
         return False
-    work.lost(place.at("required"), "required", name)
+    context.record_loss(position.enter("required"), "required", name)
     return True
 
 
-def _array(work: ConversionContext, node: Schema, place: WriterPosition) -> dict[str, Json]:
+def _write_array(context: ConversionContext, node: Schema, position: WriterPosition) -> dict[str, Json]:
     items = node.get("items")
     if isinstance(items, Mapping):
-        return {"items": work.inner(items, place.at("items"))}
-    if work.dialect.strict:
-        work.lost(place, "items", "of any kind", narrows=True)
+        return {"items": context.write_inner(items, position.enter("items"))}
+    if context.dialect.strict:
+        context.record_loss(position, "items", "of any kind", narrows=True)
     if "prefixItems" in node:
-        work.lost(place, "prefixItems", node["prefixItems"])
+        context.record_loss(position, "prefixItems", node["prefixItems"])
     return {"items": {}}

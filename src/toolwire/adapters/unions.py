@@ -1,4 +1,4 @@
-"""Several schemas for one value, as each dialect says them."""
+"""Write ``anyOf`` and ``oneOf``, and null beside other values, for each dialect."""
 
 from __future__ import annotations
 
@@ -9,46 +9,53 @@ from toolwire.core.model import Json, Schema
 
 from .conversion_context import ConversionContext, WriterPosition
 from .dialects import SchemaDialect
-from .schema_texts import SILENT, anything, noted, words
-from .schema_walk import merged, types
+from .schema_texts import SILENT, add_notes, write_any_value, write_keywords
+from .schema_walk import list_types, merge_all_of
 
 UNIONS: Final = ("anyOf", "oneOf")
 
 
-def union(work: ConversionContext, node: Schema, key: str, place: WriterPosition) -> dict[str, Json]:
-    """Return ``node``, which has choices under ``key``; what stands beside the choices goes into each."""
+def write_union(context: ConversionContext, node: Schema, key: str, position: WriterPosition) -> dict[str, Json]:
+    """Return ``node``, whose branches are under ``key``. The keywords beside them go into each branch."""
     shared = {name: value for name, value in node.items() if name not in (key, "description", "default", "title")}
     said = {name: node[name] for name in ("description", "default") if name in node}
     choices = [one for one in node[key] if isinstance(one, Mapping | bool)]
-    notes = [work.lost(place, "oneOf", "exactly one of the choices")] if key == "oneOf" and len(choices) > 1 else []
+    notes = (
+        [context.record_loss(position, "oneOf", "exactly one of the choices")]
+        if key == "oneOf" and len(choices) > 1
+        else []
+    )
     if shared.keys() - SILENT:
         choices = [{"allOf": [shared, one]} if isinstance(one, Mapping) else shared for one in choices]
     has_null = False
-    if work.dialect.nullable:
-        rest = [one for one in choices if not (isinstance(one, Mapping) and types(one) == ("null",))]
+    if context.dialect.nullable:
+        rest = [one for one in choices if not (isinstance(one, Mapping) and list_types(one) == ("null",))]
         has_null, choices = len(rest) < len(choices), rest
     if not choices:
-        return anything(work, said, place, "null only")
-    written = [work.inner(one, place.at(key, number)) for number, one in enumerate(choices)]
+        return write_any_value(context, said, position, "null only")
+    written = [context.write_inner(one, position.enter(key, number)) for number, one in enumerate(choices)]
     united = written[0] if len(written) == 1 else {"anyOf": written}
-    united = {**united, **words(work, noted(said, notes), place)}
+    united = {**united, **write_keywords(context, add_notes(said, notes), position)}
     return {**united, "nullable": True} if has_null else united
 
 
-def opened(work: ConversionContext, whole: dict[str, Json], key: str) -> list[str]:
-    """Take from the root what no provider takes there; the arguments of every choice can then be given."""
+def open_root(context: ConversionContext, whole: dict[str, Json], key: str) -> list[str]:
+    """Remove ``key`` from the root, where no provider accepts it. Return the note about it.
+
+    The properties of each branch of a union are added to the root, so that all arguments can be given.
+    """
     taken = whole.pop(key)
     if key in UNIONS and isinstance(taken, list):
-        choices = [merged(work.root, one).schema for one in taken if isinstance(one, Mapping)]
+        choices = [merge_all_of(context.root, one).schema for one in taken if isinstance(one, Mapping)]
         for choice in choices:
             inner = choice.get("properties")
             if isinstance(inner, Mapping):
                 whole["properties"] = {**inner, **whole["properties"]}
-    return [work.lost(WriterPosition(), key, taken, narrows=work.dialect.strict)]
+    return [context.record_loss(WriterPosition(), key, taken, narrows=context.dialect.strict)]
 
 
-def or_null(written: dict[str, Json], dialect: SchemaDialect) -> dict[str, Json]:
-    """Return ``written`` so that null is a value of it too."""
+def allow_null(written: dict[str, Json], dialect: SchemaDialect) -> dict[str, Json]:
+    """Return ``written`` with null as one more valid value."""
     kind = written.get("type")
     if "null" in (kind if isinstance(kind, list) else [kind]):
         return written

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolwire.adapters.schema import Provider
-from toolwire.adapters.tool_declarations import offered, ran
+from toolwire.adapters.tool_declarations import declare_tools, run_named_call
 from toolwire.core.model import Call, Result, Value
 from toolwire.core.toolbox import Notify, unheard
 
@@ -74,9 +74,11 @@ EXPECTED = {"id_path": "o1", "id_query": "t", "filter_size": 5}
 
 def followed(peer: Any, following: dict[str, Any]) -> list[Any]:
     found = peer(document(following))
-    search = next(one for one in offered(found.catalog, Provider.OPENAI) if "search" in one.name)
-    text = asyncio.run(ran(Box(found.catalog), Provider.OPENAI, search.name, SAID))
-    names = {one.name: set(one.shape.schema["properties"]) for one in offered(found.catalog, Provider.OPENAI)}
+    search = next(one for one in declare_tools(found.catalog, Provider.OPENAI) if "search" in one.name)
+    text, _ = asyncio.run(run_named_call(Box(found.catalog), Provider.OPENAI, search.name, SAID))
+    names = {
+        one.name: set(one.input_schema.schema["properties"]) for one in declare_tools(found.catalog, Provider.OPENAI)
+    }
     steps: list[Any] = json.loads(text).get("next", [])
     for step in steps:
         assert set(step["arguments"]) <= names[step["tool"]]

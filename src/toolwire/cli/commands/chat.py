@@ -15,9 +15,9 @@ from contextlib import ExitStack
 from importlib import import_module
 from typing import Final
 
-from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelTurn, converse
+from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.tool_declarations import NamedCaller, ran_sync
+from toolwire.adapters.tool_declarations import NamedCaller, run_named_call_sync
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.targets.open_target import read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
@@ -77,10 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _talk(model: Model, box: NamedCaller, provider: Provider) -> int:
-    def made(call: ModelCall) -> str:
-        text = ran_sync(box, provider, call.name, call.arguments)
-        _dim(f"<- {escaped(text[:_SHOWN])}{'...' if len(text) > _SHOWN else ''}")
-        return text
+    def run_call(call: ModelCall) -> ModelResult:
+        result = run_named_call_sync(box, provider, call.name, call.arguments)
+        _dim(f"<- {escaped(result.text[:_SHOWN])}{'...' if len(result.text) > _SHOWN else ''}")
+        return result
 
     while True:
         text = _asked()
@@ -90,7 +90,7 @@ def _talk(model: Model, box: NamedCaller, provider: Provider) -> int:
             print_table(COLUMNS, rows(box.catalog()), sys.stdout)
         elif text:
             try:
-                if not converse(model, text, made, _tell):
+                if not converse(model, text, run_call, _tell):
                     warn("The model wanted too many calls in one turn; it waits for you now.")
             except ModelError as error:
                 complain(str(error))

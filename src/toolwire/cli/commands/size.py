@@ -11,7 +11,7 @@ import sys
 from typing import Final
 
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.tool_declarations import ToolDeclaration, offered
+from toolwire.adapters.tool_declarations import ToolDeclaration, declare_tools
 from toolwire.cli.exits import OK
 from toolwire.cli.targets.open_target import UrlOptions, opened, read_key, read_selection
 from toolwire.cli.terminal.screen import escaped, json_text
@@ -46,12 +46,12 @@ def measured(catalog: Catalog) -> dict[str, dict[Provider, int]]:
     """Return the estimated tokens of each tool of ``catalog`` by its name, for each provider."""
     sizes: dict[str, dict[Provider, int]] = {}
     for provider in Provider:
-        for one in offered(catalog, provider):
+        for one in declare_tools(catalog, provider):
             sizes.setdefault(one.name, {})[provider] = _tokens(one)
     return sizes
 
 
 def _tokens(one: ToolDeclaration) -> int:
-    declared = {"name": one.name, "description": one.description, "parameters": one.shape.schema}
+    declared = {"name": one.name, "description": one.description, "parameters": one.input_schema.schema}
     text = json.dumps(declared, ensure_ascii=False, separators=(",", ":"), default=dict)
     return -(-len(text) // CHARACTERS_A_TOKEN)

@@ -1,0 +1,51 @@
+"""Build tools for the Responses API of the OpenAI SDK, and run the calls of its models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall
+from openai.types.responses.response_input_param import FunctionCallOutput
+
+from toolwire.core.toolbox import Toolbox
+
+from .dialects import Provider
+from .tool_declarations import NamedCaller, declare_tools, run_named_call, run_named_call_sync
+
+
+def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list[FunctionToolParam]:
+    """Return the tools of ``toolbox`` for ``responses.create(tools=...)``.
+
+    ``strict`` declares as strict each tool whose schema allows it.
+    """
+    # XL-090
+    return [
+        FunctionToolParam(
+            type="function",
+            name=one.name,
+            description=one.description,
+            parameters=dict[str, Any](one.input_schema.schema),
+            strict=one.input_schema.is_strict,
+        )
+        for one in declare_tools(toolbox.catalog(), _choose_provider(strict=strict))
+    ]
+
+
+async def run_tool_call(
+    toolbox: Toolbox, call: ResponseFunctionToolCall, *, strict: bool = False
+) -> FunctionCallOutput:
+    """Run ``call`` and return the input item that answers it. ``strict`` is as it was for ``build_tools``."""
+    result = await run_named_call(toolbox, _choose_provider(strict=strict), call.name, call.arguments)
+    return FunctionCallOutput(type="function_call_output", call_id=call.call_id, output=result.text)
+
+
+def run_tool_call_sync(
+    remote: NamedCaller, call: ResponseFunctionToolCall, *, strict: bool = False
+) -> FunctionCallOutput:
+    """Return like ``run_tool_call``, blocking."""
+    result = run_named_call_sync(remote, _choose_provider(strict=strict), call.name, call.arguments)
+    return FunctionCallOutput(type="function_call_output", call_id=call.call_id, output=result.text)
+
+
+def _choose_provider(*, strict: bool) -> Provider:
+    return Provider.OPENAI_STRICT if strict else Provider.OPENAI
