@@ -10,7 +10,7 @@ READER := .cache/reader
 ALONE := tests/process $(wildcard tests/browser)
 TOGETHER := --numprocesses 2 --dist worksteal $(ALONE:%=--ignore=%)
 
-.PHONY: lock long demo test browser hunt corpus test-corpus kills fuzz mutants mcp check format lint types rings coverage requirements bench short overload clean
+.PHONY: lock long demo test browser hunt corpus test-corpus kills fuzz mutants mcp check format lint types rings coverage requirements reference bench short overload clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml requirements.lock
@@ -100,6 +100,9 @@ coverage: $(READY)       ## the tests with line and branch coverage, of the proc
 
 requirements: $(READY)   ## covered / total of each family of requirements
 	@$(BIN)/python spec/ledger.py
+
+reference: $(READY)      ## docs/reference/python.md from the signatures and docstrings of the public names
+	@$(BIN)/python spec/python_reference.py
 
 $(BENCH)/.ready: pyproject.toml bench/requirements.txt
 	$(PYTHON) -m venv $(BENCH)

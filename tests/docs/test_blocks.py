@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,12 +48,6 @@ def test_every_block_does_what_the_page_says(path: Path, page: Page) -> None:
                 assert page.agrees(block.text, printed), f"line {block.line}: this was printed:\n{printed}"
             case _:
                 pass
-
-
-@pytest.mark.parametrize("path", PAGES, ids=named)
-def test_every_link_inside_the_repository_leads_somewhere(path: Path) -> None:
-    links = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", path.read_text(encoding="utf-8"))
-    assert [link for link in links if not (path.parent / link).exists()] == []
 
 
 def test_dots_stand_for_anything_and_nothing_else_does() -> None:

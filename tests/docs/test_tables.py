@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-import toolwire
 from toolwire.cli import parser
 from toolwire.client.transport.limits import TransportLimits as ClientLimits
 from toolwire.core.catalog import Catalog
@@ -102,10 +101,6 @@ def test_every_path_and_which_need_no_key() -> None:
             served.add((method, name, codec.name, "no" if route.open else "yes"))
     assert {tuple(cells[:4]) for cells in rows("protocols.md")} == served
     assert RouteTable(CATALOG, BUILTIN, Site()).entry("GET", "/").open
-
-
-def test_every_public_name() -> None:
-    assert sorted(name for name, _ in rows("python.md")) == sorted(toolwire.__all__)
 
 
 def test_every_option_of_a_tool() -> None:

@@ -1,0 +1,389 @@
+"""Write the generated part of ``docs/reference/python.md`` from the signatures and docstrings of the public names.
+
+Run ``make reference`` after a change of a public name, a signature or a public docstring. ``tests/docs`` compares the
+page with what this script writes.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "python.md"
+MARK = "<!-- Everything below is generated: run `make reference`. -->\n"
+_LINE = 110
+
+
+class Section(NamedTuple):
+    """A part of the reference: the module to import from, and what a reader needs to know before its names."""
+
+    module: str
+    title: str
+    text: str
+    homes: tuple[str, ...] = ()
+    """Packages of ``toolwire``; the section has the public names that are defined in them. Empty: all names."""
+    only: tuple[str, ...] = ()
+    """The names to list, for a module that has more names than its users need."""
+
+
+SECTIONS = (
+    Section(
+        "toolwire",
+        "Define and serve tools",
+        "Define tools with `Toolkit`, and serve a toolkit with `asgi`. See [Serve tools](../how-to/serve.md).",
+        ("define", "server", "gateway"),
+    ),
+    Section(
+        "toolwire",
+        "Connect to a URL",
+        "Connect with `connect` (asynchronous) or `connect_sync` (blocking). Both return a context manager. A `Session`"
+        " holds what several connections share.",
+        ("client", "core.selection", "core.resources"),
+    ),
+    Section(
+        "toolwire",
+        "Consent and limits of a client",
+        "See [Consent](../how-to/consent.md) and [Approvals](approvals.md).",
+        ("consent", "core.check", "limits"),
+    ),
+    Section(
+        "toolwire",
+        "Tools, calls and results",
+        "A call returns a `Result`: a `Value` or a `Problem`. `result.ok` tells which. These values never change.",
+        ("core.model", "core.toolbox"),
+    ),
+    Section(
+        "toolwire",
+        "Tokens that a tool requires",
+        "A server tells a caller where to grant a token that a tool requires. See [OTC](otc.md).",
+        ("validation",),
+    ),
+    Section(
+        "toolwire",
+        "Exceptions",
+        "An expected failure of a call is a `Problem`, not an exception. Exceptions are for wrong settings, and for a"
+        " URL that no protocol answers at.",
+        ("core.errors",),
+    ),
+    Section(
+        "toolwire.client",
+        "toolwire.client: discovery, and flows",
+        "What `connect` is made of.",
+    ),
+    Section(
+        "toolwire.oauth",
+        "toolwire.oauth: an authorization server for a site",
+        "Needs the extra `toolwire[oauth]`. See [OAuth](../how-to/oauth.md).",
+    ),
+    Section("toolwire.server.oauth", "toolwire.server.oauth: OAuth in front of an application", ""),
+    Section("toolwire.stores.oauth.accounts", "toolwire.stores.oauth.accounts: users of an authorization server", ""),
+    Section("toolwire.server.access.callers", "toolwire.server.access.callers: other ways to identify callers", ""),
+    Section(
+        "toolwire.integrations.fastapi",
+        "toolwire.integrations.fastapi: x-llm for an existing application",
+        "`toolwire.integrations.starlette` has the same names for Starlette. See [FastAPI](../how-to/fastapi.md).",
+    ),
+    Section("toolwire.gateway", "toolwire.gateway: several toolboxes as one", "See [Gateway](../how-to/gateway.md)."),
+    Section(
+        "toolwire.adapters.openai",
+        "toolwire.adapters.openai",
+        "Each adapter needs the SDK that it is for. See [Adapters](../how-to/adapters.md).",
+    ),
+    Section("toolwire.adapters.anthropic", "toolwire.adapters.anthropic", ""),
+    Section("toolwire.adapters.gemini", "toolwire.adapters.gemini", ""),
+    Section("toolwire.adapters.langchain", "toolwire.adapters.langchain", ""),
+    Section("toolwire.adapters.pydantic_ai", "toolwire.adapters.pydantic_ai", ""),
+    Section(
+        "toolwire.convert", "toolwire.convert: documents of one kind as another", "See [Convert](../how-to/convert.md)."
+    ),
+    Section(
+        "toolwire.opentool",
+        "toolwire.opentool: the names of the other OpenTool SDKs",
+        "See [Coming from another OpenTool SDK](../how-to/coming-from-another-opentool-sdk.md).",
+    ),
+    Section(
+        "toolwire.telemetry.calls",
+        "toolwire.telemetry.calls: spans and metrics",
+        "See [Observability](observability.md).",
+        only=("Telemetry",),
+    ),
+    Section("toolwire.testing.loopback", "toolwire.testing.loopback: a server in a test", "", only=("background",)),
+    Section(
+        "toolwire.testing.server_checks",
+        "toolwire.testing.server_checks: conformance checks of any server",
+        "The plugin `toolwire.testing.server_checks` makes each check a pytest test."
+        " See [Conform](../how-to/conform.md).",
+    ),
+)
+# Functions return these: the arguments of their constructors are not part of the API.
+NOT_CONSTRUCTED = ("App", "Remote", "SyncRemote")
+
+
+def write_page() -> None:
+    """Write the generated part of the page anew, below what is written by hand."""
+    PAGE.write_text(build_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def build_page(page: str) -> str:
+    """Return ``page`` with its generated part as it must be now."""
+    head, mark, _ = page.partition(MARK)
+    if not mark:
+        raise LookupError(f"{PAGE.name} has no line {MARK!r}")
+    return head + MARK + "\n" + build_reference()
+
+
+def build_reference() -> str:
+    """Return the generated part: an index of the names, then a section for each group of names."""
+    sections = [(section, list(list_names(section))) for section in SECTIONS]
+    missing = set(import_module("toolwire").__all__) - {name for _, names in sections for name in names}
+    if missing:
+        raise LookupError(f"no section has {sorted(missing)}: add their package to SECTIONS")
+    listed: dict[int, str] = {}
+    parts, rows = [], []
+    for section, names in sections:
+        parts.append(f"## {section.title}\n\n" + (f"{section.text}\n\n" if section.text else ""))
+        for name in names:
+            value = getattr(import_module(section.module), name)
+            if id(value) in listed:
+                continue
+            listed[id(value)] = name
+            heading = name if section.module == "toolwire" else f"{section.module}.{name}"
+            entry = describe(import_module(section.module), name, value)
+            rows.append(f"| [`{heading}`](#{heading.lower().replace('.', '')}) | {first_sentence(entry.text)} |\n")
+            parts.append(f"### `{heading}`\n\n```text\n{entry.signature}\n```\n\n{entry.text}\n\n{entry.members}")
+    index = "## All names\n\n| name | what it is |\n|---|---|\n" + "".join(rows)
+    return (index + "\n" + "".join(parts)).rstrip("\n") + "\n"
+
+
+def list_names(section: Section) -> Iterator[str]:
+    """Yield the public names of a section in the order of their module's ``__all__``."""
+    module = import_module(section.module)
+    names = section.only or getattr(module, "__all__", None) or own_names(module)
+    for name in names:
+        home = find_source(module, name)[0].__name__.removeprefix("toolwire.")
+        if not section.homes or any(home == one or home.startswith(f"{one}.") for one in section.homes):
+            yield name
+
+
+def own_names(module: ModuleType) -> list[str]:
+    """Return the public classes and functions that ``module`` defines itself."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__ and callable(value)
+    ]
+
+
+class Entry(NamedTuple):
+    """What the page has of one name: its signature, its docstring, and the list of its members."""
+
+    signature: str
+    text: str
+    members: str
+
+
+def describe(module: ModuleType, name: str, value: Any) -> Entry:
+    """Return the entry of the public name ``name``."""
+    if inspect.isclass(value):
+        text = to_markdown(inspect.getdoc(value) or "")
+        bases = [f"`{one.__name__}`" for one in value.__bases__ if issubclass(one, Exception)]
+        text += f"\n\nA subclass of {' and '.join(bases)}." if bases else ""
+        return Entry(class_signature(name, value), text, describe_members(value))
+    if inspect.isroutine(value):
+        return Entry(function_signature(name, value), to_markdown(inspect.getdoc(value) or ""), "")
+    _, assignment, text = find_source(module, name)
+    shown = ast.unparse(assignment) if assignment else "..."
+    return Entry(f"{name} = {shown}", to_markdown(inspect.cleandoc(text)), "")
+
+
+def class_signature(name: str, value: type) -> str:
+    """Return the line of a class, with the arguments of its constructor where there is one to call."""
+    is_protocol = getattr(value, "_is_protocol", False)
+    has_own_constructor = not issubclass(value, Exception) or "__init__" in vars(value)
+    if issubclass(value, Enum) or is_protocol or name in NOT_CONSTRUCTED or not has_own_constructor:
+        return f"class {name}"
+    signature = inspect.signature(value).replace(return_annotation=inspect.Signature.empty)
+    return "class " + format_signature(name, signature)
+
+
+def function_signature(name: str, function: Callable[..., Any]) -> str:
+    """Return the first line of a function's definition."""
+    before = "async def " if inspect.iscoroutinefunction(function) else "def "
+    return before + format_signature(name, inspect.signature(function))
+
+
+def format_signature(name: str, signature: inspect.Signature) -> str:
+    """Return ``name`` and its parameters, on one line or one parameter a line."""
+    parameters = [
+        one.replace(default=_Shown(one.default)) if one.default is not inspect.Parameter.empty else one
+        for one in signature.parameters.values()
+        if one.name != "self"
+    ]
+    signature = signature.replace(parameters=parameters)
+    texts = split_parameters(signature)
+    returns = "" if signature.return_annotation is signature.empty else f" -> {plain(signature.return_annotation)}"
+    line = f"{name}({', '.join(texts)}){returns}"
+    if len(line) <= _LINE:
+        return line
+    return f"{name}(\n" + "".join(f"    {text},\n" for text in texts) + f"){returns}"
+
+
+class _Shown:
+    """A default value, with the ``repr`` that a reader can use."""
+
+    def __init__(self, value: object) -> None:
+        self._text = _default_text(value)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _default_text(value: object) -> str:
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        try:
+            is_plain = type(value)() == value
+        except TypeError:  # it has fields without a default
+            is_plain = False
+        if is_plain:
+            return f"{type(value).__name__}()"
+    text = repr(value)
+    # A function or a sentinel has its address in its repr, which is another in each run.
+    return "..." if " at 0x" in text or text.startswith("<") or len(text) > _LINE // 2 else text
+
+
+def split_parameters(signature: inspect.Signature) -> list[str]:
+    """Return the text of each parameter, with the marks ``/`` and ``*`` between them."""
+    texts: list[str] = []
+    kinds = [one.kind for one in signature.parameters.values()]
+    for index, one in enumerate(signature.parameters.values()):
+        is_first_keyword = one.kind is one.KEYWORD_ONLY and one.kind not in kinds[:index]
+        if is_first_keyword and one.VAR_POSITIONAL not in kinds[:index]:
+            texts.append("*")
+        texts.append(str(one.replace(annotation=_Plain(one.annotation)) if one.annotation is not one.empty else one))
+        if one.kind is one.POSITIONAL_ONLY and one.kind not in kinds[index + 1 :]:
+            texts.append("/")
+    return texts
+
+
+class _Plain:
+    """An annotation, with the ``repr`` that stands in the source."""
+
+    def __init__(self, annotation: object) -> None:
+        self._text = plain(annotation)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def plain(annotation: object) -> str:
+    """Return an annotation as its source has it, without quotes and module names."""
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text.strip("'\""))
+
+
+def describe_members(value: type) -> str:
+    """Return a list of the public members of a class: values of an enum, properties and methods."""
+    if issubclass(value, Enum):
+        return "\n".join(f"- `{one.name}` = `{one.value!r}`" for one in value) + "\n\n"
+    members = "".join(describe_member(name, member) for name, member in public_members(value).items())
+    return f"Properties and methods:\n\n{members}" if members else ""
+
+
+def public_members(value: type) -> Mapping[str, Any]:
+    """Return the methods and properties that a user may use, in the order of their definition."""
+    found: dict[str, Any] = {}
+    for owner in reversed([one for one in value.__mro__ if one.__module__.startswith("toolwire")]):
+        found |= {
+            name: member
+            for name, member in vars(owner).items()
+            if not name.startswith("_")
+            and isinstance(member, property | functools.cached_property | staticmethod | classmethod | Callable)
+            and not inspect.isclass(member)
+        }
+    return found
+
+
+def describe_member(name: str, member: Any) -> str:
+    """Return one item of the list of members."""
+    if isinstance(member, property):
+        returns = inspect.signature(member.fget).return_annotation if member.fget else ""
+        head = f"{name}: {plain(returns)}"
+    elif isinstance(member, functools.cached_property):
+        head = f"{name}: {plain(inspect.signature(member.func).return_annotation)}"
+    else:
+        function = getattr(member, "__func__", member)
+        head = ("async " if inspect.iscoroutinefunction(function) else "") + format_member(name, member)
+    text = to_markdown(inspect.getdoc(member) or "")
+    return f"- `{head}`\n\n" + "".join(f"  {line}\n" if line else "\n" for line in text.split("\n")) + "\n"
+
+
+def format_member(name: str, member: Any) -> str:
+    """Return the signature of a method on one line, without its own object or class."""
+    function = getattr(member, "__func__", member)
+    signature = inspect.signature(function)
+    if isinstance(member, classmethod):
+        signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+    return " ".join(format_signature(name, signature).split()).replace("( ", "(").replace(",)", ")")
+
+
+_SECTION = re.compile(r"^(Args|Arguments|Returns|Yields|Raises):$")
+_ITEM = re.compile(r"^(\w[\w.]*): (.*)$")
+
+
+def to_markdown(docstring: str) -> str:
+    """Return a docstring in Google's style as Markdown."""
+    lines: list[str] = []
+    in_section = False
+    for line in docstring.replace("``", "`").split("\n"):
+        if _SECTION.match(line):
+            in_section = True
+            lines += [line, ""]
+        elif in_section and line.startswith("    "):
+            item = _ITEM.match(line.removeprefix("    "))
+            lines.append(f"- `{item[1]}`: {item[2]}" if item else f"  {line.strip()}")
+        else:
+            in_section = in_section and not line
+            lines.append(line)
+    return "\n".join(lines).strip("\n")
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a docstring, on one line."""
+    first = " ".join(text.partition("\n\n")[0].split())
+    sentence = re.match(r"(?:`[^`]*`|[^`])*?[.:](?= [A-Z`]|$)", first)
+    return (sentence[0] if sentence else first).rstrip(".:").replace("|", "\\|")
+
+
+def find_source(module: ModuleType, name: str) -> tuple[ModuleType, ast.expr | None, str]:
+    """Return the module that defines ``name``, the value if it is an assignment, and the text below it."""
+    value = getattr(module, name)
+    if inspect.isclass(value) or inspect.isroutine(value):
+        return import_module(value.__module__), None, ""
+    body = list(ast.walk(ast.parse(inspect.getsource(module))))
+    for node in body:
+        if isinstance(node, ast.ImportFrom) and any((one.asname or one.name) == name for one in node.names):
+            package = module.__name__ if hasattr(module, "__path__") else module.__name__.rpartition(".")[0]
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            return find_source(import_module(".".join([*above, *filter(None, [node.module])])), name)
+    statements = ast.parse(inspect.getsource(module)).body
+    for node, below in zip(statements, [*statements[1:], None], strict=True):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(one, ast.Name) and one.id == name for one in targets):
+            text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
+            return module, getattr(node, "value", None), str(text)
+    raise LookupError(f"{module.__name__} does not define {name}")
+
+
+if __name__ == "__main__":
+    write_page()

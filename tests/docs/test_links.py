@@ -1,0 +1,62 @@
+"""Every link between the pages of the repository leads to a file, and to a heading where it names one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from .page import ROOT
+
+_FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"`[^`\n]*`")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+_ANYWHERE_ELSE = re.compile(r"[a-z]+:")
+PAGES = sorted([*ROOT.glob("*.md"), *(path for folder in ("docs", "news") for path in (ROOT / folder).rglob("*.md"))])
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_link_leads_to_a_file_and_a_heading(path: Path) -> None:
+    assert [link for link in find_links(path.read_text(encoding="utf-8")) if not is_target(path, link)] == []
+
+
+def find_links(text: str) -> Iterator[str]:
+    """Yield the links of a page that stay in the repository."""
+    for match in _LINK.finditer(_CODE.sub("``", _FENCED.sub("", text))):
+        if not _ANYWHERE_ELSE.match(match[1]):
+            yield match[1]
+
+
+def is_target(path: Path, link: str) -> bool:
+    name, _, anchor = link.partition("#")
+    target = (path.parent / name).resolve() if name else path
+    return target.exists() and (not anchor or anchor in find_anchors(target))
+
+
+@cache
+def find_anchors(path: Path) -> frozenset[str]:
+    """Return the anchors of the headings of a page, as GitHub makes them."""
+    anchors: list[str] = []
+    for match in _HEADING.finditer(_FENCED.sub("", path.read_text(encoding="utf-8"))):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", match[1])
+        anchor = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+        before = sum(re.fullmatch(rf"{re.escape(anchor)}(-\d+)?", one) is not None for one in anchors)
+        anchors.append(f"{anchor}-{before}" if before else anchor)
+    return frozenset(anchors)
+
+
+def test_a_link_to_no_file_or_no_heading_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# One `two`: three\n\n## Again\n\n## Again\n\n[a](#one-two-three) [b](#again-1) [c](#again-2) [d](other.md)"
+        " [e](https://a.example/x) `[f](none.md)`\n\n```text\n# not a heading\n[g](none.md)\n```\n"
+        "[h](#not-a-heading)\n",
+        encoding="utf-8",
+    )
+    links = list(find_links(page.read_text(encoding="utf-8")))
+    assert links == ["#one-two-three", "#again-1", "#again-2", "other.md", "#not-a-heading"]
+    assert [link for link in links if not is_target(page, link)] == ["#again-2", "other.md", "#not-a-heading"]
