@@ -31,7 +31,7 @@ from toolwire.cli.commands.tools import COLUMNS, rows
 from toolwire.cli.terminal.screen import complain, escaped, json_text, styled
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import asker, asking_lines
-from toolwire.consent.display import shown
+from toolwire.consent.display import build_display_rows
 from toolwire.protocols import BUILTIN
 from toolwire.testing.loopback import background
 
@@ -57,7 +57,7 @@ class Person:
 
     def _scripted(self, question: Question) -> Answer:
         allowed = not question.call.tool.destructive
-        for line in asking_lines(shown(question)):
+        for line in asking_lines(build_display_rows(question)):
             print(f"  {line}")
         answer = styled("y", "green", sys.stdout) if allowed else styled("n", "red", sys.stdout)
         print(f"  Call it? [y/N] {answer} {_dim('(scripted; `make demo ASK=1` asks you)')}")

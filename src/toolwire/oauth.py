@@ -95,7 +95,8 @@ def accounts(store: OAuthStore | str | Path) -> Accounts:
 
 
 def guarded_fetch(network: Network) -> Fetch:
-    """Return what GETs an app's documents through ``network``, without following redirects. [AS-16, XL-114, D-05]"""
+    """Return what GETs an app's documents through ``network``, without following redirects."""
+    # AS-16, XL-114, D-05
 
     async def fetch(url: str) -> Response | Problem:
         return await network.send(Request("GET", url, _JSON))

@@ -15,7 +15,7 @@ import pytest
 
 from toolwire import connect_sync
 from toolwire.cli import parser as cli
-from toolwire.consent.display import shown
+from toolwire.consent.display import build_display_rows
 from toolwire.core.check import Answer, Question
 from toolwire.stores.consent.approvals import Approvals
 
@@ -114,7 +114,7 @@ def test_a_question_and_its_file_name_the_site_and_no_key(protocol: str, site: s
 
     def approve(question: Question) -> Answer:
         approvals.ask(question)
-        asked.extend((repr(question), repr(shown(question)), repr(question.request), question.target))
+        asked.extend((repr(question), repr(build_display_rows(question)), repr(question.request), question.target))
         return Answer(allowed=False, channel="test")
 
     with connect_sync(f"{site}/?api_key={CANARY}#{CANARY}", protocol=protocol, approve=approve) as remote:

@@ -15,7 +15,7 @@ from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.device_authorization import DeviceCode, start_device
 from toolwire.auth.metadata_discovery import AuthorizationServerMetadata, SignInTarget
 from toolwire.client import Session
-from toolwire.consent.display import confirmation, shown
+from toolwire.consent.display import build_display_rows, confirmation_text
 from toolwire.consent.grant import GrantKey
 from toolwire.core.http import Response
 from toolwire.core.model import Approval, Call, Problem, Tool
@@ -222,7 +222,7 @@ def test_a_site_masks_nothing(bank: Bank) -> None:
     for preferences in (Preferences(), mine):
         with connect_sync(bank.url, approve=person, preferences=preferences) as remote:
             remote.call("pay", given)
-    plain, masked = ({row.label: row.text for row in shown(question)} for question in asked)
+    plain, masked = ({row.label: row.text for row in build_display_rows(question)} for question in asked)
     assert (plain["note"], plain["whole"]) == ('"rent"', '{"to": "mallory"}')
     assert (masked["note"], masked["whole"]) == ("********", '{"to": "mallory"}')
 
@@ -231,8 +231,8 @@ def test_a_site_masks_nothing(bank: Bank) -> None:
 @pytest.mark.parametrize("name", ["n", "y", "yes", "no", "a", "allow"])
 def test_no_name_of_a_tool_makes_habit_a_yes(name: str) -> None:
     question = Question(Call(Tool(name=name, destructive=True), {}), "https://x.example", "", Approval.PER_CALL)
-    assert confirmation(question) not in ("", "n", "y", "yes", "no", "a", "allow", name)
-    assert confirmation(question) == f"{name} yes"
+    assert confirmation_text(question) not in ("", "n", "y", "yes", "no", "a", "allow", name)
+    assert confirmation_text(question) == f"{name} yes"
 
 
 @pytest.mark.requirement("D-33")

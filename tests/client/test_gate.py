@@ -17,7 +17,7 @@ from toolwire.client.connection.connection import connection_to
 from toolwire.client.transport.drivers import UNASKED
 from toolwire.consent import ClientRules, DefinitionLock
 from toolwire.consent.binding import CredentialRef
-from toolwire.consent.decision_record import fault
+from toolwire.consent.decision_record import find_chain_fault
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Question
 from toolwire.core.codec import Flow, Peer, fetch
@@ -187,7 +187,7 @@ def test_what_changes_between_the_question_and_the_sending_refuses_the_call(
     assert isinstance(result, Problem)
     assert (result.kind, result.details) == (Kind.CONFLICT, {"reason": "changed"})
     assert site.requests == []
-    assert list(session.grants.listed()) == []
+    assert list(session.grants.list_grants()) == []
 
 
 @pytest.mark.requirement("D-20", "XL-050")
@@ -380,7 +380,7 @@ def test_every_decision_is_recorded_without_what_was_said_in_it(clock: Clock) ->
     assert {(one.principal, one.connection, one.tool) for one in records} == {("me", "notes", ".add@1.0.0")}
     assert all(len(one.binding) == 64 for one in records)
     assert canary not in repr(records)
-    assert fault(audit.entries()) == ""
+    assert find_chain_fault(audit.entries()) == ""
 
 
 @pytest.mark.requirement("XL-044")
@@ -477,7 +477,7 @@ def test_a_change_of_any_part_is_asked_about_with_the_difference_and_ends_the_gr
     assert second.run(gate, "add", person).ok
     ((change,),) = asked
     assert change.startswith(f"{next(iter(edit))} (")
-    assert [grant.key.tool for grant in session.grants.listed()] == [".other@1.0.0"]
+    assert [grant.key.tool for grant in session.grants.list_grants()] == [".other@1.0.0"]
     assert second.run(gate, "other").ok
 
 
@@ -656,7 +656,7 @@ def test_a_lower_preference_names_the_least_the_site_asks_for(session: Session) 
         Preferences(writes=Approval.AUTO),
         Preferences(everything=Approval.AUTO),
     ):
-        with pytest.raises(DefinitionError, match="the site asks for per-call at least"):
+        with pytest.raises(DefinitionError, match="the site requires at least per-call"):
             Site(ADD).gate(session, lower)
     assert session.tools() == {}
 
@@ -684,8 +684,8 @@ def test_a_connection_makes_no_more_calls_that_cost_than_the_user_allows_whoever
     assert details(site.run(gate, "buy", person)) == {"denied": True, "reason": "no more calls that cost"}
     assert len(questions) == 2  # what may not be spent is not asked about
     assert site.run(gate, "read").ok
-    assert not gate.renewed(site.peer).allowance.take(buy)  # what was spent stays spent when the site changes
-    assert Site(buy).gate(session).allowance.left(buy) == 2
+    assert not gate.renewed(site.peer).allowance.take_call(buy)  # what was spent stays spent when the site changes
+    assert Site(buy).gate(session).allowance.count_remaining(buy) == 2
 
 
 def test_calls_that_cost_are_not_counted_unless_the_user_says_so(session: Session) -> None:

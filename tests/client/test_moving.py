@@ -93,7 +93,7 @@ def test_everything_bound_to_an_origin_is_bound_to_the_one_that_was_accepted(
     assert url.startswith(there.origin + "/")
     (question,) = questions
     assert question.site == there.origin
-    assert [grant.key.origin for grant in session.grants.listed()] == [there.origin]
+    assert [grant.key.origin for grant in session.grants.list_grants()] == [there.origin]
     assert all("authorization" not in seen.headers for seen in here.requests)
     assert there.requests[-1].headers["authorization"] == f"Bearer {KEY}"
     assert "authorization" not in there.requests[0].headers  # it is looked at without a key first, like any site

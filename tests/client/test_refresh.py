@@ -160,7 +160,7 @@ def test_blanket_approval_that_a_site_withdraws_is_void_before_the_next_call(
     clock.now += 1
     assert driven.note().ok
     assert (site.looks, site.seen[-1]) == (2, ("POST", "/notes"))
-    assert session.grants.listed() == []
+    assert session.grants.list_grants() == []
     asked = yes.questions[1]
     assert not asked.always_allowed
     assert any("changed" in reason for reason in asked.reasons)

@@ -13,8 +13,8 @@ import pytest
 import toolwire
 from toolwire import Answer, Approval, Preferences, Question, Toolkit, connect_sync
 from toolwire.cli.terminal.terminal_approver import asking_lines
-from toolwire.consent.display import shown
-from toolwire.consent.question_page import question_page
+from toolwire.consent.display import build_display_rows
+from toolwire.consent.question_page import build_question_page
 from toolwire.protocols import BUILTIN
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.testing.loopback import background
@@ -101,9 +101,9 @@ def test_the_question_says_where_each_argument_really_goes(
     question = asked_at(listen, said, document(media_type), ARGUMENTS)
     expected = {name: place.format(word) for name, place in PLACES.items()}
     assert dict(question.places) == expected
-    rows = shown(question)
+    rows = build_display_rows(question)
     assert {row.label: row.note for row in rows if row.kind == "argument"} == expected
-    terminal, page = "\n".join(asking_lines(rows)), unescape(question_page(question, "t"))
+    terminal, page = "\n".join(asking_lines(rows)), unescape(build_question_page(question, "t"))
     approvals = Approvals(tmp_path)
     approvals.ask(question)
     (waiting,) = approvals.waiting()

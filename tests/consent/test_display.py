@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.cli.terminal.terminal_approver import asking_lines
-from toolwire.consent.display import needs_typing, secrets_of, shown
-from toolwire.consent.origin_display import origin, warning
-from toolwire.consent.question_page import ending_page, question_page
+from toolwire.consent.display import build_display_rows, find_secrets, needs_typed_confirmation
+from toolwire.consent.origin_display import display_origin, find_lookalike_warning
+from toolwire.consent.question_page import build_final_page, build_question_page
 from toolwire.core.check import Question
 from toolwire.core.http import Request
 from toolwire.core.model import Approval, Authorization, Call, Context, Cost, Requirements, Secret, Tool
@@ -34,7 +34,7 @@ QUESTION = Question(
     "https://b\u0430nk.example:8443",
     "POST https://b\u0430nk.example:8443/users/moc/send?page=3",
     Approval.PER_CALL,
-    reasons=("The site says that this destroys something.",),
+    reasons=("The site declares that this tool destroys something.",),
     request=Request(
         "POST",
         "https://xn--bnk-5cd.example:8443/send?page=3",
@@ -73,22 +73,22 @@ GOLDEN = [
     ("scopes", "mail:send", ""),
     ("calls left", "29", ""),
     ("changed since it was approved", 'hint (same): "a" -> "b"', ""),
-    ("why", "The site says that this destroys something.", ""),
+    ("why", "The site declares that this tool destroys something.", ""),
 ]
 
 
 @pytest.mark.requirement("XL-049", "D-03", "D-21")
 def test_everything_is_shown_and_nothing_can_deceive() -> None:
-    rows = [(row.label, row.text, row.note) for row in shown(QUESTION)]
+    rows = [(row.label, row.text, row.note) for row in build_display_rows(QUESTION)]
     assert rows == GOLDEN
 
 
 @pytest.mark.requirement("XL-049", "D-03", "D-21")
 def test_a_page_shows_what_a_terminal_shows() -> None:
-    page = question_page(QUESTION, "t")
-    terminal = "\n".join(asking_lines(shown(QUESTION)))
+    page = build_question_page(QUESTION, "t")
+    terminal = "\n".join(asking_lines(build_display_rows(QUESTION)))
     texts = unescape(re.sub(r"<[^>]*>", "\n", page))
-    for row in shown(QUESTION):
+    for row in build_display_rows(QUESTION):
         assert row.text in terminal
         assert row.text in texts
         assert row.note in texts
@@ -100,7 +100,7 @@ def test_a_page_shows_what_a_terminal_shows() -> None:
 
 @pytest.mark.requirement("D-21")
 def test_a_long_argument_is_folded_flagged_and_whole() -> None:
-    page = question_page(QUESTION, "t")
+    page = build_question_page(QUESTION, "t")
     folded = re.search(
         r'<dd class="argument" data-hidden="yes"><details data-long="yes"><summary>(.*?)</summary>(.*?)</details>', page
     )
@@ -111,7 +111,7 @@ def test_a_long_argument_is_folded_flagged_and_whole() -> None:
 
 @pytest.mark.requirement("D-19")
 def test_the_first_button_denies_nothing_has_the_focus_and_what_destroys_is_typed() -> None:
-    page = question_page(QUESTION, "t")
+    page = build_question_page(QUESTION, "t")
     buttons = re.findall(r'<button name="answer" value="(\w+)"', page)
     assert buttons == ["deny", "allow"]
     assert "autofocus" not in page
@@ -145,9 +145,9 @@ HALF_PUNY = "xn--\u0430\u0431"
 )
 def test_an_origin_is_shown_in_letters_that_pass_for_no_others(url: str, shown_as: str, warned: str) -> None:
     if "\u3054" not in url:
-        assert origin(url) == shown_as
-    assert origin(url).isascii()
-    assert (warned in warning(url)) if warned else warning(url) == ""
+        assert display_origin(url) == shown_as
+    assert display_origin(url).isascii()
+    assert (warned in find_lookalike_warning(url)) if warned else find_lookalike_warning(url) == ""
 
 
 @pytest.mark.requirement("D-03")
@@ -155,11 +155,11 @@ def test_an_origin_is_shown_in_letters_that_pass_for_no_others(url: str, shown_a
 def test_no_text_of_a_site_reaches_a_screen_as_it_is(name: str, text: str) -> None:
     tool = Tool(name=name, description=text, input_schema={"properties": {}})
     question = Question(Call(tool, {text: [name]}), text, name, Approval.PER_CALL, title=text, reasons=(name,))
-    for row in shown(question):
+    for row in build_display_rows(question):
         for part in (row.label, row.text, row.note):
             assert all(character.isprintable() or character.isspace() for character in part)
             assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", part)
-    assert "\x1b" not in question_page(question, "t")
+    assert "\x1b" not in build_question_page(question, "t")
 
 
 def test_a_visible_text_is_left_as_it_is() -> None:
@@ -171,7 +171,7 @@ def test_an_argument_says_where_it_goes_as_far_as_that_is_known() -> None:
     call = Call(TOOL, {"to": "a", "cc": "b"})
     places = {"to": "in the header X-\u202eTo"}
     question = Question(call, "https://a.example", "POST /", Approval.PER_CALL, places=places)
-    notes = {row.label: row.note for row in shown(question) if row.kind == "argument"}
+    notes = {row.label: row.note for row in build_display_rows(question) if row.kind == "argument"}
     assert notes == {"to": "in the header X-<U+202E>To", "cc": ""}
 
 
@@ -182,7 +182,7 @@ def test_each_credential_that_a_call_brings_along_is_named_and_none_is_told() ->
         tokens={"mail": Secret("t0ken"), "x": Secret("t1")}, secrets={"PIN": Secret("1234")}, user_id="u1"
     )
     call = Call(Tool(name="x", requirements=needs), {}, "", brought)
-    rows = shown(Question(call, "https://a.example", "POST /", Approval.PER_CALL, credential="bearer key"))
+    rows = build_display_rows(Question(call, "https://a.example", "POST /", Approval.PER_CALL, credential="bearer key"))
     said = {row.label: row.text for row in rows}
     assert said["sends along"] == "your token for mail, your secret PIN, your user id"
     assert said["signed with"] == "bearer key"
@@ -192,13 +192,13 @@ def test_each_credential_that_a_call_brings_along_is_named_and_none_is_told() ->
 
 def test_without_arguments_that_is_said() -> None:
     question = Question(Call(Tool(name="x"), {}), "https://a.example", "POST /", Approval.PER_CALL)
-    assert ("arguments", "none") in [(row.label, row.text) for row in shown(question)]
-    assert not needs_typing(question)
-    assert needs_typing(QUESTION)
-    assert secrets_of(QUESTION) == {"pin"}
+    assert ("arguments", "none") in [(row.label, row.text) for row in build_display_rows(question)]
+    assert not needs_typed_confirmation(question)
+    assert needs_typed_confirmation(QUESTION)
+    assert find_secrets(QUESTION) == {"pin"}
 
 
 def test_the_page_after_an_answer_says_its_sentence_as_text() -> None:
-    page = ending_page("Not <b>allowed</b>.")
+    page = build_final_page("Not <b>allowed</b>.")
     assert "Not &lt;b&gt;allowed&lt;/b&gt;." in page
     assert "You can close this page." in page

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.consent import Preferences, consent_check, grant_key
+from toolwire.consent import Preferences, build_consent_check, grant_key
 from toolwire.core.check import ALLOW, Ask, Verdict
 from toolwire.core.model import Approval, Call, Cost, RateLimit, Requirements, Tool
 from toolwire.stores import MemoryGrants
@@ -16,7 +16,7 @@ NOTE = Tool(name="note", description="Write it down.", approval=Approval.PER_CAL
 
 def judge(tool: Tool, grants: MemoryGrants, preferences: Preferences | None = None, site: str = SITE) -> Verdict:
     chosen = preferences if preferences is not None else Preferences()
-    return consent_check(site=site, target=lambda _: "", preferences=chosen, grants=grants)(Call(tool, {}))
+    return build_consent_check(site=site, target=lambda _: "", preferences=chosen, grants=grants)(Call(tool, {}))
 
 
 @pytest.fixture

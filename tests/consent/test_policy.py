@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.consent import NO_PREFERENCES, Preferences, effective, site_level, strictest
+from toolwire.consent import NO_PREFERENCES, Preferences, effective_level, site_level, strictest_level
 from toolwire.consent.policy import (
     ClientRules,
+    can_allow_always,
     client_level,
-    joined,
-    may_be_always,
-    refuse_lowering,
-    unasked_writes,
+    find_unasked_writes,
+    merge_preferences,
+    reject_lowering,
     user_level,
 )
 from toolwire.core.errors import DefinitionError
@@ -42,7 +42,7 @@ PREFERENCES = st.builds(
 @given(TOOLS, PREFERENCES)
 def test_the_level_is_never_below_any_layer_and_is_one_of_them(tool: Tool, preferences: Preferences) -> None:
     layers = [site_level(tool), user_level(tool, preferences), client_level(tool)]
-    level = effective(tool, preferences)
+    level = effective_level(tool, preferences)
     assert level in layers
     assert all(RANK[level] >= RANK[layer] for layer in layers)
 
@@ -50,8 +50,8 @@ def test_the_level_is_never_below_any_layer_and_is_one_of_them(tool: Tool, prefe
 @pytest.mark.requirement("XL-042")
 @given(TOOLS, PREFERENCES)
 def test_a_user_can_tighten_but_not_loosen(tool: Tool, preferences: Preferences) -> None:
-    assert RANK[effective(tool, preferences)] >= RANK[effective(tool)]
-    assert may_be_always(tool) or not may_be_always(tool, preferences)
+    assert RANK[effective_level(tool, preferences)] >= RANK[effective_level(tool)]
+    assert can_allow_always(tool) or not can_allow_always(tool, preferences)
 
 
 @pytest.mark.requirement("XL-042")
@@ -60,20 +60,20 @@ def test_a_user_can_raise_a_tool_all_writes_or_everything(
     tool: Tool, preferences: Preferences, level: Approval
 ) -> None:
     for raised in (Preferences(everything=level), Preferences(tools={tool.name: level})):
-        assert RANK[effective(tool, raised)] >= RANK[level]
-    written = effective(tool, Preferences(writes=level))
-    assert written is effective(tool) if tool.safe else RANK[written] >= RANK[level]
+        assert RANK[effective_level(tool, raised)] >= RANK[level]
+    written = effective_level(tool, Preferences(writes=level))
+    assert written is effective_level(tool) if tool.safe else RANK[written] >= RANK[level]
 
 
 def test_a_preference_for_another_tool_changes_nothing() -> None:
     tool = Tool(name="read", safe=True, approval=Approval.AUTO)
-    assert effective(tool, Preferences(tools={"write": Approval.DENY})) is Approval.AUTO
+    assert effective_level(tool, Preferences(tools={"write": Approval.DENY})) is Approval.AUTO
 
 
 @pytest.mark.requirement("XL-040")
 @given(st.lists(LEVELS))
 def test_the_strictest_is_the_greatest_in_the_order(levels: list[Approval]) -> None:
-    found = strictest(*levels)
+    found = strictest_level(*levels)
     assert RANK[found] == max((RANK[level] for level in levels), default=0)
 
 
@@ -88,14 +88,14 @@ def test_what_nobody_declared_is_per_call(declared: Approval | None, level: Appr
 @pytest.mark.requirement("XL-044")
 @given(TOOLS)
 def test_a_call_goes_unasked_only_where_it_reads_and_is_free(tool: Tool) -> None:
-    unasked = effective(tool) is Approval.AUTO
+    unasked = effective_level(tool) is Approval.AUTO
     harmless = tool.safe and not tool.destructive and tool.cost not in (Cost.CREDITS, Cost.PAID)
     assert unasked == (harmless and tool.approval is Approval.AUTO)
 
 
 @pytest.mark.requirement("XL-044")
 def test_a_site_cannot_have_something_destroyed_unasked() -> None:
-    assert effective(Tool(name="delete", approval=Approval.AUTO, destructive=True)) is Approval.PER_CALL
+    assert effective_level(Tool(name="delete", approval=Approval.AUTO, destructive=True)) is Approval.PER_CALL
 
 
 @pytest.mark.requirement("XL-045", "XL-046")
@@ -103,7 +103,7 @@ def test_a_site_cannot_have_something_destroyed_unasked() -> None:
 def test_one_yes_covers_later_calls_only_where_the_site_allows_it_and_nobody_asked_for_more(
     tool: Tool, preferences: Preferences
 ) -> None:
-    if may_be_always(tool, preferences):
+    if can_allow_always(tool, preferences):
         assert tool.blanket_allowed
         assert user_level(tool, preferences) is Approval.AUTO
         assert not tool.destructive
@@ -113,38 +113,38 @@ def test_one_yes_covers_later_calls_only_where_the_site_allows_it_and_nobody_ask
 @pytest.mark.requirement("XL-045")
 def test_a_favourite_may_always_be_added_and_a_recipe_not_always_be_deleted() -> None:
     favourite = Tool(name="addFavorite", approval=Approval.PER_CALL, blanket_allowed=True)
-    assert may_be_always(favourite)
-    assert not may_be_always(favourite, Preferences(writes=Approval.PER_CALL))
-    assert not may_be_always(Tool(name="deleteRecipe", approval=Approval.PER_CALL, destructive=True))
-    assert not may_be_always(Tool(name="deleteRecipe", blanket_allowed=True, destructive=True))
-    assert not may_be_always(Tool(name="buy", blanket_allowed=True, cost=Cost.PAID))
+    assert can_allow_always(favourite)
+    assert not can_allow_always(favourite, Preferences(writes=Approval.PER_CALL))
+    assert not can_allow_always(Tool(name="deleteRecipe", approval=Approval.PER_CALL, destructive=True))
+    assert not can_allow_always(Tool(name="deleteRecipe", blanket_allowed=True, destructive=True))
+    assert not can_allow_always(Tool(name="buy", blanket_allowed=True, cost=Cost.PAID))
 
 
 @pytest.mark.parametrize(
     "wrong", [{"everything": "never"}, {"writes": "AUTO"}, {"tools": {"x": ""}}, {"everything": 1}]
 )
 def test_a_preference_that_is_no_level_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(DefinitionError, match="is no approval: write"):
+    with pytest.raises(DefinitionError, match="is not an approval level"):
         Preferences(**wrong)  # type: ignore[arg-type]  # that is the point
 
 
 def test_a_level_may_be_written_as_text() -> None:
     preferences = Preferences(everything="per-call", tools={"x": "deny"})  # type: ignore[arg-type, dict-item]  # as in settings
-    assert effective(Tool(name="x", safe=True, approval=Approval.AUTO), preferences) is Approval.DENY
-    assert effective(Tool(name="y", safe=True, approval=Approval.AUTO), preferences) is Approval.PER_CALL
+    assert effective_level(Tool(name="x", safe=True, approval=Approval.AUTO), preferences) is Approval.DENY
+    assert effective_level(Tool(name="y", safe=True, approval=Approval.AUTO), preferences) is Approval.PER_CALL
     assert Preferences() == NO_PREFERENCES
 
 
 @pytest.mark.requirement("XL-042")
 @given(TOOLS, PREFERENCES, PREFERENCES)
 def test_what_two_ask_for_is_the_strictest_of_both(tool: Tool, first: Preferences, second: Preferences) -> None:
-    both = user_level(tool, joined(first, second))
-    assert both is strictest(user_level(tool, first), user_level(tool, second))
+    both = user_level(tool, merge_preferences(first, second))
+    assert both is strictest_level(user_level(tool, first), user_level(tool, second))
 
 
 def test_who_asks_for_nothing_changes_nothing() -> None:
     wish = Preferences(writes=Approval.DENY, costs=frozenset({"buy"}))
-    assert joined(NO_PREFERENCES, wish) == joined(wish, NO_PREFERENCES) == wish
+    assert merge_preferences(NO_PREFERENCES, wish) == merge_preferences(wish, NO_PREFERENCES) == wish
 
 
 @pytest.mark.requirement("XL-044")
@@ -157,24 +157,24 @@ def test_what_would_be_run_unasked_although_it_changes_something_is_named() -> N
         Tool(name="delete", approval=Approval.AUTO, destructive=True),
         Tool(name="buy", approval=Approval.AUTO, cost=Cost.PAID),
     ]
-    assert unasked_writes([*others, add]) == (add,)
+    assert find_unasked_writes([*others, add]) == (add,)
 
 
 @pytest.mark.requirement("XL-042")
 @pytest.mark.parametrize(
     ("preferences", "said"),
     [
-        (Preferences(tools={"write": Approval.AUTO}), "write: the site asks for per-call at least"),
-        (Preferences(tools={"K.write@1.0.0": Approval.AUTO}), "K.write@1.0.0: the site asks"),
-        (Preferences(everything=Approval.AUTO), r"everything \(write is one of them\): the site asks"),
-        (Preferences(writes=Approval.AUTO), r"writes \(write is one of them\): the site asks"),
+        (Preferences(tools={"write": Approval.AUTO}), "write: the site requires at least per-call"),
+        (Preferences(tools={"K.write@1.0.0": Approval.AUTO}), "K.write@1.0.0: the site requires"),
+        (Preferences(everything=Approval.AUTO), r"everything \(write is one of them\): the site requires"),
+        (Preferences(writes=Approval.AUTO), r"writes \(write is one of them\): the site requires"),
     ],
 )
 def test_a_wish_for_less_than_the_site_asks_for_is_refused_by_name(preferences: Preferences, said: str) -> None:
     tools = [Tool(name="look", approval=Approval.AUTO, safe=True), Tool(name="write", toolkit="K")]
-    refuse_lowering(tools[:1], preferences)
+    reject_lowering(tools[:1], preferences)
     with pytest.raises(DefinitionError, match=said):
-        refuse_lowering(tools, preferences)
+        reject_lowering(tools, preferences)
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_a_wish_for_less_than_the_site_asks_for_is_refused_by_name(preferences: 
     [NO_PREFERENCES, Preferences(everything=Approval.DENY), Preferences(tools={"write": Approval.PER_CALL})],
 )
 def test_a_wish_for_as_much_or_more_is_taken(preferences: Preferences) -> None:
-    refuse_lowering([Tool(name="write"), Tool(name="read", safe=True)], preferences)
-    refuse_lowering([Tool(name="read", safe=True)], Preferences(writes=Approval.AUTO))
+    reject_lowering([Tool(name="write"), Tool(name="read", safe=True)], preferences)
+    reject_lowering([Tool(name="read", safe=True)], Preferences(writes=Approval.AUTO))
 
 
 @pytest.mark.requirement("XL-046")
@@ -193,11 +193,11 @@ def test_a_client_may_turn_each_risky_yes_on() -> None:
         (Tool(name="x", blanket_allowed=True, cost=Cost.PAID), ClientRules(always_costly=True), False),
         (Tool(name="x", blanket_allowed=True), ClientRules(always_elsewhere=True), True),
     ):
-        assert may_be_always(tool, rules=rules, elsewhere=elsewhere)
-        assert not may_be_always(tool, elsewhere=elsewhere)
+        assert can_allow_always(tool, rules=rules, elsewhere=elsewhere)
+        assert not can_allow_always(tool, elsewhere=elsewhere)
 
 
 @pytest.mark.parametrize("most", [-1, 1.5, True, "3"])
 def test_a_cap_that_is_no_number_of_calls_is_refused(most: Any) -> None:
-    with pytest.raises(DefinitionError, match="number of calls"):
+    with pytest.raises(DefinitionError, match="integer from 0"):
         ClientRules(costly_calls=most)

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from toolwire.client.approvers.store_approver import aqueued, queued
-from toolwire.consent.decision_record import Decision, fault
+from toolwire.consent.decision_record import Decision, find_chain_fault
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Approval, Call, Tool
 from toolwire.stores.consent.approvals import Approvals
@@ -110,7 +110,7 @@ def test_the_record_is_a_chain_that_shows_every_change(tmp_path: Path) -> None:
     audit = StoredAudit(tmp_path)
     for number in range(5):
         audit.append(replace(RECORD, at=float(number)))
-    assert fault(audit.entries()) == ""
+    assert find_chain_fault(audit.entries()) == ""
     audit.close()
     connection = sqlite3.connect(tmp_path / "audit.sqlite3")
     for statement in ("UPDATE audit SET record = '{}'", "DELETE FROM audit WHERE number = 2"):
@@ -121,9 +121,9 @@ def test_the_record_is_a_chain_that_shows_every_change(tmp_path: Path) -> None:
     connection.commit()
     connection.close()
     audit = StoredAudit(tmp_path)
-    assert fault(audit.entries()) == "Record 3 is not as it was written."
+    assert find_chain_fault(audit.entries()) == "Record 3 was changed after it was written."
     entries = audit.entries()
-    assert fault([*entries[:1], *entries[3:]]) == "Record 2 is missing."
+    assert find_chain_fault([*entries[:1], *entries[3:]]) == "Record 2 is missing."
     audit.close()
 
 
@@ -132,7 +132,7 @@ def test_two_processes_add_to_one_chain(tmp_path: Path) -> None:
     first, second = StoredAudit(tmp_path), StoredAudit(tmp_path)
     for audit in (first, second, second, first):
         audit.append(RECORD)
-    assert fault(first.entries()) == ""
+    assert find_chain_fault(first.entries()) == ""
     assert len(second.entries()) == 4
     first.close()
     second.close()

@@ -42,29 +42,29 @@ def grants(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iter
 @pytest.mark.requirement("XL-047")
 def test_a_grant_is_for_exactly_its_key(grants: Grants) -> None:
     grants.add(KEY)
-    assert grants.holds(KEY)
+    assert grants.has_grant(KEY)
     for part in KEY._fields:
-        assert not grants.holds(KEY._replace(**{part: "other"}))
+        assert not grants.has_grant(KEY._replace(**{part: "other"}))
 
 
 @pytest.mark.requirement("XL-047")
 def test_a_grant_holds_for_thirty_days(grants: Grants, clock: Clock) -> None:
     grants.add(KEY)
     clock.now += 30 * 86_400 - 1
-    assert grants.holds(KEY)
+    assert grants.has_grant(KEY)
     clock.now += 1
-    assert not grants.holds(KEY)
-    assert list(grants.listed()) == []
+    assert not grants.has_grant(KEY)
+    assert list(grants.list_grants()) == []
 
 
 @pytest.mark.requirement("XL-047")
 def test_a_grant_is_listed_and_can_be_revoked(grants: Grants) -> None:
     grants.add(KEY)
-    (grant,) = grants.listed()
+    (grant,) = grants.list_grants()
     assert grant.key == KEY
     assert not grants.revoke("never there")
     assert grants.revoke(grant.id)
-    assert not grants.holds(KEY)
+    assert not grants.has_grant(KEY)
     assert not grants.revoke(grant.id)
 
 
@@ -73,17 +73,17 @@ def test_a_new_definition_ends_the_grants_of_the_old_one_and_of_no_other_tool(gr
     other = KEY._replace(tool="Recipes.other@1.0.0")
     grants.add(KEY)
     grants.add(other)
-    grants.renewed(KEY._replace(definition="d2"))
-    assert not grants.holds(KEY)
-    assert grants.holds(other)
+    grants.revoke_outdated(KEY._replace(definition="d2"))
+    assert not grants.has_grant(KEY)
+    assert grants.has_grant(other)
 
 
 @pytest.mark.requirement("D-04")
 def test_the_definition_that_was_approved_last_is_remembered(grants: Grants) -> None:
-    assert grants.pinned(KEY) is None
-    grants.pin(KEY, {"name": "note", "description": "old"})
-    grants.pin(KEY, {"name": "note", "description": "new"})
-    assert grants.pinned(KEY._replace(definition="any")) == {"name": "note", "description": "new"}
+    assert grants.find_pinned(KEY) is None
+    grants.pin_definition(KEY, {"name": "note", "description": "old"})
+    grants.pin_definition(KEY, {"name": "note", "description": "new"})
+    assert grants.find_pinned(KEY._replace(definition="any")) == {"name": "note", "description": "new"}
 
 
 @pytest.mark.requirement("XL-047")
@@ -93,7 +93,7 @@ def test_a_stored_grant_outlives_the_process_and_is_nobody_elses_business(tmp_pa
     first.add(KEY)
     first.close()
     second = StoredGrants(folder, clock=lambda: 2.0)
-    assert second.holds(KEY)
+    assert second.has_grant(KEY)
     second.close()
     assert folder.stat().st_mode & 0o777 == 0o700
     assert (folder / "grants.sqlite3").stat().st_mode & 0o777 == 0o600
@@ -104,5 +104,5 @@ def test_what_is_full_remembers_nothing_more() -> None:
     for number in range(10_000):
         grants.add(KEY._replace(tool=str(number)))
     grants.add(KEY)
-    assert not grants.holds(KEY)
-    assert grants.holds(KEY._replace(tool="0"))
+    assert not grants.has_grant(KEY)
+    assert grants.has_grant(KEY._replace(tool="0"))

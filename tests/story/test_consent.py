@@ -161,15 +161,15 @@ def test_a_site_cannot_talk_the_client_out_of_asking(site: str) -> None:
         assert not remote.call("water", {"litres": 10}).ok
         assert not remote.call("mow").ok
     said = [question.reasons for question in person.asked]
-    assert said[0] == ("The site would not ask, but this changes something.",)
-    assert "The site says that this destroys something." in said[1]
+    assert said[0] == ("The site would not ask, but this tool changes something.",)
+    assert "The site declares that this tool destroys something." in said[1]
 
 
 @pytest.mark.requirement("XL-040", "XL-042")
 def test_a_user_can_tighten_but_not_loosen(site: str, garden: Garden) -> None:
     person = Person(False)
     lower = Preferences(tools={"plant": toolwire.Approval.AUTO})
-    with pytest.raises(toolwire.DefinitionError, match="plant: the site asks for per-call at least"):
+    with pytest.raises(toolwire.DefinitionError, match="plant: the site requires at least per-call"):
         connect_sync(site, approve=person, preferences=lower).__enter__()
     wishes = Preferences(tools={"look": toolwire.Approval.PER_CALL})
     with connect_sync(site, approve=person, preferences=wishes) as remote:

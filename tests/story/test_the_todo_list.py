@@ -14,7 +14,7 @@ import pytest
 from toolwire import Answer, Kind, Problem, SyncRemote, Toolkit, connect_sync
 from toolwire.cli.targets.load_code import load
 from toolwire.cli.targets.target import FileTarget
-from toolwire.consent import effective
+from toolwire.consent import effective_level
 
 APP = Path(__file__).parents[2] / "examples" / "todo.py"
 
@@ -55,7 +55,7 @@ def test_a_task_is_made_changed_and_deleted(site: str, database: Path) -> None:
 def test_reading_asks_nobody_and_everything_else_asks() -> None:
     toolkit = load(FileTarget(APP))
     assert isinstance(toolkit, Toolkit)
-    consent = {tool.name: str(effective(tool)) for tool in toolkit.catalog().tools}
+    consent = {tool.name: str(effective_level(tool)) for tool in toolkit.catalog().tools}
     reading = {"list_tasks": "auto", "get_task": "auto"}
     assert consent == {**reading, "create_task": "per-call", "update_task": "per-call", "delete_task": "per-call"}
 

@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
 
-from toolwire.consent.tool_facts import facts
+from toolwire.consent.tool_facts import build_facts
 from toolwire.core.toolbox import Toolbox
 
 from .conversation import ModelResult
@@ -60,7 +60,7 @@ def _describe(declaration: ToolDeclaration) -> dict[str, Any]:
         "name": declaration.name,
         "description": declaration.description,
         "args_schema": dict(declaration.input_schema.schema),
-        "metadata": facts(declaration.tool),
+        "metadata": build_facts(declaration.tool),
     }
 
 

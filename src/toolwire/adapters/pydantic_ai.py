@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_ai import Tool
 
-from toolwire.consent.tool_facts import facts
+from toolwire.consent.tool_facts import build_facts
 from toolwire.core.toolbox import Toolbox
 
 from .dialects import Provider
@@ -47,5 +47,5 @@ def build_tools_sync(remote: NamedCaller) -> list[Tool[Any]]:
 def _build(declaration: ToolDeclaration, call: Callable[..., Any]) -> Tool[Any]:
     schema = dict(declaration.input_schema.schema)
     tool = Tool.from_schema(call, declaration.name, declaration.description, schema)
-    tool.metadata = facts(declaration.tool)
+    tool.metadata = build_facts(declaration.tool)
     return tool

@@ -1,9 +1,10 @@
 """The client's way to tokens: ask a person, exchange the code, refresh, revoke.
 
 Rules:
-- Nothing of an answer is used before its state and issuer were checked. [AC-06]
-- A refresh token goes to the token endpoint it came from, which is kept with it. [AC-09]
+- Nothing of an answer is used before its state and issuer were checked.
+- A refresh token goes to the token endpoint it came from, which is kept with it.
 """
+# AC-06, AC-09
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ _WORD = re.compile(r"[a-z_]{1,40}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedSignIn:
-    """A sign-in that has begun: ``url`` is for the person's browser, the rest is kept until the answer. [AC-06]"""
+    """A sign-in that has begun: ``url`` is for the person's browser, the rest is kept until the answer."""
+
+    # AC-06
 
     url: str
     state: Secret
@@ -48,7 +51,8 @@ def start(
     state: str,
     verifier: str,
 ) -> StartedSignIn | Problem:
-    """Return the sign-in to open in a browser; ``state`` and ``verifier`` are 256 random bits each. [AC-05..08]"""
+    """Return the sign-in to open in a browser; ``state`` and ``verifier`` are 256 random bits each."""
+    # AC-05..08
     if not place.server.authorization_url:
         return Problem(kind=Kind.UNAUTHORIZED, message=f"{place.server.issuer} has no page to sign in at.")
     parameters = {
@@ -73,7 +77,8 @@ def start(
 
 
 def finish(started: StartedSignIn, query: str, now: float) -> Flow[Credential | Problem]:
-    """Return the credential that the answer ``query`` leads to, or why it leads to none. [AC-06]"""
+    """Return the credential that the answer ``query`` leads to, or why it leads to none."""
+    # AC-06
     answer = read_parameters(query)
     if not isinstance(answer, RequestParameters) or not _is_for(started, answer):
         return Problem(kind=Kind.UNAUTHORIZED, message="The answer does not belong to this sign-in; it was not used.")
@@ -115,7 +120,8 @@ def credential(place: SignInTarget, identity: ClientIdentity, tokens: TokenSet, 
 
 
 def renew(old: Credential, now: float) -> Flow[Credential | Problem]:
-    """Return ``old`` with new tokens. A Problem with ``invalid_grant`` in its details means: sign in again. [AC-09]"""
+    """Return ``old`` with new tokens. A Problem with ``invalid_grant`` in its details means: sign in again."""
+    # AC-09
     if old.refresh is None:
         text = f"The sign-in for {old.resource} has ended: run toolwire login {old.resource}."
         return Problem(kind=Kind.UNAUTHORIZED, message=text, details={"error": "invalid_grant"})
@@ -127,7 +133,8 @@ def renew(old: Credential, now: float) -> Flow[Credential | Problem]:
 
 
 def revoke(old: Credential) -> Flow[bool]:
-    """Return whether the server took back what it gave: the refresh token first, then the access token. [AC-12]"""
+    """Return whether the server took back what it gave: the refresh token first, then the access token."""
+    # AC-12
     if not old.revocation_url:
         return False
     done = True
@@ -142,14 +149,16 @@ def revoke(old: Credential) -> Flow[bool]:
 def by_secret(
     place: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], now: float
 ) -> Flow[Credential | Problem]:
-    """Return a credential of our own, with no person behind it: the client credentials grant. [AC-13]"""
+    """Return a credential of our own, with no person behind it: the client credentials grant."""
+    # AC-13
     form = {"grant_type": "client_credentials", **asked(place, scopes)}
     tokens = yield from exchange(place.server.token_url, identity, form, now)
     return tokens if isinstance(tokens, Problem) else credential(place, identity, tokens, scopes)
 
 
 def _is_for(started: StartedSignIn, answer: RequestParameters) -> bool:
-    """Return whether an answer is that of this sign-in and of the server it was begun with. [AC-06]"""
+    """Return whether an answer is that of this sign-in and of the server it was begun with."""
+    # AC-06
     if answer.repeated or not compare_digest(answer.get("state").encode(), started.state.reveal().encode()):
         return False
     server, issuer = started.place.server, answer.get("iss")

@@ -41,7 +41,8 @@ class OfferedScopes:
 
 
 def read_redirect_of(parameters: RequestParameters, client: Client) -> str | OAuthError:
-    """Return where the answer may go; a Refusal here is shown to the person and redirected nowhere. [AS-01]"""
+    """Return where the answer may go; a Refusal here is shown to the person and redirected nowhere."""
+    # AS-01
     if parameters.repeated & {"client_id", "redirect_uri"}:
         return invalid_request("client_id or redirect_uri came more than once.")
     return choose(client.redirect_uris, parameters.get("redirect_uri"))
@@ -50,7 +51,8 @@ def read_redirect_of(parameters: RequestParameters, client: Client) -> str | OAu
 def read_asking(
     parameters: RequestParameters, client: Client, redirect_uri: str, offer: OfferedScopes
 ) -> AuthorizationRequest | OAuthError:
-    """Return what ``client`` asks for, or the Refusal that goes to its redirect URI. [AS-03, AS-04, AS-07, AS-08]"""
+    """Return what ``client`` asks for, or the Refusal that goes to its redirect URI."""
+    # AS-03, AS-04, AS-07, AS-08
     problem = parameters.problem() or _unsupported(parameters)
     if problem is not None:
         return problem
@@ -78,7 +80,8 @@ def read_asking(
 
 
 def answer_url(redirect_uri: str, issuer: str, state: str, members: dict[str, str]) -> str:
-    """Return the URL that takes ``members``, the issuer and the state back to the app. [AS-06]"""
+    """Return the URL that takes ``members``, the issuer and the state back to the app."""
+    # AS-06
     pairs = {**members, "iss": issuer, **({"state": state} if state else {})}
     return redirect_uri + ("&" if "?" in redirect_uri else "?") + urlencode(pairs)
 

@@ -3,8 +3,9 @@
 Rules:
 - The keys decide what signatures are taken, not the token: one secret takes HS256 alone, public keys never do.
 - ``none``, encrypted tokens, ``crit`` and keys that are too short are refused.
-- A token never appears in a Problem. [D-26]
+- A token never appears in a Problem.
 """
+# D-26
 
 from __future__ import annotations
 
@@ -184,7 +185,8 @@ def _signed_by(text: bytes, key: Key, algorithm: str) -> bool:
 
 
 def _read_claims(claims: Mapping[str, Json], keyring: Keyring, expected: ExpectedClaims, now: float) -> Problem | None:
-    """Return why ``claims`` are not for this server and for now, or None. [OXP-012]"""
+    """Return why ``claims`` are not for this server and for now, or None."""
+    # OXP-012
     expires, begins = claims.get("exp"), claims.get("nbf")
     if not (_is_time(expires) or (expires is None and keyring.shared)) or not (begins is None or _is_time(begins)):
         return _refused("it does not say until when it is good, in seconds since 1970")

@@ -30,7 +30,8 @@ def write_challenge(scheme: str, parameters: Mapping[str, str]) -> str:
 
 
 def read_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
-    """Return the challenges of all ``WWW-Authenticate`` fields; what cannot be read ends its field. [AC-01]"""
+    """Return the challenges of all ``WWW-Authenticate`` fields; what cannot be read ends its field."""
+    # AC-01
     return tuple(challenge for value in values for challenge in _read(value[:_MOST_CHARS]))
 
 

@@ -16,7 +16,8 @@ from .metadata_discovery import AuthorizationServerMetadata
 from .oauth_error import OAuthError
 
 DOCUMENT_PATH = "/.well-known/oauth-client.json"
-"""Where our metadata document is, unless somebody wants it elsewhere. [OQ-11]"""
+"""Where our metadata document is, unless somebody wants it elsewhere."""
+# OQ-11
 LOOPBACK = ("http://127.0.0.1/callback", "http://[::1]/callback")
 """Where a browser is sent back to: programs cannot know their port beforehand, and any port is taken for these."""
 _POST: Headers = ((b"accept", b"application/json"), (b"content-type", b"application/json"))
@@ -24,7 +25,9 @@ _POST: Headers = ((b"accept", b"application/json"), (b"content-type", b"applicat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientIdentity:
-    """Who we are to one authorization server, and to no other; ``registered`` for this one sign-in. [AC-04]"""
+    """Who we are to one authorization server, and to no other; ``registered`` for this one sign-in."""
+
+    # AC-04
 
     client_id: str
     secret: Secret | None = None
@@ -33,11 +36,12 @@ class ClientIdentity:
 
 
 def document_address(url: str, *, loopback: bool = False) -> str:
-    """Return the address of our metadata document: ``url``, at the usual place where it is only an origin. [OQ-11]
+    """Return the address of our metadata document: ``url``, at the usual place where it is only an origin.
 
     Raises:
-        DefinitionError: no authorization server would take a document from there. [AS-16]
+        DefinitionError: no authorization server would take a document from there.
     """
+    # OQ-11, AS-16
     bare = url.rstrip("/")
     address = bare + DOCUMENT_PATH if bare.count("/") == 2 else url
     found = read_document_url(address, loopback=loopback)
@@ -47,7 +51,8 @@ def document_address(url: str, *, loopback: bool = False) -> str:
 
 
 def write_document(address: str) -> Mapping[str, Json]:
-    """Return the metadata document that is to be read at ``address``, which is our name for every server. [XL-113]"""
+    """Return the metadata document that is to be read at ``address``, which is our name for every server."""
+    # XL-113
     origin = "/".join(address.split("/")[:3])
     return {"client_id": address, "client_uri": origin, **write_metadata(LOOPBACK)}
 
@@ -71,7 +76,8 @@ def identify(
     configured: ClientIdentity | None = None,
     document_url: str = "",
 ) -> Flow[ClientIdentity | Problem]:
-    """Return who we are there: as configured, else our metadata document, else newly registered. [AC-04, XL-113]"""
+    """Return who we are there: as configured, else our metadata document, else newly registered."""
+    # AC-04, XL-113
     if configured is not None:
         return configured
     if document_url and server.documents:

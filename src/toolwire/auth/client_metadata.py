@@ -29,7 +29,8 @@ def is_document_url(client_id: str) -> bool:
 
 
 def read_document_url(url: str, *, loopback: bool) -> str | OAuthError:
-    """Return ``url`` if a metadata document may be there; http only on ``loopback``, for development. [AS-16]"""
+    """Return ``url`` if a metadata document may be there; http only on ``loopback``, for development."""
+    # AS-16
     if _URL.fullmatch(url) is None:
         return invalid_client("client_id is not a URL that a metadata document may have.")
     parts = urlsplit(url)
@@ -49,7 +50,8 @@ def read_document_url(url: str, *, loopback: bool) -> str | OAuthError:
 
 
 def read_document(url: str, response: Response | Problem) -> Client | OAuthError:
-    """Return the client whose metadata document at ``url`` came as ``response``. [AS-16, XL-114]"""
+    """Return the client whose metadata document at ``url`` came as ``response``."""
+    # AS-16, XL-114
     data = _document(response)
     if isinstance(data, str):
         return invalid_client(f"The app's metadata document {data}.")
@@ -118,7 +120,8 @@ def _redirects(given: Json) -> tuple[str, ...] | OAuthError:
 
 
 def lifetime_s(response: Response) -> float:
-    """Return for how long a document may be used again: what it says itself, from a minute to a day. [AS-16]"""
+    """Return for how long a document may be used again: what it says itself, from a minute to a day."""
+    # AS-16
     control = header(response.headers, b"cache-control").lower()
     if "no-store" in control or "no-cache" in control:
         return _MIN_S

@@ -48,13 +48,15 @@ class Client:
 
 
 def fingerprint(client: Client) -> str:
-    """Return a digest of what a person's consent was for: where a part of it changes they are asked again. [AS-16]"""
+    """Return a digest of what a person's consent was for: where a part of it changes they are asked again."""
+    # AS-16
     parts = [client.id, client.name, sorted(client.redirect_uris), client.method, client.keys, client.keys_url]
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def digest(secret: str) -> str:
-    """Return what is kept of a secret: its SHA-256 in hex, by which it is found and which cannot be used. [AS-10]"""
+    """Return what is kept of a secret: its SHA-256 in hex, by which it is found and which cannot be used."""
+    # AS-10
     return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 

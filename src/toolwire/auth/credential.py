@@ -24,10 +24,12 @@ class TokenSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """A credential for ``resource``, as a URL: its requests and those below it carry ``access``, no others. [AC-11]
+    """A credential for ``resource``, as a URL: its requests and those below it carry ``access``, no others.
 
     ``header`` and ``prefix`` say how. With ``kind`` ``oauth`` it can be refreshed and revoked where it came from.
     """
+
+    # AC-11
 
     kind: Literal["oauth", "key"]
     resource: str
@@ -49,7 +51,8 @@ class Credential:
 
     @property
     def name(self) -> str:
-        """The name it is kept under: the same for another login of the same person with the same client. [AC-10]"""
+        """The name it is kept under: the same for another login of the same person with the same client."""
+        # AC-10
         parts = (self.kind, self.issuer, self.client_id, self.resource, self.principal)
         return sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -39,7 +39,8 @@ class DeviceCode:
 def start_device(
     place: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], now: float
 ) -> Flow[DeviceCode | Problem]:
-    """Return what to show a person who signs in on another device (RFC 8628). [AC-13]"""
+    """Return what to show a person who signs in on another device (RFC 8628)."""
+    # AC-13
     if not place.server.device_url:
         text = f"{place.server.issuer} cannot be signed in to from another device: run this where a browser is."
         return Problem(kind=Kind.UNAUTHORIZED, message=text)

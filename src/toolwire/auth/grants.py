@@ -114,7 +114,8 @@ Verdict: TypeAlias = IssueTokens | RepeatTokens | TokenReused | OAuthError
 
 
 def judge_code(code: AuthorizationCode | None, grant: Grant | None, wish: CodeExchange, now: float) -> Verdict:
-    """Return whether ``wish`` turns ``code`` into tokens; a replay with the right verifier ends the family. [AS-05]"""
+    """Return whether ``wish`` turns ``code`` into tokens; a replay with the right verifier ends the family."""
+    # AS-05
     if code is None or grant is None or wish.client_id != grant.client_id:
         return invalid_grant("The code is not known, or not for this client.")
     if wish.redirect_uri and wish.redirect_uri != code.redirect_uri:
@@ -130,10 +131,11 @@ def judge_code(code: AuthorizationCode | None, grant: Grant | None, wish: CodeEx
 
 
 def judge_refresh(token: Token | None, grant: Grant | None, wish: TokenRefresh, now: float, grace_s: float) -> Verdict:
-    """Return whether ``wish`` exchanges ``token``; one that was exchanged before ends the family. [AS-11]
+    """Return whether ``wish`` exchanges ``token``; one that was exchanged before ends the family.
 
     Within ``grace_s`` of the exchange, the very same request is taken for a retry instead; 0 means never.
     """
+    # AS-11
     if token is None or token.kind != "refresh" or grant is None or wish.client_id != grant.client_id:
         return invalid_grant("The refresh token is not known, or not for this client.")
     if not grant.alive(now):
@@ -146,7 +148,8 @@ def judge_refresh(token: Token | None, grant: Grant | None, wish: TokenRefresh, 
 
 
 def reused() -> TokenReused:
-    """Return the verdict on a refresh token that was exchanged before. [AS-11]"""
+    """Return the verdict on a refresh token that was exchanged before."""
+    # AS-11
     return TokenReused(invalid_grant("The refresh token was used before; all tokens of this app are revoked."))
 
 
@@ -159,7 +162,8 @@ def _exchangeable(token: Token, grant: Grant, wish: TokenRefresh, now: float) ->
 
 
 def good_at(token: Token | None, grant: Grant | None, resource: str, now: float) -> bool:
-    """Return whether an access token is good at ``resource`` now. [AS-08, AS-10]"""
+    """Return whether an access token is good at ``resource`` now."""
+    # AS-08, AS-10
     if token is None or grant is None or token.kind != "access":
         return False
     return now < token.until and grant.alive(now) and canonical(grant.resource) == canonical(resource)

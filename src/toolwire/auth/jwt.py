@@ -51,12 +51,14 @@ class SigningKey:
         return {"keys": [{**self._key.as_dict(private=False), "use": "sig", "alg": "ES256"}]}
 
     def sign(self, claims: Mapping[str, Json]) -> str:
-        """Return an access token with ``claims``. [AS-10]"""
+        """Return an access token with ``claims``."""
+        # AS-10
         header = {"typ": "at+jwt", "alg": "ES256", "kid": self._key.kid}
         return jwt.encode(header, dict(claims), self._key, algorithms=["ES256"])
 
     def read(self, text: str, *, issuer: str, resource: str, now: float) -> Mapping[str, Json] | None:
-        """Return the claims of an access token of ours for ``resource``, or None. [AS-08, AS-10]"""
+        """Return the claims of an access token of ours for ``resource``, or None."""
+        # AS-08, AS-10
         token = _decoded(text, self._keys, ("ES256",))
         if token is None or token.header.get("typ") != "at+jwt":
             return None
@@ -76,7 +78,8 @@ def is_jwt(text: str) -> bool:
 def read_assertion(
     text: str, keys: Mapping[str, Json], client_id: str, audiences: Collection[str], now: float
 ) -> ClientAssertion | OAuthError:
-    """Return the proof ``text`` of the client with ``keys``: by itself, for us, not old, and not for long. [AS-09]"""
+    """Return the proof ``text`` of the client with ``keys``: by itself, for us, not old, and not for long."""
+    # AS-09
     try:
         key_set = KeySet.import_key_set({"keys": list(keys.get("keys", ()))})
     except (JoseError, ValueError, TypeError, KeyError, AttributeError):

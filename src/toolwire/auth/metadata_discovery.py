@@ -1,9 +1,10 @@
 """Finding out where a person signs in for a URL: from a 401, the metadata of the resource, and that of its server.
 
 Rules:
-- What names another resource or issuer than was asked for is not used, and nothing is guessed in its place. [AC-02]
+- What names another resource or issuer than was asked for is not used, and nothing is guessed in its place.
 - Endpoints are https; only what is itself on this machine may name one here, in https or http.
 """
+# AC-02
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ class SignInTarget:
 
 
 def find_place(url: str, challenge: Challenge | None = None) -> Flow[SignInTarget | Problem]:
-    """Return where to sign in for ``url``, by the challenge of its 401 if there was one. [AC-01]"""
+    """Return where to sign in for ``url``, by the challenge of its 401 if there was one."""
+    # AC-01
     said = {} if challenge is None else challenge.parameters
     wanted = tuple(said.get("scope", "").split())
     for address in _resource_urls(url, said.get("resource_metadata", "")):
@@ -87,10 +89,11 @@ def find_place(url: str, challenge: Challenge | None = None) -> Flow[SignInTarge
 
 
 def find_server(issuer: str, near: str | None = None) -> Flow[AuthorizationServerMetadata | Problem]:
-    """Return the authorization server whose issuer is ``issuer``, from its metadata. [AC-01, AC-02]
+    """Return the authorization server whose issuer is ``issuer``, from its metadata.
 
     ``near`` is the URL of what names it, None where the person does.
     """
+    # AC-01, AC-02
     if not is_safe(issuer, issuer if near is None else near):
         return _bad("The authorization server is not named by an https URL, or is on this machine.")
     for address in _server_urls(issuer):
@@ -101,7 +104,8 @@ def find_server(issuer: str, near: str | None = None) -> Flow[AuthorizationServe
 
 
 def find_server_at(address: str) -> Flow[AuthorizationServerMetadata | Problem]:
-    """Return the authorization server whose metadata is at ``address``, which a document may name. [AC-01]"""
+    """Return the authorization server whose metadata is at ``address``, which a document may name."""
+    # AC-01
     if not is_safe(address, address):
         return _bad("The metadata of the authorization server is not at an https URL.")
     data = yield from _json(address)
@@ -112,7 +116,8 @@ def find_server_at(address: str) -> Flow[AuthorizationServerMetadata | Problem]:
 
 
 def read_server(data: dict[str, Json], issuer: str) -> AuthorizationServerMetadata | Problem:
-    """Return what metadata says, if it is that of ``issuer`` to the letter and does PKCE. [AC-02, AC-03]"""
+    """Return what metadata says, if it is that of ``issuer`` to the letter and does PKCE."""
+    # AC-02, AC-03
     if data.get("issuer") not in (issuer, *((issuer + "/",) if issuer == _origin(issuer) else ())):
         return _bad(f"The metadata of {issuer} names another issuer, so it is not used.")
     if METHOD not in _texts(data.get("code_challenge_methods_supported")):
@@ -144,8 +149,9 @@ def read_server(data: dict[str, Json], issuer: str) -> AuthorizationServerMetada
 def is_safe(url: str, near: str) -> bool:
     """Return whether ``url`` may be an endpoint: https elsewhere, or anything here if ``near`` is here too.
 
-    ``near`` names it: nothing that is elsewhere may have us ask what listens on this machine. [AC-02, D-05, D-29]
+    ``near`` names it: nothing that is elsewhere may have us ask what listens on this machine.
     """
+    # AC-02, D-05, D-29
     if len(url) > _CHARS or _URL.fullmatch(url) is None:
         return False
     return _is_here(near) if _is_here(url) else url.startswith("https://")

@@ -21,7 +21,8 @@ def challenge_of(verifier: str) -> str:
 
 
 def read_challenge(parameters: RequestParameters) -> str | OAuthError:
-    """Return the challenge of an authorization request; every client must send one, and by S256. [AS-03]"""
+    """Return the challenge of an authorization request; every client must send one, and by S256."""
+    # AS-03
     challenge = parameters.get("code_challenge")
     if not challenge:
         return invalid_request("code_challenge is missing: PKCE is required of every client.")
@@ -33,7 +34,8 @@ def read_challenge(parameters: RequestParameters) -> str | OAuthError:
 
 
 def proved(challenge: str, verifier: str) -> OAuthError | None:
-    """Return why ``verifier`` does not prove that whoever redeems a code asked for it, or None. [AS-03, D-27]"""
+    """Return why ``verifier`` does not prove that whoever redeems a code asked for it, or None."""
+    # AS-03, D-27
     if not verifier:
         return invalid_grant("code_verifier is missing.") if challenge else None
     if not challenge:

@@ -20,7 +20,8 @@ _PRIVATE = re.compile(r"(?P<scheme>[a-z][a-z0-9+-]*(?:\.[a-z0-9+-]+)+):/[^@]*")
 
 
 def read_redirect(text: str) -> str | OAuthError:
-    """Return ``text`` if a client may register it: https, http on loopback, or a private scheme with a dot. [AS-02]"""
+    """Return ``text`` if a client may register it: https, http on loopback, or a private scheme with a dot."""
+    # AS-02
     if len(text) > _CHARS or _TEXT.fullmatch(text) is None:
         return invalid_request("A redirect URI has a fragment or a character that does not belong there.")
     if _LOOPBACK.fullmatch(text) or _HTTPS.fullmatch(text) or _PRIVATE.fullmatch(text):
@@ -34,7 +35,8 @@ def is_loopback(uri: str) -> bool:
 
 
 def matches(registered: str, given: str) -> bool:
-    """Return whether ``given`` is ``registered``: the same text, but for the port of a loopback address. [AS-02]"""
+    """Return whether ``given`` is ``registered``: the same text, but for the port of a loopback address."""
+    # AS-02
     if registered == given:
         return True
     ours, theirs = _LOOPBACK.fullmatch(registered), _LOOPBACK.fullmatch(given)
@@ -47,7 +49,8 @@ def matches(registered: str, given: str) -> bool:
 
 
 def choose(registered: Sequence[str], given: str) -> str | OAuthError:
-    """Return where a person is sent back to: ``given`` if it is registered, or the one there is. [AS-01, AS-02]"""
+    """Return where a person is sent back to: ``given`` if it is registered, or the one there is."""
+    # AS-01, AS-02
     if not given:
         if len(registered) == 1 and not is_loopback(registered[0]):
             return registered[0]

@@ -26,14 +26,16 @@ class RequestParameters:
         return self.values.get(name, "")
 
     def problem(self) -> OAuthError | None:
-        """Return the Refusal of repeated parameters, if there are any. [AS-04]"""
+        """Return the Refusal of repeated parameters, if there are any."""
+        # AS-04
         if not self.repeated:
             return None
         return invalid_request(f"A parameter came more than once: {sorted(self.repeated)[0][:40]}.")
 
 
 def read_parameters(text: str) -> RequestParameters | OAuthError:
-    """Return the parameters of a query or form; only ``resource`` may repeat, empty ones are absent. [AS-04]"""
+    """Return the parameters of a query or form; only ``resource`` may repeat, empty ones are absent."""
+    # AS-04
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST, errors="strict")
     except ValueError:

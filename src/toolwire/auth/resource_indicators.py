@@ -10,12 +10,14 @@ _RESOURCE = re.compile(r"(?:https?)://[!$%&'()*+,./0-9:;=?@A-Z_a-z~\[\]-]{1,2000
 
 
 def canonical(uri: str) -> str:
-    """Return ``uri`` as it is compared and sent: without a slash at its end. [AC-07]"""
+    """Return ``uri`` as it is compared and sent: without a slash at its end."""
+    # AC-07
     return uri.rstrip("/")
 
 
 def read_resource(given: tuple[str, ...], ours: str) -> str | OAuthError:
-    """Return the resource a token is asked for: ``ours``, which is also meant where none is named. [AS-08]"""
+    """Return the resource a token is asked for: ``ours``, which is also meant where none is named."""
+    # AS-08
     for uri in given:
         if _RESOURCE.fullmatch(uri) is None:
             return invalid_target("resource must be an absolute URL without a fragment.")

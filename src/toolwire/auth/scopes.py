@@ -31,7 +31,8 @@ def invalid_scope(description: str) -> OAuthError:
 
 
 def known_scopes(asked: Iterable[str], known: Collection[str], *, drop: bool) -> tuple[str, ...] | OAuthError:
-    """Return the scopes of ``asked`` that there are; others are refused, or dropped where ``drop`` says so. [AS-07]"""
+    """Return the scopes of ``asked`` that there are; others are refused, or dropped where ``drop`` says so."""
+    # AS-07
     asked = tuple(asked)
     unknown = [scope for scope in asked if scope not in known]
     if unknown and not drop:
@@ -41,7 +42,8 @@ def known_scopes(asked: Iterable[str], known: Collection[str], *, drop: bool) ->
 
 
 def ticked(asked: Iterable[str], chosen: Collection[str]) -> tuple[str, ...]:
-    """Return the scopes of ``asked`` that the person left ticked; what was not asked for cannot be added. [AS-07]"""
+    """Return the scopes of ``asked`` that the person left ticked; what was not asked for cannot be added."""
+    # AS-07
     return tuple(scope for scope in asked if scope in chosen)
 
 

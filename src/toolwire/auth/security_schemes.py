@@ -1,10 +1,11 @@
 """The ways to authenticate that an OpenAPI document declares, as far as they say where to sign in.
 
 Rules:
-- Implicit and password flows are named and not used: they show tokens, or passwords, where others see them. [AC-13]
+- Implicit and password flows are named and not used: they show tokens, or passwords, where others see them.
 - The page and the token endpoint of a flow are of one origin, or a hostile document could have a code that an honest
   server gave sent to itself.
 """
+# AC-13
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ _WAYS: Mapping[str, Way] = {
 
 
 def read_schemes(document: Json, base: str, resource: str) -> DeclaredSignIn:
-    """Return what the OpenAPI ``document`` at ``base`` declares about signing in for ``resource``. [AC-01, XL-110]"""
+    """Return what the OpenAPI ``document`` at ``base`` declares about signing in for ``resource``."""
+    # AC-01, XL-110
     components = document.get("components") if isinstance(document, dict) else None
     schemes = components.get("securitySchemes") if isinstance(components, dict) else None
     places: dict[Way, SignInTarget] = {}
@@ -79,7 +81,8 @@ def _read_flows(
 
 
 def _place(flow: Mapping[str, Json], base: str, resource: str) -> SignInTarget | None:
-    """Return where one flow leads; what a document says is unproven, so PKCE is sent and not relied on. [AC-03]"""
+    """Return where one flow leads; what a document says is unproven, so PKCE is sent and not relied on."""
+    # AC-03
     urls = [_absolute(base, flow.get(name)) for name in ("tokenUrl", "authorizationUrl", "deviceAuthorizationUrl")]
     token, page, device = (found[0] if found else "" for found in urls)
     origin = "/".join(token.split("/")[:3])

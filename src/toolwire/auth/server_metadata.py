@@ -18,7 +18,8 @@ ALGORITHMS = ("ES256", "RS256", "PS256")
 
 
 def well_known(name: str, url: str) -> str:
-    """Return the well-known URL ``name`` of the issuer or resource ``url``, inserted before its path. [AS-13, AS-14]"""
+    """Return the well-known URL ``name`` of the issuer or resource ``url``, inserted before its path."""
+    # AS-13, AS-14
     parts = urlsplit(canonical(url))
     return f"{parts.scheme}://{parts.netloc}{name}{parts.path}"
 
@@ -26,7 +27,8 @@ def well_known(name: str, url: str) -> str:
 def write_server(
     issuer: str, scopes: Iterable[str], *, registration: bool = False, keys: bool = False
 ) -> dict[str, Json]:
-    """Return the metadata of our authorization server; true in every member. [AS-13]"""
+    """Return the metadata of our authorization server; true in every member."""
+    # AS-13
     base = canonical(issuer) + "/oauth"
     methods = list(METHODS)
     algorithms = list(ALGORITHMS)
@@ -55,7 +57,8 @@ def write_server(
 
 
 def write_resource(resource: str, issuer: str, scopes: Iterable[str], name: str) -> dict[str, Json]:
-    """Return the metadata of a resource that takes our tokens, in the header only. [AS-14]"""
+    """Return the metadata of a resource that takes our tokens, in the header only."""
+    # AS-14
     return {
         "resource": canonical(resource),
         "authorization_servers": [issuer],

@@ -68,13 +68,15 @@ def post(url: str, identity: ClientIdentity, form: Mapping[str, str]) -> Request
 
 
 def asked(place: SignInTarget, scopes: Sequence[str]) -> Mapping[str, str]:
-    """Return the parameters that say what is asked for: scopes, and the resource where the site names it. [AC-08]"""
+    """Return the parameters that say what is asked for: scopes, and the resource where the site names it."""
+    # AC-08
     scope = {"scope": write_scopes(scopes)} if scopes else {}
     return {**scope, **resource(place)}
 
 
 def resource(place: SignInTarget) -> Mapping[str, str]:
-    """Return the parameter that says which site the tokens are for. [AC-08]"""
+    """Return the parameter that says which site the tokens are for."""
+    # AC-08
     return {"resource": place.resource} if place.indicated else {}
 
 

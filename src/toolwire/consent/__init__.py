@@ -1,10 +1,14 @@
-"""Whether a call needs a person's yes: the strictest of site, user and client, bound to what was shown."""
+"""Decide whether a call needs the user's approval, show it, and bind the decision to what was shown.
 
-from .consent_check import build_denial, consent_check
+This room is pure: it imports ``core`` and ``framing`` only. What must be remembered is in ``stores/consent``.
+"""
+
+from .consent_check import build_consent_check, build_denial
 from .decision_record import Audit, Decision
 from .definition_lock import DefinitionLock, read_lock, write_lock
+from .display import DisplayRow, build_display_rows
 from .grant import Grant, GrantKey, Grants, grant_key
-from .policy import CLIENT_RULES, NO_PREFERENCES, ClientRules, Preferences, effective, site_level, strictest
+from .policy import CLIENT_RULES, NO_PREFERENCES, ClientRules, Preferences, effective_level, site_level, strictest_level
 
 __all__ = [
     "CLIENT_RULES",
@@ -13,16 +17,18 @@ __all__ = [
     "ClientRules",
     "Decision",
     "DefinitionLock",
+    "DisplayRow",
     "Grant",
     "GrantKey",
     "Grants",
     "Preferences",
+    "build_consent_check",
     "build_denial",
-    "consent_check",
-    "effective",
+    "build_display_rows",
+    "effective_level",
     "grant_key",
     "read_lock",
     "site_level",
-    "strictest",
+    "strictest_level",
     "write_lock",
 ]

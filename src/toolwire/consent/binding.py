@@ -1,4 +1,5 @@
-"""What a decision is bound to: the digest of exactly what was shown and will be sent. [XL-050, D-20]"""
+"""Bind a decision to the request that was shown: nothing else may be sent with it."""
+# XL-050, D-20
 
 from __future__ import annotations
 
@@ -9,13 +10,14 @@ from urllib.parse import urlsplit
 from toolwire.core.http import Request
 from toolwire.core.model import Call
 
-from .tool_definition import digest, plain
+from .tool_definition import compute_digest, to_plain_json
 
 
 class CredentialRef(NamedTuple):
-    """How requests of a connection are signed: ``scheme`` is shown, ``identity`` tells one credential from another.
+    """The credential that a connection adds to its requests.
 
-    ``identity`` is a digest and never the credential itself. ``scopes`` is what it carries, as far as that is known.
+    ``scheme`` is shown to the user. ``identity`` is a digest that differs for each credential; it is never the
+    credential itself. ``scopes`` are those it carries, as far as they are known.
     """
 
     scheme: str = "none"
@@ -27,26 +29,26 @@ class CredentialRef(NamedTuple):
 
 
 NO_CREDENTIAL = CredentialRef()
-VALID_S = 300.0
-"""How long a decision is good for, in seconds."""
+DECISION_VALID_S = 300.0
+"""How many seconds a decision is valid."""
 
 
-def identity(secret: str) -> str:
-    """Return what tells one credential from another without saying it."""
+def compute_identity(secret: str) -> str:
+    """Return a digest that differs for each credential and does not reveal it."""
     return sha256(b"toolwire credential\0" + secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def binding(
+def compute_binding(
     call: Call, request: Request, *, connection: str, principal: str, definition: str, credential: CredentialRef
 ) -> str:
-    """Return the digest that a decision about ``call``, sent as ``request``, is bound to."""
-    return digest(
+    """Return the digest of ``call`` as it is sent in ``request``. A decision counts for this digest only."""
+    return compute_digest(
         {
             "connection": connection,
             "principal": principal,
             "tool": call.tool.id,
             "definition": definition,
-            "arguments": plain(call.arguments),
+            "arguments": to_plain_json(call.arguments),
             "method": request.method,
             "url": request.url,
             "body": sha256(request.body).hexdigest(),
@@ -56,14 +58,15 @@ def binding(
     )
 
 
-def goes_on(approved: Request, following: Request) -> bool:
-    """Return whether ``following`` belongs to what was approved: the same said again, or an answer fetched.
+def is_covered(approved: Request, following: Request) -> bool:
+    """Return whether the approval of ``approved`` covers ``following``, the next request of the same call.
 
-    Both only on the approved origin. A request that only opens a session at the same URL belongs to it too. Anything
-    else is a new request that somebody must see first.
+    On the approved origin it covers the same request again, a GET, and a request that only opens a session at the same
+    URL. Any other request needs a new approval.
     """
-    if _origin(approved.url) != _origin(following.url):
+    if _origin_of(approved.url) != _origin_of(following.url):
         return False
+    # A flow polls for its result with GET.
     if following.method == "GET" and not following.body:
         return True
     if following.opens_session and following.url == approved.url:
@@ -71,6 +74,6 @@ def goes_on(approved: Request, following: Request) -> bool:
     return (following.method, following.body) == (approved.method, approved.body)
 
 
-def _origin(url: str) -> tuple[str, str]:
+def _origin_of(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
     return parts.scheme, parts.netloc

@@ -1,4 +1,4 @@
-"""Consent as a check: allow, ask the person, or deny."""
+"""Check consent before each call: allow it, ask the user, or deny it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from toolwire.core.check import ALLOW, Ask, Check, Deny, Question, Verdict
 from toolwire.core.model import Approval, Call, Cost, Kind, Problem, Tool
 
 from .grant import GrantKey, Grants, grant_key
-from .policy import CLIENT_RULES, NO_PREFERENCES, ClientRules, Preferences, effective, may_be_always
+from .policy import CLIENT_RULES, NO_PREFERENCES, ClientRules, Preferences, can_allow_always, effective_level
 
 
-def consent_check(
+def build_consent_check(
     *,
     site: str,
     target: Callable[[Call], str] | None = None,
@@ -19,61 +19,67 @@ def consent_check(
     rules: ClientRules = CLIENT_RULES,
     grants: Grants | None = None,
     key: Callable[[Tool], GrantKey] | None = None,
-    agreed: Callable[[Tool], bool] | None = None,
+    has_agreement: Callable[[Tool], bool] | None = None,
     notices: Callable[[Call], tuple[str, ...]] | None = None,
 ) -> Check:
-    """Return a check that asks for each call the policy does not let through; nothing is sent before the answer.
+    """Return a check that asks about each call that the policy does not allow. Nothing is sent before the answer.
 
-    ``site`` is the origin that the person is shown; ``target`` says method and URL of a call. ``grants`` holds what
-    the person allowed for good, by ``key``; it counts only while the policy still lets one yes cover later calls.
-    ``agreed`` says which tools that write were let through on connecting. ``notices`` are reasons to ask about this
-    very call whatever was allowed before. [XL-043, XL-049]
+    ``site`` is the origin that the user is shown; ``target`` returns the method and URL of a call. ``grants`` holds
+    what the user allowed for later calls, under ``key``; a grant counts only while the policy allows grants for the
+    tool. ``has_agreement`` returns whether the user accepted a tool that writes when connecting. ``notices``
+    returns reasons to ask about this one call, whatever was allowed before.
     """
+    # XL-043, XL-049
     levels: dict[int, tuple[Tool, bool, Approval]] = {}
     key_of = key if key is not None else lambda tool: grant_key(site, tool)
 
     def check(call: Call) -> Verdict:
         tool = call.tool
-        agreed_to = agreed is not None and not tool.safe and agreed(tool)
-        known = levels.get(id(tool))
-        if known is None or known[0] is not tool or known[1] is not agreed_to:
-            if len(levels) >= _KEPT:
+        is_accepted = has_agreement is not None and not tool.safe and has_agreement(tool)
+        # The level is computed once for each tool. The identity is a safe key, since the entry keeps the tool alive.
+        cached = levels.get(id(tool))
+        if cached is None or cached[0] is not tool or cached[1] is not is_accepted:
+            if len(levels) >= _MAX_LEVELS:
                 levels.clear()
-            known = levels[id(tool)] = (tool, agreed_to, effective(tool, preferences, agreed=agreed_to))
-        level = known[2]
+            level = effective_level(tool, preferences, has_agreement=is_accepted)
+            cached = levels[id(tool)] = (tool, is_accepted, level)
+        level = cached[2]
         if level is Approval.DENY:
-            return Deny(build_denial(f"Your preferences do not let {tool.name} be called."))
-        noticed = notices(call) if notices is not None else ()
-        if not noticed and level is Approval.AUTO:
+            return Deny(build_denial(f"Your preferences do not allow calls of {tool.name}."))
+        reasons = notices(call) if notices is not None else ()
+        if not reasons and level is Approval.AUTO:
             return ALLOW
-        always = not noticed and may_be_always(tool, preferences, rules)
-        if always and grants is not None and grants.holds(key_of(tool)):
+        always = not reasons and can_allow_always(tool, preferences, rules)
+        if always and grants is not None and grants.has_grant(key_of(tool)):
             return ALLOW
-        where = target(call) if target is not None else ""
-        asked = Approval.PER_CALL if level is Approval.AUTO else level
-        return Ask(Question(call, site, where, asked, always, (*noticed, *_reasons(tool))))
+        shown_target = target(call) if target is not None else ""
+        asked_level = Approval.PER_CALL if level is Approval.AUTO else level
+        return Ask(Question(call, site, shown_target, asked_level, always, (*reasons, *_find_reasons(tool))))
 
     return check
 
 
-_KEPT = 20_000
-_CLAIMED = "The site would not ask and says that this only reads, but nothing except its word shows that."
+_MAX_LEVELS = 20_000
+_CLAIMED_SAFE = "The site would not ask. It claims that this tool only reads, but there is no proof of that."
 
 
 def build_denial(message: str, *, reason: str = "") -> Problem:
-    """Return the result of a call the person did not allow; its details are exactly what a model is told. [XL-052]"""
+    """Return the result of a call that the user did not allow. A model sees exactly its message and details."""
+    # XL-052
     details = {"denied": True, "reason": reason} if reason else {"denied": True}
     return Problem(kind=Kind.DENIED, message=message, details=details)
 
 
-def _reasons(tool: Tool) -> tuple[str, ...]:
+def _find_reasons(tool: Tool) -> tuple[str, ...]:
     reasons: list[str] = []
     if tool.approval is None:
-        reasons.append("The site does not say how much consent this needs.")
+        reasons.append("The site does not declare how much consent this tool needs.")
     if tool.destructive:
-        reasons.append("The site says that this destroys something.")
+        reasons.append("The site declares that this tool destroys something.")
     if tool.cost in (Cost.CREDITS, Cost.PAID):
-        reasons.append(f"The site says that this costs: {tool.cost}.")
+        reasons.append(f"The site declares that this tool costs: {tool.cost}.")
     if tool.approval is Approval.AUTO and not tool.safe:
-        reasons.append(_CLAIMED if tool.claimed_safe else "The site would not ask, but this changes something.")
+        reasons.append(
+            _CLAIMED_SAFE if tool.claimed_safe else "The site would not ask, but this tool changes something."
+        )
     return tuple(reasons)

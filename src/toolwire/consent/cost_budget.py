@@ -1,9 +1,10 @@
-"""How many calls that cost something one connection may still make. [XL-073]
+"""Limit the number of calls that cost something in one connection.
 
 Rules:
-- What counts is the site's word, ``credits`` or ``paid``: documents say what costs, and never how much.
-- A call counts once it is sent; its retries, which run once, are the same call.
+- A tool costs something if its site declares ``credits`` or ``paid``. Documents do not declare how much.
+- A call counts when it is sent. Its retries are the same call.
 """
+# XL-073
 
 from __future__ import annotations
 
@@ -17,33 +18,33 @@ _COSTLY = (Cost.CREDITS, Cost.PAID)
 
 
 class CostBudget:
-    """Counts the costly calls of one connection. ``most`` is None where they are not counted."""
+    """Counts the costly calls of one connection. With ``limit`` None they are not counted."""
 
-    __slots__ = ("_lock", "_most", "_taken")
+    __slots__ = ("_limit", "_lock", "_used")
 
-    def __init__(self, most: int | None) -> None:
-        self._most = most
-        self._taken = 0
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._used = 0
         self._lock = Lock()
 
-    def left(self, tool: Tool) -> int | None:
-        """Return how many costly calls are left; None for a tool that costs nothing, and where nothing is counted."""
-        if self._most is None or tool.cost not in _COSTLY:
+    def count_remaining(self, tool: Tool) -> int | None:
+        """Return how many costly calls are left; None if ``tool`` costs nothing or there is no limit."""
+        if self._limit is None or tool.cost not in _COSTLY:
             return None
-        return self._most - self._taken
+        return self._limit - self._used
 
-    def take(self, tool: Tool) -> bool:
-        """Count a call of ``tool`` that is about to be sent, and return True; False where none is left."""
-        if self._most is None or tool.cost not in _COSTLY:
+    def take_call(self, tool: Tool) -> bool:
+        """Count a call of ``tool`` that is about to be sent. Return False if no call is left."""
+        if self._limit is None or tool.cost not in _COSTLY:
             return True
         with self._lock:
-            if self._taken >= self._most:
+            if self._used >= self._limit:
                 return False
-            self._taken += 1
+            self._used += 1
             return True
 
 
-def spent(tool: Tool) -> Problem:
-    """Return the result of a call that was not made because none of its sort is left."""
-    text = f"{tool.name} was not called: this connection has made as many calls that cost something as you allow."
+def build_budget_denial(tool: Tool) -> Problem:
+    """Return the result of a call that was not sent because no costly call is left."""
+    text = f"{tool.name} was not called: this connection has made all the calls that you allow to cost something."
     return build_denial(text, reason="no more calls that cost")

@@ -1,9 +1,9 @@
-"""What came from one connection and is about to go to another. [D-33]
+"""Find text that one connection returned in the arguments of a call to another connection.
 
-Everything that a connection gave counts: results with their notes, errors, and the pieces of a stream. Texts of 24
-characters and more are known again, whatever stands around them, in whatever case and spacing. Words put in other words
-are not: this notices carrying, not paraphrase.
+Everything that a connection returns counts: values and their notes, errors, and pieces of a stream. A copy of 24
+characters or more is found in any case and spacing, whatever stands around it. A paraphrase is not found.
 """
+# D-33
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from collections.abc import Iterator, Mapping
 
 from toolwire.core.model import Json, Result, Value
 
-LEAST = 24
-"""How many characters in a row must be the same."""
+MIN_MATCH = 24
+"""The number of characters in a row that must be equal to count as a copy."""
 
-_BLOCK = LEAST // 2  # any LEAST characters in a row hold one whole block of this length that begins at a multiple of it
-_KEPT = 1_000_000
-_JOINED = 512
+# Any MIN_MATCH characters in a row contain one block of this length that starts at a multiple of the length. So one
+# index of such blocks finds every match, with one entry per 12 characters.
+_BLOCK = MIN_MATCH // 2
+_MAX_CHARACTERS = 1_000_000
+_MAX_PIECES = 512
 
 
 class DataFlow:
-    """The texts that each connection of a session gave, the latest million characters of each."""
+    """The texts that each connection of a session returned: the newest million characters of each."""
 
     def __init__(self) -> None:
         self._texts: dict[str, deque[str]] = {}
@@ -29,86 +31,87 @@ class DataFlow:
         self._blocks: dict[str, dict[str, list[tuple[str, int]]]] = {}
         self._pieces: dict[str, str] = {}
 
-    def heard_piece(self, connection: str, value: Json) -> None:
-        """Remember a piece of a stream, also where each piece is too short to be known again by itself."""
+    def add_piece(self, connection: str, value: Json) -> None:
+        """Remember a piece of a stream. Pieces are joined, since each may be too short to be found by itself."""
         joined = self._pieces.get(connection, "") + "".join(_walk_texts(value))
-        if len(joined) >= _JOINED:
-            self.heard(connection, joined)
-            joined = joined[-LEAST:]
+        if len(joined) >= _MAX_PIECES:
+            self.add_texts(connection, joined)
+            joined = joined[-MIN_MATCH:]  # a copy may begin in this piece and end in the next
         self._pieces[connection] = joined
 
     def end_stream(self, connection: str) -> None:
-        """Remember the end of what came in pieces."""
+        """Remember the last pieces of a stream."""
         if connection in self._pieces:
-            self.heard(connection, self._pieces.pop(connection))
+            self.add_texts(connection, self._pieces.pop(connection))
 
-    def heard(self, connection: str, value: Json) -> None:
-        """Remember the texts in ``value``, which came from ``connection``."""
+    def add_texts(self, connection: str, value: Json) -> None:
+        """Remember the texts in ``value``, which ``connection`` returned."""
         kept = self._texts.setdefault(connection, deque())
-        for text in _texts(value):
-            if len(text) >= LEAST:
-                kept.append(text[:_KEPT])
+        for text in _walk_normalized_texts(value):
+            if len(text) >= MIN_MATCH:
+                kept.append(text[:_MAX_CHARACTERS])
                 self._sizes[connection] = self._sizes.get(connection, 0) + len(kept[-1])
-                self._blocks.pop(connection, None)
-        while self._sizes.get(connection, 0) > _KEPT:
+                self._blocks.pop(connection, None)  # the index is built again when it is needed
+        while self._sizes.get(connection, 0) > _MAX_CHARACTERS:
             self._sizes[connection] -= len(kept.popleft())
 
-    def sources(self, connection: str, arguments: Json) -> tuple[str, ...]:
-        """Return the other connections whose texts are in ``arguments`` of a call to ``connection``."""
-        texts = [text for text in _texts(arguments) if len(text) >= LEAST]
+    def find_sources(self, connection: str, arguments: Json) -> tuple[str, ...]:
+        """Return the names of the other connections whose texts are in ``arguments`` of a call to ``connection``."""
+        texts = [text for text in _walk_normalized_texts(arguments) if len(text) >= MIN_MATCH]
         if not texts:
             return ()
         return tuple(
             other
             for other in self._texts
-            if other != connection and any(_carries(text, self._indexed(other)) for text in texts)
+            if other != connection and any(_has_common_text(text, self._index_blocks(other)) for text in texts)
         )
 
-    def _indexed(self, connection: str) -> dict[str, list[tuple[str, int]]]:
+    def _index_blocks(self, connection: str) -> dict[str, list[tuple[str, int]]]:
         found = self._blocks.get(connection)
         if found is None:
             found = self._blocks[connection] = {}
             for text in self._texts[connection]:
                 for start in range(0, len(text) - _BLOCK + 1, _BLOCK):
-                    places = found.setdefault(text[start : start + _BLOCK], [])
-                    if len(places) < _PLACES:
-                        places.append((text, start))
+                    positions = found.setdefault(text[start : start + _BLOCK], [])
+                    if len(positions) < _MAX_POSITIONS:
+                        positions.append((text, start))
         return found
 
 
-_PLACES = 16
+_MAX_POSITIONS = 16  # of one block: a text of a single repeated letter must not make the search quadratic
 
 
-def _carries(text: str, blocks: dict[str, list[tuple[str, int]]]) -> bool:
+def _has_common_text(text: str, blocks: dict[str, list[tuple[str, int]]]) -> bool:
     for start in range(len(text) - _BLOCK + 1):
-        for source, place in blocks.get(text[start : start + _BLOCK], ()):
-            if _common(text, start, source, place) >= LEAST:
+        for source, position in blocks.get(text[start : start + _BLOCK], ()):
+            if _count_common(text, start, source, position) >= MIN_MATCH:
                 return True
     return False
 
 
-def _common(text: str, start: int, source: str, place: int) -> int:
-    """Return how many characters around two equal places are equal too, as far as it matters."""
+def _count_common(text: str, start: int, source: str, position: int) -> int:
+    """Return how many characters in a row are equal around ``start`` and ``position``; counted as far as needed."""
     before = 0
-    most = min(start, place, LEAST)
-    while before < most and text[start - before - 1] == source[place - before - 1]:
+    most = min(start, position, MIN_MATCH)
+    while before < most and text[start - before - 1] == source[position - before - 1]:
         before += 1
     after = 0
-    while after < LEAST and text[start + after : start + after + 1] == source[place + after : place + after + 1] != "":
+    most = min(len(text) - start, len(source) - position, MIN_MATCH)
+    while after < most and text[start + after] == source[position + after]:
         after += 1
     return before + after
 
 
-def texts_of(result: Result) -> Json:
-    """Return everything in ``result`` that a model may read: the value and its notes, or all of an error."""
+def model_content(result: Result) -> Json:
+    """Return everything in ``result`` that a model may read: the value and its notes, or all parts of an error."""
     if isinstance(result, Value):
         return [result.value, result.notes]
-    said = [result.message, result.additional_prompt_content]
-    return [*said, dict(result.parameter_errors), dict(result.details)]
+    texts = [result.message, result.additional_prompt_content]
+    return [*texts, dict(result.parameter_errors), dict(result.details)]
 
 
-def _texts(value: Json) -> Iterator[str]:
-    """Yield every text in ``value`` in one case and spacing."""
+def _walk_normalized_texts(value: Json) -> Iterator[str]:
+    """Yield every text in ``value`` in lower case, with single spaces."""
     return (" ".join(text.casefold().split()) for text in _walk_texts(value))
 
 

@@ -1,10 +1,11 @@
-"""The record of a decision, and the chain that shows whether somebody changed one afterwards. [XL-055]
+"""Describe the record of a decision, and check the chain of records for later changes.
 
 Rules:
-- A record says who, what by digest, and how it was decided. No argument, no reason, no credential is in it.
-- Each record holds the digest of the one before it: a change, a gap or another order breaks the chain.
-- A chain cut off at its end is still a chain: who must know that keeps the last digest elsewhere.
+- A record says who decided, on what (as a digest), and how. It holds no argument, no reason and no credential.
+- Each record holds the digest of the record before it, so that a change, a gap or another order breaks the chain.
+- Removing records from the end does not break the chain. To detect that, keep the last digest elsewhere.
 """
+# XL-055
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import NamedTuple, Protocol
 
-from .tool_definition import digest
+from .tool_definition import compute_digest
 
-BEGINNING = "0" * 64
-"""What the first record has in place of the digest before it."""
+FIRST_DIGEST = "0" * 64
+"""The first record holds this in place of the digest of a record before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Decision:
 
 
 class ChainedDecision(NamedTuple):
-    """A record in its chain."""
+    """A record with its number, from 1, and its digest in the chain."""
 
     number: int
     record: Decision
@@ -42,7 +43,7 @@ class ChainedDecision(NamedTuple):
 
 
 class Audit(Protocol):
-    """Takes records and gives them back; nothing is ever changed or removed."""
+    """Stores records and returns them; no record is ever changed or removed."""
 
     def append(self, record: Decision) -> None:
         """Add ``record`` at the end of the chain."""
@@ -53,18 +54,18 @@ class Audit(Protocol):
         ...
 
 
-def chained(before: str, number: int, record: Decision) -> str:
-    """Return the digest of a record that follows the one with the digest ``before``."""
-    return digest({"before": before, "number": number, **asdict(record)})
+def compute_chain_digest(before: str, number: int, record: Decision) -> str:
+    """Return the digest of ``record``, which follows the record with the digest ``before``."""
+    return compute_digest({"before": before, "number": number, **asdict(record)})
 
 
-def fault(entries: Iterable[ChainedDecision]) -> str:
-    """Return one sentence on the first record that is not as it was written, or nothing."""
-    before, expected = BEGINNING, 1
+def find_chain_fault(entries: Iterable[ChainedDecision]) -> str:
+    """Return one sentence about the first missing or changed record, or an empty text if there is none."""
+    before, expected = FIRST_DIGEST, 1
     for entry in entries:
         if entry.number != expected:
             return f"Record {expected} is missing."
-        if chained(before, entry.number, entry.record) != entry.digest:
-            return f"Record {entry.number} is not as it was written."
+        if compute_chain_digest(before, entry.number, entry.record) != entry.digest:
+            return f"Record {entry.number} was changed after it was written."
         before, expected = entry.digest, expected + 1
     return ""

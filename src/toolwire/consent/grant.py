@@ -1,4 +1,4 @@
-"""A grant: a person's "always" for exactly one definition of one tool of one connection."""
+"""Describe a grant: the user's "always" for exactly one definition of one tool of one connection."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from typing import NamedTuple, Protocol
 
 from toolwire.core.model import Json, Tool
 
-from .tool_definition import definition, definition_hash
+from .tool_definition import build_definition, definition_hash
 
-SET_BACK_S = 300.0
-"""How far a clock may go back, in seconds, before every grant is void: a clock set back would lengthen them."""
-GRANTED_S = 30 * 86_400.0
-"""How long a grant holds unless somebody says otherwise, in seconds. [XL-047]"""
+MAX_CLOCK_STEP_BACK_S = 300.0
+"""How many seconds a clock may go back before all grants are void: a clock set back would lengthen them."""
+GRANT_LIFETIME_S = 30 * 86_400.0
+"""How many seconds a grant is valid by default."""
+# XL-047
 
 
 class GrantKey(NamedTuple):
-    """Who allowed what where: a change of any part asks again. ``definition`` is a digest. [XL-047]"""
+    """Who allowed which tool of which connection. If any part changes, the user is asked again.
+
+    ``definition`` is the digest of the tool's definition.
+    """
+
+    # XL-047
 
     principal: str
     connection: str
@@ -28,7 +34,7 @@ class GrantKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A grant as it is kept. ``id`` names it to a person; times are in seconds since 1970."""
+    """A stored grant. Users name it by ``id``. Times are in seconds since 1970."""
 
     id: str
     key: GrantKey
@@ -37,37 +43,39 @@ class Grant:
 
 
 class Grants(Protocol):
-    """Remembers what was allowed "always", and the definition that was last approved of each tool."""
+    """Stores what was allowed "always", and the definition of each tool that was approved last."""
 
-    def holds(self, key: GrantKey) -> bool:
-        """Return whether this was allowed, and neither revoked nor expired."""
+    def has_grant(self, key: GrantKey) -> bool:
+        """Return whether there is a grant for ``key`` that is neither revoked nor expired."""
         ...
 
     def add(self, key: GrantKey) -> None:
-        """Remember that this was allowed."""
+        """Store a grant for ``key``."""
         ...
 
     def revoke(self, id_: str) -> bool:
-        """Forget the grant of this id; return whether there was one."""
+        """Remove the grant with this id. Return whether there was one."""
         ...
 
-    def listed(self) -> Sequence[Grant]:
-        """Return the grants that hold, oldest first."""
+    def list_grants(self) -> Sequence[Grant]:
+        """Return the valid grants, oldest first."""
         ...
 
-    def renewed(self, key: GrantKey) -> None:
-        """Forget every grant of the same tool and connection with another definition. [XL-048]"""
+    def revoke_outdated(self, key: GrantKey) -> None:
+        """Remove the grants of the same tool and connection for any other definition."""
+        # XL-048
         ...
 
-    def pin(self, key: GrantKey, approved: Mapping[str, Json]) -> None:
-        """Remember the definition that was approved."""
+    def pin_definition(self, key: GrantKey, approved: Mapping[str, Json]) -> None:
+        """Store the definition that was approved."""
         ...
 
-    def pinned(self, key: GrantKey) -> Mapping[str, Json] | None:
-        """Return the definition of this tool that was approved last, whatever ``key`` says of it."""
+    def find_pinned(self, key: GrantKey) -> Mapping[str, Json] | None:
+        """Return the definition of this tool that was approved last, whatever definition ``key`` names."""
         ...
 
 
 def grant_key(site: str, tool: Tool, *, principal: str = "", connection: str = "") -> GrantKey:
-    """Return the key of a grant: it changes with the site, and with every part of the tool's definition. [XL-047]"""
-    return GrantKey(principal, connection, site, tool.id, definition_hash(definition(tool)))
+    """Return the key of a grant. It changes with the site and with each part of the tool's definition."""
+    # XL-047
+    return GrantKey(principal, connection, site, tool.id, definition_hash(build_definition(tool)))

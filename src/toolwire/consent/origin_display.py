@@ -1,4 +1,5 @@
-"""The origin of a URL as a person must see it: in letters that cannot pass for others. [D-03]"""
+"""Show the origin of a URL in letters that cannot be mistaken for other letters."""
+# D-03
 
 from __future__ import annotations
 
@@ -10,22 +11,22 @@ from toolwire.framing.visible_text import visible
 _MIXED_IN_JAPANESE = frozenset({"CJK", "HIRAGANA", "KATAKANA"})
 
 
-def origin(url: str) -> str:
-    """Return scheme, host and port of ``url``, the host in ASCII (``xn--``) whatever its script."""
-    parts = _split(url)
+def display_origin(url: str) -> str:
+    """Return the scheme, host and port of ``url``. The host is in ASCII (``xn--``)."""
+    parts = _split_origin(url)
     if parts is None:
         return visible(url)
     scheme, host, port = parts
-    return f"{scheme}://{_ascii(host)}{port}"
+    return f"{scheme}://{_to_ascii_host(host)}{port}"
 
 
-def warning(url: str) -> str:
-    """Return one sentence where the host of ``url`` is in letters that could pass for others, else nothing."""
-    parts = _split(url)
-    host = "" if parts is None else _unicode(parts[1])
+def find_lookalike_warning(url: str) -> str:
+    """Return one sentence if the host of ``url`` has letters outside ASCII, else an empty text."""
+    parts = _split_origin(url)
+    host = "" if parts is None else _to_unicode_host(parts[1])
     if host.isascii():
         return ""
-    scripts = {script for label in host.split(".") for script in [_scripts(label)] if len(script) > 1}
+    scripts = {script for label in host.split(".") for script in [_find_scripts(label)] if len(script) > 1}
     shown = visible(host)
     if scripts:
         mixed = " and ".join(sorted({one.capitalize() for script in scripts for one in script}))
@@ -33,7 +34,7 @@ def warning(url: str) -> str:
     return f"This address reads {shown!r} in its own script."
 
 
-def _split(url: str) -> tuple[str, str, str] | None:
+def _split_origin(url: str) -> tuple[str, str, str] | None:
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port is not None else ""
@@ -43,20 +44,21 @@ def _split(url: str) -> tuple[str, str, str] | None:
     return parts.scheme, f"[{host}]" if ":" in host else host, port
 
 
-def _ascii(host: str) -> str:
+def _to_ascii_host(host: str) -> str:
     if host.isascii():
         return visible(host)
     try:
         return host.encode("idna").decode("ascii")
     except UnicodeError:
-        return ".".join(map(_punycode, host.split(".")))
+        # Python's IDNA is the one of 2003; it refuses some hosts that exist. Those are shown in plain Punycode.
+        return ".".join(map(_encode_label, host.split(".")))
 
 
-def _punycode(label: str) -> str:
+def _encode_label(label: str) -> str:
     return label if label.isascii() else "xn--" + label.encode("punycode", "replace").decode()
 
 
-def _unicode(host: str) -> str:
+def _to_unicode_host(host: str) -> str:
     try:
         return ".".join(
             label[4:].encode("ascii").decode("punycode") if label.startswith("xn--") else label
@@ -66,6 +68,6 @@ def _unicode(host: str) -> str:
         return host
 
 
-def _scripts(label: str) -> frozenset[str]:
+def _find_scripts(label: str) -> frozenset[str]:
     found = frozenset(name(character, "?").partition(" ")[0] for character in label if character.isalpha())
     return frozenset() if found <= _MIXED_IN_JAPANESE else found

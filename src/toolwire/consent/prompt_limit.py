@@ -1,48 +1,46 @@
-"""How often a person is asked: a tool that was refused three times is not asked about again, and nobody is flooded.
-
-[XL-054, D-19]
-"""
+"""Limit how often the user is asked. After three denials of a tool there are no more questions about it."""
+# XL-054, D-19: a user who is flooded with questions allows a call by mistake.
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 
-_DENIALS = 3
-_PROMPTS_S = 60.0
-_TOOLS = 10_000
+_MAX_DENIALS = 3
+_WINDOW_S = 60.0
+_MAX_TOOLS = 10_000
 
 
-class Patience:
-    """Counts refusals and questions of one session; at most ``questions`` in a minute, and never none.
+class PromptLimit:
+    """Counts denials and questions of one session, and allows ``limit`` questions a minute, at least 1.
 
-    ``clock`` gives seconds and never goes back.
+    ``clock`` returns seconds and must be monotonic.
     """
 
-    def __init__(self, clock: Callable[[], float], *, questions: int = 10) -> None:
+    def __init__(self, clock: Callable[[], float], *, limit: int = 10) -> None:
         self._clock = clock
-        self._questions = max(questions, 1)
+        self._limit = max(limit, 1)
         self._denials: dict[str, int] = {}
-        self._asked: deque[float] = deque(maxlen=self._questions)
+        self._prompt_times: deque[float] = deque(maxlen=self._limit)
 
-    def blocked(self, tool: str) -> bool:
-        """Return whether the person said no to ``tool`` so often that they are not asked again."""
-        return self._denials.get(tool, 0) >= _DENIALS
+    def is_blocked(self, tool: str) -> bool:
+        """Return whether the user denied ``tool`` so often that they are not asked again."""
+        return self._denials.get(tool, 0) >= _MAX_DENIALS
 
-    def denied(self, tool: str) -> None:
-        """Note that the person said no."""
-        if tool in self._denials or len(self._denials) < _TOOLS:
+    def record_denial(self, tool: str) -> None:
+        """Count a denial of ``tool``."""
+        if tool in self._denials or len(self._denials) < _MAX_TOOLS:
             self._denials[tool] = self._denials.get(tool, 0) + 1
 
-    def unasked(self) -> None:
-        """Take the last question back: there was nobody to hear it."""
-        if self._asked:
-            self._asked.pop()
+    def undo_prompt(self) -> None:
+        """Uncount the last question, which was not shown to any user."""
+        if self._prompt_times:
+            self._prompt_times.pop()
 
-    def wait_s(self) -> float:
-        """Return how many seconds must pass before the next question, and count one where that is 0."""
+    def reserve_prompt(self) -> float:
+        """Count a question and return 0, or return how many seconds must pass before the next one."""
         now = self._clock()
-        if len(self._asked) == self._questions and now - self._asked[0] < _PROMPTS_S:
-            return self._asked[0] + _PROMPTS_S - now
-        self._asked.append(now)
+        if len(self._prompt_times) == self._limit and now - self._prompt_times[0] < _WINDOW_S:
+            return self._prompt_times[0] + _WINDOW_S - now
+        self._prompt_times.append(now)
         return 0.0

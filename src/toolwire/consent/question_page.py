@@ -1,9 +1,10 @@
-"""The question as a page: what a terminal shows, as HTML without scripts.
+"""Build the page that asks a question: the rows that a terminal shows, as HTML without scripts.
 
 Rules:
-- The first button is the one that says no: that is what Enter presses. Nothing has the focus. [D-19]
-- What is long is folded with its size in sight, never cut; what has hidden characters is marked. [D-21]
+- The first button denies, because Enter presses the first one. No button has the focus.
+- A long text is folded and its size is shown; it is never shortened. A text with hidden characters is marked.
 """
+# D-19, D-21
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from typing import Final
 from toolwire.core.check import Question
 from toolwire.framing.visible_text import visible, visible_json
 
-from .display import DisplayRow, confirmation, needs_typing, secrets_of, shown
+from .display import DisplayRow, build_display_rows, confirmation_text, find_secrets, needs_typed_confirmation
 
-HEADERS: Final[Mapping[str, str]] = {
+PAGE_HEADERS: Final[Mapping[str, str]] = {
     "Content-Type": "text/html; charset=utf-8",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'",
@@ -26,7 +27,8 @@ HEADERS: Final[Mapping[str, str]] = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""What every answer of the page carries: nobody frames it, nothing is loaded, nothing is kept. [D-19]"""
+"""The header fields of each response: no frames, no resources from elsewhere, no caching."""
+# D-19
 
 _STYLE: Final = """
 body{font:1rem/1.5 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;color:#111;background:#fff}
@@ -39,19 +41,19 @@ button{font:inherit;padding:.5rem 1.2rem;margin:.5rem .5rem 0 0}textarea{width:1
 """
 
 
-def question_page(question: Question, token: str, note: str = "") -> str:
-    """Return the page that asks ``question``; ``token`` must come back with the answer, ``note`` is said first."""
-    rows = "".join(_row(row) for row in shown(question))
-    said = f'<p class="warning" role="alert">{escape(visible(note))}</p>' if note else ""
-    return _page("May this be called?", f"{said}<dl>{rows}</dl>{_form(question, token)}")
+def build_question_page(question: Question, token: str, note: str = "") -> str:
+    """Return the page that asks ``question``. The answer must bring back ``token``; ``note`` stands at the top."""
+    rows = "".join(_build_row(row) for row in build_display_rows(question))
+    alert = f'<p class="warning" role="alert">{escape(visible(note))}</p>' if note else ""
+    return _build_page("May this be called?", f"{alert}<dl>{rows}</dl>{_build_form(question, token)}")
 
 
-def ending_page(sentence: str) -> str:
-    """Return the page after an answer."""
-    return _page(sentence, "<p>You can close this page.</p>")
+def build_final_page(sentence: str) -> str:
+    """Return the page that is shown after an answer."""
+    return _build_page(sentence, "<p>You can close this page.</p>")
 
 
-def _page(title: str, body: str) -> str:
+def _build_page(title: str, body: str) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main><h1>{escape(title)}</h1>"
@@ -59,21 +61,21 @@ def _page(title: str, body: str) -> str:
     )
 
 
-def _row(row: DisplayRow) -> str:
+def _build_row(row: DisplayRow) -> str:
     note = f"<small>{escape(row.note)}</small>" if row.note else ""
     marked = ' data-hidden="yes"' if row.note.endswith("hidden") else ""
     kind = "warning" if row.kind == "warning" else row.kind
     text = f"<pre>{escape(row.text)}</pre>"
-    if row.long:
+    if row.is_long:
         text = f'<details data-long="yes"><summary>{escape(row.note)}: show all of it</summary>{text}</details>'
     return f'<dt class="{kind}">{escape(row.label)} {note}</dt><dd class="{kind}"{marked}>{text}</dd>'
 
 
-def _form(question: Question, token: str) -> str:
-    wanted = escape(confirmation(question))
+def _build_form(question: Question, token: str) -> str:
+    text = escape(confirmation_text(question))
     typed = (
-        f'<p><label>Type <b>{wanted}</b> to allow it: <input name="confirm" autocomplete="off"></label></p>'
-        if needs_typing(question)
+        f'<p><label>Type <b>{text}</b> to allow it: <input name="confirm" autocomplete="off"></label></p>'
+        if needs_typed_confirmation(question)
         else ""
     )
     always = (
@@ -81,9 +83,10 @@ def _form(question: Question, token: str) -> str:
         if question.always_allowed
         else ""
     )
-    secret = secrets_of(question)
-    open_ = {name: value for name, value in question.call.arguments.items() if name not in secret}
-    arguments = escape(visible_json(open_, indent=1))
+    # Secrets stay out of the page: a browser may keep what stands in a form.
+    secrets = find_secrets(question)
+    editable = {name: value for name, value in question.call.arguments.items() if name not in secrets}
+    arguments = escape(visible_json(editable, indent=1))
     return (
         f'<form method="post" autocomplete="off"><input type="hidden" name="token" value="{escape(token)}">'
         f'{typed}{always}<p><button name="answer" value="deny">Deny</button>'

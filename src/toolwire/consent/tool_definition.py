@@ -1,9 +1,10 @@
-"""A tool's definition as plain data with a digest, and what a change of it means to the person who approved it.
+"""Describe a tool's definition as plain data with a digest, and judge what a change of it means for its approval.
 
 Rules:
-- Every part counts: name, description, hint, schemas, method, server, security, policy. One byte is a change. [D-04]
-- A change widens unless it is known not to: the careful word where there is doubt.
+- Every part counts: name, description, hint, schemas, method, server, security, policy. One byte is a change.
+- A change counts as wider unless we know that it is not.
 """
+# D-04: a tool whose description changed after approval may instruct a model to do something else.
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ from toolwire.framing.visible_text import visible_json
 from .policy import site_level
 
 Direction: TypeAlias = Literal["wider", "narrower", "same"]
-"""What a change does to the reach of a tool: more, less, or nothing that we know of."""
+"""Whether a tool can do more, less or the same after a change, as far as we can tell."""
 
-_WORDS = frozenset({"description", "hint", "deprecated", "idempotent", "output_name", "output_schema"})
-_SHOWN = 300
+_TEXT_PARTS = frozenset({"description", "hint", "deprecated", "idempotent", "output_name", "output_schema"})
+_MAX_SHOWN = 300
 
 
 class Change(NamedTuple):
-    """One part of a definition that is not what it was."""
+    """One part of a definition that changed."""
 
     part: str
     direction: Direction
@@ -36,141 +37,153 @@ class Change(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The change as one line that is fit to show."""
-        return f"{self.part} ({self.direction}): {_cut(visible_json(self.before))} -> {_cut(visible_json(self.after))}"
+        """The change as one line of visible characters."""
+        before, after = (_truncate(visible_json(value)) for value in (self.before, self.after))
+        return f"{self.part} ({self.direction}): {before} -> {after}"
 
 
-def definition(tool: Tool, *, target: str = "", credential: str = "", plan: Any = None) -> dict[str, Json]:
-    """Return all there is to ``tool`` as plain JSON data; ``target`` is its method and URL as declared.
+def build_definition(tool: Tool, *, target: str = "", credential: str = "", plan: Any = None) -> dict[str, Json]:
+    """Return all parts of ``tool`` as plain JSON data; ``target`` is its method and URL as declared.
 
-    ``plan`` is what else decides the requests of a call: the places of parameters, their names there, media types.
+    ``plan`` is what else decides the request of a call: where each parameter goes, its name there, media types.
     """
-    # XL-047: a grant is void once anything that decides the request is another.
-    data = {each.name: plain(getattr(tool, each.name)) for each in fields(tool) if each.name != "claimed_safe"}
-    # XL-044: what the site says, whether or not it was agreed to; agreeing must not look like a change.
+    # XL-047: a grant is void once anything that decides the request changes.
+    data = {each.name: to_plain_json(getattr(tool, each.name)) for each in fields(tool) if each.name != "claimed_safe"}
+    # XL-044: the claim of the site, whether or not the user agreed to it: an agreement must not look like a change.
     data["safe"] = tool.safe or tool.claimed_safe
-    return {**data, "approval": site_level(tool).value, "target": target, "plan": plain(plan), "credential": credential}
+    return {
+        **data,
+        "approval": site_level(tool).value,
+        "target": target,
+        "plan": to_plain_json(plan),
+        "credential": credential,
+    }
 
 
 def definition_hash(definition: Mapping[str, Json]) -> str:
     """Return the digest of a definition."""
-    return digest(definition)
+    return compute_digest(definition)
 
 
-def digest(data: Json) -> str:
-    """Return the SHA-256 of ``data`` in one spelling: names sorted, no spaces, UTF-8. [XL-050]"""
+def compute_digest(data: Json) -> str:
+    """Return the SHA-256 of ``data`` as canonical JSON: names sorted, no spaces, UTF-8."""
+    # XL-050
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def plain(data: Any) -> Json:  # noqa: PLR0911 - a sort of data each
-    """Return ``data`` as JSON data, the same for equal data in every process."""
+def to_plain_json(data: Any) -> Json:
+    """Return ``data`` as JSON data. Equal data give equal JSON in every process."""
+    result: Json
     match data:
         case Enum():
-            return plain(data.value)
+            result = to_plain_json(data.value)
         case None | bool() | int() | float() | str():
-            return data
+            result = data
         case Mapping():
-            return {str(name): plain(value) for name, value in data.items()}
+            result = {str(name): to_plain_json(value) for name, value in data.items()}
         case set() | frozenset():
-            return sorted((plain(item) for item in data), key=repr)
+            result = sorted((to_plain_json(item) for item in data), key=repr)
         case list() | tuple():
-            return [plain(item) for item in data]
+            result = [to_plain_json(item) for item in data]
         case bytes():
-            return data.hex()
+            result = data.hex()
         case _ if hasattr(data, "__dataclass_fields__"):
-            return {each.name: plain(getattr(data, each.name)) for each in fields(data)}
+            result = {each.name: to_plain_json(getattr(data, each.name)) for each in fields(data)}
         case _:
-            return type(data).__qualname__
+            result = type(data).__qualname__  # not repr: that may hold an address, which differs in each process
+    return result
 
 
-def changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> tuple[Change, ...]:
-    """Return every part in which two definitions differ, and whether it lets the tool do more or less."""
+def find_changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> tuple[Change, ...]:
+    """Return each part in which two definitions differ, and whether it lets the tool do more or less."""
     parts = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    return tuple(Change(part, _direction(part, before, after), before.get(part), after.get(part)) for part in parts)
+    return tuple(Change(part, _judge_change(part, before, after), before.get(part), after.get(part)) for part in parts)
 
 
-def reach(found: tuple[Change, ...]) -> Direction:
-    """Return the one word for several changes: wider if any is wider."""
+def overall_direction(found: tuple[Change, ...]) -> Direction:
+    """Return one direction for several changes: wider if any of them is wider."""
     words = {change.direction for change in found}
     return "wider" if "wider" in words else "narrower" if "narrower" in words else "same"
 
 
-def _direction(part: str, before: Mapping[str, Json], after: Mapping[str, Json]) -> Direction:
-    if part in _WORDS:
+def _judge_change(part: str, before: Mapping[str, Json], after: Mapping[str, Json]) -> Direction:
+    if part in _TEXT_PARTS:
         return "same"
     judge = _JUDGES.get(part)
     return "wider" if judge is None else judge(before.get(part), after.get(part))
 
 
-def _given(_: Json, new: Json) -> Direction:
+def _judge_risky_flag(_: Json, new: Json) -> Direction:
     return "wider" if new else "narrower"
 
 
-def _taken(_: Json, new: Json) -> Direction:
+def _judge_safe_flag(_: Json, new: Json) -> Direction:
     return "narrower" if new else "wider"
 
 
-def _scopes(old: Json, new: Json) -> Direction:
+def _judge_scopes(old: Json, new: Json) -> Direction:
     return "narrower" if isinstance(new, list) and isinstance(old, list) and set(new) < set(old) else "wider"
 
 
-def _cost(_: Json, new: Json) -> Direction:
+def _judge_cost(_: Json, new: Json) -> Direction:
     return "narrower" if new in (None, "free") else "wider"
 
 
-def _limit(old: Json, new: Json) -> Direction:
-    return "wider" if new is None or (old is not None and _rate(new) > _rate(old)) else "narrower"
+def _judge_rate_limit(old: Json, new: Json) -> Direction:
+    return (
+        "wider" if new is None or (old is not None and _calls_per_second(new) > _calls_per_second(old)) else "narrower"
+    )
 
 
-def _approval(old: Json, new: Json) -> Direction:
+def _judge_approval(old: Json, new: Json) -> Direction:
     levels = {"auto": 0, "per-call": 1, "deny": 2}
     return "narrower" if levels.get(str(new), 0) > levels.get(str(old), 0) else "wider"
 
 
-def _rate(limit: Json) -> float:
+def _calls_per_second(limit: Json) -> float:
     read = RateLimit(max=limit["max"], window=limit["window"])
     return read.max / read.window_s
 
 
-def _schema(old: Json, new: Json) -> Direction:
-    """Compare what arguments there are: fewer is narrower; the same names with other words in them is the same."""
-    before, after = _properties(old), _properties(new)
+def _judge_schema(old: Json, new: Json) -> Direction:
+    """Judge by the arguments: fewer are narrower, and the same ones with other descriptions are the same."""
+    before, after = _get_properties(old), _get_properties(new)
     if set(after) - set(before):
         return "wider"
     if set(before) - set(after):
         return "narrower"
-    same_types = all(_type(before[name]) == _type(after[name]) for name in before)
-    return "same" if same_types and _required(old) == _required(new) else "wider"
+    same_types = all(_drop_texts(before[name]) == _drop_texts(after[name]) for name in before)
+    return "same" if same_types and _get_required(old) == _get_required(new) else "wider"
 
 
-def _properties(schema: Json) -> Schema:
+def _get_properties(schema: Json) -> Schema:
     found = schema.get("properties") if isinstance(schema, Mapping) else None
     return found if isinstance(found, Mapping) else {}
 
 
-def _required(schema: Json) -> Json:
+def _get_required(schema: Json) -> Json:
     return schema.get("required", []) if isinstance(schema, Mapping) else []
 
 
-def _type(schema: Json) -> Json:
+def _drop_texts(schema: Json) -> Json:
     if not isinstance(schema, Mapping):
         return schema
     return {name: value for name, value in schema.items() if name not in ("description", "title", "examples")}
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text):,} characters)"
+def _truncate(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}... ({len(text):,} characters)"
 
 
 _JUDGES: Mapping[str, Callable[[Json, Json], Direction]] = {
-    "approval": _approval,
-    "destructive": _given,
-    "blanket_allowed": _given,
-    "safe": _taken,
-    "scopes": _scopes,
-    "cost": _cost,
-    "rate_limit": _limit,
-    "input_schema": _schema,
+    "approval": _judge_approval,
+    "destructive": _judge_risky_flag,
+    "blanket_allowed": _judge_risky_flag,
+    "safe": _judge_safe_flag,
+    "scopes": _judge_scopes,
+    "cost": _judge_cost,
+    "rate_limit": _judge_rate_limit,
+    "input_schema": _judge_schema,
 }
-"""Who says what a change of a part means; a part that nobody judges is wider."""
+"""The function that judges a change of each part. A change of any other part is wider."""

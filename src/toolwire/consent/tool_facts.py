@@ -1,4 +1,5 @@
-"""What a host wants to know of a tool besides its schema, as plain data. [XL-085]"""
+"""Describe what a host program needs to know about a tool besides its schema, as plain data."""
+# XL-085
 
 from __future__ import annotations
 
@@ -6,37 +7,37 @@ from collections.abc import Mapping
 
 from toolwire.core.model import Approval, Json, RateLimit, Tool
 
-from .policy import NO_PREFERENCES, Preferences, effective
-from .tool_definition import definition, definition_hash
+from .policy import NO_PREFERENCES, Preferences, effective_level
+from .tool_definition import build_definition, definition_hash
 
 
-def facts(tool: Tool, preferences: Preferences = NO_PREFERENCES, *, origin: str = "") -> dict[str, Json]:
-    """Return whether ``tool`` needs approval, what it may cost and change, and which definition of it this is.
+def build_facts(tool: Tool, preferences: Preferences = NO_PREFERENCES, *, origin: str = "") -> dict[str, Json]:
+    """Return whether ``tool`` needs approval, what it costs and destroys, and the digest of its definition.
 
-    ``scopes`` is what its site asks for, and ``origin`` where its calls go: as the tool's document says, else as given.
-    ``hash`` changes with any part of the definition; it is that of the definition by itself, without a connection.
+    ``scopes`` are those that its site requires. ``origin`` is where its calls go: as its document declares, else as
+    given. ``hash`` changes with any part of the definition; it does not depend on the connection.
     """
-    said = tool.hints.get("openapi")
-    where = said if isinstance(said, Mapping) else {}
+    hints = tool.hints.get("openapi")
+    openapi = hints if isinstance(hints, Mapping) else {}
     return {
-        "needsApproval": effective(tool, preferences) is not Approval.AUTO,
-        "approval": effective(tool, preferences).value,
+        "needsApproval": effective_level(tool, preferences) is not Approval.AUTO,
+        "approval": effective_level(tool, preferences).value,
         "destructive": tool.destructive,
         "cost": None if tool.cost is None else tool.cost.value,
-        "rate": _limit(tool.rate_limit),
-        "scopes": list(scopes_of(tool)),
-        "origin": where.get("origin") or origin,
-        "hash": definition_hash(definition(tool)),
+        "rate": _describe_rate_limit(tool.rate_limit),
+        "scopes": list(find_scopes(tool)),
+        "origin": openapi.get("origin") or origin,
+        "hash": definition_hash(build_definition(tool)),
     }
 
 
-def scopes_of(tool: Tool) -> tuple[str, ...]:
-    """Return the scopes that the site asks for ``tool``, and that its own requirements name."""
-    said = tool.hints.get("openapi")
-    declared = said.get("scopes", ()) if isinstance(said, Mapping) else ()
-    needed = [scope for one in tool.requirements.authorization for scope in one.scopes]
-    return tuple(dict.fromkeys([*(tool.scopes or declared), *needed]))
+def find_scopes(tool: Tool) -> tuple[str, ...]:
+    """Return the scopes that the site requires for ``tool``, and those that its own requirements name."""
+    hints = tool.hints.get("openapi")
+    declared = hints.get("scopes", ()) if isinstance(hints, Mapping) else ()
+    required = [scope for one in tool.requirements.authorization for scope in one.scopes]
+    return tuple(dict.fromkeys([*(tool.scopes or declared), *required]))
 
 
-def _limit(limit: RateLimit | None) -> Json:
+def _describe_rate_limit(limit: RateLimit | None) -> Json:
     return None if limit is None else {"max": limit.max, "window": limit.window}

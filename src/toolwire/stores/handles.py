@@ -1,9 +1,10 @@
 """State between two calls of one user, without a session: an explicit handle that a tool gives out and takes back.
 
 Rules:
-- A handle is good for the user it was given to, and for nobody else: to others it does not exist. [OQ-2, D-31]
+- A handle is good for the user it was given to, and for nobody else: to others it does not exist.
 - It is random, ends after a time, and the oldest make room where there are too many.
 """
+# OQ-2, D-31
 
 from __future__ import annotations
 

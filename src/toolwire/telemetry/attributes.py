@@ -1,8 +1,9 @@
 """What a span says of a call. Whatever is text of a stranger's is cut, and what could be used by another is a digest.
 
 Rules:
-- No arguments and no result, unless whoever runs the process asked for them; and then nothing secret in them. [R20]
+- No arguments and no result, unless whoever runs the process asked for them; and then nothing secret in them.
 """
+# R20
 
 from __future__ import annotations
 

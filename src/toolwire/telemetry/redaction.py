@@ -1,8 +1,9 @@
 """Secrets taken out of what is written down.
 
 Three layers: a secret is a ``Secret`` from the moment it is read, whose text is ``***``; whatever stands under a name
-like ``token`` is taken out by that name; and the exact secrets of the call that runs are taken out of any text. [D-26]
+like ``token`` is taken out by that name; and the exact secrets of the call that runs are taken out of any text.
 """
+# D-26
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ from toolwire.framing import traceparent
 def joined(context: Context, header: str) -> Context:
     """Return ``context`` with the trace it belongs to: what the protocol said, then ``header`` (HTTP's traceparent).
 
-    A caller's own ``trace_id`` stands where neither says anything; it is their word, of any form. [OTC-020]
+    A caller's own ``trace_id`` stands where neither says anything; it is their word, of any form.
     """
+    # OTC-020
     if context.traceparent or not header:
         return context
     parent = traceparent.read(header)

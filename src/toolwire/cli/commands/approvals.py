@@ -11,7 +11,7 @@ from toolwire.cli.exits import FAILED, OK, UsageError
 from toolwire.cli.terminal.screen import complain, escaped
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import asking_lines
-from toolwire.consent.decision_record import fault
+from toolwire.consent.decision_record import find_chain_fault
 from toolwire.core.check import Answer
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.audit import AUDIT_FILE, StoredAudit
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _list(folder: Path) -> int:
     approvals, grants = Approvals(folder), StoredGrants(folder)
-    waiting, granted = approvals.waiting(), grants.listed()
+    waiting, granted = approvals.waiting(), grants.list_grants()
     for one in waiting:
         print(f"{one.id}  waits until {_time(one.expires_at)}")
         for line in asking_lines(one.rows):
@@ -98,7 +98,7 @@ def _verify(folder: Path) -> int:
         complain(f"There is no record of decisions in {folder}: is it the right folder?")
         return FAILED
     entries = StoredAudit(folder).entries()
-    wrong = fault(entries)
+    wrong = find_chain_fault(entries)
     if wrong:
         complain(wrong)
         return FAILED

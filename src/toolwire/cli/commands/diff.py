@@ -18,10 +18,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Print every tool that was added, removed or changed, and whether that is wider, narrower or the same."""
     lock = read(Path(arguments.file))
     pinned = look(arguments.target, arguments)
-    if not lock.holds(pinned.url):
+    if not lock.has_connection(pinned.url):
         there, asked = show_url(pinned.url), show_url(arguments.target)
         raise UsageError(f"{arguments.file} does not hold {there}: `toolwire lock {asked}` adds it.")
-    found = lock.compared(pinned.url, pinned.definitions)
+    found = lock.find_differences(pinned.url, pinned.definitions)
     if arguments.json:
         print(json_text([_as_json(one) for one in found], indent=2))
     else:

@@ -67,7 +67,7 @@ def read(file: Path) -> DefinitionLock:
 
 def differences(lock: DefinitionLock, source: object) -> tuple[Difference, ...]:
     """Return what of a connection is not as ``lock`` pins it; a connection it does not hold is all new."""
-    return lock.compared(source.url, source.definitions()) if isinstance(source, SyncRemote) else ()
+    return lock.find_differences(source.url, source.definitions()) if isinstance(source, SyncRemote) else ()
 
 
 def lines(found: tuple[Difference, ...]) -> list[str]:

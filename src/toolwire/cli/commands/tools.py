@@ -13,7 +13,7 @@ from toolwire.cli.targets.open_target import OpenedTarget, UrlOptions, opened, r
 from toolwire.cli.terminal.screen import complain, escaped, first_line, json_text
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import asker
-from toolwire.consent import effective
+from toolwire.consent import effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Json, Schema, Tool
 
@@ -94,7 +94,7 @@ def described(tool: Tool) -> dict[str, Json]:
         "input_schema": dict(tool.input_schema),
         "output_schema": None if tool.output_schema is None else dict(tool.output_schema),
         "approval": tool.approval,
-        "consent": effective(tool),
+        "consent": effective_level(tool),
         "blanket_allowed": tool.blanket_allowed,
         "destructive": tool.destructive,
         "safe": tool.safe,
@@ -174,6 +174,6 @@ def _named(schema: Json) -> str:
 
 
 def _consent(tool: Tool) -> str:
-    words = ["auto" if effective(tool) is Approval.AUTO else "asks"]
+    words = ["auto" if effective_level(tool) is Approval.AUTO else "asks"]
     words += ["destroys"] if tool.destructive else []
     return ", ".join(words)

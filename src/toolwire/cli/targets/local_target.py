@@ -16,7 +16,7 @@ from toolwire.cli.terminal.screen import complain
 from toolwire.cli.terminal.terminal_approver import Asker
 from toolwire.client.calls.call_ids import new_id
 from toolwire.client.transport.drivers import SyncNotify
-from toolwire.consent import build_denial, consent_check
+from toolwire.consent import build_consent_check, build_denial
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Ask, Deny, Known, review
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool
@@ -43,7 +43,7 @@ class LocalTarget:
         self._toolbox = toolbox
         self._ask = ask
         self._notify: SyncNotify | None = None
-        consent = consent_check(site=site, target=lambda call: f"{call.tool.name}() in this process")
+        consent = build_consent_check(site=site, target=lambda call: f"{call.tool.name}() in this process")
         self._checks = (arguments_check(), consent)
 
     def catalog(self) -> Catalog:

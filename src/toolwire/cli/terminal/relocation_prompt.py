@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from toolwire.consent.origin_display import origin, warning
+from toolwire.consent.origin_display import display_origin, find_lookalike_warning
 
 from .keyboard import forget_typed, typed_line
 from .screen import complain, styled
@@ -13,10 +13,10 @@ from .screen import complain, styled
 def moving(here: str, there: str) -> bool:
     """Return whether the person lets ``there`` take the place of ``here``; nobody at a terminal is a no. [XL-011]"""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        complain(f"{origin(here)} sends on to {origin(there)}, and there is no terminal to ask at.")
+        complain(f"{display_origin(here)} sends on to {display_origin(there)}, and there is no terminal to ask at.")
         return False
-    print(f"{origin(here)} sends on to {origin(there)}.", file=sys.stderr)
-    if careful := warning(there):
+    print(f"{display_origin(here)} sends on to {display_origin(there)}.", file=sys.stderr)
+    if careful := find_lookalike_warning(there):
         print(f"  {careful}", file=sys.stderr)
     print("  Your key for the one, if you gave any, would go to the other.", file=sys.stderr)
     forget_typed()  # what was typed before the question is no answer to it

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
 from toolwire.client import Session, stored_session
-from toolwire.consent.display import DisplayRow, confirmation, needs_typing, shown
+from toolwire.consent.display import DisplayRow, build_display_rows, confirmation_text, needs_typed_confirmation
 from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Cost, Tool
@@ -123,18 +123,18 @@ def asking_lines(rows: tuple[DisplayRow, ...]) -> Iterator[str]:
 
 
 def _answered(question: Question) -> Answer:
-    _show(shown(question))
+    _show(build_display_rows(question))
     forget_typed()  # what was typed before the question is no answer to it
     said = _typed(_prompt(question))
-    if needs_typing(question):
-        return Answer(allowed=said == confirmation(question), channel="terminal")
+    if needs_typed_confirmation(question):
+        return Answer(allowed=said == confirmation_text(question), channel="terminal")
     always = question.always_allowed and said.lower() in ("a", "always")
     return Answer(allowed=always or said.lower() in ("y", "yes"), always=always, channel="terminal")
 
 
 def _prompt(question: Question) -> str:
-    if needs_typing(question):
-        return f"Type {confirmation(question)} to call it: "
+    if needs_typed_confirmation(question):
+        return f"Type {confirmation_text(question)} to call it: "
     return (
         "Call it, and do not ask again for this tool: a. Call it? [y/N] "
         if question.always_allowed

@@ -19,9 +19,9 @@ from urllib.parse import parse_qs
 
 import anyio.to_thread
 
-from toolwire.consent.binding import VALID_S
-from toolwire.consent.display import confirmation, needs_typing, secrets_of
-from toolwire.consent.question_page import HEADERS, ending_page, question_page
+from toolwire.consent.binding import DECISION_VALID_S
+from toolwire.consent.display import confirmation_text, find_secrets, needs_typed_confirmation
+from toolwire.consent.question_page import PAGE_HEADERS, build_final_page, build_question_page
 from toolwire.core.check import Answer, Question
 
 _MOST_BYTES = 4 << 20
@@ -47,8 +47,8 @@ class QuestionServer:
         reason = given.get("reason", "").strip()[:500]
         if given.get("answer") != "allow":
             return self._end(Answer(allowed=False, reason=reason, channel="page"))
-        wanted = confirmation(self.question)
-        if needs_typing(self.question) and given.get("confirm", "").strip() != wanted:
+        wanted = confirmation_text(self.question)
+        if needs_typed_confirmation(self.question) and given.get("confirm", "").strip() != wanted:
             return f"To allow this, type: {wanted}"
         try:
             arguments = json.loads(given.get("arguments", "null"))
@@ -58,7 +58,7 @@ class QuestionServer:
             return "The arguments are no JSON object."
         given_before = self.question.call.arguments
         if arguments is not None:
-            arguments |= {name: given_before[name] for name in secrets_of(self.question)}
+            arguments |= {name: given_before[name] for name in find_secrets(self.question)}
         changed = arguments if arguments != given_before else None
         return self._end(Answer(allowed=True, always="always" in given, arguments=changed, channel="page"))
 
@@ -69,7 +69,7 @@ class QuestionServer:
 
 
 def page_approver(
-    show: Callable[[str], object] = webbrowser.open, *, within_s: float = VALID_S
+    show: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
 ) -> Callable[[Question], Answer]:
     """Return an approver for blocking connections that asks on a page; ``show`` is given its URL to open it.
 
@@ -96,7 +96,7 @@ def page_approver(
 
 
 def apage_approver(
-    show: Callable[[str], object] = webbrowser.open, *, within_s: float = VALID_S
+    show: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
 ) -> Callable[[Question], Any]:
     """Return what ``page_approver`` does for asynchronous connections."""
     blocking = page_approver(show, within_s=within_s)
@@ -115,14 +115,14 @@ def _handler(desk: QuestionServer) -> type[BaseHTTPRequestHandler]:  # noqa: C90
 
         def do_GET(self) -> None:
             if self._is_ours():
-                self._send(200, question_page(desk.question, desk.token))
+                self._send(200, build_question_page(desk.question, desk.token))
 
         def do_POST(self) -> None:
             size = self.headers.get("Content-Length", "")
             if not self._is_ours():
                 return
             if not (size.isascii() and size.isdigit() and len(size) < 9 and int(size) <= _MOST_BYTES):
-                self._send(413, ending_page("This answer is too long."))
+                self._send(413, build_final_page("This answer is too long."))
                 return
             text = self.rfile.read(int(size)).decode("utf-8", "replace")
             try:
@@ -131,10 +131,10 @@ def _handler(desk: QuestionServer) -> type[BaseHTTPRequestHandler]:  # noqa: C90
                 form = {}
             fault = desk.say(form)
             if fault:
-                self._send(400, question_page(desk.question, desk.token, fault))
+                self._send(400, build_question_page(desk.question, desk.token, fault))
                 return
             allowed = desk.answer is not None and desk.answer.allowed
-            self._send(200, ending_page("Allowed." if allowed else "Denied. Nothing was sent."))
+            self._send(200, build_final_page("Allowed." if allowed else "Denied. Nothing was sent."))
             desk.done.set()
 
         def _is_ours(self) -> bool:
@@ -143,17 +143,17 @@ def _handler(desk: QuestionServer) -> type[BaseHTTPRequestHandler]:  # noqa: C90
             elsewhere = self.headers.get("Origin") not in (None, f"http://{own}")
             elsewhere |= self.command == "POST" and self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin"
             if self.headers.get("Host") != own or elsewhere:
-                self._send(403, ending_page("This page answers to its own address alone."))
+                self._send(403, build_final_page("This page answers to its own address alone."))
                 return False
             if not compare_digest(self.path.encode(), desk.path.encode()):
-                self._send(404, ending_page("There is no such page."))
+                self._send(404, build_final_page("There is no such page."))
                 return False
             return True
 
         def _send(self, status: int, text: str) -> None:
             body = text.encode("utf-8", "replace")
             self.send_response(status)
-            for name, value in HEADERS.items():
+            for name, value in PAGE_HEADERS.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Connection", "close")

@@ -17,8 +17,8 @@ from toolwire.client.transport.drivers import UNASKED
 from toolwire.consent import Decision, DefinitionLock, Preferences
 from toolwire.consent.binding import CredentialRef
 from toolwire.consent.grant import GrantKey
-from toolwire.consent.policy import unasked_writes
-from toolwire.consent.tool_definition import Change, changes, definition, definition_hash
+from toolwire.consent.policy import find_unasked_writes
+from toolwire.consent.tool_definition import Change, build_definition, definition_hash, find_changes
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Answer, Check, Deny, Verdict
 from toolwire.core.model import Call, Json, Kind, Problem, Tool
@@ -78,7 +78,7 @@ class Agreements:
         if not tool.safe:
             return tool
         doubted = replace(tool, safe=False, claimed_safe=True)
-        agreed = unasked_writes((doubted,)) and self._session.grants.holds(self._unasked_key(doubted))
+        agreed = find_unasked_writes((doubted,)) and self._session.grants.has_grant(self._unasked_key(doubted))
         return tool if agreed else doubted
 
     def agreed(self, tool: Tool) -> bool:
@@ -88,8 +88,8 @@ class Agreements:
     def unasked(self, tools: Iterable[Tool]) -> tuple[Tool, ...]:
         """Return the tools that would run unasked by the site's word alone, and nobody here has agreed to. [XL-044]"""
         waiting: list[Tool] = []
-        for tool in unasked_writes(tools):
-            if self._session.grants.holds(self._unasked_key(tool)):
+        for tool in find_unasked_writes(tools):
+            if self._session.grants.has_grant(self._unasked_key(tool)):
                 self._agreed.add(id(tool))
             else:
                 waiting.append(tool)
@@ -105,16 +105,16 @@ class Agreements:
     def renew(self, tools: Iterable[Tool]) -> None:
         """Take back what was allowed of another definition of any of ``tools``. [XL-048]"""
         grants, name = self._session.grants, self._parties.name
-        granted = {grant.key.tool.partition(" ")[0] for grant in grants.listed() if grant.key.connection == name}
+        granted = {grant.key.tool.partition(" ")[0] for grant in grants.list_grants() if grant.key.connection == name}
         for tool in tools if granted else ():
             if tool.id in granted:
-                grants.renewed(self.key(tool))
+                grants.revoke_outdated(self.key(tool))
 
     def changes(self, tool: Tool) -> tuple[Change, ...]:
         """Return how ``tool`` differs from what was last approved; nothing where nothing was. [D-04]"""
         known = self._definition(tool)
-        before = self._session.grants.pinned(known.key)
-        return () if before is None else changes(before, known.parts)
+        before = self._session.grants.find_pinned(known.key)
+        return () if before is None else find_changes(before, known.parts)
 
     def notices(self, call: Call) -> tuple[str, ...]:
         """Return the reasons to ask about this very call, whatever was allowed before."""
@@ -127,14 +127,14 @@ class Agreements:
                 self._settled[id(tool)] = tool
         if self._session.traces is not None:  # D-33: a GET carries text away as well as a POST does
             name = self._parties.name
-            sources = self._session.traces.sources(name, call.arguments)
+            sources = self._session.traces.find_sources(name, call.arguments)
             found += [f"This carries text that came from {source} to {name}." for source in sources]
         return tuple(found)
 
     def remember(self, tool: Tool, *, always: bool) -> None:
         """Keep ``tool`` as the one that was approved, and with ``always`` a grant for later calls."""
         known = self._definition(tool)
-        self._session.grants.pin(known.key, known.parts)
+        self._session.grants.pin_definition(known.key, known.parts)
         self._settled.pop(id(tool), None)
         if always:
             self._session.grants.add(known.key)
@@ -161,7 +161,7 @@ class Agreements:
             if len(self._known) >= _KEPT:
                 self._known.clear()
             parties = self._parties
-            parts = definition(
+            parts = build_definition(
                 tool,
                 target=_masked(self._target(tool)),
                 plan=self._plan(tool),
@@ -184,8 +184,8 @@ def _masked(target: str) -> str:
 
 def lock_check(locked: DefinitionLock, url: str, definitions: list[dict[str, Json]]) -> Check:
     """Return a check that refuses every tool of ``url`` that is not as ``locked`` pins it."""
-    changed = {one.tool: one for one in locked.compared(url, definitions)}
-    listed = locked.holds(url)
+    changed = {one.tool: one for one in locked.find_differences(url, definitions)}
+    listed = locked.has_connection(url)
 
     def check(call: Call) -> Verdict:
         difference = changed.get(call.tool.id)

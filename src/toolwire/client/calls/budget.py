@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from toolwire.consent.cost_budget import CostBudget, spent
+from toolwire.consent.cost_budget import CostBudget, build_budget_denial
 from toolwire.core.codec import Codec
 from toolwire.core.model import Kind, Problem, Result, Tool, Value
 from toolwire.limits import CLIENT_DEFAULTS, NO_DEFAULTS, Throttle
@@ -23,8 +23,8 @@ class Budget(NamedTuple):
 
     def refusal(self, tool: Tool) -> Problem | None:
         """Return why a call could not be sent now, counting nothing, or None."""
-        if self.allowance.left(tool) == 0:
-            return spent(tool)
+        if self.allowance.count_remaining(tool) == 0:
+            return build_budget_denial(tool)
         wait = self.throttle.wait_s(tool)
         return rate_limited(tool, wait) if wait > 0.0 else None
 
@@ -33,7 +33,7 @@ class Budget(NamedTuple):
         wait = self.throttle.take(tool)
         if wait > 0.0:
             return rate_limited(tool, wait)
-        return None if self.allowance.take(tool) else spent(tool)
+        return None if self.allowance.take_call(tool) else build_budget_denial(tool)
 
     def ended(self, tool: Tool, result: Result) -> None:
         """Hold ``tool`` back for as long as the server asked for."""

@@ -16,10 +16,10 @@ from typing import Any, assert_never
 
 from toolwire.client.discovery.discover import origin
 from toolwire.client.transport.redirects import going_round
-from toolwire.consent import DefinitionLock, Preferences, build_denial, consent_check
-from toolwire.consent.binding import CredentialRef, goes_on
-from toolwire.consent.data_flow import texts_of
-from toolwire.consent.policy import effective, joined
+from toolwire.consent import DefinitionLock, Preferences, build_consent_check, build_denial
+from toolwire.consent.binding import CredentialRef, is_covered
+from toolwire.consent.data_flow import model_content
+from toolwire.consent.policy import effective_level, merge_preferences
 from toolwire.core.check import Allow, Answer, Ask, Check, Deny, Known, Question, review
 from toolwire.core.codec import Codec, Flow, Listen, Pause, Peer
 from toolwire.core.http import Request, Response
@@ -61,7 +61,7 @@ class CallPipeline:
         self.site = origin(peer.url)
         self._budget = budget(session, codec) if counted is None else counted
         self.throttle, self.allowance = self._budget
-        self.preferences = joined(session.preferences, preferences)
+        self.preferences = merge_preferences(session.preferences, preferences)
         self._codec = codec
         self._locked = locked
         self._successor: CallPipeline | None = None
@@ -92,13 +92,13 @@ class CallPipeline:
             places=lambda call: codec.places(self.peer, call),
             defined=self._defined,
         )
-        consent = consent_check(
+        consent = build_consent_check(
             site=self.site,
             preferences=self.preferences,
             rules=session.rules,
             grants=session.grants,
             key=agreements.key,
-            agreed=agreements.agreed,
+            has_agreement=agreements.agreed,
             notices=agreements.notices,
         )
         lock = () if locked is None else (lock_check(locked, peer.url, self.definitions()),)
@@ -147,7 +147,7 @@ class CallPipeline:
 
     def needs_consent(self, tool: Tool) -> bool:
         """Return whether a call of ``tool`` is asked about, whatever its arguments."""
-        return effective(tool, self.preferences, agreed=self._agreements.agreed(tool)) is not Approval.AUTO
+        return effective_level(tool, self.preferences, has_agreement=self._agreements.agreed(tool)) is not Approval.AUTO
 
     def agree(self, tools: tuple[Tool, ...]) -> CallPipeline:
         """Return the gate at which the site's word stands for ``tools``, until their definitions change."""
@@ -198,7 +198,7 @@ class CallPipeline:
         result = yield from self._carried(begun, question)
         if self.session.traces is not None:
             self.session.traces.end_stream(self.name)
-            self.session.traces.heard(self.name, texts_of(result))
+            self.session.traces.add_texts(self.name, model_content(result))
         self._budget.ended(begun.call.tool, result)
         return result
 
@@ -239,7 +239,7 @@ class CallPipeline:
                 return result
             asked = mark_approved(asked, like=approved)
             following = requested(asked)
-            if question is None or approved is None or following is None or goes_on(approved, following):
+            if question is None or approved is None or following is None or is_covered(approved, following):
                 continue
             reasons = (*question.reasons, "The call goes on with a request that was not shown before.")
             again = replace(begun, asked=asked)
@@ -275,7 +275,7 @@ class CallPipeline:
         def hear(piece: bytes) -> Iterator[Progress | Request]:
             for said in asked.hear(piece):
                 if isinstance(said, Progress):
-                    traces.heard_piece(self.name, said.value)
+                    traces.add_piece(self.name, said.value)
                 yield said
 
         return asked._replace(hear=hear)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from toolwire.client.discovery.discover import origin
 from toolwire.client.transport.drivers import UNASKED
 from toolwire.consent import ClientRules, build_denial
-from toolwire.consent.binding import VALID_S, binding
-from toolwire.consent.policy import may_be_always
+from toolwire.consent.binding import DECISION_VALID_S, compute_binding
+from toolwire.consent.policy import can_allow_always
 from toolwire.core.check import Answer, Check, Deny, Question
 from toolwire.core.codec import Flow, ask
 from toolwire.core.http import Request
@@ -63,11 +63,11 @@ class Questions:
             decision = "unasked" if unasked else "timeout" if answer.reason == "timeout" else "denied"
             note(tool, bound, decision, answer, took_s)
             if decision == "denied":
-                session.patience.denied(self._subject(tool))
+                session.patience.record_denial(self._subject(tool))
             elif decision == "unasked":
-                session.patience.unasked()
+                session.patience.undo_prompt()
             return answer.problem or refused(tool, answer)
-        if took_s >= VALID_S:
+        if took_s >= DECISION_VALID_S:
             note(tool, bound, "timeout", answer, took_s)
             return build_denial(f"{tool.name} was not called: the answer came too late.", reason="timeout")
         if self._binding(begun) != bound:
@@ -90,10 +90,10 @@ class Questions:
             return refusal
         session = self.parties.session
         patience = session.patience
-        if patience.blocked(self._subject(tool)):
+        if patience.is_blocked(self._subject(tool)):
             self.agreements.note(tool, "", "blocked", UNASKED)
             return build_denial(f"{tool.name} was refused too often to be asked about again.", reason=_BLOCKED)
-        wait = patience.wait_s()
+        wait = patience.reserve_prompt()
         if wait > 0.0:
             self.agreements.note(tool, "", "throttled", UNASKED)
             return replace(rate_limited(tool, wait), message=_too_many(tool, session.rules.questions_a_minute))
@@ -107,9 +107,9 @@ class Questions:
         parties, tool, request = self.parties, begun.call.tool, begun.request
         session = parties.session
         elsewhere = request is not None and origin(request.url) != parties.site
-        left = self.budget.allowance.left(tool)
+        left = self.budget.allowance.count_remaining(tool)
         costs = () if left is None else (f"You allow {left} more calls of this connection that cost something.",)
-        always = question.always_allowed and may_be_always(
+        always = question.always_allowed and can_allow_always(
             tool, parties.preferences, session.rules, elsewhere=elsewhere
         )
         return replace(
@@ -148,7 +148,7 @@ class Questions:
     def _binding(self, begun: PreparedCall) -> str:
         """Return the digest of what would be sent now, by everything as it is now, also what was looked at since."""
         parties = self.parties
-        return binding(
+        return compute_binding(
             begun.call,
             begun.request or Request("", ""),
             connection=parties.name,

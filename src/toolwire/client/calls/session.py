@@ -12,7 +12,7 @@ from typing import NamedTuple
 from toolwire.client.discovery.cache import Cache
 from toolwire.consent import CLIENT_RULES, NO_PREFERENCES, Audit, ClientRules, Grants, Preferences
 from toolwire.consent.data_flow import DataFlow
-from toolwire.consent.prompt_limit import Patience
+from toolwire.consent.prompt_limit import PromptLimit
 from toolwire.core.catalog import Catalog, identifier, likeness
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
@@ -69,7 +69,7 @@ class Session:
         self.telemetry = telemetry
         self.clock = clock
         self.wall = wall
-        self.patience = Patience(clock, questions=rules.questions_a_minute)
+        self.patience = PromptLimit(clock, limit=rules.questions_a_minute)
         self.traces = DataFlow() if traced else None
         self._catalogs: dict[str, Catalog] = {}
         self._names = _Names()

@@ -16,7 +16,7 @@ from toolwire.client.discovery.document_snapshot import NO_BASIS, DocumentSnapsh
 from toolwire.client.discovery.source import DocumentSource, document_url
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef
-from toolwire.consent.policy import joined, refuse_lowering
+from toolwire.consent.policy import merge_preferences, reject_lowering
 from toolwire.core.codec import Codec, Flow, Peer, Probe
 from toolwire.core.errors import ConnectError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
@@ -148,7 +148,7 @@ def connection_to(
         DefinitionError: ``preferences`` ask for less than the site, or the name is not to be had.
     """
     session = terms.get("session") or Session(traced=False)
-    refuse_lowering(peer.catalog.tools, joined(session.preferences, preferences))
+    reject_lowering(peer.catalog.tools, merge_preferences(session.preferences, preferences))
     gate = CallPipeline(
         session=session,
         peer=peer,

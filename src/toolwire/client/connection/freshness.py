@@ -119,7 +119,8 @@ def differences(before: Connection, after: Connection) -> tuple[Difference, ...]
     """Return every tool that is not as it was, sorted by id."""
     if before.peer is after.peer:
         return ()
-    return DefinitionLock().with_connection("", before.gate.definitions()).compared("", after.gate.definitions())
+    pinned = DefinitionLock().with_connection("", before.gate.definitions())
+    return pinned.find_differences("", after.gate.definitions())
 
 
 def explained(result: Result, tool: Tool, before: Connection, now: Freshness) -> Result:

@@ -24,7 +24,7 @@ from toolwire.client.transport.origins import AllowedOrigins, AllowOrigins
 from toolwire.client.transport.request_rules import Credentials
 from toolwire.client.transport.url_policy import origin_of, read_url
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
-from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, identity
+from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, compute_identity
 from toolwire.core.codec import Flow
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
 from toolwire.core.resources import CAPS, Resources, ResultLimits
@@ -215,15 +215,15 @@ class ConnectOptions:
     def credential(self, hand: CredentialAuth | None = None) -> CredentialRef:
         """Return how requests are signed, without the key itself."""
         if self._key is not None:
-            return CredentialRef("bearer key", identity(self._key))
+            return CredentialRef("bearer key", compute_identity(self._key))
         if self.keys:
             said = [[name, key.reveal()] for name, key in sorted(self._keys.items())]
-            return CredentialRef(", ".join(sorted(self.keys)), identity(repr(said)))
+            return CredentialRef(", ".join(sorted(self.keys)), compute_identity(repr(said)))
         return self._signed_in(hand)
 
     def _signed_in(self, hand: CredentialAuth | None) -> CredentialRef:
         name, scopes = ("", ()) if hand is None else hand.identity
-        return CredentialRef("signed in", identity(name), scopes) if name else NO_CREDENTIAL
+        return CredentialRef("signed in", compute_identity(name), scopes) if name else NO_CREDENTIAL
 
     def credentials(self, home: str = "") -> Credentials:
         """Return the key as header fields for the URL's own origin, and for no other. [D-08]

@@ -85,7 +85,8 @@ class AuthorizationServer:
         return await self._desk.run_in_thread(self._connected, user_id)
 
     async def disconnect(self, user_id: str, grant_id: str) -> bool:
-        """End what a person allowed an app, with all its tokens; return False where it is none of theirs. [XL-116]"""
+        """End what a person allowed an app, with all its tokens; return False where it is none of theirs."""
+        # XL-116
         return await self._desk.run_in_thread(self._disconnect, user_id, grant_id)
 
     def _paths(self) -> frozenset[str]:
@@ -168,7 +169,8 @@ def _visit(headers: Iterable[tuple[bytes, bytes]]) -> OAuthRequest:
 
 
 def _endpoints(desk: ServerContext) -> Mapping[str, tuple[tuple[str, ...], Endpoint, bool]]:
-    """Return who answers each path: the methods, the endpoint, and whether web pages elsewhere may read it. [AS-20]"""
+    """Return who answers each path: the methods, the endpoint, and whether web pages elsewhere may read it."""
+    # AS-20
     base = desk.settings.base
     found: dict[str, tuple[tuple[str, ...], Endpoint, bool]] = {
         f"{base}/authorize": (("GET", "POST"), authorize, False),
@@ -185,7 +187,8 @@ def _endpoints(desk: ServerContext) -> Mapping[str, tuple[tuple[str, ...], Endpo
 
 
 def _documents(desk: ServerContext) -> Mapping[str, Response]:
-    """Return the documents that say what is here, each made once. [AS-13, AS-14]"""
+    """Return the documents that say what is here, each made once."""
+    # AS-13, AS-14
     settings = desk.settings
     server = write_server(
         settings.issuer, settings.scopes, registration=settings.registration, keys=settings.key is not None

@@ -1,10 +1,11 @@
 """The authorization endpoint and the consent page behind it.
 
 Rules:
-- Until client and redirect are known to belong together, nothing is redirected. [AS-01]
+- Until client and redirect are known to belong together, nothing is redirected.
 - What a person allows is the stored request they were shown, of the app they were shown: by handle, for them alone,
-  once. [AS-16, D-31]
+  once.
 """
+# AS-01, AS-16, D-31
 
 from __future__ import annotations
 
@@ -85,7 +86,8 @@ async def _begun(desk: ServerContext, visit: OAuthRequest) -> tuple[RequestParam
 
 
 async def consent(desk: ServerContext, visit: OAuthRequest) -> Response:
-    """Take what a person decided, and send them back to the app with a code or a refusal. [AS-07, AS-17]"""
+    """Take what a person decided, and send them back to the app with a code or a refusal."""
+    # AS-07, AS-17
     session = await session_of(desk, visit)
     fields = read_own_form(desk, visit, session)
     if isinstance(fields, OAuthError):
@@ -154,8 +156,9 @@ def _earlier(desk: ServerContext, user: Account, client: Client, asking: Authori
     """Return whether the person allowed just this before (``same``), another version of the app (``changed``), or not.
 
     Only an app whose answer goes to its own https address is known well enough not to be asked about again: on
-    this machine anything may pretend to be it. [AS-16, AS-17]
+    this machine anything may pretend to be it.
     """
+    # AS-16, AS-17
     before = _granted(desk, user, client)
     same = [grant for grant in before if grant.fingerprint == fingerprint(client)]
     if before and before[0] not in same:
@@ -177,7 +180,8 @@ def _handed(
 
 
 def _taken(desk: ServerContext, handle: str, session: BrowserSession) -> tuple[AuthorizationRequest, str] | None:
-    """Return what was asked, and the fingerprint of the app as the person was shown it. [AS-16]"""
+    """Return what was asked, and the fingerprint of the app as the person was shown it."""
+    # AS-16
     name = digest(f"asked {handle}")
     with desk.store.changing() as rows:
         record = rows.kept(name, desk.now())

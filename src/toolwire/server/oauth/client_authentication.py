@@ -29,7 +29,8 @@ class ClientCredentials(NamedTuple):
 
 
 async def authenticate(desk: ServerContext, visit: OAuthRequest, form: RequestParameters) -> Client | OAuthError:
-    """Return the client that sent ``form``, or why it is not taken for one. [AS-09]"""
+    """Return the client that sent ``form``, or why it is not taken for one."""
+    # AS-09
     shown = _shown(visit, form)
     if isinstance(shown, OAuthError):
         return shown

@@ -28,10 +28,11 @@ _UNKNOWN = invalid_client("This app is not known here.")
 
 
 async def find_client(desk: ServerContext, client_id: str, network: str) -> Client | OAuthError:
-    """Return the client called ``client_id``, fetching its document if it is a URL. [AS-16]
+    """Return the client called ``client_id``, fetching its document if it is a URL.
 
     ``network`` is where the request came from that makes us fetch it.
     """
+    # AS-16
     if not client_id or len(client_id) > _CHARS:
         return _UNKNOWN
     for client in desk.settings.clients:

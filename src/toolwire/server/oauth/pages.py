@@ -2,8 +2,9 @@
 
 Rules:
 - Whatever an app says about itself is text: escaped, cut, and never a link, an image or a style.
-- Every page refuses to be framed, errors too. [D-23]
+- Every page refuses to be framed, errors too.
 """
+# D-23
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ class ConsentForm:
 
 
 def consent_page(asked: ConsentForm) -> Response:
-    """Return the page that asks a person what an app may do. Nothing on it is allowed by pressing Enter. [AS-17]"""
+    """Return the page that asks a person what an app may do. Nothing on it is allowed by pressing Enter."""
+    # AS-17
     app = plain(asked.app)
     rows = [("App", app), ("Its address", asked.app_host or "not known: it did not prove one")]
     rows += [("The answer goes to", asked.redirect_host), ("You are signed in as", plain(asked.person))]
@@ -101,12 +103,14 @@ def login_page(
 
 
 def error_page(sentence: str, status: int = 400) -> Response:
-    """Return a page that says what went wrong, and leads nowhere. [AS-01]"""
+    """Return a page that says what went wrong, and leads nowhere."""
+    # AS-01
     return page("This did not work", f'<h1>This did not work</h1><p role="alert">{escape(sentence)}</p>', status=status)
 
 
 def page(title: str, body: str, *, status: int = 200, form: str = "'self'") -> Response:
-    """Return a whole page; ``body`` is HTML, ``form`` says where its forms may lead. [D-23]"""
+    """Return a whole page; ``body`` is HTML, ``form`` says where its forms may lead."""
+    # D-23
     policy = (
         f"default-src 'none'; style-src 'sha256-{_STYLE_DIGEST}'; form-action {form}; frame-ancestors 'none'; "
         "base-uri 'none'"

@@ -22,12 +22,13 @@ Needs: TypeAlias = Callable[[str, str], Iterable[str] | None]
 
 
 def protected(app: Asgi, callers: Callers, needs: Needs, signed_in: SignedIn | None = None) -> Asgi:
-    """Return ``app`` behind ``callers``: who calls is in ``scope["state"]["caller"]``. [AS-15, XL-115]
+    """Return ``app`` behind ``callers``: who calls is in ``scope["state"]["caller"]``.
 
     Without a good token a request is answered 401, with too few scopes 403 naming all it needs. ``signed_in`` lets the
     people in, too, who are signed in at the application itself: their requests have no Authorization field, carry no
     scopes, and must come from a page of the application's own, since a browser sends its cookies along with any.
     """
+    # AS-15, XL-115
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         wanted = needs(scope["method"], scope["path"]) if scope["type"] == "http" else None
@@ -59,7 +60,8 @@ async def _find_person(scope: Scope, signed_in: SignedIn) -> Caller | Problem | 
 
 
 def _is_foreign(scope: Scope, fields: Mapping[bytes, bytes]) -> bool:
-    """Return whether a page of another site may have sent a request that could change something. [D-22]"""
+    """Return whether a page of another site may have sent a request that could change something."""
+    # D-22
     if scope["method"] in ("GET", "HEAD", "OPTIONS"):
         return False
     site = fields.get(b"sec-fetch-site")

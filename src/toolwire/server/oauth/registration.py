@@ -1,4 +1,5 @@
-"""Dynamic client registration (RFC 7591): off unless it was switched on, and bounded then. [AS-18]"""
+"""Dynamic client registration (RFC 7591): off unless it was switched on, and bounded then."""
+# AS-18
 
 from __future__ import annotations
 

@@ -166,7 +166,8 @@ class ServerContext:
             return await to_thread.run_sync(self.users.check, name, password, limiter=self.passwords)
 
     def note(self, rows: OAuthRows, kind: str, *, token: str = "", **about: str) -> None:
-        """Write down that something happened; a token only by the beginning of its digest's digest. [AS-22]"""
+        """Write down that something happened; a token only by the beginning of its digest's digest."""
+        # AS-22
         event = GrantEvent(at=self.now(), kind=kind, token=digest(digest(token))[:16] if token else "", **about)
         rows.add(event)
         if self.audit is not None:
@@ -184,7 +185,8 @@ _NO_STORE = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 
 
 def said(data: Json, status: int = 200, *more: tuple[bytes, bytes]) -> Response:
-    """Return JSON that is kept by nobody, and that any web page may read. [AS-09, AS-20]"""
+    """Return JSON that is kept by nobody, and that any web page may read."""
+    # AS-09, AS-20
     headers = ((b"content-type", b"application/json"), *_NO_STORE, *CORS, *more)
     return Response(status, headers, jsontext.write(data))
 
@@ -195,6 +197,7 @@ def refused(refusal: OAuthError, *more: tuple[bytes, bytes]) -> Response:
 
 
 def see_other(url: str, *more: tuple[bytes, bytes]) -> Response:
-    """Return a redirect that is followed with GET, whatever the request was. [AS-19]"""
+    """Return a redirect that is followed with GET, whatever the request was."""
+    # AS-19
     headers = ((b"location", url.encode("latin-1", "replace")), *_NO_STORE, (b"referrer-policy", b"no-referrer"), *more)
     return Response(303, headers)

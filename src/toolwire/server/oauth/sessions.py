@@ -2,8 +2,9 @@
 
 Rules:
 - Every visitor has a cookie; it is exchanged for a new one when they sign in, and the old one is worth nothing.
-- A form is taken only from our own origin and with the token of its session. [D-22]
+- A form is taken only from our own origin and with the token of its session.
 """
+# D-22
 
 from __future__ import annotations
 
@@ -52,13 +53,15 @@ async def session_of(desk: ServerContext, visit: OAuthRequest) -> BrowserSession
 
 
 def cookie(desk: ServerContext, secret: str) -> tuple[bytes, bytes]:
-    """Return the field that gives a browser its session; by https only, except on this machine. [AS-19]"""
+    """Return the field that gives a browser its session; by https only, except on this machine."""
+    # AS-19
     text = f"{_name(desk)}={secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age={int(desk.settings.session_s)}"
     return b"set-cookie", (text + "; Secure" if desk.settings.secure else text).encode()
 
 
 def begin(desk: ServerContext, user: Account, old: BrowserSession) -> BrowserSession:
-    """Return the session of a person who has just signed in; what the cookie was before is forgotten. [AS-19]"""
+    """Return the session of a person who has just signed in; what the cookie was before is forgotten."""
+    # AS-19
     session = BrowserSession(secret=desk.secret(), user=user, fresh=True)
     with desk.store.changing() as rows:
         rows.end_session(digest(old.secret))
@@ -67,7 +70,8 @@ def begin(desk: ServerContext, user: Account, old: BrowserSession) -> BrowserSes
 
 
 def forged(desk: ServerContext, visit: OAuthRequest, session: BrowserSession, token: str) -> OAuthError | None:
-    """Return why a form is not taken: it came from elsewhere, or without the token of its session. [D-22]"""
+    """Return why a form is not taken: it came from elsewhere, or without the token of its session."""
+    # D-22
     origin, site = visit.field(b"origin"), visit.field(b"sec-fetch-site")
     if (origin and origin != desk.settings.origin) or (site and site not in ("same-origin", "none")):
         return OAuthError(error="access_denied", description="This form came from another site.", status=403)
@@ -79,7 +83,8 @@ def forged(desk: ServerContext, visit: OAuthRequest, session: BrowserSession, to
 
 
 def read_own_form(desk: ServerContext, visit: OAuthRequest, session: BrowserSession) -> dict[str, str] | OAuthError:
-    """Return the first value of each field of a form that one of our own pages sent in ``session``. [D-22]"""
+    """Return the first value of each field of a form that one of our own pages sent in ``session``."""
+    # D-22
     fields = read_form(visit.body.decode("latin-1"))
     if isinstance(fields, OAuthError):
         return fields

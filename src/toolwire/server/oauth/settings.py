@@ -33,8 +33,10 @@ class OAuthSettings:
     see and take back what they allowed.
 
     Raises:
-        DefinitionError: a URL is not https (http only on this machine), or a scope is no scope. [AS-21]
+        DefinitionError: a URL is not https (http only on this machine), or a scope is no scope.
     """
+
+    # AS-21
 
     issuer: str
     resource: str

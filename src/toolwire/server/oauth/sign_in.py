@@ -1,4 +1,5 @@
-"""Signing in and out. [AS-19]"""
+"""Signing in and out."""
+# AS-19
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Who calls, by the access token they show: the half of OAuth that the protected server has.
 
 Rules:
-- A token counts in the Authorization field as a Bearer token, nowhere else. [AS-15]
+- A token counts in the Authorization field as a Bearer token, nowhere else.
 - A token that was good is remembered by digest for a few seconds; a revocation in this process forgets all at once.
 """
+# AS-15
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ class TokenCallers:
         return seen.caller if seen is not None and self._clock() < seen.until else None
 
     async def verify(self, fields: Fields) -> Caller | Problem:
-        """Return whose token it is, if it is good at our resource now. [AS-08, AS-10]"""
+        """Return whose token it is, if it is good at our resource now."""
+        # AS-08, AS-10
         token = _token(fields)
         if not token:
             return _NO_TOKEN
@@ -79,7 +81,8 @@ class TokenCallers:
         return caller
 
     def challenge(self, problem: Problem, path: str) -> Headers:  # noqa: ARG002 - one resource, whatever the path
-        """Return what a refused request is asked for: a token, another token, or one with more scopes. [AS-15]"""
+        """Return what a refused request is asked for: a token, another token, or one with more scopes."""
+        # AS-15
         settings = self._desk.settings
         said = {"resource_metadata": well_known(RESOURCE, settings.resource)}
         if problem.kind is Kind.FORBIDDEN:

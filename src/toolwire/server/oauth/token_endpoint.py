@@ -16,7 +16,8 @@ from .token_issuing import redeem, refresh, revoke
 
 
 async def token(desk: ServerContext, visit: OAuthRequest) -> Response:
-    """Return tokens for a code or a refresh token. [AS-05, AS-09, AS-11]"""
+    """Return tokens for a code or a refresh token."""
+    # AS-05, AS-09, AS-11
     form, client = await _authenticated(desk, visit)
     answer = client if isinstance(client, OAuthError) else await _granted(desk, client, form)
     desk.count.add(form.get("grant_type"), answer.error if isinstance(answer, OAuthError) else "issued")
@@ -36,7 +37,8 @@ async def _granted(desk: ServerContext, client: Client, form: RequestParameters)
 
 
 async def revocation(desk: ServerContext, visit: OAuthRequest) -> Response:
-    """End a token; one that is not known, or whose hint is not, is no error (RFC 7009). [AS-12]"""
+    """End a token; one that is not known, or whose hint is not, is no error (RFC 7009)."""
+    # AS-12
     form, client = await _authenticated(desk, visit)
     if isinstance(client, OAuthError):
         return _refused(client, visit)

@@ -33,7 +33,8 @@ from .server_context import ServerContext
 def grant_code(
     desk: ServerContext, asking: AuthorizationRequest, client: Client, user: str, scopes: tuple[str, ...]
 ) -> str:
-    """Return a code for what a person granted: kept by its digest, good once and not for long. [AS-05]"""
+    """Return a code for what a person granted: kept by its digest, good once and not for long."""
+    # AS-05
     now, code = desk.now(), desk.secret()
     grant = Grant(
         id=desk.secret(),
@@ -63,7 +64,8 @@ def grant_code(
 
 
 def redeem(desk: ServerContext, client: Client, code_text: str, wish: CodeExchange) -> dict[str, Json] | OAuthError:
-    """Return the tokens for a code, or why there are none; of two who come at once, one is first. [AS-05]"""
+    """Return the tokens for a code, or why there are none; of two who come at once, one is first."""
+    # AS-05
     with desk.store.changing() as rows:
         code = rows.code(digest(code_text))
         grant = None if code is None else rows.grant(code.grant)
@@ -77,7 +79,8 @@ def redeem(desk: ServerContext, client: Client, code_text: str, wish: CodeExchan
 
 
 def refresh(desk: ServerContext, client: Client, token_text: str, wish: TokenRefresh) -> dict[str, Json] | OAuthError:
-    """Return new tokens for a refresh token, which is dead from then on, or why there are none. [AS-11]"""
+    """Return new tokens for a refresh token, which is dead from then on, or why there are none."""
+    # AS-11
     wish = TokenRefresh(client_id=wish.client_id, scopes=wish.scopes, resources=wish.resources, request=_request(wish))
     with desk.store.changing() as rows:
         token = rows.token(digest(token_text))
@@ -100,7 +103,8 @@ def refresh(desk: ServerContext, client: Client, token_text: str, wish: TokenRef
 
 
 def revoke(desk: ServerContext, client: Client, token_text: str) -> None:
-    """End what a token of ``client`` stands for: an access token alone, a refresh token with its grant. [AS-12]"""
+    """End what a token of ``client`` stands for: an access token alone, a refresh token with its grant."""
+    # AS-12
     name = _name(desk, token_text)
     with desk.store.changing() as rows:
         token = None if name is None else rows.token(name)
@@ -117,7 +121,8 @@ def revoke(desk: ServerContext, client: Client, token_text: str) -> None:
 
 
 def look_up(desk: ServerContext, token_text: str) -> tuple[Token, Grant] | None:
-    """Return an access token that is good at our resource now, and its grant. [AS-08]"""
+    """Return an access token that is good at our resource now, and its grant."""
+    # AS-08
     name = _name(desk, token_text)
     if name is None:
         return None

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolwire.consent.binding import VALID_S
-from toolwire.consent.display import DisplayRow, shown
+from toolwire.consent.binding import DECISION_VALID_S
+from toolwire.consent.display import DisplayRow, build_display_rows
 from toolwire.core.check import Answer, Question
 from toolwire.stores.database import Database
 
@@ -49,9 +49,13 @@ class PendingQuestion:
 
 
 class Approvals:
-    """The questions and answers in one folder. ``clock`` gives seconds since 1970. [XL-050]"""
+    """The questions and answers in one folder. ``clock`` gives seconds since 1970."""
 
-    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time, valid_s: float = VALID_S) -> None:
+    # XL-050
+
+    def __init__(
+        self, folder: Path, *, clock: Callable[[], float] = time.time, valid_s: float = DECISION_VALID_S
+    ) -> None:
         self._database = Database(folder / "approvals.sqlite3", _SCHEMA)
         self._clock = clock
         self._valid_s = valid_s
@@ -68,7 +72,7 @@ class Approvals:
             if known is not None:
                 return str(known[0])
             id_ = secrets.token_hex(4)
-            text = json.dumps(shown(question))
+            text = json.dumps(build_display_rows(question))
             row = (id_, question.binding, text, question.always_allowed, now, now + self._valid_s)
             cursor.execute(
                 "INSERT INTO questions (id, binding, shown, always_allowed, asked_at, expires_at)"

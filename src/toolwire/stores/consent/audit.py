@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from toolwire.consent.decision_record import BEGINNING, ChainedDecision, Decision, chained
+from toolwire.consent.decision_record import FIRST_DIGEST, ChainedDecision, Decision, compute_chain_digest
 from toolwire.stores.database import Database
 
 _SCHEMA = """
@@ -23,7 +23,9 @@ AUDIT_FILE = "audit.sqlite3"
 
 
 class StoredAudit:
-    """The decisions of every process of this user, chained in the order they were made. [XL-055]"""
+    """The decisions of every process of this user, chained in the order they were made."""
+
+    # XL-055
 
     def __init__(self, folder: Path) -> None:
         self._database = Database(folder / AUDIT_FILE, _SCHEMA)
@@ -32,9 +34,11 @@ class StoredAudit:
         """Add ``record`` at the end of the chain."""
         with self._database.writing() as cursor:
             last = cursor.execute("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1").fetchone()
-            number, before = (last[0] + 1, last[1]) if last else (1, BEGINNING)
+            number, before = (last[0] + 1, last[1]) if last else (1, FIRST_DIGEST)
             text = json.dumps(asdict(record))
-            cursor.execute("INSERT INTO audit VALUES (?, ?, ?)", (number, text, chained(before, number, record)))
+            cursor.execute(
+                "INSERT INTO audit VALUES (?, ?, ?)", (number, text, compute_chain_digest(before, number, record))
+            )
 
     def entries(self) -> Sequence[ChainedDecision]:
         """Return all records in order."""

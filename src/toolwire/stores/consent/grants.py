@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolwire.consent.grant import GRANTED_S, SET_BACK_S, Grant, GrantKey
+from toolwire.consent.grant import GRANT_LIFETIME_S, MAX_CLOCK_STEP_BACK_S, Grant, GrantKey
 from toolwire.core.model import Json
 from toolwire.stores.database import Database
 
@@ -28,9 +28,13 @@ _SAME_TOOL = "principal = ? AND connection = ? AND origin = ? AND tool = ?"
 
 
 class StoredGrants:
-    """The tools a person allowed "always", in a file that every process of this user sees. [XL-047, XL-048]"""
+    """The tools a person allowed "always", in a file that every process of this user sees."""
 
-    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time, valid_s: float = GRANTED_S) -> None:
+    # XL-047, XL-048
+
+    def __init__(
+        self, folder: Path, *, clock: Callable[[], float] = time.time, valid_s: float = GRANT_LIFETIME_S
+    ) -> None:
         self._database = Database(folder / "grants.sqlite3", _SCHEMA)
         self._clock = clock
         self._valid_s = valid_s
@@ -40,7 +44,7 @@ class StoredGrants:
         now = self._clock()
         rows: Any = self._database.rows("SELECT latest FROM clock")
         latest = rows[0][0] if rows else now - 2 * _STEP_S
-        if latest - SET_BACK_S <= now < latest + _STEP_S:
+        if latest - MAX_CLOCK_STEP_BACK_S <= now < latest + _STEP_S:
             return now
         with self._database.writing() as cursor:
             if now < latest:
@@ -48,7 +52,7 @@ class StoredGrants:
             cursor.execute("INSERT OR REPLACE INTO clock VALUES (1, ?)", (now,))
         return now
 
-    def holds(self, key: GrantKey) -> bool:
+    def has_grant(self, key: GrantKey) -> bool:
         """Return whether a grant of this key was added, and neither revoked nor expired."""
         found = self._database.rows(
             f"SELECT 1 FROM grants WHERE {_SAME_TOOL} AND definition = ? AND expires_at > ?",  # noqa: S608 - a constant
@@ -72,22 +76,22 @@ class StoredGrants:
         with self._database.writing() as cursor:
             return cursor.execute("DELETE FROM grants WHERE id = ?", (id_,)).rowcount > 0
 
-    def listed(self) -> Sequence[Grant]:
+    def list_grants(self) -> Sequence[Grant]:
         """Return the grants that hold, oldest first."""
         rows: Any = self._database.rows("SELECT * FROM grants WHERE expires_at > ? ORDER BY given_at, id", self._now())
         return [Grant(id=row[0], key=GrantKey(*row[1:6]), given_at=row[6], expires_at=row[7]) for row in rows]
 
-    def renewed(self, key: GrantKey) -> None:
+    def revoke_outdated(self, key: GrantKey) -> None:
         """Forget every grant of the same tool and connection with another definition."""
         with self._database.writing() as cursor:
             cursor.execute(f"DELETE FROM grants WHERE {_SAME_TOOL} AND definition != ?", key)  # noqa: S608 - a constant
 
-    def pin(self, key: GrantKey, approved: Mapping[str, Json]) -> None:
+    def pin_definition(self, key: GrantKey, approved: Mapping[str, Json]) -> None:
         """Remember the definition that was approved."""
         with self._database.writing() as cursor:
             cursor.execute("INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?, ?)", (*key[:4], json.dumps(approved)))
 
-    def pinned(self, key: GrantKey) -> Mapping[str, Json] | None:
+    def find_pinned(self, key: GrantKey) -> Mapping[str, Json] | None:
         """Return the definition of this tool that was approved last."""
         rows: Any = self._database.rows(f"SELECT approved FROM pins WHERE {_SAME_TOOL}", *key[:4])  # noqa: S608 - likewise
         found: Mapping[str, Json] | None = json.loads(rows[0][0]) if rows else None

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
-from toolwire.consent.decision_record import BEGINNING, ChainedDecision, Decision, chained
-from toolwire.consent.grant import GRANTED_S, SET_BACK_S, Grant, GrantKey
+from toolwire.consent.decision_record import FIRST_DIGEST, ChainedDecision, Decision, compute_chain_digest
+from toolwire.consent.grant import GRANT_LIFETIME_S, MAX_CLOCK_STEP_BACK_S, Grant, GrantKey
 from toolwire.core.model import Json
 
 
@@ -16,7 +16,7 @@ class MemoryGrants:
 
     _MOST = 10_000
 
-    def __init__(self, *, clock: Callable[[], float] = time.time, valid_s: float = GRANTED_S) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.time, valid_s: float = GRANT_LIFETIME_S) -> None:
         self._clock = clock
         self._valid_s = valid_s
         self._grants: dict[GrantKey, Grant] = {}
@@ -27,13 +27,13 @@ class MemoryGrants:
     def _now(self) -> float:
         """Return the time, after forgetting every grant where the clock was set back."""
         now = self._clock()
-        if now < self._latest - SET_BACK_S:
+        if now < self._latest - MAX_CLOCK_STEP_BACK_S:
             self._grants.clear()
             self._latest = now
         self._latest = max(self._latest, now)
         return now
 
-    def holds(self, key: GrantKey) -> bool:
+    def has_grant(self, key: GrantKey) -> bool:
         """Return whether a grant of this key was added, and neither revoked nor expired."""
         now = self._now()
         grant = self._grants.get(key)
@@ -51,22 +51,22 @@ class MemoryGrants:
         found = next((key for key, grant in self._grants.items() if grant.id == id_), None)
         return found is not None and self._grants.pop(found, None) is not None
 
-    def listed(self) -> Sequence[Grant]:
+    def list_grants(self) -> Sequence[Grant]:
         """Return the grants that hold, oldest first."""
         now = self._now()
         return [grant for grant in self._grants.values() if now < grant.expires_at]
 
-    def renewed(self, key: GrantKey) -> None:
+    def revoke_outdated(self, key: GrantKey) -> None:
         """Forget every grant of the same tool and connection with another definition."""
         for other in [other for other in self._grants if other[:4] == key[:4] and other != key]:
             del self._grants[other]
 
-    def pin(self, key: GrantKey, approved: Mapping[str, Json]) -> None:
+    def pin_definition(self, key: GrantKey, approved: Mapping[str, Json]) -> None:
         """Remember the definition that was approved."""
         if key[:4] in self._pins or len(self._pins) < self._MOST:
             self._pins[key[:4]] = approved
 
-    def pinned(self, key: GrantKey) -> Mapping[str, Json] | None:
+    def find_pinned(self, key: GrantKey) -> Mapping[str, Json] | None:
         """Return the definition of this tool that was approved last."""
         return self._pins.get(key[:4])
 
@@ -83,8 +83,8 @@ class MemoryAudit:
         """Add ``record`` at the end."""
         if len(self._entries) < self._MOST:
             number = len(self._entries) + 1
-            before = self._entries[-1].digest if self._entries else BEGINNING
-            self._entries.append(ChainedDecision(number, record, chained(before, number, record)))
+            before = self._entries[-1].digest if self._entries else FIRST_DIGEST
+            self._entries.append(ChainedDecision(number, record, compute_chain_digest(before, number, record)))
 
     def entries(self) -> Sequence[ChainedDecision]:
         """Return all records in order."""

@@ -1,9 +1,10 @@
 """The credentials of a person: the secrets in the keyring of their system, or in a file that only they can read.
 
 Rules:
-- A file is made new, 0600 in a folder 0700, and put in its place whole; one that others can read is not used. [AC-10]
+- A file is made new, 0600 in a folder 0700, and put in its place whole; one that others can read is not used.
 - What is said about a credential never holds its secrets.
 """
+# AC-10
 
 from __future__ import annotations
 
@@ -114,7 +115,8 @@ class CredentialStore:
 
     @contextmanager
     def alone(self, name: str) -> Generator[None, None, None]:
-        """Be the only one, of all processes of this person, to work on the credential of that name. [AC-09]"""
+        """Be the only one, of all processes of this person, to work on the credential of that name."""
+        # AC-09
         self._ready()
         handle = os.open(self._folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -3,8 +3,9 @@
 Rules:
 - It counts the seconds of the machine's monotonic clock since the ledger was made. The time while the machine was
   off is not counted, so what is kept for a day is never gone earlier.
-- Nothing here reads the time of day. [R14]
+- Nothing here reads the time of day.
 """
+# R14
 
 from __future__ import annotations
 

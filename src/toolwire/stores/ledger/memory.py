@@ -2,10 +2,11 @@
 
 Rules:
 - Nothing here waits, and what is done for each call is little: most calls of some protocols come with a key.
-- A caller who needs room loses their own oldest ended calls, never another's, which might then run twice. [A-42]
+- A caller who needs room loses their own oldest ended calls, never another's, which might then run twice.
 - What is kept of a call is a plain tuple of what cannot change: the garbage collector does not look at such twice,
   however many there are.
 """
+# A-42
 
 from __future__ import annotations
 

@@ -4,8 +4,9 @@ Rules:
 - An owner has a file of its own beside the ledger, locked for as long as its process lives. There is no lease to
   renew and no clock to trust: a process that stalls stays the owner, one that was killed is not for a moment longer.
 - A file has its name only once it is locked, and no name is used twice: an unlocked one is of nobody, and removed.
-- Whoever is taken for gone by mistake loses at most an answer: no other runs what must not run twice. [R2, R3, R14]
+- Whoever is taken for gone by mistake loses at most an answer: no other runs what must not run twice.
 """
+# R2, R3, R14
 
 from __future__ import annotations
 

@@ -3,9 +3,10 @@
 Rules:
 - One thread makes all changes, as many in one transaction as wait for it, so that nobody waits for the disk or for a
   lock on the event loop. A transaction takes the write lock at its beginning, so one of many claims wins.
-- When the file cannot be written nothing new is recorded, and so nothing new is run under a key. [R13]
+- When the file cannot be written nothing new is recorded, and so nothing new is run under a key.
 - The ending of a call that could not be written is kept in memory and written when that is possible again.
 """
+# R13
 
 from __future__ import annotations
 

@@ -26,14 +26,16 @@ _log = logging.getLogger("toolwire.limits")
 
 
 class LibraryWindows:
-    """Moving windows behind a URL such as ``redis://host:6379/0`` or ``memory://``, shared by all who use it. [XL-066]
+    """Moving windows behind a URL such as ``redis://host:6379/0`` or ``memory://``, shared by all who use it.
 
     The library counts by the wall clock: where that goes back, what this process alone counted is forgotten, or
     callers would wait until it has caught up. Windows below a second are counted as one.
 
     A storage that cannot be reached counts nothing, for everybody, and is asked again half a second later: so one that
-    hangs is waited for by a few calls, not by all. [R11]
+    hangs is waited for by a few calls, not by all.
     """
+
+    # XL-066, R11
 
     def __init__(
         self, url: str, *, clock: Callable[[], float] = time.time, forward: Callable[[], float] = time.monotonic

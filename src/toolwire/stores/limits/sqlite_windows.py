@@ -22,10 +22,12 @@ _log = logging.getLogger("toolwire.limits")
 
 
 class SqliteWindows:
-    """Moving windows in the file ``rates.sqlite3`` of a folder. ``clock`` is the same for every process. [XL-066]
+    """Moving windows in the file ``rates.sqlite3`` of a folder. ``clock`` is the same for every process.
 
     A clock that goes back forgets what was counted in its future, instead of waiting for it.
     """
+
+    # XL-066
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._database = Database(folder / "rates.sqlite3", _SCHEMA)

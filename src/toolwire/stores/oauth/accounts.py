@@ -23,7 +23,9 @@ class StoredAccount:
 
 
 class Accounts:
-    """The accounts in a store. A wrong name costs what a wrong password costs. [AS-19, D-27]"""
+    """The accounts in a store. A wrong name costs what a wrong password costs."""
+
+    # AS-19, D-27
 
     def __init__(self, store: OAuthStore, *, hasher: PasswordHasher | None = None) -> None:
         self._store = store

@@ -42,7 +42,8 @@ def in_memory(engine: Engine) -> bool:
 
 
 def _server(url: URL) -> Engine:
-    """Return what connects to a server, which may go away and come back: nobody waits for it for long. [R11]"""
+    """Return what connects to a server, which may go away and come back: nobody waits for it for long."""
+    # R11
     ours = url.drivername in ("postgresql", "postgresql+psycopg", "postgresql+psycopg2")  # those of libpq
     patience = {"connect_timeout": _CONNECT_S} if ours and "connect_timeout" not in url.query else {}
     return create_engine(url, pool_pre_ping=True, pool_timeout=_WAIT_S, connect_args=patience)

@@ -24,7 +24,9 @@ _PRUNED = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantEvent:
-    """Something that happened to a grant or a login. ``token`` is the beginning of a digest, never a token. [AS-22]"""
+    """Something that happened to a grant or a login. ``token`` is the beginning of a digest, never a token."""
+
+    # AS-22
 
     at: float
     kind: str

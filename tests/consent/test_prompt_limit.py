@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolwire.consent.prompt_limit import Patience
+from toolwire.consent.prompt_limit import PromptLimit
 
 
 class Clock:
@@ -19,33 +19,33 @@ class Clock:
 
 @pytest.mark.requirement("XL-054", "D-19")
 def test_a_tool_that_was_refused_three_times_is_not_asked_about_again() -> None:
-    patience = Patience(Clock())
+    patience = PromptLimit(Clock())
     for refusals in range(3):
-        assert not patience.blocked("x"), refusals
-        patience.denied("x")
-    assert patience.blocked("x")
-    assert not patience.blocked("y")
+        assert not patience.is_blocked("x"), refusals
+        patience.record_denial("x")
+    assert patience.is_blocked("x")
+    assert not patience.is_blocked("y")
 
 
 def test_very_many_refused_tools_are_not_all_kept_and_those_that_are_stay() -> None:
-    patience = Patience(Clock())
+    patience = PromptLimit(Clock())
     for number in range(10_001):
         for _ in range(3):
-            patience.denied(str(number))
-    assert patience.blocked("9999")
-    assert not patience.blocked("10000")
+            patience.record_denial(str(number))
+    assert patience.is_blocked("9999")
+    assert not patience.is_blocked("10000")
 
 
 @pytest.mark.requirement("XL-054", "D-19")
 def test_no_minute_has_more_questions_than_wished() -> None:
     clock = Clock()
-    patience = Patience(clock, questions=2)
-    assert patience.wait_s() == 0.0
+    patience = PromptLimit(clock, limit=2)
+    assert patience.reserve_prompt() == 0.0
     clock.now += 20
-    assert [patience.wait_s(), patience.wait_s()] == [0.0, 40.0]
+    assert [patience.reserve_prompt(), patience.reserve_prompt()] == [0.0, 40.0]
     clock.now += 40
-    assert [patience.wait_s(), patience.wait_s()] == [0.0, 20.0]
+    assert [patience.reserve_prompt(), patience.reserve_prompt()] == [0.0, 20.0]
 
 
 def test_one_question_may_always_be_asked() -> None:
-    assert Patience(Clock(), questions=0).wait_s() == 0.0
+    assert PromptLimit(Clock(), limit=0).reserve_prompt() == 0.0

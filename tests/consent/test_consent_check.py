@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.consent import Preferences, build_denial, consent_check, effective
+from toolwire.consent import Preferences, build_consent_check, build_denial, effective_level
 from toolwire.core.check import ALLOW, Ask, Deny, Question, Verdict
 from toolwire.core.model import Approval, Call, Cost, Kind, Tool
 
@@ -12,7 +12,7 @@ SITE = "https://recipes.example"
 
 
 def judge(tool: Tool, preferences: Preferences | None = None) -> Verdict:
-    check = consent_check(
+    check = build_consent_check(
         site=SITE,
         target=lambda call: f"POST {SITE}/{call.tool.name}",
         preferences=preferences or Preferences(),
@@ -41,10 +41,10 @@ def test_a_question_shows_the_call_the_site_and_the_target() -> None:
 @pytest.mark.parametrize(
     ("tool", "reason"),
     [
-        (Tool(name="x"), "does not say how much consent"),
+        (Tool(name="x"), "does not declare how much consent"),
         (Tool(name="x", approval=Approval.PER_CALL, destructive=True), "destroys something"),
-        (Tool(name="x", approval=Approval.PER_CALL, cost=Cost.CREDITS), "this costs: credits"),
-        (Tool(name="x", approval=Approval.AUTO), "would not ask, but this changes something"),
+        (Tool(name="x", approval=Approval.PER_CALL, cost=Cost.CREDITS), "this tool costs: credits"),
+        (Tool(name="x", approval=Approval.AUTO), "would not ask, but this tool changes something"),
     ],
 )
 def test_a_question_says_why_it_is_asked(tool: Tool, reason: str) -> None:
@@ -74,7 +74,7 @@ def test_who_asked_for_more_is_asked_each_time() -> None:
 def test_the_verdict_is_the_level(approval: Approval | None, safe: bool, everything: Approval) -> None:
     tool, preferences = Tool(name="x", approval=approval, safe=safe), Preferences(everything=everything)
     kinds = {Approval.AUTO: type(ALLOW), Approval.PER_CALL: Ask, Approval.DENY: Deny}
-    assert type(judge(tool, preferences)) is kinds[effective(tool, preferences)]
+    assert type(judge(tool, preferences)) is kinds[effective_level(tool, preferences)]
 
 
 @pytest.mark.requirement("XL-052")
@@ -84,7 +84,7 @@ def test_a_denied_result_is_exactly_that() -> None:
 
 
 def test_very_many_tools_are_judged_each_by_its_own() -> None:
-    check = consent_check(site=SITE)
+    check = build_consent_check(site=SITE)
     auto, asks = Tool(name="x", safe=True, approval=Approval.AUTO), Tool(name="y", approval=Approval.PER_CALL)
     kept = [Tool(name=f"t{number}", safe=True, approval=Approval.AUTO) for number in range(20_001)]
     assert all(check(Call(tool, {})) is ALLOW for tool in [auto, *kept, auto])
@@ -95,14 +95,14 @@ def test_very_many_tools_are_judged_each_by_its_own() -> None:
 def test_what_was_agreed_to_on_connecting_is_not_asked_and_is_forgotten_with_the_agreement() -> None:
     tool = Tool(name="add", approval=Approval.AUTO)
     agreed = {"add"}
-    check = consent_check(site=SITE, agreed=lambda one: one.name in agreed)
+    check = build_consent_check(site=SITE, has_agreement=lambda one: one.name in agreed)
     assert check(Call(tool, {})) is ALLOW
     agreed.clear()
     assert isinstance(check(Call(tool, {})), Ask)
 
 
 def test_a_notice_asks_about_what_needs_no_question_and_is_said_first() -> None:
-    check = consent_check(site=SITE, notices=lambda call: ("Careful.",) if call.arguments else ())
+    check = build_consent_check(site=SITE, notices=lambda call: ("Careful.",) if call.arguments else ())
     tool = Tool(name="x", safe=True, approval=Approval.AUTO, blanket_allowed=True)
     assert check(Call(tool, {})) is ALLOW
     verdict = check(Call(tool, {"a": 1}))

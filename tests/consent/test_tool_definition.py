@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from toolwire.consent import DefinitionLock, read_lock, write_lock
-from toolwire.consent.tool_definition import changes, definition, definition_hash, plain, reach
+from toolwire.consent.tool_definition import (
+    build_definition,
+    definition_hash,
+    find_changes,
+    overall_direction,
+    to_plain_json,
+)
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Cost, RateLimit, Tool
 
@@ -44,8 +50,8 @@ def schema(**properties: Any) -> dict[str, Any]:
     ],
 )
 def test_a_change_says_what_it_does_to_the_reach_of_a_tool(change: dict[str, Any], direction: str) -> None:
-    before, after = definition(TOOL), definition(replace(TOOL, **change))
-    (found,) = changes(before, after)
+    before, after = build_definition(TOOL), build_definition(replace(TOOL, **change))
+    (found,) = find_changes(before, after)
     assert (found.part, found.direction) == (next(iter(change)), direction)
     assert definition_hash(before) != definition_hash(after)
     assert found.sentence.startswith(f"{found.part} ({direction}): ")
@@ -62,29 +68,29 @@ def test_a_change_says_what_it_does_to_the_reach_of_a_tool(change: dict[str, Any
 )
 def test_a_limit_is_wider_where_more_calls_fit_in_the_same_time(limit: RateLimit | None, direction: str) -> None:
     limited = replace(TOOL, rate_limit=RateLimit(max=10, window="1m"))
-    (found,) = changes(definition(limited), definition(replace(limited, rate_limit=limit)))
+    (found,) = find_changes(build_definition(limited), build_definition(replace(limited, rate_limit=limit)))
     assert found.direction == direction
 
 
 @pytest.mark.requirement("XL-047")
 @pytest.mark.parametrize("change", [{"target": "GET /other"}, {"credential": "oauth2"}])
 def test_where_it_goes_and_how_it_is_signed_belong_to_a_definition(change: dict[str, str]) -> None:
-    (found,) = changes(definition(TOOL), definition(TOOL, **change))
+    (found,) = find_changes(build_definition(TOOL), build_definition(TOOL, **change))
     assert found.direction == "wider"
 
 
 def test_several_changes_are_as_wide_as_the_widest() -> None:
-    wide = definition(replace(TOOL, description="New.", destructive=True, safe=True))
-    assert reach(changes(definition(TOOL), wide)) == "wider"
-    assert reach(()) == "same"
+    wide = build_definition(replace(TOOL, description="New.", destructive=True, safe=True))
+    assert overall_direction(find_changes(build_definition(TOOL), wide)) == "wider"
+    assert overall_direction(()) == "same"
 
 
 def test_equal_data_is_plain_alike() -> None:
-    assert plain({"b": frozenset({"y", "x"}), "a": (1, Cost.FREE, b"\x01")}) == {
+    assert to_plain_json({"b": frozenset({"y", "x"}), "a": (1, Cost.FREE, b"\x01")}) == {
         "b": ["x", "y"],
         "a": [1, "free", "01"],
     }
-    assert plain({"limit": RateLimit(max=1, window="1m"), "other": object()}) == {
+    assert to_plain_json({"limit": RateLimit(max=1, window="1m"), "other": object()}) == {
         "limit": {"max": 1, "window": "1m"},
         "other": "object",
     }
@@ -93,9 +99,13 @@ def test_equal_data_is_plain_alike() -> None:
 @pytest.mark.requirement("D-04")
 def test_a_lock_is_written_and_read_and_says_what_is_new_gone_and_changed() -> None:
     other = replace(TOOL, name="y")
-    lock = read_lock(write_lock(DefinitionLock().with_connection(URL, [definition(TOOL), definition(other)])))
-    assert lock.compared(URL, [definition(other), definition(TOOL)]) == ()
-    found = lock.compared(URL, [definition(replace(TOOL, hint="!")), definition(replace(TOOL, name="z"))])
+    lock = read_lock(
+        write_lock(DefinitionLock().with_connection(URL, [build_definition(TOOL), build_definition(other)]))
+    )
+    assert lock.find_differences(URL, [build_definition(other), build_definition(TOOL)]) == ()
+    found = lock.find_differences(
+        URL, [build_definition(replace(TOOL, hint="!")), build_definition(replace(TOOL, name="z"))]
+    )
     assert [(one.tool, one.what, one.direction) for one in found] == [
         ("K.x@1.0.0", "changed", "same"),
         ("K.y@1.0.0", "removed", "narrower"),
@@ -112,6 +122,6 @@ def test_what_is_no_lock_is_refused(text: str) -> None:
 
 
 def test_a_lock_that_was_changed_by_hand_is_refused() -> None:
-    text = write_lock(DefinitionLock().with_connection(URL, [definition(TOOL)]))
-    with pytest.raises(DefinitionError, match="does not hold together"):
+    text = write_lock(DefinitionLock().with_connection(URL, [build_definition(TOOL)]))
+    with pytest.raises(DefinitionError, match="is damaged at"):
         read_lock(text.replace('"per-call"', '"auto"'))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolwire.consent import Preferences
-from toolwire.consent.tool_facts import facts
+from toolwire.consent.tool_facts import build_facts
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Call, Cost, RateLimit, Result, Tool, Value
 from toolwire.core.toolbox import Notify, unheard
@@ -38,7 +38,7 @@ class Box:
 
 @pytest.mark.requirement("XL-085")
 def test_a_tool_says_its_approval_cost_rate_scopes_origin_and_hash() -> None:
-    said = facts(PAY)
+    said = build_facts(PAY)
     assert len(said.pop("hash")) == 64
     assert said == {
         "needsApproval": True,
@@ -55,10 +55,10 @@ def test_a_tool_says_its_approval_cost_rate_scopes_origin_and_hash() -> None:
 @pytest.mark.requirement("XL-085")
 def test_a_tool_of_no_document_says_where_it_was_found_and_what_the_user_wants() -> None:
     read = Tool(name="read", safe=True, approval=Approval.AUTO, scopes=("mail.read",))
-    said = facts(read, origin="https://mail.example")
+    said = build_facts(read, origin="https://mail.example")
     assert (said["needsApproval"], said["origin"], said["scopes"]) == (False, "https://mail.example", ["mail.read"])
-    assert facts(read, Preferences(everything=Approval.PER_CALL))["needsApproval"] is True
-    assert facts(read)["hash"] != facts(Tool(name="read", safe=True, approval=Approval.AUTO))["hash"]
+    assert build_facts(read, Preferences(everything=Approval.PER_CALL))["needsApproval"] is True
+    assert build_facts(read)["hash"] != build_facts(Tool(name="read", safe=True, approval=Approval.AUTO))["hash"]
 
 
 @pytest.mark.requirement("XL-085")
@@ -68,4 +68,4 @@ def test_the_sdks_that_have_a_place_for_it_carry_it(sdk: str) -> None:
     from importlib import import_module
 
     made: list[Any] = import_module(f"toolwire.adapters.{sdk}").tools(Box())
-    assert made[0].metadata == facts(PAY)
+    assert made[0].metadata == build_facts(PAY)

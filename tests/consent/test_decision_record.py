@@ -1,0 +1,36 @@
+"""A chain of decisions shows what somebody changed afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from toolwire.consent.decision_record import (
+    FIRST_DIGEST,
+    ChainedDecision,
+    Decision,
+    compute_chain_digest,
+    find_chain_fault,
+)
+
+
+def chain(*decisions: str) -> list[ChainedDecision]:
+    entries: list[ChainedDecision] = []
+    for number, decision in enumerate(decisions, 1):
+        record = Decision(at=1.0, principal="ada", connection="c", tool="x", binding="b", decision=decision)
+        before = entries[-1].digest if entries else FIRST_DIGEST
+        entries.append(ChainedDecision(number, record, compute_chain_digest(before, number, record)))
+    return entries
+
+
+@pytest.mark.requirement("XL-055")
+def test_a_chain_is_whole_or_says_where_it_is_not() -> None:
+    whole = chain("allow", "deny", "allow")
+    assert find_chain_fault(whole) == find_chain_fault([]) == ""
+    changed = whole[1]._replace(record=replace(whole[1].record, decision="allow"))
+    assert find_chain_fault([whole[0], changed, whole[2]]) == "Record 2 was changed after it was written."
+    assert find_chain_fault([whole[0], whole[2]]) == "Record 2 is missing."
+    assert find_chain_fault([whole[1], whole[0], whole[2]]) == "Record 1 is missing."
+    moved = [whole[0], ChainedDecision(2, whole[2].record, whole[2].digest)]
+    assert find_chain_fault(moved) == "Record 2 was changed after it was written."
