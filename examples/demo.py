@@ -26,11 +26,11 @@ from todo import todo
 
 import toolwire
 from toolwire import Answer, Problem, Question, Result, SyncRemote, Toolkit, Value, connect, connect_sync
-from toolwire.cli.commands.explain import survey
-from toolwire.cli.commands.tools import COLUMNS, rows
-from toolwire.cli.terminal.screen import complain, escaped, json_text, styled
+from toolwire.cli.commands.explain import survey_url
+from toolwire.cli.commands.tools import COLUMNS, build_rows
+from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table
-from toolwire.cli.terminal.terminal_approver import asker, asking_lines
+from toolwire.cli.terminal.terminal_approver import build_terminal_approver, list_question
 from toolwire.consent.display import build_display_rows
 from toolwire.protocols import BUILTIN
 from toolwire.testing.loopback import background
@@ -57,9 +57,9 @@ class Person:
 
     def _scripted(self, question: Question) -> Answer:
         allowed = not question.call.tool.destructive
-        for line in asking_lines(build_display_rows(question)):
+        for line in list_question(build_display_rows(question)):
             print(f"  {line}")
-        answer = styled("y", "green", sys.stdout) if allowed else styled("n", "red", sys.stdout)
+        answer = apply_style("y", "green", sys.stdout) if allowed else apply_style("n", "red", sys.stdout)
         print(f"  Call it? [y/N] {answer} {_dim('(scripted; `make demo ASK=1` asks you)')}")
         return Answer(allowed)
 
@@ -70,14 +70,14 @@ def main() -> int:
     parser.add_argument("--ask", action="store_true", help="ask the person at the terminal before a call")
     ask = parser.parse_args().ask
     if ask and not (sys.stdin.isatty() and sys.stderr.isatty()):
-        complain("--ask needs a terminal to ask at; without it the answers are scripted.")
+        print_error("--ask needs a terminal to ask at; without it the answers are scripted.")
         return 2
     started = perf_counter()
     try:
         with TemporaryDirectory(prefix="toolwire-demo-") as folder:
-            serve_and_use(Path(folder) / "todo.sqlite3", Person(asker("ask") if ask else None))
+            serve_and_use(Path(folder) / "todo.sqlite3", Person(build_terminal_approver("ask") if ask else None))
     except (UnexpectedError, toolwire.ToolwireError) as error:
-        complain(str(error))
+        print_error(str(error))
         return 1
     _title("Every step came out as it should")
     print(f"  It took {perf_counter() - started:.1f} s. Now yours: .venv/bin/toolwire serve examples/calculator.py")
@@ -95,7 +95,7 @@ def serve_and_use(database: Path, person: Person) -> None:
     ):
         _title("Three servers on this machine")
         for title, url in ((kits[0].title, sums), (kits[1].title, lists), ("RecipeApp", recipes)):
-            print(f"  {title:<11} {styled(url, 'green', sys.stdout)}")
+            print(f"  {title:<11} {apply_style(url, 'green', sys.stdout)}")
         print(_dim("  The first two are toolkits, the third is a FastAPI app with one more line: opentools(app)."))
         print(_dim("  From here on there is a client, which is given these URLs and nothing else."))
         for url in (sums, lists):
@@ -127,14 +127,14 @@ def talk(remote: SyncRemote, book: Book, person: Person) -> None:
 def look(url: str) -> list[str]:
     """Find out what ``url`` speaks, say what was chosen and why, and return all that it speaks."""
     _title(f"What does {url} speak?")
-    found = survey(url, None)
+    found = survey_url(url, None)
     for probe in found.probes:
-        mark = styled("yes", "green", sys.stdout) if probe.accepted else _dim("...")
+        mark = apply_style("yes", "green", sys.stdout) if probe.accepted else _dim("...")
         path = probe.url.removeprefix(url)
         print(f"  {mark} {TITLES[probe.protocol]:<22} {escaped(path):<21} {probe.status}  {escaped(probe.meaning)}")
     if found.peer is None:
         raise UnexpectedError(f"{url} speaks nothing we know.")
-    chosen = styled(TITLES[found.peer.protocol], "bold", sys.stdout)
+    chosen = apply_style(TITLES[found.peer.protocol], "bold", sys.stdout)
     print(f"  {chosen} is chosen: it was found first, and the order of looking is {', '.join(TITLES)}.")
     return [found.peer.protocol, *(peer.protocol for peer in found.others)]
 
@@ -142,7 +142,7 @@ def look(url: str) -> list[str]:
 def show_tools(remote: SyncRemote) -> None:
     """List the tools of a server, with the consent each of them needs."""
     _title(f"The tools of {escaped(remote.catalog().title)}")
-    print_table(COLUMNS, rows(remote.catalog()), sys.stdout)
+    print_table(COLUMNS, build_rows(remote.catalog()), sys.stdout)
     print()
 
 
@@ -197,7 +197,7 @@ def call_by_the_rfc(url: str) -> dict[str, Any]:
 def call(remote: SyncRemote, name: str, arguments: dict[str, Any] | None = None) -> Result:
     """Call a tool, and print the call and how it ended."""
     given = ", ".join(f"{key}={json_text(value)}" for key, value in (arguments or {}).items())
-    print(f"  {styled(f'{name}({given})', 'bold', sys.stdout)}")
+    print(f"  {apply_style(f'{name}({given})', 'bold', sys.stdout)}")
     result = remote.call(name, arguments)
     print(f"  -> {said(result)}")
     return result
@@ -206,8 +206,8 @@ def call(remote: SyncRemote, name: str, arguments: dict[str, Any] | None = None)
 def said(result: Result) -> str:
     """Return how a call ended, fit to show."""
     if isinstance(result, Problem):
-        return f"{styled(result.kind, 'yellow', sys.stdout)}: {escaped(result.message)}"
-    return "done" if result.value is None else styled(json_text(result.value), "green", sys.stdout)
+        return f"{apply_style(result.kind, 'yellow', sys.stdout)}: {escaped(result.message)}"
+    return "done" if result.value is None else apply_style(json_text(result.value), "green", sys.stdout)
 
 
 def allowed(result: Result, person: Person) -> bool:
@@ -237,11 +237,11 @@ def expect(found: object, wanted: object) -> None:
 
 
 def _title(text: str) -> None:
-    print(f"\n{styled(text, 'bold', sys.stdout)}")
+    print(f"\n{apply_style(text, 'bold', sys.stdout)}")
 
 
 def _dim(text: str) -> str:
-    return styled(text, "dim", sys.stdout)
+    return apply_style(text, "dim", sys.stdout)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from toolwire.adapters.conversation import ModelCall, ModelResult, ModelTurn, co
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.openai import ChatModel
 from toolwire.adapters.tool_declarations import run_named_call_sync
-from toolwire.cli.terminal.screen import escaped, escaped_lines
+from toolwire.cli.terminal.screen import escape_lines, escaped
 
 _SHOWN = 100
 
@@ -28,7 +28,7 @@ def find_and_save(remote: SyncRemote, show: Callable[[str], object]) -> None:
         return result
 
     def show_turn(turn: ModelTurn) -> None:
-        for line in escaped_lines(turn.text).splitlines():
+        for line in escape_lines(turn.text).splitlines():
             show(f"  model> {line}")
         for call in turn.calls:
             show(f"  -> {escaped(call.name)} {escaped(str(call.arguments))}")

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from toolwire.cli import main
-from toolwire.cli.targets.local_target import code_of
+from toolwire.cli.targets.local_target import open_code
 from toolwire.cli.targets.target import FileTarget
 from toolwire.server import asgi
 from toolwire.testing.loopback import background
@@ -141,7 +141,7 @@ def desk(write: Callable[..., Path]) -> Path:
 @pytest.fixture
 def site(desk: Path) -> Iterator[str]:
     """The URL where the tools of ``desk`` are served."""
-    with background(asgi(code_of(FileTarget(desk)))) as url:
+    with background(asgi(open_code(FileTarget(desk)))) as url:
         yield url
 
 

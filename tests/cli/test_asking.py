@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.cli.terminal.terminal_approver import asker, asking_lines
+from toolwire.cli.terminal.terminal_approver import build_terminal_approver, list_question
 from toolwire.consent.display import build_display_rows
 from toolwire.core.check import Question
 from toolwire.core.model import Approval, Call, Cost, Tool
@@ -103,7 +103,7 @@ def test_everything_a_call_would_do_is_shown_in_full() -> None:
     question = Question(
         call, "https://example.com", "POST https://example.com/send", Approval.PER_CALL, reasons=("Why.",)
     )
-    assert list(asking_lines(build_display_rows(question))) == [
+    assert list(list_question(build_display_rows(question))) == [
         "May this be called? https://example.com",
         "  tool: send  (Send [bold]mail[/bold]<U+001B>[2J.)",
         "  sends: POST https://example.com/send",
@@ -120,13 +120,13 @@ def test_everything_a_call_would_do_is_shown_in_full() -> None:
 def test_yes_is_not_enough_where_consent_was_tightened(capfd: pytest.CaptureFixture[str]) -> None:
     tool = Tool(name="go", approval=Approval.AUTO, blanket_allowed=True)
     question = Question(Call(tool, {}), "here", "go()", Approval.PER_CALL, always_allowed=False)
-    assert asker("yes")(question).allowed is False
+    assert build_terminal_approver("yes")(question).allowed is False
     assert "you asked for consent to each call" in capfd.readouterr().err
 
 
 def test_a_call_without_arguments_says_so() -> None:
     question = Question(Call(Tool(name="go"), {}), "here", "go() in this process", Approval.PER_CALL)
-    lines = list(asking_lines(build_display_rows(question)))
+    lines = list(list_question(build_display_rows(question)))
     assert "  arguments: none" in lines
     assert "  destroys something: no" in lines
     assert "  costs: not declared" in lines

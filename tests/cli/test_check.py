@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.cli.commands.check import kind_of
+from toolwire.cli.commands.check import detect_kind
 
 EXAMPLES = Path(__file__).parents[2] / "spec" / "opentool" / "examples"
 GOOD = EXAMPLES / "valid" / "full.json"
@@ -95,7 +95,7 @@ def test_what_is_no_json_has_a_place(put: Callable[[str, str], str], toolwire: C
     ],
 )
 def test_a_document_says_its_kind_by_its_members(data: Any, kind: str | None) -> None:
-    assert kind_of(json.dumps(data).encode()) == kind
+    assert detect_kind(json.dumps(data).encode()) == kind
 
 
 def test_a_kind_that_nobody_can_tell_is_asked_for(put: Callable[[str, str], str], toolwire: Callable[..., Any]) -> None:

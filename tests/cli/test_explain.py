@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolwire.cli.targets.local_target import code_of
+from toolwire.cli.targets.local_target import open_code
 from toolwire.cli.targets.target import FileTarget
 from toolwire.protocols import BUILTIN
 from toolwire.server import asgi
@@ -44,7 +44,7 @@ def test_a_server_that_is_not_there_is_exit_code_4_with_every_look(toolwire: Cal
 
 
 def test_a_key_is_used_where_one_is_asked_for(desk: Path, toolwire: Callable[..., Any]) -> None:
-    with background(asgi(code_of(FileTarget(desk)), api_keys=["canary-key"])) as url:
+    with background(asgi(open_code(FileTarget(desk)), api_keys=["canary-key"])) as url:
         outcome = toolwire("explain", url, "--key", "canary-key")
     assert outcome.code == 0
     assert "canary" not in outcome.out + outcome.err

@@ -17,7 +17,7 @@ import pytest
 
 from toolwire import Problem, Value, connect_sync
 from toolwire.cli.exits import UsageError
-from toolwire.cli.serve_app import SETTINGS, ServeSettings, app_of, app_of_environment, boxes_of
+from toolwire.cli.serve_app import SETTINGS, ServeSettings, build_app, build_app_from_environment, open_toolboxes
 from toolwire.opentool import FunctionCall, SyncOpenToolClient
 from toolwire.testing.loopback import background
 
@@ -175,8 +175,8 @@ def test_a_class_in_another_process_has_its_document_too(code: Path, monkeypatch
     settings = ServeSettings(
         targets=[f"{code}:Methods"], document=str(code.with_name("tool.json")), api_keys=["canary"]
     )
-    monkeypatch.setenv(SETTINGS, settings.write())
-    app = app_of_environment()
+    monkeypatch.setenv(SETTINGS, settings.to_json())
+    app = build_app_from_environment()
     assert "canary" not in str(os.environ)
     with background(app) as url, SyncOpenToolClient(url, api_key="canary") as client:
         assert client.call(FunctionCall("1", "add", {"a": 1, "b": 2})).result == {"sum": 3}
@@ -186,7 +186,7 @@ def test_a_class_in_another_process_has_its_document_too(code: Path, monkeypatch
 def test_a_class_and_a_toolkit_are_served_as_one_and_the_class_begins_and_ends(code: Path) -> None:
     code.write_text(code.read_text() + f"\nclass Loading(Sums):\n    def load(self):\n        return {DOCUMENT!r}\n")
     settings = ServeSettings(targets=[f"{code}:Loading", f"{code}:kit"])
-    with background(app_of(settings, boxes_of(settings))) as url, connect_sync(url) as remote:
+    with background(build_app(settings, open_toolboxes(settings))) as url, connect_sync(url) as remote:
         assert diary(code) == "init"
         assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
         assert remote.call("double", {"a": 4}) == Value(8)
@@ -231,7 +231,7 @@ def test_a_class_with_methods_alone_needs_a_document(code: Path, toolwire: Calla
 def test_a_document_is_for_one_class_on_this_machine(more: list[str], code: Path) -> None:
     targets = [text.format(code=code) for text in more]
     with pytest.raises(UsageError, match=r"^--document .*\.$"):
-        boxes_of(ServeSettings(targets=targets, document=str(code.with_name("tool.json"))))
+        open_toolboxes(ServeSettings(targets=targets, document=str(code.with_name("tool.json"))))
 
 
 def test_a_tool_that_cannot_begin_fails_a_call_without_a_traceback(code: Path, toolwire: Callable[..., Any]) -> None:

@@ -37,7 +37,7 @@ _FORMS = [
 
 def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """Yield every command of the program that has a URL among its words."""
-    for action in cli._parser("0")._actions:
+    for action in cli._build_parser("0")._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():
                 if any(_takes_url(one) for one in command._actions):

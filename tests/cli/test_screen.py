@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.cli.terminal.screen import escaped, escaped_lines, json_text
+from toolwire.cli.terminal.screen import escape_lines, escaped, json_text
 from toolwire.cli.terminal.table import print_table
 
 JSON = st.recursive(
@@ -51,7 +51,7 @@ def test_a_sentence_in_tag_characters_is_seen() -> None:
 
 
 def test_lines_and_tabs_are_kept_where_a_text_may_have_them() -> None:
-    assert escaped_lines("a\tb\r\nc\x1b\n") == "a\tb\nc<U+001B>\n"
+    assert escape_lines("a\tb\r\nc\x1b\n") == "a\tb\nc<U+001B>\n"
 
 
 @given(st.text())
@@ -64,7 +64,7 @@ def test_nothing_but_ink_and_spaces_is_left(text: str) -> None:
 def test_json_for_a_screen_is_still_the_same_json(data: object) -> None:
     text = json_text(data, indent=2)
     assert json.loads(text) == data
-    assert escaped_lines(text) == text
+    assert escape_lines(text) == text
 
 
 def test_what_has_no_ink_is_written_as_json_writes_it() -> None:

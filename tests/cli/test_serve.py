@@ -23,10 +23,10 @@ from toolwire import Problem, Question, Tool, Value, connect_sync
 from toolwire.cli.serve_app import (
     SETTINGS,
     ServeSettings,
-    app_of,
-    app_of_environment,
-    box_of,
+    build_app,
+    build_app_from_environment,
     count_asking_tools,
+    open_toolbox,
     read_settings,
 )
 from toolwire.cli.targets.target import FileTarget, UrlTarget
@@ -233,15 +233,15 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path, data: bytes, sentence: 
 
 def test_settings_travel_whole_and_show_no_key() -> None:
     settings = ServeSettings(targets=["a.py"], api_keys=["canary"], hosts=["h"], origins=["https://o"])
-    assert read_settings(settings.write()) == settings
+    assert read_settings(settings.to_json()) == settings
     assert "canary" not in repr(settings)
 
 
 def test_another_process_makes_the_app_and_its_tools_do_not_see_the_keys(
     desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(SETTINGS, ServeSettings(targets=[str(desk)], api_keys=["canary"]).write())
-    app = app_of_environment()
+    monkeypatch.setenv(SETTINGS, ServeSettings(targets=[str(desk)], api_keys=["canary"]).to_json())
+    app = build_app_from_environment()
     assert "canary" not in str(os.environ)
     with background(app) as url, connect_sync(url, api_key="canary", protocol="otc", agree=lambda _: True) as remote:
         assert remote.call("add", {"a": 1}) == Value(2)
@@ -264,9 +264,9 @@ def test_a_gateway_serves_a_remote_server_and_code_as_one(protocol: str, site: s
         """,
     )
     settings = ServeSettings(targets=[site, str(file)])
-    boxes = [box_of(UrlTarget(site)), box_of(FileTarget(file))]
+    boxes = [open_toolbox(UrlTarget(site)), open_toolbox(FileTarget(file))]
     with (
-        background(app_of(settings, boxes)) as url,
+        background(build_app(settings, boxes)) as url,
         connect_sync(url, protocol=protocol, agree=lambda _: True) as remote,
     ):
         assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
@@ -276,7 +276,7 @@ def test_a_gateway_serves_a_remote_server_and_code_as_one(protocol: str, site: s
 @pytest.mark.requirement("XL-053", "XL-056")
 @pytest.mark.parametrize("protocol", [codec.name for codec in BUILTIN])
 def test_a_gateway_runs_what_its_caller_has_confirmed(site: str, protocol: str) -> None:
-    box = box_of(UrlTarget(site))
+    box = open_toolbox(UrlTarget(site))
     assert count_asking_tools([box]) == 2
     reasons: list[str] = []
 
@@ -292,7 +292,7 @@ def test_a_gateway_runs_what_its_caller_has_confirmed(site: str, protocol: str) 
         with connect_sync(site) as direct:
             return direct.call("noted")
 
-    with background(app_of(ServeSettings(targets=[site]), [box])) as url:
+    with background(build_app(ServeSettings(targets=[site]), [box])) as url:
         for allowed, left in ((False, []), (True, ["x"])):
             with connect_sync(url, protocol=protocol, approve=answer(allowed), agree=lambda _: True) as remote:
                 ended = remote.call("note", {"text": "x"})
@@ -304,7 +304,7 @@ def test_a_gateway_runs_what_its_caller_has_confirmed(site: str, protocol: str) 
 
 @pytest.mark.requirement("XL-056")
 def test_a_word_of_a_gateway_is_for_one_caller_one_call_and_once(site: str) -> None:
-    box = box_of(UrlTarget(site))
+    box = open_toolbox(UrlTarget(site))
     keys = ["key-of-ada ada", "key-of-bob bob"]
     settings = ServeSettings(targets=[site], api_keys=keys)
 
@@ -318,7 +318,7 @@ def test_a_word_of_a_gateway_is_for_one_caller_one_call_and_once(site: str) -> N
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)["details"]["confirmation"]["word"]
 
-    with background(app_of(settings, [box])) as url:
+    with background(build_app(settings, [box])) as url:
         status, word = call(url, "x")
         assert (status, bool(word)) == (428, True)
         assert call(url, "x", "key-of-bob", word)[0] == 428, "another caller"
@@ -358,9 +358,9 @@ def _status(place: str, headers: dict[str, str]) -> int:
 
 
 def test_a_name_that_two_share_is_a_definition_error(desk: Path) -> None:
-    box = box_of(FileTarget(desk))
+    box = open_toolbox(FileTarget(desk))
     with pytest.raises(DefinitionError):
-        app_of(ServeSettings(targets=[]), [box, box])
+        build_app(ServeSettings(targets=[]), [box, box])
 
 
 def test_nothing_to_serve_is_one_sentence(toolwire: Callable[..., Any]) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from toolwire.cli.exits import UsageError
-from toolwire.cli.targets.load_code import load
-from toolwire.cli.targets.local_target import code_of
+from toolwire.cli.targets.load_code import load_code
+from toolwire.cli.targets.local_target import open_code
 from toolwire.cli.targets.target import FileTarget, ModuleTarget, Target, UrlTarget, read_target
 
 
@@ -58,7 +58,7 @@ def test_a_file_that_is_no_python_is_not_taken_for_a_host(tmp_path: Path, monkey
 
 
 def titles(target: Target) -> str:
-    return code_of(target).catalog().title  # type: ignore[arg-type]  # never a URL in these tests
+    return open_code(target).catalog().title  # type: ignore[arg-type]  # never a URL in these tests
 
 
 def test_the_one_toolkit_of_a_file_is_found(desk: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_toolkit_under_two_names_is_one_toolkit(write: Callable[..., Path]) ->
 
 def test_a_file_is_run_once_however_often_it_is_named(write: Callable[..., Path]) -> None:
     file = write("once.py", "from toolwire import Toolkit\na, b = Toolkit('A'), Toolkit('B')\n")
-    assert load(FileTarget(file, "a")) is load(FileTarget(file, "a"))
+    assert load_code(FileTarget(file, "a")) is load_code(FileTarget(file, "a"))
     assert titles(FileTarget(file, "b")) == "B"
 
 
@@ -140,14 +140,14 @@ def test_what_is_wrong_with_a_file_is_one_sentence(
     file = write("calc.py", text)
     monkeypatch.chdir(file.parent)
     with pytest.raises(UsageError, match=sentence) as refused:
-        load(FileTarget(Path("calc.py"), name))
+        load_code(FileTarget(Path("calc.py"), name))
     assert "\n" not in str(refused.value)
 
 
 def test_a_mistake_in_a_neighbour_is_placed_in_the_neighbour(write: Callable[..., Path]) -> None:
     write("made_for_a_test_broken.py", "a = 1\nb = a.c\n")
     with pytest.raises(UsageError, match=r"made_for_a_test_broken\.py, line 2: AttributeError"):
-        load(FileTarget(write("calc.py", "import made_for_a_test_broken\n")))
+        load_code(FileTarget(write("calc.py", "import made_for_a_test_broken\n")))
 
 
 def test_a_module_that_is_not_there_is_told_from_one_that_lacks_something(
@@ -156,9 +156,9 @@ def test_a_module_that_is_not_there_is_told_from_one_that_lacks_something(
     file = write("made_for_a_test_half/tools.py", "import made_for_a_test_absent\n")
     monkeypatch.chdir(file.parents[1])
     with pytest.raises(UsageError, match=r"There is no module 'made_for_a_test_missing'"):
-        load(ModuleTarget("made_for_a_test_missing.tools", "kit"))
+        load_code(ModuleTarget("made_for_a_test_missing.tools", "kit"))
     with pytest.raises(UsageError, match=r"tools\.py, line 1: ModuleNotFoundError"):
-        load(ModuleTarget("made_for_a_test_half.tools", "kit"))
+        load_code(ModuleTarget("made_for_a_test_half.tools", "kit"))
 
 
 def test_the_traceback_is_shown_only_when_asked_for(write: Callable[..., Path], toolwire: Callable[..., Any]) -> None:

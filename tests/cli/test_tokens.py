@@ -18,8 +18,8 @@ from joserfc.jwk import ECKey, OctKey
 
 from toolwire import Problem, Value, connect_sync
 from toolwire.cli.exits import UsageError
-from toolwire.cli.serve_app import ServeSettings, app_of, boxes_of, read_settings
-from toolwire.cli.token_options import TokenOptions, callers_of
+from toolwire.cli.serve_app import ServeSettings, build_app, open_toolboxes, read_settings
+from toolwire.cli.token_options import TokenOptions, build_callers
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Kind
 from toolwire.server.access.callers import Caller, Callers
@@ -75,9 +75,9 @@ def ask(callers: Callers | None, credential: str) -> Caller | Problem:
 def test_a_server_with_a_secret_takes_the_tokens_it_signed(tmp_path: Path, desk: Path) -> None:
     (tmp_path / "secret").write_text(SECRET + "\n")
     tokens = TokenOptions(secret_file=str(tmp_path / "secret"), audience="here")
-    settings = read_settings(ServeSettings(targets=[str(desk)], tokens=tokens).write())
-    assert SECRET not in settings.write()
-    with background(app_of(settings, boxes_of(settings))) as url:
+    settings = read_settings(ServeSettings(targets=[str(desk)], tokens=tokens).to_json())
+    assert SECRET not in settings.to_json()
+    with background(build_app(settings, open_toolboxes(settings))) as url:
         good, wrong = OctKey.import_key(SECRET), OctKey.import_key(SECRET[::-1])
         with connect_sync(url, api_key=token(good, "HS256"), protocol="otc", agree=lambda _: True) as remote:
             result = remote.call("add", {"a": 1, "b": 2})
@@ -92,7 +92,7 @@ def test_a_server_with_a_secret_takes_the_tokens_it_signed(tmp_path: Path, desk:
 @pytest.mark.requirement("OTC-035")
 def test_keys_are_fetched_from_a_url_once_for_many_tokens() -> None:
     with publishing([(200, key_set(OLD))]) as (url, asked):
-        callers = callers_of(TokenOptions(jwks=url, audience="here"))
+        callers = build_callers(TokenOptions(jwks=url, audience="here"))
         for number in range(5):
             assert ask(callers, token(OLD, sub=f"user {number}")) == Caller(f"jwt:user {number}", frozenset())
         refused = ask(callers, token(NEW))
@@ -104,7 +104,7 @@ def test_keys_are_fetched_from_a_url_once_for_many_tokens() -> None:
 @pytest.mark.parametrize("answer", [(500, b""), (200, b"<html>"), (302, b"")])
 def test_an_issuer_that_has_no_keys_is_a_reason_to_come_back(answer: tuple[int, bytes]) -> None:
     with publishing([answer]) as (url, _):
-        found = ask(callers_of(TokenOptions(jwks=url, audience="here")), token(OLD))
+        found = ask(build_callers(TokenOptions(jwks=url, audience="here")), token(OLD))
     assert isinstance(found, Problem)
     assert (found.kind, found.can_retry) == (Kind.OVERLOADED, True)
 
@@ -112,7 +112,7 @@ def test_an_issuer_that_has_no_keys_is_a_reason_to_come_back(answer: tuple[int, 
 def test_keys_may_be_a_file(tmp_path: Path) -> None:
     file = tmp_path / "jwks.json"
     file.write_bytes(key_set(OLD))
-    assert isinstance(ask(callers_of(TokenOptions(jwks=str(file), audience="here")), token(OLD)), Caller)
+    assert isinstance(ask(build_callers(TokenOptions(jwks=str(file), audience="here")), token(OLD)), Caller)
 
 
 @pytest.mark.parametrize(
@@ -128,14 +128,14 @@ def test_keys_may_be_a_file(tmp_path: Path) -> None:
 )
 def test_options_that_do_not_go_together_are_refused(options: dict[str, str], why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        callers_of(TokenOptions(**options))
+        build_callers(TokenOptions(**options))
 
 
 def test_a_short_secret_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("short\n")
     with pytest.raises(DefinitionError, match="at least 32 bytes"):
-        callers_of(TokenOptions(secret_file=str(tmp_path / "secret")))
+        build_callers(TokenOptions(secret_file=str(tmp_path / "secret")))
 
 
 def test_without_options_there_are_no_tokens() -> None:
-    assert callers_of(TokenOptions()) is None
+    assert build_callers(TokenOptions()) is None

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from toolwire.cli.commands.tools import described, rows
-from toolwire.cli.targets.local_target import code_of
+from toolwire.cli.commands.tools import build_rows, describe
+from toolwire.cli.targets.local_target import open_code
 from toolwire.cli.targets.target import FileTarget
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Authorization, Cost, RateLimit, Requirements, Tool
@@ -67,7 +67,7 @@ def test_json_says_what_a_tool_requires_and_what_nobody_declared() -> None:
         rate_limit=RateLimit(max=3, window="1m"),
         requirements=Requirements(authorization=(Authorization(id="x", scopes=("a",)),), secrets=("s",), user_id=True),
     )
-    data = json.loads(json.dumps(described(tool)))
+    data = json.loads(json.dumps(describe(tool)))
     assert data["approval"] is None
     assert data["consent"] == "per-call"
     assert data["rate_limit"] == {"max": 3, "window": "1m"}
@@ -81,7 +81,7 @@ def test_json_says_what_a_tool_requires_and_what_nobody_declared() -> None:
 def test_each_row_has_a_name_that_can_be_called() -> None:
     tools = [Tool(name="go", toolkit=kit, version=version) for kit in ("A", "B") for version in ("1.0.0", "2.0.0")]
     catalog = Catalog(tools=tuple(tools))
-    found = [catalog.find(row[0]) for row in rows(catalog)]
+    found = [catalog.find(row[0]) for row in build_rows(catalog)]
     assert found == list(catalog.tools)
 
 
@@ -95,7 +95,7 @@ def test_the_types_of_arguments_are_short() -> None:
         "f\u202e": {"type": 7},
     }
     tool = Tool(name="t", approval=Approval.AUTO, input_schema={"properties": properties, "required": ["a"]})
-    ((_, _, arguments, _, _),) = rows(Catalog(tools=(tool,)))
+    ((_, _, arguments, _, _),) = build_rows(Catalog(tools=(tool,)))
     assert arguments == 'a: "x"|1, b?: string|null, c?: string|Deep|any, d?: Deep, e?: any, f<U+202E>?: any'
 
 
@@ -109,7 +109,7 @@ def test_a_key_comes_from_the_line_or_the_environment(
     desk: Path, toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DESK_KEY", "canary-key")
-    with background(asgi(code_of(FileTarget(desk)), api_keys=["canary-key"])) as url:
+    with background(asgi(open_code(FileTarget(desk)), api_keys=["canary-key"])) as url:
         assert toolwire("tools", url, "--key", "canary-key").code == 0
         assert toolwire("tools", url, "--key-env", "DESK_KEY").code == 0
         refused = toolwire("tools", url, "--key", "canary-wrong", "--protocol", "otc")
@@ -156,7 +156,7 @@ def test_a_row_has_room_for_a_sentence_and_the_first_arguments_those_needed_firs
     tool = Tool(
         name="update", toolkit="Big", description="<p>Updates <b>it</b>. " + "It is long. " * 40, input_schema=schema
     )
-    ((name, what, arguments, *_),) = rows(Catalog(title="Big", tools=(tool,)))
+    ((name, what, arguments, *_),) = build_rows(Catalog(title="Big", tools=(tool,)))
     assert name == "update"
     assert what.startswith("Updates it. It is long.")
     assert len(what) <= 100

@@ -12,7 +12,7 @@ import pytest
 
 import toolwire
 from toolwire import Answer, Approval, Preferences, Question, Toolkit, connect_sync
-from toolwire.cli.terminal.terminal_approver import asking_lines
+from toolwire.cli.terminal.terminal_approver import list_question
 from toolwire.consent.display import build_display_rows
 from toolwire.consent.question_page import build_question_page
 from toolwire.protocols import BUILTIN
@@ -103,7 +103,7 @@ def test_the_question_says_where_each_argument_really_goes(
     assert dict(question.places) == expected
     rows = build_display_rows(question)
     assert {row.label: row.note for row in rows if row.kind == "argument"} == expected
-    terminal, page = "\n".join(asking_lines(rows)), unescape(build_question_page(question, "t"))
+    terminal, page = "\n".join(list_question(rows)), unescape(build_question_page(question, "t"))
     approvals = Approvals(tmp_path)
     approvals.ask(question)
     (waiting,) = approvals.waiting()

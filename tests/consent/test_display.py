@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.cli.terminal.terminal_approver import asking_lines
+from toolwire.cli.terminal.terminal_approver import list_question
 from toolwire.consent.display import build_display_rows, find_secrets, needs_typed_confirmation
 from toolwire.consent.origin_display import display_origin, find_lookalike_warning
 from toolwire.consent.question_page import build_final_page, build_question_page
@@ -86,7 +86,7 @@ def test_everything_is_shown_and_nothing_can_deceive() -> None:
 @pytest.mark.requirement("XL-049", "D-03", "D-21")
 def test_a_page_shows_what_a_terminal_shows() -> None:
     page = build_question_page(QUESTION, "t")
-    terminal = "\n".join(asking_lines(build_display_rows(QUESTION)))
+    terminal = "\n".join(list_question(build_display_rows(QUESTION)))
     texts = unescape(re.sub(r"<[^>]*>", "\n", page))
     for row in build_display_rows(QUESTION):
         assert row.text in terminal

@@ -113,7 +113,7 @@ def test_every_command_and_its_options() -> None:
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
-    whole = parser._parser("1")
+    whole = parser._build_parser("1")
     (found,) = [action for action in whole._actions if isinstance(action, argparse._SubParsersAction)]
     return dict(found.choices)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolwire import Toolkit, Value, asgi, connect_sync
-from toolwire.cli.serve_app import ServeSettings, app_of, boxes_of
+from toolwire.cli.serve_app import ServeSettings, build_app, open_toolboxes
 from toolwire.core.errors import DefinitionError
 from toolwire.gateway import Listed, read_connections, write_connections
 from toolwire.testing.loopback import background
@@ -45,7 +45,7 @@ def test_a_gateway_serves_what_a_list_names(tmp_path: Path) -> None:
         entries = [{"name": "tea", "url": tea}, {"name": "mail", "url": mail}]
         file = written(tmp_path, {"connections": entries})
         settings = ServeSettings(targets=[listed.url for listed in read_connections(file)])
-        app = app_of(settings, boxes_of(settings))
+        app = build_app(settings, open_toolboxes(settings))
         with background(app) as url, connect_sync(url) as remote:
             assert set(remote.catalog().names) == {"brew", "read"}
             assert (remote.call("brew"), remote.call("read")) == (Value("Tea"), Value("Mail"))

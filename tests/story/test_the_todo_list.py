@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from toolwire import Answer, Kind, Problem, SyncRemote, Toolkit, connect_sync
-from toolwire.cli.targets.load_code import load
+from toolwire.cli.targets.load_code import load_code
 from toolwire.cli.targets.target import FileTarget
 from toolwire.consent import effective_level
 
@@ -28,7 +28,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def site(database: Path, serve: Callable[..., str]) -> str:
-    return serve(load(FileTarget(APP)))
+    return serve(load_code(FileTarget(APP)))
 
 
 def value(remote: SyncRemote, name: str, **arguments: Any) -> Any:
@@ -53,7 +53,7 @@ def test_a_task_is_made_changed_and_deleted(site: str, database: Path) -> None:
 
 
 def test_reading_asks_nobody_and_everything_else_asks() -> None:
-    toolkit = load(FileTarget(APP))
+    toolkit = load_code(FileTarget(APP))
     assert isinstance(toolkit, Toolkit)
     consent = {tool.name: str(effective_level(tool)) for tool in toolkit.catalog().tools}
     reading = {"list_tasks": "auto", "get_task": "auto"}
@@ -72,5 +72,5 @@ def test_several_at_once_lose_nothing(site: str) -> None:
 
 
 def test_loading_the_example_makes_no_database(database: Path) -> None:
-    load(FileTarget(APP))
+    load_code(FileTarget(APP))
     assert not database.exists()

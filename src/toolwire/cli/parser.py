@@ -1,4 +1,4 @@
-"""What may stand on the command line. The words only: what the commands do is imported when one is chosen."""
+"""Define the command line: its commands, options and help texts. The code of a command is imported when it runs."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Exit codes: 0 ok, 1 the tool failed, 2 usage, 3 denied, 4 not reachable or no pr
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, saying what is wrong the way the rest of the program does."""
+    """argparse with error messages in the style of this program."""
 
     def error(self, message: str) -> NoReturn:
-        """End the program with the usage and one sentence."""
+        """Print the usage and one sentence, and end the program."""
         self.print_usage(sys.stderr)
         self.exit(USAGE, f"toolwire: {show_urls(message)}\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Print a help text or the version; argparse itself keeps silent where standard output cannot be written."""
+        """Print a help text or the version. argparse itself would hide that standard output cannot be written."""
         if file is sys.stdout:
             file.write(message)
         else:
@@ -39,14 +39,14 @@ class Parser(argparse.ArgumentParser):
 
 
 def read_command(argv: Sequence[str] | None, version: str) -> argparse.Namespace:
-    """Return what the command line says; ``command`` is the name of the command.
+    """Return the options of the command line; ``command`` is the name of the command.
 
     Raises:
-        SystemExit: after --help and --version (0), and for what names no command (2).
+        SystemExit: with 0 after --help and --version, with 2 for a command line that is not valid.
     """
-    parser = _parser(version)
+    parser = _build_parser(version)
     arguments, rest = parser.parse_known_args(argv)
-    # argparse takes a list like KEY=VALUE... in one piece; what stands behind a later option belongs to it too.
+    # argparse reads a list like KEY=VALUE... in one piece; the words behind a later option belong to it too.
     late = [text for text in rest if not text.startswith("-")]
     if len(late) < len(rest) or (late and "more" not in arguments):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -58,7 +58,7 @@ def read_command(argv: Sequence[str] | None, version: str) -> argparse.Namespace
     return arguments
 
 
-def _parser(version: str) -> Parser:
+def _build_parser(version: str) -> Parser:
     parser = Parser(
         prog="toolwire",
         description="Write a tool once, serve it on every open wire. Paste a URL, get tools, with consent.",
@@ -68,27 +68,27 @@ def _parser(version: str) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"toolwire {version}")
     add = parser.add_subparsers(dest="command", metavar="COMMAND").add_parser
-    _add_serve(_command(add, "serve", "serve tools on every protocol at once"))
-    _add_tools(_command(add, "tools", "show what tools there are"))
-    _add_call(_command(add, "call", "call a tool, with your consent"))
-    _add_chat(_command(add, "chat", "talk to a model that can use the tools at URLs, with your consent"))
-    _add_explain(_command(add, "explain", "show how it was found out what a URL speaks"))
-    _add_check(_command(add, "check", "show everything that is wrong with documents"))
-    _add_conform(_command(add, "conform", "check whether a server does what its protocols ask"))
-    _add_convert(_command(add, "convert", "write the tools of a document, a URL or code as another document"))
-    _add_overlay(_command(add, "overlay", "write a starter overlay for an API that is not yours"))
-    _add_size(_command(add, "size", "show what tools cost in tokens, for each provider"))
-    _add_approvals(_command(add, "approvals", "answer questions that wait, and see what was decided"))
-    _add_login(_command(add, "login", "sign in to a site, for later calls"))
-    _command(add, "logout", "give back what a sign-in gave").add_argument("url", metavar="URL", help="the site")
-    connections = _command(add, "connections", "list the sites you are signed in to")
+    _add_serve(_add_command(add, "serve", "serve tools on every protocol at once"))
+    _add_tools(_add_command(add, "tools", "show what tools there are"))
+    _add_call(_add_command(add, "call", "call a tool, with your consent"))
+    _add_chat(_add_command(add, "chat", "talk to a model that can use the tools at URLs, with your consent"))
+    _add_explain(_add_command(add, "explain", "show how it was found out what a URL speaks"))
+    _add_check(_add_command(add, "check", "show everything that is wrong with documents"))
+    _add_conform(_add_command(add, "conform", "check whether a server does what its protocols ask"))
+    _add_convert(_add_command(add, "convert", "write the tools of a document, a URL or code as another document"))
+    _add_overlay(_add_command(add, "overlay", "write a starter overlay for an API that is not yours"))
+    _add_size(_add_command(add, "size", "show what tools cost in tokens, for each provider"))
+    _add_approvals(_add_command(add, "approvals", "answer questions that wait, and see what was decided"))
+    _add_login(_add_command(add, "login", "sign in to a site, for later calls"))
+    _add_command(add, "logout", "give back what a sign-in gave").add_argument("url", metavar="URL", help="the site")
+    connections = _add_command(add, "connections", "list the sites you are signed in to")
     connections.add_argument("--json", action="store_true", help="print them as JSON")
-    _add_lock(_command(add, "lock", "pin the definitions of the tools at URLs"))
-    _add_diff(_command(add, "diff", "show what of a URL is not as it was locked"))
+    _add_lock(_add_command(add, "lock", "pin the definitions of the tools at URLs"))
+    _add_diff(_add_command(add, "diff", "show what of a URL is not as it was locked"))
     return parser
 
 
-def _command(add: Callable[..., Parser], name: str, summary: str) -> Parser:
+def _add_command(add: Callable[..., Parser], name: str, summary: str) -> Parser:
     command = add(name, help=summary, description=f"{summary.capitalize()}.", allow_abbrev=False)
     command.add_argument("--debug", action="store_true", help="show the traceback of what went wrong")
     return command

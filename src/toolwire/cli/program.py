@@ -1,4 +1,4 @@
-"""The program: reads the command line, runs the command, and ends with its exit code."""
+"""Read the command line, run the command, and end with its exit code."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from toolwire.core.errors import ConnectError, DefinitionError, ToolwireError
 
 from .exits import FAILED, INTERRUPTED, NOT_FOUND, PIPE_CLOSED, USAGE, UsageError
 from .parser import read_command
-from .terminal.screen import complain, drop_unwritable, escaped_lines, open_closed_streams
+from .terminal.screen import drop_unwritable, escape_lines, open_closed_streams, print_error
 
 _UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""Why a stream cannot be written. Errors of files that cannot be opened have a name, and are not meant."""
+"""Errors of writing to a stream. (An error of opening a file has a file name, and is none of these.)"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +40,7 @@ def _main(argv: Sequence[str] | None) -> int:
     is_closed = open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a character the terminal lacks is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # never fail on a character that the terminal lacks
     try:
         code = _read_and_run(argv, is_closed=is_closed)
         sys.stdout.flush()
@@ -52,9 +52,9 @@ def _main(argv: Sequence[str] | None) -> int:
             raise
         for stream in (sys.stdout, sys.stderr):
             drop_unwritable(stream)
-        if isinstance(error, BrokenPipeError):  # whoever read our output has gone, and wants no more
+        if isinstance(error, BrokenPipeError):  # the reader of our output has ended
             return PIPE_CLOSED
-        complain(f"The output cannot be written: {error.strerror}.")
+        print_error(f"The output cannot be written: {error.strerror}.")
         return FAILED
     drop_unwritable(sys.stderr)
     return code
@@ -65,25 +65,25 @@ def _read_and_run(argv: Sequence[str] | None, *, is_closed: bool) -> int:
         arguments = read_command(argv, __version__)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else USAGE
-    if is_closed and arguments.command != "serve":  # said before anything is done that could not be told
-        complain("Standard output is closed: send it to a file, or to /dev/null.")
+    if is_closed and arguments.command != "serve":  # before anything is done whose result could not be printed
+        print_error("Standard output is closed: send it to a file, or to /dev/null.")
         return FAILED
-    return _run(arguments)
+    return _run_command(arguments)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run_command(arguments: argparse.Namespace) -> int:
     try:
-        # A command's file imports all it needs, so that --help imports nothing of it.
+        # Each command is imported only when it runs, so that --help stays fast.
         code: int = import_module(f"{__package__}.commands.{arguments.command}").run(arguments)
     except ToolwireError as error:
         if arguments.debug:
-            sys.stderr.write(escaped_lines("".join(format_exception(error.__cause__ or error))))
-        complain(str(error))
-        return _code(error)
+            sys.stderr.write(escape_lines("".join(format_exception(error.__cause__ or error))))
+        print_error(str(error))
+        return _choose_exit_code(error)
     return code
 
 
-def _code(error: ToolwireError) -> int:
+def _choose_exit_code(error: ToolwireError) -> int:
     match error:
         case UsageError() | DefinitionError():
             return USAGE

@@ -1,4 +1,4 @@
-"""What ``toolwire serve`` serves: the targets as one toolbox, and the app of it; made here in whichever process."""
+"""Build the app that ``toolwire serve`` runs, in this process or in a worker process."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from toolwire.server.access.api_keys import read_key
 from toolwire.telemetry.logs import log_json
 
 from .exits import UsageError
-from .targets.local_target import code_of
+from .targets.local_target import open_code
 from .targets.target import Target, UrlTarget, read_target
-from .token_options import TokenOptions, callers_of
+from .token_options import TokenOptions, build_callers
 
 SETTINGS = "TOOLWIRE_SERVE"
-_QUESTIONS_A_MINUTE = 1_000_000  # of many callers, each asked by their own client
-FACTORY = "toolwire.cli.serve_app:app_of_environment"
+_QUESTIONS_A_MINUTE = 1_000_000  # there are many callers, and the client of each asks
+FACTORY = f"{__name__}:build_app_from_environment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
-    """What to serve and to whom. It travels to other processes in the environment: others can read an argv."""
+    """What to serve, and to which callers. Workers get it by the environment: other users can read a command line."""
 
     targets: Sequence[str]
     api_keys: Sequence[str] = field(default=(), repr=False)
@@ -52,42 +52,42 @@ class ServeSettings:
     agree: bool = False
     debug: bool = False
 
-    def write(self) -> str:
-        """Return the settings as a text for ``read_settings``."""
+    def to_json(self) -> str:
+        """Return the settings as JSON, for ``read_settings``."""
         return json.dumps(asdict(self))
 
 
 def read_settings(text: str) -> ServeSettings:
-    """Return the settings that ``write`` wrote."""
-    said: dict[str, Any] = json.loads(text)
-    return ServeSettings(tokens=TokenOptions(**said.pop("tokens", {})), **said)
+    """Return the settings that ``to_json`` wrote."""
+    data: dict[str, Any] = json.loads(text)
+    return ServeSettings(tokens=TokenOptions(**data.pop("tokens", {})), **data)
 
 
-def app_of_environment() -> App:
-    """Return the app that the environment asks for; its settings, which hold keys, leave the environment."""
+def build_app_from_environment() -> App:
+    """Return the app for the settings in the environment, and remove them from it: they hold keys."""
     settings = read_settings(os.environ.pop(SETTINGS))
-    return app_of(settings, boxes_of(settings))
+    return build_app(settings, open_toolboxes(settings))
 
 
-def app_of(settings: ServeSettings, boxes: Sequence[Toolbox]) -> App:
-    """Return the app that serves all ``boxes`` as one.
+def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
+    """Return the app that serves all ``toolboxes`` as one.
 
     Raises:
         DefinitionError: two of them have a tool of the same id, or the ledger cannot be opened.
     """
-    match boxes:
+    match toolboxes:
         case [ObjectToolbox() | MethodToolbox()] if settings.client_document:
             raise UsageError("--client-document goes with a toolkit, not with a class alone.")
-        case [ObjectToolbox() | MethodToolbox() as box]:
-            serve: Callable[..., App] = partial(opentool_app, box)
+        case [ObjectToolbox() | MethodToolbox() as toolbox]:
+            serve: Callable[..., App] = partial(opentool_app, toolbox)
         case _:
-            merged_box = merge_toolboxes(boxes, title=", ".join(box.catalog().title for box in boxes))
-            serve = partial(asgi, merged_box, client_document=settings.client_document)
+            merged = merge_toolboxes(toolboxes, title=", ".join(toolbox.catalog().title for toolbox in toolboxes))
+            serve = partial(asgi, merged, client_document=settings.client_document)
     if settings.log == "json":
         log_json()
     return serve(
         api_keys=[read_key(key) for key in settings.api_keys],
-        callers=callers_of(settings.tokens),
+        callers=build_callers(settings.tokens),
         hosts=settings.hosts,
         origins=settings.origins,
         ledger=settings.ledger,
@@ -97,20 +97,20 @@ def app_of(settings: ServeSettings, boxes: Sequence[Toolbox]) -> App:
     )
 
 
-def boxes_of(settings: ServeSettings) -> Sequence[Toolbox]:
-    """Return the toolbox of each target, in order. See ``box_of`` for what it raises."""
+def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
+    """Return the toolbox of each target, in order. ``open_toolbox`` lists the errors."""
     targets = [read_target(text) for text in settings.targets]
     if settings.document is None:
-        return [box_of(target, agree=settings.agree) for target in targets]
+        return [open_toolbox(target, agree=settings.agree) for target in targets]
     if len(targets) > 1:
         raise UsageError("--document describes one class: serve that alone, or give each class a load().")
-    return [box_of(targets[0], Path(settings.document))]
+    return [open_toolbox(targets[0], Path(settings.document))]
 
 
-def box_of(target: Target, document: Path | None = None, *, agree: bool = False) -> Toolbox:
-    """Return the toolbox that ``target`` names. What needs consent of a remote one, its callers are asked about.
+def open_toolbox(target: Target, document: Path | None = None, *, agree: bool = False) -> Toolbox:
+    """Return the toolbox of ``target``. A call of a remote tool that needs consent must be confirmed by its caller.
 
-    ``agree`` lets the tools run that a remote site would run unasked by its word alone.
+    ``agree`` lets tools run without a question that only their site declares harmless.
 
     Raises:
         ConnectError: nothing was found at a URL.
@@ -118,15 +118,17 @@ def box_of(target: Target, document: Path | None = None, *, agree: bool = False)
         UsageError: a file or a module cannot be loaded, or is no class that a document describes.
     """
     if not isinstance(target, UrlTarget):
-        return code_of(target, document)
+        return open_code(target, document)
     if document is not None:
         raise UsageError("--document is for a class on this machine; a server describes itself.")
-    unlimited = Session(  # callers are many; what the site declares holds
+    unlimited = Session(  # many callers share it; the limits that the site declares hold
         limits=ClientRateLimits(tool=None, connection=None), rules=ClientRules(questions_a_minute=_QUESTIONS_A_MINUTE)
     )
     return unattended(target.text, unlimited, approve=CallerConsent(), agree=(lambda _: True) if agree else None)
 
 
-def count_asking_tools(boxes: Sequence[Toolbox]) -> int:
-    """Return how many tools of remote ``boxes`` need a consent that their callers give."""
-    return sum(box.needs_consent(tool) for box in boxes if isinstance(box, Remote) for tool in box.tools)
+def count_asking_tools(toolboxes: Sequence[Toolbox]) -> int:
+    """Return how many tools of remote toolboxes need the consent of their callers."""
+    return sum(
+        toolbox.needs_consent(tool) for toolbox in toolboxes if isinstance(toolbox, Remote) for tool in toolbox.tools
+    )

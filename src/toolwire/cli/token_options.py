@@ -1,4 +1,4 @@
-"""Signed tokens as ``toolwire serve`` takes them: which keys check them, and where those come from."""
+"""Read the options of ``toolwire serve`` about signed tokens: the keys that verify them, and where keys come from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .exits import UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOptions:
-    """What the command line says of signed tokens; paths and URLs only, no secret."""
+    """The options about signed tokens: paths and URLs, no secret."""
 
     secret_file: str | None = None
     jwks: str | None = None
@@ -30,8 +30,8 @@ class TokenOptions:
         return self.secret_file is not None or self.jwks is not None
 
 
-def callers_of(tokens: TokenOptions) -> Callers | None:
-    """Return who tells callers apart by their tokens, or None where no tokens are taken.
+def build_callers(tokens: TokenOptions) -> Callers | None:
+    """Return what recognizes callers by their tokens, or None where no tokens are accepted.
 
     Raises:
         DefinitionError: the secret is too short.
@@ -51,26 +51,26 @@ def callers_of(tokens: TokenOptions) -> Callers | None:
     expected = caller_token.ExpectedClaims(issuer=tokens.issuer, audience=tokens.audience)
     if tokens.secret_file is not None:
         return signed_tokens.SignedTokenCallers(
-            caller_token.read_secret(_bytes(Path(tokens.secret_file)).rstrip(b"\r\n")), expected
+            caller_token.read_secret(_read_file(Path(tokens.secret_file)).rstrip(b"\r\n")), expected
         )
     if not tokens.audience:
         raise UsageError("--jwks needs --jwt-audience: its issuer signs tokens for other servers too.")
-    return signed_tokens.SignedTokenCallers(signed_tokens.IssuerKeys(_fetching(tokens.jwks or "")), expected)
+    return signed_tokens.SignedTokenCallers(signed_tokens.IssuerKeys(_build_key_fetcher(tokens.jwks or "")), expected)
 
 
-def _fetching(place: str) -> Callable[[], Awaitable[bytes | Problem]]:
-    """Return what fetches the keys from ``place``, a URL or a file, which must be there now."""
-    if "://" not in place:
-        file = Path(place)
-        _bytes(file)
-        return lambda: anyio.to_thread.run_sync(_read, file)
-    url = urlsplit(place)
+def _build_key_fetcher(source: str) -> Callable[[], Awaitable[bytes | Problem]]:
+    """Return a function that fetches the keys from ``source``, a URL or a file that exists."""
+    if "://" not in source:
+        file = Path(source)
+        _read_file(file)
+        return lambda: anyio.to_thread.run_sync(_read_keys, file)
+    url = urlsplit(source)
     if url.scheme != "https" and url.hostname not in ("localhost", "127.0.0.1", "::1"):
-        raise UsageError(f"{place} is not https: whoever is between could put their own keys there.")
+        raise UsageError(f"{source} is not https: an attacker on the network could put other keys there.")
     network = Network(allow_private=(f"{url.scheme}://{url.netloc}",))
 
     async def fetch() -> bytes | Problem:
-        answer = await network.send(Request("GET", place, ((b"accept", b"application/json"),)))
+        answer = await network.send(Request("GET", source, ((b"accept", b"application/json"),)))
         if isinstance(answer, Problem) or answer.status == 200:
             return answer if isinstance(answer, Problem) else answer.body
         return Problem(kind=Kind.BAD_ANSWER, message=f"The keys cannot be had: the answer is {answer.status}.")
@@ -78,14 +78,14 @@ def _fetching(place: str) -> Callable[[], Awaitable[bytes | Problem]]:
     return fetch
 
 
-def _read(file: Path) -> bytes | Problem:
+def _read_keys(file: Path) -> bytes | Problem:
     try:
         return file.read_bytes()
     except OSError as error:
         return Problem(kind=Kind.UNREACHABLE, message=f"The keys cannot be read: {error.strerror}.")
 
 
-def _bytes(file: Path) -> bytes:
+def _read_file(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""``toolwire approvals``: what waits for an answer, what was allowed for good, and what was decided."""
+"""``toolwire approvals``: answer waiting questions, list grants, and show the decisions so far."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK, UsageError
-from toolwire.cli.terminal.screen import complain, escaped
+from toolwire.cli.terminal.screen import escaped, print_error
 from toolwire.cli.terminal.table import print_table
-from toolwire.cli.terminal.terminal_approver import asking_lines
+from toolwire.cli.terminal.terminal_approver import list_question
 from toolwire.consent.decision_record import find_chain_fault
 from toolwire.core.check import Answer
 from toolwire.stores.consent.approvals import Approvals
@@ -23,7 +23,7 @@ _COLUMNS = ("time", "decision", "who", "connection", "tool", "shown", "where", "
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked with the folder where decisions are kept."""
+    """List, answer, revoke or verify, in the folder where decisions are stored."""
     folder = Path(arguments.path) if arguments.path else state_folder()
     if arguments.action in ("allow", "deny", "revoke") and not arguments.id:
         raise UsageError(f"Say which: toolwire approvals {arguments.action} ID; `toolwire approvals list` shows them.")
@@ -42,12 +42,12 @@ def _list(folder: Path) -> int:
     approvals, grants = Approvals(folder), StoredGrants(folder)
     waiting, granted = approvals.waiting(), grants.list_grants()
     for one in waiting:
-        print(f"{one.id}  waits until {_time(one.expires_at)}")
-        for line in asking_lines(one.rows):
+        print(f"{one.id}  waits until {_format_time(one.expires_at)}")
+        for line in list_question(one.rows):
             print(f"  {line}")
     if granted:
         rows = [
-            (one.id, escaped(one.key.tool), escaped(one.key.connection), one.key.origin, _time(one.expires_at))
+            (one.id, escaped(one.key.tool), escaped(one.key.connection), one.key.origin, _format_time(one.expires_at))
             for one in granted
         ]
         print_table(("grant", "tool", "connection", "site", "until"), rows, sys.stdout)
@@ -61,21 +61,21 @@ def _answer(folder: Path, arguments: argparse.Namespace) -> int:
     answer = Answer(allowed=allowed, always=allowed and arguments.always, reason="" if allowed else arguments.reason)
     if Approvals(folder).answer(arguments.id, answer):
         return OK
-    complain(f"No question {arguments.id} waits for an answer.")
+    print_error(f"No question {arguments.id} waits for an answer.")
     return FAILED
 
 
 def _revoke(folder: Path, id_: str) -> int:
     if StoredGrants(folder).revoke(id_):
         return OK
-    complain(f"There is no grant {id_}.")
+    print_error(f"There is no grant {id_}.")
     return FAILED
 
 
 def _log(folder: Path) -> int:
     rows = [
         (
-            _time(entry.record.at),
+            _format_time(entry.record.at),
             entry.record.decision + (", always" if entry.record.always else ""),
             escaped(entry.record.principal),
             escaped(entry.record.connection),
@@ -95,17 +95,17 @@ def _log(folder: Path) -> int:
 
 def _verify(folder: Path) -> int:
     if not (folder / AUDIT_FILE).is_file():
-        complain(f"There is no record of decisions in {folder}: is it the right folder?")
+        print_error(f"There is no record of decisions in {folder}: is it the right folder?")
         return FAILED
     entries = StoredAudit(folder).entries()
     wrong = find_chain_fault(entries)
     if wrong:
-        complain(wrong)
+        print_error(wrong)
         return FAILED
     last = entries[-1].digest if entries else "none"
     print(f"{len(entries)} records, each as it was written. The last digest: {last}")
     return OK
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

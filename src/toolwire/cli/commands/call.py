@@ -1,4 +1,4 @@
-"""``toolwire call``: one call of one tool, with the person's consent where it is needed."""
+"""``toolwire call``: call one tool, with the user's consent where it is needed."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from pathlib import Path
 
 from toolwire.cli.exits import OK, UsageError, exit_code
 from toolwire.cli.targets.arguments import read_object, read_values
-from toolwire.cli.targets.open_target import OpenedTarget, UrlOptions, opened, read_key, read_selection
-from toolwire.cli.terminal.screen import complain, escaped_lines, json_text, styled
-from toolwire.cli.terminal.terminal_approver import agreement, chosen_asker, kept_session
-from toolwire.cli.terminal.terminal_user import person_here
+from toolwire.cli.targets.open_target import OpenedTarget, UrlOptions, open_target, read_key, read_selection
+from toolwire.cli.terminal.screen import apply_style, escape_lines, json_text, print_error
+from toolwire.cli.terminal.terminal_approver import build_agreement, choose_approver, open_session
+from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.core.errors import ConnectError
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Tool
 
-from .lock import read as read_locked
+from .lock import read_lock_file as read_locked
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Call the tool and print how it ended."""
+    """Call the tool and print its result."""
     locked = read_locked(Path(arguments.file)) if arguments.locked else None
     key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
-    agree = agreement(agreed=arguments.agree, called=arguments.name)
+    agree = build_agreement(agreed=arguments.agree, called=arguments.name)
     reach = UrlOptions(key=key, protocol=arguments.protocol, locked=locked, selection=chosen, agree=agree)
-    ask = chosen_asker(arguments.ask, "yes" if arguments.yes else "ask")
-    given = _given(arguments.args)
+    ask = choose_approver(arguments.ask, "yes" if arguments.yes else "ask")
+    given = _read_arguments(arguments.args)
     tool: Tool | None = None
     result: Result
     try:
-        opening = opened(arguments.target, reach, ask, kept_session(), person_here())
-        with opening as source, _log_of_tools(arguments):
-            tool, result = _called(source, arguments, given)
+        opening = open_target(arguments.target, reach, ask, open_session(), build_terminal_user())
+        with opening as source, _log_tools(arguments):
+            tool, result = _call_tool(source, arguments, given)
     except ConnectError as error:
         result = Problem(kind=Kind.UNREACHABLE, message=str(error))
     if arguments.json:
         print(json_text(_as_json(result), indent=2))
     elif isinstance(result, Problem):
-        _explain(result)
+        _print_problem(result)
     else:
         _print_value(result.value, tool)
     return exit_code(result) if isinstance(result, Problem) else OK
 
 
-def _called(
+def _call_tool(
     source: OpenedTarget, arguments: argparse.Namespace, given: dict[str, Json] | Problem
 ) -> tuple[Tool | None, Result]:
     tool = source.find(arguments.name)
@@ -56,7 +56,7 @@ def _called(
     return tool, values if isinstance(values, Problem) else source.call(arguments.name, values, notify=_show_progress)
 
 
-def _given(text: str | None) -> dict[str, Json] | Problem:
+def _read_arguments(text: str | None) -> dict[str, Json] | Problem:
     if text is None:
         return {}
     if text == "-":
@@ -85,33 +85,33 @@ def _as_json(result: Result) -> dict[str, Json]:
     }
 
 
-def _explain(problem: Problem) -> None:
-    complain(problem.message)
+def _print_problem(problem: Problem) -> None:
+    print_error(problem.message)
     if problem.can_retry and problem.retry_after_ms is not None:
-        complain(f"The same call may work in {problem.retry_after_ms / 1_000:g} seconds.")
+        print_error(f"The same call may work in {problem.retry_after_ms / 1_000:g} seconds.")
     elif problem.can_retry:
-        complain("The same call may work later.")
+        print_error("The same call may work later.")
 
 
 def _print_value(value: Json, tool: Tool | None) -> None:
-    """Print a text as it is into a pipe and made harmless on a terminal; anything else as JSON."""
+    """Print a text as it is into a pipe and escaped on a terminal; print any other value as JSON."""
     if value is None and tool is not None and tool.output_schema is None:
         return
     if not isinstance(value, str):
         print(json_text(value, indent=2))
         return
-    text = escaped_lines(value) if sys.stdout.isatty() else value
+    text = escape_lines(value) if sys.stdout.isatty() else value
     print(text, end="" if text.endswith("\n") else "\n")
 
 
 def _show_progress(progress: Progress) -> None:
     text = progress.value if isinstance(progress.value, str) else json_text(progress.value)
-    print(styled(escaped_lines(text), "dim", sys.stderr), file=sys.stderr, flush=True)
+    print(apply_style(escape_lines(text), "dim", sys.stderr), file=sys.stderr, flush=True)
 
 
 @contextmanager
-def _log_of_tools(arguments: argparse.Namespace) -> Generator[None, None, None]:
-    """Show the traceback of a tool of our own only if it was asked for; logging would print it unasked."""
+def _log_tools(arguments: argparse.Namespace) -> Generator[None, None, None]:
+    """Print the traceback of a tool of the user's code only with --debug; logging would always print it."""
     log = logging.getLogger("toolwire")
     quiet = logging.NullHandler() if not arguments.debug else logging.StreamHandler()
     log.addHandler(quiet)

@@ -1,4 +1,4 @@
-"""``toolwire check``: everything that is wrong with documents, each fault with its line and column."""
+"""``toolwire check``: print every fault of documents, with line and column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from toolwire.cli.exits import FAILED, OK, USAGE
-from toolwire.cli.terminal.screen import complain, escaped, json_text, styled
+from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.core.model import Json, Problem
 from toolwire.core.url_display import show_urls
 from toolwire.framing.text_faults import Fault
@@ -25,7 +25,7 @@ Checker: TypeAlias = Callable[[bytes], Sequence[Fault]]
 _CHECKERS: Final[Mapping[str, Checker]] = MappingProxyType(
     {"opentool": opentool.check, "otc": otc.check, "openapi": openapi.check, "llm": openapi.check_llm}
 )
-"""What is checked, by kind; another kind is another row here, and in the signs below."""
+"""The checker of each kind of document. A new kind is a row here and one in ``_SIGNS``."""
 
 _SIGNS: Final = (
     ("opentool", ("opentool", "functions")),
@@ -33,7 +33,7 @@ _SIGNS: Final = (
     ("llm", ("openapi",)),
     ("otc", ("tools", "items", "input_schema")),
 )
-"""The members that a document of each kind has at its top; the first kind with one of them is taken."""
+"""The members that tell the kind of a document. The first kind with one of them is chosen."""
 
 _STYLES: Final = {"error": "red", "warning": "yellow"}
 
@@ -48,7 +48,7 @@ class CheckedFile:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check the files and print what is wrong with them; a file that cannot be checked does not stop the others."""
+    """Check the files and print their faults. A file that cannot be read does not stop the others."""
     checked = [_check(file, arguments.kind) for file in arguments.files]
     if arguments.json:
         print(json_text(_as_json(checked), indent=2))
@@ -56,17 +56,17 @@ def run(arguments: argparse.Namespace) -> int:
         _print(checked)
     for one in checked:
         if one.refusal:
-            complain(f"{one.file}: {one.refusal}")
+            print_error(f"{one.file}: {one.refusal}")
     if any(one.refusal for one in checked):
         return USAGE
     is_bad = any(fault.severity == "error" or arguments.strict for one in checked for fault in one.faults)
     return FAILED if is_bad else OK
 
 
-def kind_of(text: bytes, name: str = "") -> str | None:
-    """Return the kind of document that ``text``, from the file ``name``, is by its members, or None.
+def detect_kind(text: bytes, name: str = "") -> str | None:
+    """Return the kind of the document ``text`` of the file ``name``, by its members, or None.
 
-    What is no object is taken for OpenTool, whose checker says what is wrong with it; unreadable YAML for OpenAPI.
+    Without a JSON object it is OpenTool, whose checker reports the fault; YAML that cannot be read is OpenAPI.
     """
     data, written_as = loading.read(text, name=name)
     if not isinstance(data, dict):
@@ -77,49 +77,52 @@ def kind_of(text: bytes, name: str = "") -> str | None:
 def _check(file: str, wanted: str | None) -> CheckedFile:
     try:
         with Path(file).open("rb") as opened:
-            text = opened.read(openapi.MAX_BYTES + 1)  # one more than it reads: it says so itself
+            text = opened.read(openapi.MAX_BYTES + 1)  # one byte more than the limit: the checker reports it
     except OSError as error:
         return CheckedFile(file, refusal=f"it cannot be read: {error.strerror}.")
-    kind = wanted or kind_of(text, file)
+    kind = wanted or detect_kind(text, file)
     if kind is None:
         return CheckedFile(file, refusal="it does not say what kind of document it is: give one with --kind.")
     return CheckedFile(file, openapi.check(text, file) if kind == "openapi" else _CHECKERS[kind](text))
 
 
 def _print(checked: Sequence[CheckedFile]) -> None:
-    for line in _lines(checked):
+    for line in _list_lines(checked):
         print(line)
-    print(_summary(checked))
+    print(_summarize(checked))
 
 
-def _lines(checked: Sequence[CheckedFile]) -> Iterator[str]:
+def _list_lines(checked: Sequence[CheckedFile]) -> Iterator[str]:
     for one in checked:
         for fault in one.faults:
-            severity = styled(fault.severity, _STYLES[fault.severity], sys.stdout)
+            severity = apply_style(fault.severity, _STYLES[fault.severity], sys.stdout)
             where = f"{escaped(one.file)}:{fault.line}:{fault.column}"
             at = f" {escaped(fault.pointer)}" if fault.pointer else ""
             yield f"{where}: {severity} [{fault.rule}]{at}: {escaped(fault.message)}"
 
 
-def _summary(checked: Sequence[CheckedFile]) -> str:
+def _summarize(checked: Sequence[CheckedFile]) -> str:
     read = [one for one in checked if not one.refusal]
-    said = [_count(_number(read, "error"), "error"), _count(_number(read, "warning"), "warning")]
-    return f"{_count(len(read), 'file')} checked: {', '.join(said)}."
+    said = [
+        _write_count(_count_faults(read, "error"), "error"),
+        _write_count(_count_faults(read, "warning"), "warning"),
+    ]
+    return f"{_write_count(len(read), 'file')} checked: {', '.join(said)}."
 
 
 def _as_json(checked: Sequence[CheckedFile]) -> dict[str, Json]:
     return {
         "files": len(checked),
-        "errors": _number(checked, "error"),
-        "warnings": _number(checked, "warning"),
+        "errors": _count_faults(checked, "error"),
+        "warnings": _count_faults(checked, "warning"),
         "faults": [{"file": one.file} | fault._asdict() for one in checked for fault in one.faults],
         "not_checked": [{"file": show_urls(one.file), "reason": one.refusal} for one in checked if one.refusal],
     }
 
 
-def _number(checked: Sequence[CheckedFile], severity: str) -> int:
+def _count_faults(checked: Sequence[CheckedFile], severity: str) -> int:
     return sum(fault.severity == severity for one in checked for fault in one.faults)
 
 
-def _count(number: int, noun: str) -> str:
+def _write_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

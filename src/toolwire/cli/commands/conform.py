@@ -1,4 +1,4 @@
-"""``toolwire conform``: whether a server does what its protocols ask, check by check."""
+"""``toolwire conform``: check whether a server follows its protocols, and print each check."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from toolwire.cli.exits import FAILED, NOT_FOUND, OK, UsageError
 from toolwire.cli.targets.open_target import check_url, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
-from toolwire.cli.terminal.screen import complain, escaped, json_text
+from toolwire.cli.terminal.screen import escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
@@ -29,7 +29,9 @@ def run(arguments: argparse.Namespace) -> int:
     key = read_key(arguments.key, arguments.key_env)
     reports = conform(check_url(target.text), protocol=arguments.protocol, key=key, call=_read_call(arguments.call))
     if not reports:
-        complain(f"{show_url(target.text)} speaks none of {', '.join(PROTOCOLS)}; give one with --protocol to see why.")
+        print_error(
+            f"{show_url(target.text)} speaks none of {', '.join(PROTOCOLS)}; give one with --protocol to see why."
+        )
         return NOT_FOUND
     if arguments.json:
         print(json_text(as_json(reports), indent=2))

@@ -1,4 +1,4 @@
-"""``toolwire connections``: the sites somebody is signed in to."""
+"""``toolwire connections``: list the sites that the user is signed in to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolwire.client.login.saved_credentials import own_credentials
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the sites, and what each sign-in allows; never a token."""
+    """List the sites and what each sign-in allows. Tokens are never printed."""
     known = sorted(own_credentials().all(), key=lambda each: each.resource)
     if arguments.json:
         rows = [

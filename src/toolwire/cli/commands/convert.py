@@ -1,4 +1,4 @@
-"""``toolwire convert``: the tools of a document, a URL or code as a document of another sort, and what is lost."""
+"""``toolwire convert``: write the tools of a document, a URL or code in another format, and list the losses."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from toolwire.cli.exits import FAILED, OK, UsageError
-from toolwire.cli.targets.open_target import UrlOptions, opened, read_key
+from toolwire.cli.targets.open_target import UrlOptions, open_target, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
-from toolwire.cli.terminal.screen import complain, escaped, json_text
-from toolwire.cli.terminal.terminal_approver import asker
+from toolwire.cli.terminal.screen import escaped, json_text, print_error
+from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.convert import Converted, Loss, convert
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Problem
@@ -26,66 +26,66 @@ _DOCUMENTS: Final = (".json", ".yaml", ".yml")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Convert, and write the document and what was lost. With --strict, a loss is a failure and no document."""
+    """Write the converted document and the losses. With --strict, a loss is a failure and no document is written."""
     reach = UrlOptions(key=read_key(arguments.key, arguments.key_env), protocol=arguments.protocol)
-    converted = convert(_source(arguments.source, reach), arguments.to, arguments.kind)
+    converted = convert(_read_source(arguments.source, reach), arguments.to, arguments.kind)
     if isinstance(converted, Problem):
         raise UsageError(f"{arguments.source}: {converted.message}")
     for loss in converted.losses:
         where = loss.pointer or "the whole"
         print(escaped(f"{where}: {loss.what}; {loss.instead} stands for it"), file=sys.stderr)
     if arguments.losses is not None:
-        _replace(Path(arguments.losses), json_text(_described(converted.losses), indent=2).encode() + b"\n")
+        _replace_file(Path(arguments.losses), json_text(_describe_losses(converted.losses), indent=2).encode() + b"\n")
     if converted.losses and arguments.strict:
         count = len(converted.losses)
-        complain(f"{count} {'loss' if count == 1 else 'losses'}, and --strict allows none: no document is written.")
+        print_error(f"{count} {'loss' if count == 1 else 'losses'}, and --strict allows none: no document is written.")
         return FAILED
     _write(converted, arguments.output)
     return OK
 
 
-def _source(text: str, reach: UrlOptions) -> bytes | Catalog:
+def _read_source(text: str, reach: UrlOptions) -> bytes | Catalog:
     if text == "-":
-        return _bounded(sys.stdin.buffer.read(_MAX_BYTES + 1), "standard input")
+        return _check_size(sys.stdin.buffer.read(_MAX_BYTES + 1), "standard input")
     path = Path(text)
     if path.suffix != ".py" and path.is_file():
         if reach != UrlOptions():
             raise UsageError("--key, --key-env and --protocol are for URLs; this source is a file.")
-        return _file(path)
+        return _read_file(path)
     if path.suffix in _DOCUMENTS and "://" not in text and len(path.parts) == 1:
         raise UsageError(f"There is no file {text}.")
-    with opened(text, reach, asker("ask")) as source:
+    with open_target(text, reach, build_terminal_approver("ask")) as source:
         catalog = source.catalog()
-    return _without_memory(catalog) if isinstance(read_target(text), UrlTarget) else catalog
+    return _remove_hints(catalog) if isinstance(read_target(text), UrlTarget) else catalog
 
 
-def _file(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return _bounded(file.read(_MAX_BYTES + 1), str(path))
+            return _check_size(file.read(_MAX_BYTES + 1), str(path))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def _bounded(data: bytes, name: str) -> bytes:
+def _check_size(data: bytes, name: str) -> bytes:
     if len(data) > _MAX_BYTES:
         raise UsageError(f"{name} is larger than {_MAX_BYTES:,} bytes.")
     return data
 
 
-def _without_memory(catalog: Catalog) -> Catalog:
-    """Return ``catalog`` without the hints in which a connection keeps what it needs to call each tool."""
+def _remove_hints(catalog: Catalog) -> Catalog:
+    """Return ``catalog`` without the hints of its connection, which are not part of a definition."""
     tools = tuple(replace(tool, hints={}) for tool in catalog.tools)
     return Catalog(title=catalog.title, version=catalog.version, description=catalog.description, tools=tools)
 
 
-def _described(losses: Sequence[Loss]) -> list[dict[str, str]]:
+def _describe_losses(losses: Sequence[Loss]) -> list[dict[str, str]]:
     return [{"pointer": loss.pointer, "what": loss.what, "instead": loss.instead} for loss in losses]
 
 
 def _write(converted: Converted, output: str | None) -> None:
     if output is not None:
-        _replace(Path(output), converted.text.encode())
+        _replace_file(Path(output), converted.text.encode())
     elif sys.stdout.isatty():
         print(json_text(converted.document, indent=2))
     else:
@@ -93,12 +93,12 @@ def _write(converted: Converted, output: str | None) -> None:
         sys.stdout.buffer.write(converted.text.encode())
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path`` as a whole or not at all."""
+def _replace_file(path: Path, data: bytes) -> None:
+    """Write all of ``data`` to ``path``, or nothing."""
     whole = path.resolve()
     part = whole.with_name(f".{whole.name}.{os.getpid()}")
     try:
-        if whole.exists() and not whole.is_file():  # a pipe or a device has nothing to keep
+        if whole.exists() and not whole.is_file():  # a pipe or a device cannot be replaced
             whole.write_bytes(data)
             return
         try:

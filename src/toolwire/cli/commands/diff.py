@@ -1,4 +1,4 @@
-"""``toolwire diff``: what of a URL is no longer as the lock pins it; ends with 1 if anything is."""
+"""``toolwire diff``: show how the tools of a URL differ from the lock. The exit code is 1 if they do."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from toolwire.consent.definition_lock import Difference
 from toolwire.core.model import Json
 from toolwire.core.url_display import show_url
 
-from .lock import lines, look, read
+from .lock import fetch_definitions, list_differences, read_lock_file
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print every tool that was added, removed or changed, and whether that is wider, narrower or the same."""
-    lock = read(Path(arguments.file))
-    pinned = look(arguments.target, arguments)
+    lock = read_lock_file(Path(arguments.file))
+    pinned = fetch_definitions(arguments.target, arguments)
     if not lock.has_connection(pinned.url):
         there, asked = show_url(pinned.url), show_url(arguments.target)
         raise UsageError(f"{arguments.file} does not hold {there}: `toolwire lock {asked}` adds it.")
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json_text([_as_json(one) for one in found], indent=2))
     else:
-        print("\n".join(lines(found)) or f"{escaped(show_url(pinned.url))} is as it was locked.")
+        print("\n".join(list_differences(found)) or f"{escaped(show_url(pinned.url))} is as it was locked.")
     return FAILED if found else OK
 
 

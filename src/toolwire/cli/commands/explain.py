@@ -1,4 +1,4 @@
-"""``toolwire explain``: every look at a URL, what it meant, and which protocol was chosen."""
+"""``toolwire explain``: show every probe of a URL, what it meant, and which protocol was chosen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import closing
 from toolwire.cli.exits import NOT_FOUND, OK, UsageError
 from toolwire.cli.targets.open_target import read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
-from toolwire.cli.terminal.screen import complain, escaped, json_text, styled
+from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table
 from toolwire.client.connection.connection import nothing_found
 from toolwire.client.connection.options import ConnectOptions
@@ -29,39 +29,39 @@ _COLUMNS = ("protocol", "url", "status", "what it meant")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look at the URL for every protocol and print what was seen."""
+    """Probe the URL for every protocol and print the results."""
     target = read_target(arguments.target)
     if not isinstance(target, UrlTarget):
         raise UsageError("explain takes a URL; a file speaks no protocol before it is served.")
-    found = survey(target.text, read_key(arguments.key, arguments.key_env))
+    found = survey_url(target.text, read_key(arguments.key, arguments.key_env))
     if arguments.json:
-        print(json_text(described(found), indent=2))
+        print(json_text(describe(found), indent=2))
     else:
         _print(found)
     return OK if found.peer is not None else NOT_FOUND
 
 
-def survey(url: str, key: Secret | None) -> Discovery:
-    """Return what ``url`` speaks, with all that would do. The key is sent only where one is asked for."""
-    with closing(_door(url, key, LOOKING)) as door:
+def survey_url(url: str, key: Secret | None) -> Discovery:
+    """Return every protocol that ``url`` speaks. The key is sent only where the server asks for it."""
+    with closing(_build_transport(url, key, LOOKING)) as door:
         found = drive(discover(url, survey=True), door, None)
-    with closing(_door(url, key, TransportLimits(total_s=BRIEF_S))) as door:
+    with closing(_build_transport(url, key, TransportLimits(total_s=BRIEF_S))) as door:
         for request in end_sessions(found):
             door.send(request)
     return found
 
 
-def _door(url: str, key: Secret | None, limits: TransportLimits) -> SyncAuthOnChallenge:
+def _build_transport(url: str, key: Secret | None, limits: TransportLimits) -> SyncAuthOnChallenge:
     signed = SyncNetwork(limits=limits, credentials=ConnectOptions(url=url, api_key=key).credentials())
     return SyncAuthOnChallenge(SyncNetwork(limits=limits), signed)
 
 
-def described(found: Discovery) -> dict[str, Json]:
-    """Return what was found as JSON data."""
+def describe(found: Discovery) -> dict[str, Json]:
+    """Return the discovery as JSON data."""
     return {
         "url": show_url(found.url),
-        "chosen": None if found.peer is None else _peer(found.peer),
-        "others": [_peer(peer) for peer in found.others],
+        "chosen": None if found.peer is None else _describe_peer(found.peer),
+        "others": [_describe_peer(peer) for peer in found.others],
         "probes": [
             {
                 "protocol": probe.protocol,
@@ -75,7 +75,7 @@ def described(found: Discovery) -> dict[str, Json]:
     }
 
 
-def _peer(peer: Peer) -> dict[str, Json]:
+def _describe_peer(peer: Peer) -> dict[str, Json]:
     return {
         "protocol": peer.protocol,
         "url": show_url(peer.url),
@@ -98,22 +98,22 @@ def _print(found: Discovery) -> None:
     print_table(_COLUMNS, rows, sys.stdout)
     print(flush=True)
     if found.peer is None:
-        complain(nothing_found(found))
+        print_error(nothing_found(found))
         return
-    chosen = styled(_title(found.peer), "bold", sys.stdout)
-    print(f"{chosen} was chosen: {_count(found.peer)} at {escaped(show_url(found.peer.url))}.")
+    chosen = apply_style(_get_title(found.peer), "bold", sys.stdout)
+    print(f"{chosen} was chosen: {_count_tools(found.peer)} at {escaped(show_url(found.peer.url))}.")
     if found.others:
-        print(f"It also speaks {_listed(found.others)}; the first in the order of looking is taken.")
+        print(f"It also speaks {_list_peers(found.others)}; the first in the order of looking is taken.")
 
 
-def _listed(peers: Sequence[Peer]) -> str:
-    return ", ".join(f"{_title(peer)} ({_count(peer)})" for peer in peers)
+def _list_peers(peers: Sequence[Peer]) -> str:
+    return ", ".join(f"{_get_title(peer)} ({_count_tools(peer)})" for peer in peers)
 
 
-def _title(peer: Peer) -> str:
+def _get_title(peer: Peer) -> str:
     return next(codec.title for codec in BUILTIN if codec.name == peer.protocol)
 
 
-def _count(peer: Peer) -> str:
+def _count_tools(peer: Peer) -> str:
     count = len(peer.catalog.tools)
     return "1 tool" if count == 1 else f"{count} tools"

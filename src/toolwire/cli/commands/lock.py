@@ -1,4 +1,4 @@
-"""``toolwire lock``: pin the definitions of connections, so that a change of them is seen before it is used."""
+"""``toolwire lock``: pin the definitions of tools, so that a change is noticed before a changed tool is called."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from toolwire.core.url_display import show_url
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the definitions of every URL into the lock; the other URLs in it stay."""
+    """Write the definitions of every URL into the lock. Other URLs in it stay as they are."""
     for target in map(read_target, arguments.targets):
         if not isinstance(target, UrlTarget):
             raise UsageError("lock takes URLs: what is in a file changes with you alone.")
     file = Path(arguments.file)
-    lock = read(file) if file.exists() else DefinitionLock()
+    lock = read_lock_file(file) if file.exists() else DefinitionLock()
     for url in arguments.targets:
-        found = look(url, arguments)
+        found = fetch_definitions(url, arguments)
         lock = lock.with_connection(found.url, found.definitions)
         print(f"{escaped(show_url(found.url))}: {len(found.definitions)} tools pinned in {file}")
     write_private(file, write_lock(lock))
@@ -34,15 +34,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write ``text`` into ``file``, which only its owner can read and write then."""
+    """Write ``text`` into ``file``, which then only its owner can read and write."""
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
         if os.name == "posix":
             os.fchmod(opened.fileno(), 0o600)
         opened.write(text)
 
 
-def look(url: str, arguments: argparse.Namespace) -> FetchedDefinitions:
-    """Return the definitions that ``url`` has now."""
+def fetch_definitions(url: str, arguments: argparse.Namespace) -> FetchedDefinitions:
+    """Return the present definitions of the tools at ``url``."""
     key = read_key(arguments.key, arguments.key_env)
     try:
         return surveyed(url, api_key=key, protocol=arguments.protocol, session=Session())
@@ -50,7 +50,7 @@ def look(url: str, arguments: argparse.Namespace) -> FetchedDefinitions:
         raise UsageError(f"{error}.") from error
 
 
-def read(file: Path) -> DefinitionLock:
+def read_lock_file(file: Path) -> DefinitionLock:
     """Return the lock in ``file``.
 
     Raises:
@@ -65,13 +65,13 @@ def read(file: Path) -> DefinitionLock:
         raise UsageError(f"{file}: {error}") from error
 
 
-def differences(lock: DefinitionLock, source: object) -> tuple[Difference, ...]:
-    """Return what of a connection is not as ``lock`` pins it; a connection it does not hold is all new."""
+def find_differences(lock: DefinitionLock, source: object) -> tuple[Difference, ...]:
+    """Return how a connection differs from ``lock``. Where the lock does not hold it, every tool is new."""
     return lock.find_differences(source.url, source.definitions()) if isinstance(source, SyncRemote) else ()
 
 
-def lines(found: tuple[Difference, ...]) -> list[str]:
-    """Return differences as lines that are fit to show."""
+def list_differences(found: tuple[Difference, ...]) -> list[str]:
+    """Return differences as escaped lines."""
     said: list[str] = []
     for one in found:
         said.append(f"{escaped(one.tool)}: {one.what}, {one.direction}")

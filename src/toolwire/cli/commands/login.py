@@ -1,4 +1,4 @@
-"""``toolwire login``: sign in to a site, in a browser, on another device, or with a key."""
+"""``toolwire login``: sign in to a site in a browser, on another device, or with a key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolwire.auth.security_schemes import DeclaredSignIn
 from toolwire.cli.exits import OK, UsageError, exit_code
 from toolwire.cli.targets.open_target import check_url, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
-from toolwire.cli.terminal.screen import complain, escaped
+from toolwire.cli.terminal.screen import escaped, print_error
 from toolwire.client.discovery.discover import Discovery, absolute, discover
 from toolwire.client.login import SignInOptions, SignInUser, declared, place_of, seek, sign_in, with_secret
 from toolwire.client.login.saved_credentials import own_credentials
@@ -27,36 +27,36 @@ from toolwire.core.model import Problem, Secret
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Sign in, and keep what comes of it for later calls."""
+    """Sign in, and store the credential for later calls."""
     target = read_target(arguments.url)
     if not isinstance(target, UrlTarget):
-        raise UsageError("One signs in to a URL; this is code on this machine.")
+        raise UsageError("login needs a URL; this target is code on this machine.")
     url = absolute(check_url(target.text))
     door = SyncNetwork(limits=LOOKING)
     try:
-        found = _with_key(url, door) if arguments.key else _signed_in(url, arguments, door)
+        found = _ask_for_key(url, door) if arguments.key else _sign_in(url, arguments, door)
     finally:
         door.close()
     if isinstance(found, Problem):
-        complain(found.message)
+        print_error(found.message)
         return exit_code(found)
     credentials = own_credentials()
     credentials.put(found)
     for older in credentials.all():
         if older.resource == found.resource and older.name != found.name:
-            credentials.delete(older.name)  # one sign-in for one site; another client's would be taken by chance
+            credentials.delete(older.name)  # one sign-in for each site; which of two would be used is undefined
     scopes = f", for {escaped(', '.join(found.scopes))}" if found.scopes else ""
     print(f"Signed in to {escaped(found.resource)}{scopes}.")
     return OK
 
 
-def _signed_in(url: str, arguments: argparse.Namespace, door: SyncNetwork) -> Credential | Problem:
-    identity = _identity(arguments)
+def _sign_in(url: str, arguments: argparse.Namespace, door: SyncNetwork) -> Credential | Problem:
+    identity = _read_identity(arguments)
     person = SignInUser(tell=lambda sentence: print(escaped(sentence), file=sys.stderr))
     place = seek(url, door)
     if isinstance(place, Problem):
-        said = declared(_found(url, door), door)
-        place = _declared(said, place, door, arguments) if said is not None else place
+        said = declared(_discover(url, door), door)
+        place = _choose_declared(said, place, door, arguments) if said is not None else place
     if isinstance(place, Problem):
         return place
     if not place.server.proven:
@@ -75,14 +75,15 @@ def _signed_in(url: str, arguments: argparse.Namespace, door: SyncNetwork) -> Cr
     return sign_in(place, wish, person, door)
 
 
-def _found(url: str, door: SyncNetwork) -> Discovery:
+def _discover(url: str, door: SyncNetwork) -> Discovery:
     return drive(discover(url), door, None)
 
 
-def _declared(
+def _choose_declared(
     said: DeclaredSignIn, sought: Problem, door: SyncNetwork, arguments: argparse.Namespace
 ) -> SignInTarget | Problem:
-    """Return where the document of a site says that one signs in, or what can be done instead. [AC-13]"""
+    """Return the sign-in that the site's document declares, or what the user can do instead."""
+    # AC-13
     if arguments.as_program and "secret" in said.places:
         return said.places["secret"]
     place = place_of(said, door, device=arguments.device)
@@ -95,7 +96,7 @@ def _declared(
     return Problem(kind=sought.kind, message="The site takes keys: give one with --key.") if said.keys else sought
 
 
-def _identity(arguments: argparse.Namespace) -> ClientIdentity | None:
+def _read_identity(arguments: argparse.Namespace) -> ClientIdentity | None:
     if arguments.client_id is None:
         return None
     secret = read_key(None, arguments.client_secret_env)
@@ -104,9 +105,10 @@ def _identity(arguments: argparse.Namespace) -> ClientIdentity | None:
     )
 
 
-def _with_key(url: str, door: SyncNetwork) -> Credential | Problem:
-    """Ask for a key, a token or a name and password, masked, once. [AC-14]"""
-    found = _found(url, door)
+def _ask_for_key(url: str, door: SyncNetwork) -> Credential | Problem:
+    """Ask once, without echo, for a key, a token, or a name and password."""
+    # AC-14
+    found = _discover(url, door)
     reached = [probe for probe in found.probes if probe.status is not None]
     if not reached:
         raise ConnectError(f"{'/'.join(url.split('/')[:3])} could not be reached.", found.probes)
@@ -114,15 +116,15 @@ def _with_key(url: str, door: SyncNetwork) -> Credential | Problem:
     header, prefix = said.keys[0] if said is not None and said.keys else ("authorization", "Bearer ")
     resource = "/".join(url.split("/")[:3])
     if prefix == "Basic ":
-        name = _asked(f"Name at {resource}: ", masked=False)
-        pair = f"{name}:{_asked('Password: ', masked=True)}"
+        name = _ask(f"Name at {resource}: ", masked=False)
+        pair = f"{name}:{_ask('Password: ', masked=True)}"
         key = Secret(b64encode(pair.encode()).decode())
     else:
-        key = read_key(_asked(f"Key for {resource}: ", masked=True), None) or Secret("")
+        key = read_key(_ask(f"Key for {resource}: ", masked=True), None) or Secret("")
     return Credential(kind="key", resource=resource, access=key, header=header, prefix=prefix)
 
 
-def _asked(question: str, *, masked: bool) -> str:
+def _ask(question: str, *, masked: bool) -> str:
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\n")
     return getpass(escaped(question)) if masked else input(escaped(question))

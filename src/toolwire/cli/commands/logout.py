@@ -1,11 +1,11 @@
-"""``toolwire logout``: give back what a sign-in gave, and forget it."""
+"""``toolwire logout``: revoke the tokens of a sign-in, and delete them here."""
 
 from __future__ import annotations
 
 import argparse
 
 from toolwire.cli.exits import NOT_FOUND, OK
-from toolwire.cli.terminal.screen import complain, escaped, warn
+from toolwire.cli.terminal.screen import escaped, print_error, print_warning
 from toolwire.client.discovery.discover import absolute
 from toolwire.client.login import sign_out
 from toolwire.client.login.saved_credentials import own_credentials
@@ -14,11 +14,12 @@ from toolwire.core.url_display import show_url
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Revoke the tokens for a URL and delete them here, even where revoking does not work. [AC-12, XL-116]"""
+    """Revoke the tokens for a URL and delete them here, even where revoking fails."""
+    # AC-12, XL-116
     credentials = own_credentials()
     found = credentials.covering(absolute(arguments.url))
     if found is None:
-        complain(f"There is no sign-in for {show_url(arguments.url)}.")
+        print_error(f"There is no sign-in for {show_url(arguments.url)}.")
         return NOT_FOUND
     door = SyncNetwork()
     try:
@@ -27,6 +28,6 @@ def run(arguments: argparse.Namespace) -> int:
         door.close()
         credentials.delete(found.name)
     if not taken_back:
-        warn(f"{found.resource} did not take its tokens back; they are deleted here and end by themselves.")
+        print_warning(f"{found.resource} did not take its tokens back; they are deleted here and end by themselves.")
     print(f"Signed out of {escaped(found.resource)}.")
     return OK

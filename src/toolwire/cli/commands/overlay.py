@@ -1,4 +1,4 @@
-"""``toolwire overlay``: a starter overlay for an API that is not yours, with everything a person should decide."""
+"""``toolwire overlay``: write a starter overlay for somebody else's API, with a line for each decision to make."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _EVERYTHING = Selection(include="all")
 def run(arguments: argparse.Namespace) -> int:
     """Write the overlay to standard output, or to a file."""
     file = Path(arguments.target)
-    document = _data(file.read_bytes(), arguments.target) if file.is_file() else _at(arguments.target)
+    document = (
+        _read_document(file.read_bytes(), arguments.target) if file.is_file() else _fetch_document(arguments.target)
+    )
     text = json_text(overlay.starter(document), indent=2)
     if arguments.output:
         try:
@@ -41,28 +43,28 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _at(text: str) -> dict[str, Any]:
+def _fetch_document(text: str) -> dict[str, Any]:
     target = read_target(text)
     if not isinstance(target, UrlTarget):
         raise UsageError("overlay takes a URL, or a file that is an OpenAPI document.")
     door = SyncNetwork(limits=LOOKING)
     try:
-        return drive(_looked(absolute(target.text)), door, None)
+        return drive(_find_document(absolute(target.text)), door, None)
     finally:
         door.close()
 
 
-def _looked(url: str) -> Flow[dict[str, Any]]:
+def _find_document(url: str) -> Flow[dict[str, Any]]:
     finding = yield from find(url, _EVERYTHING)
     if finding.peer is None:
         raise ConnectError(f"{show_url(url)} has no OpenAPI document that could be found.", finding.probes)
     answer = yield from fetch(Request("GET", finding.peer.url, ((b"accept", b"application/json"),)))
     if isinstance(answer, Problem):
         raise ConnectError(answer.message, finding.probes)
-    return _data(answer.body, finding.peer.url, header(answer.headers, b"content-type"))
+    return _read_document(answer.body, finding.peer.url, header(answer.headers, b"content-type"))
 
 
-def _data(body: bytes, where: str, media_type: str = "") -> dict[str, Any]:
+def _read_document(body: bytes, where: str, media_type: str = "") -> dict[str, Any]:
     loaded = load(body, media_type, where)
     if isinstance(loaded, Problem):
         raise UsageError(f"{where} {loaded.message.rstrip('.')}.")

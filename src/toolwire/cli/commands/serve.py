@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 from toolwire.cli.exits import OK, UsageError
-from toolwire.cli.serve_app import FACTORY, SETTINGS, ServeSettings, app_of, boxes_of, count_asking_tools
+from toolwire.cli.serve_app import FACTORY, SETTINGS, ServeSettings, build_app, count_asking_tools, open_toolboxes
 from toolwire.cli.targets.target import FileTarget, Target, UrlTarget, read_target
-from toolwire.cli.terminal.screen import drop_unwritable, escaped, styled, warn
+from toolwire.cli.terminal.screen import apply_style, drop_unwritable, escaped, print_warning
 from toolwire.cli.token_options import TokenOptions
 from toolwire.core.catalog import Catalog
 from toolwire.core.toolbox import Toolbox
@@ -69,14 +69,18 @@ def run(arguments: argparse.Namespace) -> int:
     )
     targets = [read_target(text) for text in settings.targets]
     # Made here even if other processes serve: what is wrong with it is said before anything listens.
-    boxes = boxes_of(settings)
-    app = app_of(settings, boxes)
+    boxes = open_toolboxes(settings)
+    app = build_app(settings, boxes)
     _warn(arguments.host, settings, count_asking_tools(boxes))
     if arguments.workers > 1 and settings.ledger is None:
-        warn("Each worker remembers its own calls alone; with --ledger FILE a call that is sent again runs once.")
-    if arguments.workers > 1 and not settings.rates and _limited(boxes):
-        warn("Each worker counts calls alone; with --rates WHERE the limits of tools hold for all of them together.")
-    announce = _announcer([box.catalog() for box in boxes], keys=_wanted(settings))
+        print_warning(
+            "Each worker remembers its own calls alone; with --ledger FILE a call that is sent again runs once."
+        )
+    if arguments.workers > 1 and not settings.rates and _has_rate_limits(boxes):
+        print_warning(
+            "Each worker counts calls alone; with --rates WHERE the limits of tools hold for all of them together."
+        )
+    announce = _build_announcer([box.catalog() for box in boxes], keys=_describe_keys(settings))
     place: ListenAddress = {
         "host": arguments.host,
         "port": arguments.port,
@@ -86,24 +90,24 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.reload and arguments.workers == 1:
         serve(app, **place)
         return OK
-    with _in_environment(settings):
+    with _set_environment(settings):
         if arguments.reload:
-            serve_reloading(FACTORY, directories=_folders(targets), **place)
+            serve_reloading(FACTORY, directories=_list_folders(targets), **place)
         else:
             serve_workers(FACTORY, workers=arguments.workers, **place)
     return OK
 
 
 @contextmanager
-def _in_environment(settings: ServeSettings) -> Generator[None, None, None]:
-    os.environ[SETTINGS] = settings.write()
+def _set_environment(settings: ServeSettings) -> Generator[None, None, None]:
+    os.environ[SETTINGS] = settings.to_json()
     try:
         yield
     finally:
         del os.environ[SETTINGS]
 
 
-def _folders(targets: Iterable[Target]) -> Sequence[Path]:
+def _list_folders(targets: Iterable[Target]) -> Sequence[Path]:
     local = [target for target in targets if not isinstance(target, UrlTarget)]
     if not local:
         raise UsageError("--reload watches files, and no target is one.")
@@ -112,13 +116,15 @@ def _folders(targets: Iterable[Target]) -> Sequence[Path]:
 
 def _warn(host: str, settings: ServeSettings, asking: int) -> None:
     if not settings.api_keys and not settings.tokens and not _is_loopback(host):
-        warn(f"Whoever can reach {host} can call these tools: ask for a key with --api-key-file or TOOLWIRE_API_KEYS.")
+        print_warning(
+            f"Whoever can reach {host} can call these tools: ask for a key with --api-key-file or TOOLWIRE_API_KEYS."
+        )
     if asking:
         some = "1 tool" if asking == 1 else f"{asking} tools"
-        warn(f"{some} from elsewhere need consent: each call of them runs once its caller has confirmed it.")
+        print_warning(f"{some} from elsewhere need consent: each call of them runs once its caller has confirmed it.")
 
 
-def _limited(boxes: Iterable[Toolbox]) -> bool:
+def _has_rate_limits(boxes: Iterable[Toolbox]) -> bool:
     return any(tool.rate_limit is not None for box in boxes for tool in box.catalog().tools)
 
 
@@ -129,33 +135,35 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _wanted(settings: ServeSettings) -> str:
+def _describe_keys(settings: ServeSettings) -> str:
     """Return what a caller must bring, in a few words."""
     keys = [f"one of {len(settings.api_keys)}"] if settings.api_keys else []
     return " or ".join([*keys, *(["a signed token"] if settings.tokens else [])]) or "none asked for"
 
 
-def _announcer(catalogs: Sequence[Catalog], *, keys: str) -> Callable[[str], None]:
+def _build_announcer(catalogs: Sequence[Catalog], *, keys: str) -> Callable[[str], None]:
     def announce(url: str) -> None:
         try:
             show(url)
         except OSError as error:  # to serve is what was asked for; to print is not
             drop_unwritable(sys.stdout)
-            warn(f"Standard output cannot be written: {error.strerror}. The server goes on at {url} without it.")
+            print_warning(
+                f"Standard output cannot be written: {error.strerror}. The server goes on at {url} without it."
+            )
 
     def show(url: str) -> None:
         for catalog in catalogs:
-            title = styled(escaped(catalog.title), "bold", sys.stdout)
-            print(f"{title} {escaped(catalog.version)}: {_named(catalog)}")
-        print(f"at     {styled(url, 'green', sys.stdout)}")
+            title = apply_style(escaped(catalog.title), "bold", sys.stdout)
+            print(f"{title} {escaped(catalog.version)}: {_list_names(catalog)}")
+        print(f"at     {apply_style(url, 'green', sys.stdout)}")
         print(f"wires  {', '.join(codec.title for codec in BUILTIN)}")
         print(f"keys   {keys}")
-        print(styled("Ctrl-C stops it.", "dim", sys.stdout), flush=True)
+        print(apply_style("Ctrl-C stops it.", "dim", sys.stdout), flush=True)
 
     return announce
 
 
-def _named(catalog: Catalog) -> str:
+def _list_names(catalog: Catalog) -> str:
     names = [escaped(name) for name in catalog.names]
     if len(names) <= _NAMED:
         return ", ".join(names) or "no tools"

@@ -1,6 +1,6 @@
-"""``toolwire size``: what the tools of a target cost in tokens before anybody has asked for anything.
+"""``toolwire size``: estimate how many tokens the declarations of the tools cost, for each provider.
 
-A token is taken to be four characters of JSON; a provider's own count differs by some percent.
+One token is counted as four characters of JSON. The provider's own count differs by some percent.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.tool_declarations import ToolDeclaration, declare_tools
 from toolwire.cli.exits import OK
-from toolwire.cli.targets.open_target import UrlOptions, opened, read_key, read_selection
+from toolwire.cli.targets.open_target import UrlOptions, open_target, read_key, read_selection
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.table import print_table
-from toolwire.cli.terminal.terminal_approver import asker
+from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json
 
@@ -24,11 +24,11 @@ CHARACTERS_A_TOKEN: Final = 4
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the tokens of each tool for each provider, the largest first, and all together."""
+    """Print the tokens of each tool for each provider, the largest first, and the totals."""
     key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
     reach = UrlOptions(key=key, protocol=arguments.protocol, selection=chosen)
-    with opened(arguments.target, reach, asker("ask")) as source:
-        sizes = measured(source.catalog())
+    with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
+        sizes = measure(source.catalog())
     totals = {provider: sum(size[provider] for size in sizes.values()) for provider in Provider}
     if arguments.json:
         data: Json = {"characters_a_token": CHARACTERS_A_TOKEN, "total": totals, "tools": sizes}
@@ -42,16 +42,16 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def measured(catalog: Catalog) -> dict[str, dict[Provider, int]]:
+def measure(catalog: Catalog) -> dict[str, dict[Provider, int]]:
     """Return the estimated tokens of each tool of ``catalog`` by its name, for each provider."""
     sizes: dict[str, dict[Provider, int]] = {}
     for provider in Provider:
         for one in declare_tools(catalog, provider):
-            sizes.setdefault(one.name, {})[provider] = _tokens(one)
+            sizes.setdefault(one.name, {})[provider] = _estimate_tokens(one)
     return sizes
 
 
-def _tokens(one: ToolDeclaration) -> int:
+def _estimate_tokens(one: ToolDeclaration) -> int:
     declared = {"name": one.name, "description": one.description, "parameters": one.input_schema.schema}
     text = json.dumps(declared, ensure_ascii=False, separators=(",", ":"), default=dict)
     return -(-len(text) // CHARACTERS_A_TOKEN)

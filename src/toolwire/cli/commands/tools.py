@@ -1,4 +1,4 @@
-"""``toolwire tools``: what can be called at a target."""
+"""``toolwire tools``: list the tools of a target."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK
-from toolwire.cli.targets.open_target import OpenedTarget, UrlOptions, opened, read_key, read_selection
-from toolwire.cli.terminal.screen import complain, escaped, first_line, json_text
+from toolwire.cli.targets.open_target import OpenedTarget, UrlOptions, open_target, read_key, read_selection
+from toolwire.cli.terminal.screen import escape_first_line, escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table
-from toolwire.cli.terminal.terminal_approver import asker
+from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.consent import effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Json, Schema, Tool
 
-from .lock import differences, lines
-from .lock import read as read_locked
+from .lock import find_differences, list_differences
+from .lock import read_lock_file as read_locked
 
 _MOST_TEXT = 100
 _MOST_ARGUMENTS = 120
@@ -33,20 +33,20 @@ def run(arguments: argparse.Namespace) -> int:
     locked = read_locked(Path(arguments.file)) if arguments.locked else None
     key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
     reach = UrlOptions(key=key, protocol=arguments.protocol, locked=locked, selection=chosen)
-    with opened(arguments.target, reach, asker("ask")) as source:
+    with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
         if arguments.tags:
             return _print_tags(source.tags(), as_json=arguments.json)
         catalog = source.catalog()
-        changed = differences(locked, source) if locked is not None else ()
-        findings = () if arguments.json and not arguments.findings else _found(source)
-        table = () if arguments.json or arguments.findings else rows(catalog)
-    for line in lines(changed):
-        complain(line)
+        changed = find_differences(locked, source) if locked is not None else ()
+        findings = () if arguments.json and not arguments.findings else _list_findings(source)
+        table = () if arguments.json or arguments.findings else build_rows(catalog)
+    for line in list_differences(changed):
+        print_error(line)
     if arguments.findings:
         said = json_text(list(findings), indent=2) if arguments.json else "\n".join(map(escaped, findings))
         print(said, end="\n" if said else "")
     elif arguments.json:
-        print(json_text([described(tool) for tool in catalog.tools], indent=2))
+        print(json_text([describe(tool) for tool in catalog.tools], indent=2))
     else:
         _print(catalog, table, len(findings))
     return FAILED if changed else OK
@@ -73,16 +73,16 @@ def _print_tags(tags: Mapping[str, int], *, as_json: bool) -> int:
     return OK
 
 
-def _found(source: OpenedTarget) -> tuple[str, ...]:
-    """Return all that was found, after a look at every schema: only then it is known."""
+def _list_findings(source: OpenedTarget) -> tuple[str, ...]:
+    """Return all findings. Every schema is read first: a schema is converted only when it is used."""
     for tool in source.catalog().tools:
         len(tool.input_schema)
         len(tool.output_schema or {})
     return source.findings()
 
 
-def described(tool: Tool) -> dict[str, Json]:
-    """Return ``tool`` as JSON data. ``approval`` is the site's word (or null), ``consent`` what a call needs here."""
+def describe(tool: Tool) -> dict[str, Json]:
+    """Return ``tool`` as JSON data: ``approval`` is what the site declares, ``consent`` what a call needs here."""
     limit = tool.rate_limit
     needed = tool.requirements
     return {
@@ -112,28 +112,28 @@ def described(tool: Tool) -> dict[str, Json]:
     }
 
 
-def rows(catalog: Catalog) -> list[tuple[str, ...]]:
-    """Return a row of the table for each tool, in the order of the catalog; every text may be shown."""
+def build_rows(catalog: Catalog) -> list[tuple[str, ...]]:
+    """Return a row of the table for each tool, in the order of the catalog, with escaped texts."""
     newest = {tool.id: name for name, tool in catalog.names.items()}
     return [
         (
             escaped(newest.get(tool.id, tool.id)),
-            _short(_TAG.sub("", first_line(tool.description)), _MOST_TEXT),
-            escaped(_arguments(tool)),
-            _consent(tool),
+            _shorten(_TAG.sub("", escape_first_line(tool.description)), _MOST_TEXT),
+            escaped(_list_arguments(tool)),
+            _describe_consent(tool),
             tool.cost or "",
         )
         for tool in catalog.tools
     ]
 
 
-def _arguments(tool: Tool) -> str:
-    """Return the arguments, those that are needed first, as far as there is room; then how many more there are."""
+def _list_arguments(tool: Tool) -> str:
+    """Return the arguments as text, required ones first; where there is no more room, how many more there are."""
     needed = set(tool.required)
     names = sorted(tool.parameters, key=lambda name: name not in needed)
     shown: list[str] = []
     for name in names:
-        said = _argument(name, tool.parameters[name], tool)
+        said = _describe_argument(name, tool.parameters[name], tool)
         if shown and sum(map(len, shown)) + len(said) > _MOST_ARGUMENTS:
             break
         shown.append(said)
@@ -141,29 +141,29 @@ def _arguments(tool: Tool) -> str:
     return ", ".join(shown) + (f", and {more} more" if more else "")
 
 
-def _short(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-def _argument(name: str, schema: Schema, tool: Tool) -> str:
+def _describe_argument(name: str, schema: Schema, tool: Tool) -> str:
     optional = "" if name in tool.required else "?"
-    return f"{name}{optional}: {_type(schema)}"
+    return f"{name}{optional}: {_describe_type(schema)}"
 
 
-def _type(schema: Json) -> str:
+def _describe_type(schema: Json) -> str:
     match schema:
         case {"enum": [_, *_] as values}:
             said = "|".join(json_text(value) for value in values[:_MOST_VALUES])
-            return _short(said, _MOST_TEXT) + ("|…" if len(values) > _MOST_VALUES else "")
+            return _shorten(said, _MOST_TEXT) + ("|…" if len(values) > _MOST_VALUES else "")
         case {"type": [_, *_] as kinds}:
             return "|".join(kind for kind in kinds if isinstance(kind, str))
         case {"anyOf": [_, *_] as choices} | {"oneOf": [_, *_] as choices}:
-            return "|".join(dict.fromkeys(_named(choice) for choice in choices))
+            return "|".join(dict.fromkeys(_name_type(choice) for choice in choices))
         case _:
-            return _named(schema)
+            return _name_type(schema)
 
 
-def _named(schema: Json) -> str:
+def _name_type(schema: Json) -> str:
     match schema:
         case {"type": str() as kind}:
             return kind
@@ -173,7 +173,7 @@ def _named(schema: Json) -> str:
             return "any"
 
 
-def _consent(tool: Tool) -> str:
+def _describe_consent(tool: Tool) -> str:
     words = ["auto" if effective_level(tool) is Approval.AUTO else "asks"]
     words += ["destroys"] if tool.destructive else []
     return ", ".join(words)

@@ -1,1 +1,1 @@
-"""What a user points a command at: a URL, a document, or Python code."""
+"""Targets of commands: a URL, a document, or Python code. May import client, server and define."""

@@ -1,4 +1,4 @@
-"""From a file or a module of the user's to the toolkit in it, or to the tool as OpenTool's SDKs have one."""
+"""Load the toolkit of a file or a module, or an object that follows the OpenTool SDK interfaces."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .target import FileTarget, ModuleTarget
 _TOOLWIRE: Final = Path(__file__).parents[1]
 
 
-def load(target: FileTarget | ModuleTarget, document: Path | None = None) -> Toolkit | Toolbox:
-    """Return the toolkit (or toolbox) that ``target`` names. The user's code runs, as an import would run it.
+def load_code(target: FileTarget | ModuleTarget, document: Path | None = None) -> Toolkit | Toolbox:
+    """Return the toolkit or toolbox that ``target`` names. The user's code runs, as in an import.
 
-    A class as OpenTool's SDKs have one, with ``call`` or ``load``, is made and becomes a toolbox; with its
-    ``document`` beside it, any class does.
+    A class with ``call`` or ``load``, as in the OpenTool SDKs, is instantiated and becomes a toolbox. With an OpenTool
+    ``document``, any class can be used.
 
     Raises:
         DefinitionError: a class cannot be served, or does not fit its document; the text names every difference.
@@ -37,16 +37,16 @@ def load(target: FileTarget | ModuleTarget, document: Path | None = None) -> Too
         case FileTarget(path, name):
             where = str(path)
             module = _load_file(path)
-            found = _only(module, where) if name is None else _named(module, name, where)
+            found = _find_only_toolkit(module, where) if name is None else _find_name(module, name, where)
         case ModuleTarget(where, name):
-            found = _named(_load_module(where), name, where)
+            found = _find_name(_load_module(where), name, where)
     if _is_toolbox(found):
         if document is not None:
             raise UsageError(f"--document is for a class; what {where} has is no such class, and describes itself.")
         return found
     if document is None and not _is_tool(found):
         raise UsageError(f"{name!r} in {where} is no Toolkit, but of the type {type(found).__name__}.")
-    return _served(found, document, f"{name!r} in {where}")
+    return _wrap_object(found, document, f"{name!r} in {where}")
 
 
 def _is_toolbox(found: object) -> TypeGuard[Toolkit | Toolbox]:
@@ -54,30 +54,30 @@ def _is_toolbox(found: object) -> TypeGuard[Toolkit | Toolbox]:
 
 
 def _is_tool(found: object) -> bool:
-    """Return whether ``found`` is a Tool as OpenTool has it, or a class of one."""
-    if isinstance(found, Toolbox):  # the class of a Toolbox has calls of its own
+    """Return whether ``found`` is an OpenTool tool object, or a class of such objects."""
+    if isinstance(found, Toolbox):  # a Toolbox class has methods of the same names
         return False
     return callable(getattr(found, "call", None)) or callable(getattr(found, "load", None))
 
 
-def _served(found: object, document: Path | None, where: str) -> Toolbox:
+def _wrap_object(found: object, document: Path | None, where: str) -> Toolbox:
     try:
         return served(found, document)
     except ToolwireError:
         raise
     except Exception as error:
-        raise UsageError(f"{where} cannot be made: {_said(error)}.") from error
+        raise UsageError(f"{where} cannot be made: {_describe_error(error)}.") from error
 
 
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"There is no file {path}.")
     path = path.resolve()
-    # Under its whole path: no other module is called that, and pydantic finds the names of the file again.
+    # The module is known under its full path: the name is unique, and pydantic finds the names of the file again.
     if (known := sys.modules.get(str(path))) is not None:
         return known
-    _importable_from(path.parent)
-    with _explained(path.parent, path.name):
+    _add_import_path(path.parent)
+    with _explain_failures(path.parent, path.name):
         return _execute(path)
 
 
@@ -96,8 +96,8 @@ def _execute(path: Path) -> ModuleType:
 
 
 def _load_module(name: str) -> ModuleType:
-    _importable_from(Path.cwd())
-    with _explained(Path.cwd(), name):
+    _add_import_path(Path.cwd())
+    with _explain_failures(Path.cwd(), name):
         try:
             return import_module(name)
         except ModuleNotFoundError as error:
@@ -106,59 +106,59 @@ def _load_module(name: str) -> ModuleType:
             raise UsageError(f"There is no module {error.name!r}, neither here nor where Python looks.") from error
 
 
-def _importable_from(folder: Path) -> None:
-    """Let the user's code import its neighbours, as when Python itself starts it."""
+def _add_import_path(folder: Path) -> None:
+    """Let the user's code import its neighbours, as when Python runs the file."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
 
 @contextmanager
-def _explained(folder: Path, name: str) -> Generator[None, None, None]:
-    """Make one sentence of whatever the user's code below ``folder`` raises."""
+def _explain_failures(folder: Path, name: str) -> Generator[None, None, None]:
+    """Turn any exception of the user's code below ``folder`` into one sentence."""
     try:
         yield
     except UsageError:
         raise
     except SystemExit as error:
-        place = _place(error, folder, name)
+        place = _locate_error(error, folder, name)
         raise UsageError(f"{place}: this ends the program; put it below `if __name__ == '__main__':`.") from error
     except Exception as error:
-        raise UsageError(f"{_place(error, folder, name)}: {_said(error)}.") from error
+        raise UsageError(f"{_locate_error(error, folder, name)}: {_describe_error(error)}.") from error
 
 
-def _place(error: BaseException, folder: Path, name: str) -> str:
+def _locate_error(error: BaseException, folder: Path, name: str) -> str:
     """Return file and line of the user's own code that led to ``error``: the innermost that is below ``folder``."""
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{_short(error.filename)}, line {error.lineno}"
+        return f"{_shorten_path(error.filename)}, line {error.lineno}"
     own = [frame for frame in extract_tb(error.__traceback__) if _is_own(Path(frame.filename), folder)]
-    return f"{_short(own[-1].filename)}, line {own[-1].lineno}" if own else name
+    return f"{_shorten_path(own[-1].filename)}, line {own[-1].lineno}" if own else name
 
 
 def _is_own(path: Path, folder: Path) -> bool:
     return path.is_relative_to(folder) and not path.is_relative_to(_TOOLWIRE) and "site-packages" not in path.parts
 
 
-def _short(filename: str) -> str:
+def _shorten_path(filename: str) -> str:
     path = Path(filename)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename
 
 
-def _said(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     return f"{type(error).__name__}: {' '.join(text.split())}".rstrip(".: ")
 
 
-def _named(module: ModuleType, name: str, where: str) -> object:
+def _find_name(module: ModuleType, name: str, where: str) -> object:
     found: object = module
     for part in name.split("."):
         if not hasattr(found, part):
-            raise UsageError(f"There is no {name!r} in {where}: {_listed(_toolkits(module))}.")
+            raise UsageError(f"There is no {name!r} in {where}: {_describe_toolkits(_list_toolkits(module))}.")
         found = getattr(found, part)
     return found
 
 
-def _only(module: ModuleType, where: str) -> Toolkit:
-    names = _toolkits(module)
+def _find_only_toolkit(module: ModuleType, where: str) -> Toolkit:
+    names = _list_toolkits(module)
     if len(names) == 1:
         only: Toolkit = getattr(module, names[0])
         return only
@@ -169,7 +169,7 @@ def _only(module: ModuleType, where: str) -> Toolkit:
     )
 
 
-def _toolkits(module: ModuleType) -> Sequence[str]:
+def _list_toolkits(module: ModuleType) -> Sequence[str]:
     """Return the name of each toolkit in ``module``, the first where one has several."""
     names: dict[int, str] = {}
     for name, value in vars(module).items():
@@ -178,5 +178,5 @@ def _toolkits(module: ModuleType) -> Sequence[str]:
     return tuple(names.values())
 
 
-def _listed(names: Sequence[str]) -> str:
+def _describe_toolkits(names: Sequence[str]) -> str:
     return f"there is {', '.join(names)}" if names else "it has no toolkit"

@@ -1,4 +1,4 @@
-"""The user's own code as a target: the checks and the consent of a remote call, and no network."""
+"""Call the user's own code in this process, with the checks and the consent of a remote call."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import assert_never
 
 import anyio
 
-from toolwire.cli.terminal.screen import complain
-from toolwire.cli.terminal.terminal_approver import Asker
+from toolwire.cli.terminal.screen import print_error
+from toolwire.cli.terminal.terminal_approver import Approver
 from toolwire.client.calls.call_ids import new_id
 from toolwire.client.transport.drivers import SyncNotify
 from toolwire.consent import build_consent_check, build_denial
@@ -26,20 +26,20 @@ from toolwire.server.lifespan import begin, end
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.validation import arguments_check
 
-from .load_code import load
+from .load_code import load_code
 from .target import FileTarget, ModuleTarget
 
 
-def code_of(target: FileTarget | ModuleTarget, document: Path | None = None) -> Toolbox:
-    """Return the code that ``target`` names, as a Toolbox. See ``load`` for ``document`` and what is raised."""
-    found = load(target, document)
+def open_code(target: FileTarget | ModuleTarget, document: Path | None = None) -> Toolbox:
+    """Return the code that ``target`` names, as a Toolbox. ``load_code`` explains ``document`` and the errors."""
+    found = load_code(target, document)
     return FunctionToolbox(found) if isinstance(found, Toolkit) else found
 
 
 class LocalTarget:
-    """Calls a Toolbox in this process. ``site`` is what the person is told about where it runs."""
+    """Calls a Toolbox in this process. ``site`` is the name of the place that the user sees in a question."""
 
-    def __init__(self, toolbox: Toolbox, site: str, ask: Asker) -> None:
+    def __init__(self, toolbox: Toolbox, site: str, ask: Approver) -> None:
         self._toolbox = toolbox
         self._ask = ask
         self._notify: SyncNotify | None = None
@@ -47,11 +47,11 @@ class LocalTarget:
         self._checks = (arguments_check(), consent)
 
     def catalog(self) -> Catalog:
-        """Return what can be called."""
+        """Return the tools that can be called."""
         return self._toolbox.catalog()
 
     def find(self, name: str, /) -> Tool | Problem:
-        """Return the tool that ``name`` means, or the Problem that there is none."""
+        """Return the tool of that name or id, or a Problem where there is none."""
         return self.catalog().find(name)
 
     def tags(self) -> Mapping[str, int]:
@@ -59,11 +59,11 @@ class LocalTarget:
         return {}
 
     def findings(self) -> tuple[str, ...]:
-        """Return nothing: code is no description that could be taken otherwise."""
+        """Return nothing: code has no document in which something could be left out."""
         return ()
 
     def call(self, name: str, arguments: Mapping[str, Json], /, *, notify: SyncNotify | None = None) -> Result:
-        """Return how a call of the tool ``name`` ended; the person is asked where the policy says so."""
+        """Call the tool ``name`` and return its result. The user is asked first where the policy needs it."""
         self._notify = notify
         tool = self.catalog().find(name)
         if isinstance(tool, Problem):
@@ -84,32 +84,34 @@ class LocalTarget:
             case _:
                 assert_never(verdict)
         with redirect_stdout(sys.stderr):  # standard output is for the result alone, whatever the tool prints
-            result = anyio.run(self._begun_and_ended, call)
+            result = anyio.run(self._run_with_lifespan, call)
         if isinstance(result, Problem) and result.developer_message:
-            complain(f"For the developer: {result.developer_message}")  # that is who runs code of their own
+            print_error(
+                f"For the developer: {result.developer_message}"
+            )  # the user who runs code on this machine is its developer
         return result
 
-    async def _begun_and_ended(self, call: Call) -> Result:
+    async def _run_with_lifespan(self, call: Call) -> Result:
         if threading.current_thread() is threading.main_thread():
-            # asyncio only cancels its task at the first Ctrl-C, which a tool that blocks the loop would never notice
+            # At the first Ctrl-C, asyncio only cancels its task; a tool that blocks the loop would not notice.
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             await begin(self._toolbox)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the tool's
+        except Exception as error:  # noqa: BLE001 - any error of the tool's own code
             text = f"{type(error).__name__}: {error}"
             return Problem(kind=Kind.TOOL_FAILED, message="The tool could not begin.", developer_message=text)
         try:
-            return await self._within_its_time(call)
+            return await self._run_with_deadline(call)
         finally:
             await end(self._toolbox)
 
-    async def _reported(self, progress: Progress) -> None:
+    async def _report_progress(self, progress: Progress) -> None:
         if self._notify is not None:
             self._notify(progress)
 
-    async def _within_its_time(self, call: Call) -> Result:
+    async def _run_with_deadline(self, call: Call) -> Result:
         limit = call.tool.timeout_s
         with anyio.move_on_after(limit):
-            return await self._toolbox.run(call, self._reported)
+            return await self._toolbox.run(call, self._report_progress)
         message = f"{call.tool.name} was cancelled: it took longer than {limit:g} seconds."
         return Problem(kind=Kind.TIMEOUT, message=message)

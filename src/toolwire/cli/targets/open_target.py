@@ -1,4 +1,4 @@
-"""From a target to its tools, and to calls that pass the same checks wherever the tools are."""
+"""Open a target: its tools, and calls that pass the same checks for code, documents and URLs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from toolwire.cli.exits import UsageError
-from toolwire.cli.terminal.relocation_prompt import moving
-from toolwire.cli.terminal.terminal_approver import Asker
+from toolwire.cli.terminal.relocation_prompt import confirm_relocation
+from toolwire.cli.terminal.terminal_approver import Approver
 from toolwire.client import Session, connect_sync
 from toolwire.client.discovery.discover import absolute
 from toolwire.client.discovery.overlays import read_overlay
@@ -34,28 +34,28 @@ _MOST_TAGS = 20
 
 
 class OpenedTarget(Protocol):
-    """What a target leads to: its tools, and calls of them that are checked and asked about first."""
+    """The tools of a target. Each call is checked, and confirmed by the user where needed, before it is made."""
 
     def catalog(self) -> Catalog:
-        """Return what can be called."""
+        """Return the tools that can be called."""
         ...
 
     def find(self, name: str, /) -> Tool | Problem:
-        """Return the tool that ``name`` means, or the Problem that there is none."""
+        """Return the tool of that name or id, or a Problem where there is none."""
         ...
 
     def tags(self) -> Mapping[str, int]:
-        """Return how many tools there are under each tag, whatever was selected."""
+        """Return the number of tools for each tag, of all tools and not only the selected ones."""
         ...
 
     def findings(self) -> tuple[str, ...]:
-        """Return what of its description was left out or taken otherwise."""
+        """Return what was left out of the target's description, or read in another way than written."""
         ...
 
     def call(self, name: str, arguments: Mapping[str, Json], /, *, notify: SyncNotify | None = None) -> Result:
-        """Return how a call of the tool ``name`` ended. It starts only if every check, and the person, say yes.
+        """Call the tool ``name`` and return its result. The call is made only if every check, and the user, allow it.
 
-        ``notify`` is given what the tool says of its progress.
+        ``notify`` is given the progress of the tool.
         """
         ...
 
@@ -72,7 +72,7 @@ class UrlOptions:
 
 
 def read_selection(arguments: Namespace) -> Selection:
-    """Return which tools the options select.
+    """Return the selection of tools by the options.
 
     Raises:
         UsageError: there is no such overlay, or it is none.
@@ -97,10 +97,10 @@ def read_selection(arguments: Namespace) -> Selection:
 
 
 def read_key(key: str | None, key_env: str | None) -> Secret | None:
-    """Return the key that the options give, if they give one.
+    """Return the key of the options, if there is one.
 
     Raises:
-        UsageError: it is none that a header can carry, or the environment has no variable of that name.
+        UsageError: a header cannot carry it, or the environment has no variable of that name.
     """
     if key_env is not None:
         key = os.environ.get(key_env)
@@ -114,14 +114,14 @@ def read_key(key: str | None, key_env: str | None) -> Secret | None:
 
 
 @contextmanager
-def opened(
+def open_target(
     text: str,
     reach: UrlOptions,
-    ask: Asker,
+    ask: Approver,
     session: Session | None = None,
     person: SignInUser | None = None,
 ) -> Generator[OpenedTarget, None, None]:
-    """Give what the target ``text`` leads to, until the block ends. ``ask`` answers, ``person`` signs in.
+    """Open the target ``text`` until the block ends. ``ask`` answers questions, ``person`` can sign in.
 
     Raises:
         ConnectError: nothing was found at the URL.
@@ -131,9 +131,9 @@ def opened(
     if not isinstance(target, UrlTarget):
         if reach != UrlOptions():
             raise UsageError("--key, --key-env, --protocol and --locked are for URLs; this target is code here.")
-        from .local_target import LocalTarget, code_of  # noqa: PLC0415 - brings the whole server, which a URL does not need
+        from .local_target import LocalTarget, open_code  # noqa: PLC0415 - brings the whole server, which a URL does not need
 
-        yield LocalTarget(code_of(target), text, ask)
+        yield LocalTarget(open_code(target), text, ask)
         return
     try:
         connecting = connect_sync(
@@ -146,7 +146,7 @@ def opened(
             agree=reach.agree,
             selection=reach.selection,
             person=person,
-            moved=moving,
+            moved=confirm_relocation,
         )
     except ValueError as error:
         raise UsageError(f"{error}.") from error
@@ -156,7 +156,7 @@ def opened(
 
 
 def _check_tags(selection: Selection, tags: Mapping[str, int]) -> None:
-    """Refuse a selection by a tag that nothing has.
+    """Refuse a selection by a tag that no tool has.
 
     Raises:
         UsageError: there is no such tag; the sentence names those that there are.

@@ -1,4 +1,4 @@
-"""What a person points at: a URL, an OpenAPI document, a Python file, or a name in a module."""
+"""Read a target of the command line: a URL, an OpenAPI document, a Python file, or a name in a module."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _USER: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?[^/?#]*@")
 
 @dataclass(frozen=True, slots=True)
 class UrlTarget:
-    """A server somebody runs, as it was written: its URL, or the path of its OpenAPI document on this machine."""
+    """A server, as the user wrote it: its URL, or the path of its OpenAPI document on this machine."""
 
     text: str
 
@@ -46,35 +46,36 @@ Target: TypeAlias = UrlTarget | FileTarget | ModuleTarget
 
 
 def read_target(text: str) -> Target:
-    """Return what ``text`` points at. A name with a dot is a host, unless there is such a file. [XL-006]
+    """Return the target that ``text`` means. A name with a dot is a host, unless there is such a file.
 
     Raises:
         UsageError: it is none of them.
     """
+    # XL-006
     if "://" in text:
-        return _url(text)
+        return _read_url(text)
     if match := _FILE.fullmatch(text):
         return FileTarget(Path(match["path"]), match["name"])
     if match := _MODULE.fullmatch(text):
         return ModuleTarget(match["module"], match["name"])
     if file_url(text):
         return UrlTarget(text)
-    if _is_there(text):
+    if _exists(text):
         raise UsageError(f"{text} is no Python file: a target is a URL, file.py, file.py:name or package.module:name.")
     if _HOST.fullmatch(text) or _USER.match(text):
-        return _url(text)
+        return _read_url(text)
     raise UsageError(f"{text!r} is no target: write a URL, file.py, file.py:name or package.module:name.")
 
 
-def _is_there(text: str) -> bool:
+def _exists(text: str) -> bool:
     try:
         return Path(text).exists()
     except OSError:  # longer than any name of a file
         return False
 
 
-def _url(text: str) -> UrlTarget:
+def _read_url(text: str) -> UrlTarget:
     if _USER.match(text):
-        # Not echoed: what stands there may be a password.
+        # The URL is not repeated: it may hold a password.
         raise UsageError("This URL has a user name or password in it: take it out, and give a key with --key-env.")
     return UrlTarget(text)

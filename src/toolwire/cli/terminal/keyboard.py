@@ -1,4 +1,4 @@
-"""What a person types at the terminal, and Ctrl-C whenever they press it."""
+"""Read lines that the user types at the terminal; Ctrl-C ends the wait at once."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import termios
 import threading
 
 
-def forget_typed() -> None:
-    """Forget what was typed so far and not read."""
+def discard_input() -> None:
+    """Discard what was typed before and not yet read."""
     termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
-def typed_line() -> str:
-    """Return the next line with its end, ``""`` where there are no more.
+def read_line() -> str:
+    """Return the next line with its line break, or ``""`` at the end of the input.
 
     Raises:
-        KeyboardInterrupt: at Ctrl-C, also in the moment before the wait begins, which a plain read would sleep through.
+        KeyboardInterrupt: at Ctrl-C, also in the moment before the wait begins, where a plain read would miss it.
     """
-    if threading.current_thread() is threading.main_thread():  # signals reach no other
-        _wait()
+    if threading.current_thread() is threading.main_thread():  # Python handles signals in this thread only
+        _wait_for_input()
     return sys.stdin.readline()
 
 
-def _wait() -> None:
-    """Wait until a line or a signal has come; Python answers the signal as soon as this ends."""
+def _wait_for_input() -> None:
+    """Wait for a line or a signal. Python handles the signal as soon as this returns."""
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     before = signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)

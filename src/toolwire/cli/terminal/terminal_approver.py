@@ -1,11 +1,10 @@
-"""Asking the person at the terminal whether a call may be made.
+"""Ask the user at the terminal whether a call may be made.
 
 Rules:
-- Everything the call would do is shown before the question, and nothing of it is cut.
-- Only ``y`` or ``yes`` is a yes; Enter is a no; what destroys something is allowed by typing its name and ``yes``.
-  Where nobody
-  can be asked, nothing is allowed.
-- ``--yes`` answers only what the site declares may be approved in advance.
+- The question shows everything that the call would do, and cuts nothing.
+- Only ``y`` or ``yes`` is a yes; Enter is a no. A call that destroys something needs its name and ``yes``.
+  Without a terminal, every answer is no.
+- ``--yes`` answers only for tools that the site declares may be approved in advance.
 """
 
 from __future__ import annotations
@@ -20,38 +19,40 @@ from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Cost, Tool
 
-from .keyboard import forget_typed, typed_line
-from .screen import coloured, complain, escaped, styled, warn
+from .keyboard import discard_input, read_line
+from .screen import apply_style, escaped, has_colours, print_error, print_warning
 
-Asker: TypeAlias = Callable[[Question], Answer]
+Approver: TypeAlias = Callable[[Question], Answer]
 Advance: TypeAlias = Literal["ask", "yes"]
-"""What the person said in advance: nothing, or ``--yes``."""
+"""The user's answer in advance: none, or ``--yes``."""
 
 _TITLE = "May this be called?"
 
 
-def asker(advance: Advance) -> Asker:
-    """Return what answers the question of a call: the person, or ``--yes`` where the site lets it. [XL-049, XL-053]"""
+def build_terminal_approver(advance: Advance) -> Approver:
+    """Return the approver at the terminal: it asks the user, or takes ``--yes`` where the site allows it."""
+    # XL-049, XL-053
 
     def ask(question: Question) -> Answer:
         if advance == "yes" and question.always_allowed is True:
             return Answer(allowed=True, channel="--yes")
         if advance == "yes":
-            warn(f"--yes does not approve this: {_why_not(question.call.tool)}.")
+            print_warning(f"--yes does not approve this: {_explain_refusal(question.call.tool)}.")
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            complain(f"{question.call.tool.name} needs your consent, and there is no terminal to ask at.")
+            print_error(f"{question.call.tool.name} needs your consent, and there is no terminal to ask at.")
             return Answer(allowed=False, channel="terminal")
-        return _answered(question)
+        return _ask(question)
 
     return ask
 
 
-def agreement(*, agreed: bool, called: str = "") -> Callable[[tuple[Tool, ...]], bool]:
-    """Return what answers, on connecting, whether tools may run unasked by their site's word alone. [XL-044]
+def build_agreement(*, agreed: bool, called: str = "") -> Callable[[tuple[Tool, ...]], bool]:
+    """Return a function that decides whether tools may run without a question by their site's claim alone.
 
-    ``agreed`` is ``--agree``. Otherwise the person at the terminal is shown the list, once: the answer is kept until a
-    definition changes. With ``called``, the name of one tool, only where that tool is in the list.
+    ``agreed`` is ``--agree``. Otherwise the user at the terminal sees the list, once: the answer is kept until a
+    definition changes. With ``called``, the name of one tool, the user is asked only if that tool is in the list.
     """
+    # XL-044
 
     def agree(tools: tuple[Tool, ...]) -> bool:
         if agreed:
@@ -60,16 +61,16 @@ def agreement(*, agreed: bool, called: str = "") -> Callable[[tuple[Tool, ...]],
             return False
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return False
-        for line in agreement_lines(tools):
+        for line in list_agreement(tools):
             print(line, file=sys.stderr)
-        forget_typed()
-        return _typed("Let these run without a question? [y/N] ").lower() in ("y", "yes")
+        discard_input()
+        return _read_answer("Let these run without a question? [y/N] ").lower() in ("y", "yes")
 
     return agree
 
 
-def agreement_lines(tools: tuple[Tool, ...]) -> Iterator[str]:
-    """Yield the list of tools that would run by their site's word alone, nothing cut."""
+def list_agreement(tools: tuple[Tool, ...]) -> Iterator[str]:
+    """Yield the lines of the list of tools that would run by their site's claim alone; nothing is cut."""
     yield "The site says that these need no question. Nothing but its word shows that they do no harm:"
     for tool in tools:
         said = "the site says that it only reads" if tool.claimed_safe else "changes something"
@@ -77,12 +78,12 @@ def agreement_lines(tools: tuple[Tool, ...]) -> Iterator[str]:
         yield f"  {escaped(tool.name)} ({said}{again}): {escaped(tool.description.strip().partition(chr(10))[0])}"
 
 
-def chosen_asker(where: str, advance: Advance) -> Asker:
-    """Return what asks at the terminal, on a page in the browser, or through the store that other processes answer."""
+def choose_approver(where: str, advance: Advance) -> Approver:
+    """Return the approver: at the terminal, on a page in the browser, or in a store that other processes answer."""
     if where == "terminal":
-        return asker(advance)
+        return build_terminal_approver(advance)
     if where == "page":
-        from toolwire.client.approvers.browser_approver import page_approver  # noqa: PLC0415 - brings a server nobody else needs
+        from toolwire.client.approvers.browser_approver import page_approver  # noqa: PLC0415 - imports a server, which only this needs
 
         return page_approver(_open_page)
     from toolwire.client.approvers.store_approver import queued  # noqa: PLC0415 - loads sqlite3
@@ -90,16 +91,16 @@ def chosen_asker(where: str, advance: Advance) -> Asker:
     from toolwire.stores.paths import state_folder  # noqa: PLC0415 - likewise
 
     approvals = Approvals(state_folder())
-    complain("The question waits: answer it with `toolwire approvals`.")
+    print_error("The question waits: answer it with `toolwire approvals`.")
     return queued(approvals)
 
 
-def kept_session() -> Session:
-    """Return the session of this user, whose grants and decisions are kept; in memory alone where they cannot be."""
+def open_session() -> Session:
+    """Return the user's session with its stored grants and decisions, or one in memory where none can be stored."""
     try:
         return stored_session()
     except DefinitionError as error:
-        warn(f"Decisions are not kept: {error}")
+        print_warning(f"Decisions are not kept: {error}")
         return Session()
 
 
@@ -110,8 +111,9 @@ def _open_page(url: str) -> None:
     webbrowser.open(url)
 
 
-def asking_lines(rows: tuple[DisplayRow, ...]) -> Iterator[str]:
-    """Yield ``rows`` as lines, nothing cut: where, what, with which arguments, at what price. [D-21]"""
+def list_question(rows: tuple[DisplayRow, ...]) -> Iterator[str]:
+    """Yield the question as lines: site, tool, arguments and cost; nothing is cut."""
+    # D-21
     for row in rows:
         note = f"  ({row.note})" if row.note else ""
         if row.label == "site":
@@ -122,17 +124,17 @@ def asking_lines(rows: tuple[DisplayRow, ...]) -> Iterator[str]:
             yield f"  {row.label}: {row.text}{note}"
 
 
-def _answered(question: Question) -> Answer:
-    _show(build_display_rows(question))
-    forget_typed()  # what was typed before the question is no answer to it
-    said = _typed(_prompt(question))
+def _ask(question: Question) -> Answer:
+    _print_question(build_display_rows(question))
+    discard_input()  # what was typed before the question does not answer it
+    said = _read_answer(_build_prompt(question))
     if needs_typed_confirmation(question):
         return Answer(allowed=said == confirmation_text(question), channel="terminal")
     always = question.always_allowed and said.lower() in ("a", "always")
     return Answer(allowed=always or said.lower() in ("y", "yes"), always=always, channel="terminal")
 
 
-def _prompt(question: Question) -> str:
+def _build_prompt(question: Question) -> str:
     if needs_typed_confirmation(question):
         return f"Type {confirmation_text(question)} to call it: "
     return (
@@ -142,17 +144,17 @@ def _prompt(question: Question) -> str:
     )
 
 
-def _typed(prompt: str) -> str:
-    print(_bold(prompt), end="", file=sys.stderr, flush=True)
-    answer = typed_line()
+def _read_answer(prompt: str) -> str:
+    print(_apply_bold(prompt), end="", file=sys.stderr, flush=True)
+    answer = read_line()
     if not answer.endswith("\n"):
         print(file=sys.stderr)
     return answer.strip()
 
 
-def _show(rows: tuple[DisplayRow, ...]) -> None:
-    """Print ``rows`` on standard error: by rich where it is installed and colours are wanted, else plain."""
-    if coloured(sys.stderr):
+def _print_question(rows: tuple[DisplayRow, ...]) -> None:
+    """Print ``rows`` on standard error: with rich where it is installed and the terminal has colours, else plain."""
+    if has_colours(sys.stderr):
         try:
             from rich.console import Console  # noqa: PLC0415 - 40 ms, and only the extra brings it
             from rich.text import Text  # noqa: PLC0415 - likewise
@@ -160,17 +162,17 @@ def _show(rows: tuple[DisplayRow, ...]) -> None:
             pass
         else:
             console = Console(file=sys.stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
-            for row, line in zip(rows, asking_lines(rows), strict=True):
+            for row, line in zip(rows, list_question(rows), strict=True):
                 text = Text(line, style="yellow" if row.kind == "warning" else "")  # Text: nothing in it is markup
                 if line.startswith(_TITLE):
                     text.stylize("bold", 0, len(_TITLE))
                 console.print(text)
             return
-    for line in asking_lines(rows):
+    for line in list_question(rows):
         print(line, file=sys.stderr)
 
 
-def _why_not(tool: Tool) -> str:
+def _explain_refusal(tool: Tool) -> str:
     if not tool.blanket_allowed:
         return "the site does not say that it may be approved in advance"
     if tool.destructive:
@@ -180,5 +182,5 @@ def _why_not(tool: Tool) -> str:
     return "you asked for consent to each call"
 
 
-def _bold(text: str) -> str:
-    return styled(text, "bold", sys.stderr)
+def _apply_bold(text: str) -> str:
+    return apply_style(text, "bold", sys.stderr)

@@ -1,4 +1,5 @@
-"""The person at the terminal, as somebody who can sign in. [XL-102]"""
+"""Let the user at the terminal sign in to a site."""
+# XL-102
 
 from __future__ import annotations
 
@@ -6,26 +7,26 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .keyboard import forget_typed, typed_line
-from .screen import escaped, instruct, styled
+from .keyboard import discard_input, read_line
+from .screen import apply_style, escaped, print_instruction
 
-if TYPE_CHECKING:  # signing in is rare, and a lot of code
+if TYPE_CHECKING:  # signing in is rare, and imports much
     from toolwire.client.login import SignInUser
 
 
-def person_here() -> SignInUser | None:
-    """Return the person who can be asked to sign in, or None where there is no terminal to ask at."""
+def build_terminal_user() -> SignInUser | None:
+    """Return the user who can be asked to sign in, or None without a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
-    from toolwire.client.login import SignInUser  # noqa: PLC0415 - only somebody at a terminal needs it
+    from toolwire.client.login import SignInUser  # noqa: PLC0415 - only needed at a terminal
 
-    return SignInUser(tell=instruct, allow=_allowed)
+    return SignInUser(tell=print_instruction, allow=_confirm_sign_in)
 
 
-def _allowed(site: str, scopes: Sequence[str]) -> bool:
-    """Ask before a browser is opened: a page that nobody expects is not to be signed in to."""
+def _confirm_sign_in(site: str, scopes: Sequence[str]) -> bool:
+    """Ask before a browser opens: a user must not sign in to a page that they did not expect."""
     wanted = f" for {', '.join(scopes)}" if scopes else ""
     question = f"{site} wants you to sign in{wanted}. Sign in? [y/N] "
-    forget_typed()  # what was typed before the question is no answer to it
-    print(styled(escaped(question), "bold", sys.stderr), end="", file=sys.stderr, flush=True)
-    return typed_line().strip().lower() in ("y", "yes")
+    discard_input()  # what was typed before the question does not answer it
+    print(apply_style(escaped(question), "bold", sys.stderr), end="", file=sys.stderr, flush=True)
+    return read_line().strip().lower() in ("y", "yes")

@@ -34,7 +34,7 @@ def modern(schema: dict[str, Json], node: dict[str, Json]) -> dict[str, Json]:
     kinds = schema.get("type")
     if isinstance(kinds, str | list):
         enum = schema.get("enum")
-        schema["type"] = [*([kinds] if isinstance(kinds, str) else kinds), "null"]
+        schema["type"] = list(dict.fromkeys([*([kinds] if isinstance(kinds, str) else kinds), "null"]))
         if isinstance(enum, list) and None not in enum:
             schema["enum"] = [*enum, None]
         return schema
