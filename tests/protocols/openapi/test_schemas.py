@@ -103,3 +103,10 @@ def test_a_schema_that_many_operations_use_is_the_same_in_each(peer: Read) -> No
     first, *others = (dict(tool.input_schema) for tool in peer(whole).catalog.tools)
     assert first["$defs"]["A"]["properties"] == {"again": {"$ref": "#/$defs/A"}, "n": {"type": "integer"}}
     assert others == [first, first]
+
+
+@pytest.mark.requirement("CV-20")
+def test_null_in_a_list_of_types_and_nullable_are_one_null(converted: Callable[..., Any]) -> None:
+    argument, _ = converted({"type": ["object", "null"], "nullable": True}, "3.0.3")
+    assert argument == {"type": ["object", "null"]}
+    compile_schema({"type": "object", "properties": {"a": argument}})
