@@ -152,6 +152,34 @@ def test_a_value_that_looks_like_an_error_is_none(box: Any) -> None:
     assert write_result(box.catalog(), call, Value({"error": None})) == ('{"error":null}', False)
 
 
+@pytest.mark.requirement("XL-051", "XL-103", "XL-105")
+def test_a_model_reads_that_a_value_was_cut_or_is_odd(box: Any) -> None:
+    call = read_call(box.catalog(), Provider.OPENAI, "save", {"id": 1})
+    notes: Any = {"origin": "https://a.example", "truncated": True, "total_bytes": 9, "undeclared": "status 299"}
+    text, is_error = write_result(box.catalog(), call, Value([1], {**notes, "arguments_changed_by_user": True}))
+    assert not is_error
+    assert json.loads(text) == {
+        "result": [1],
+        "notes": {
+            "truncated": True,
+            "total_bytes": 9,
+            "undeclared": "status 299",
+            "arguments_changed_by_user": True,
+        },
+    }
+
+
+@pytest.mark.requirement("XL-101")
+def test_a_model_reads_the_status_and_the_details_of_a_failure(box: Any) -> None:
+    call = read_call(box.catalog(), Provider.OPENAI, "save", {"id": 1})
+    body = {"type": "https://a.example/problems/stock", "left": 2}
+    failed = Problem(kind=Kind.CONFLICT, message="Only two are left.", details={"status": 409, "body": body})
+    error = json.loads(write_result(box.catalog(), call, failed).text)["error"]
+    assert (error["status"], error["details"]) == (409, {"body": body})
+    long = Problem(kind=Kind.CONFLICT, message="No.", details={"status": 409, "body": "x" * 4_000})
+    assert "details" not in json.loads(write_result(box.catalog(), call, long).text)["error"]
+
+
 @pytest.mark.parametrize("said", ["{", "[]", "null", 7, '{"a": NaN}'])
 def test_what_a_model_gets_wrong_is_told_to_it(box: Any, said: Any) -> None:
     problem = read_call(box.catalog(), Provider.OPENAI, NAME, said)

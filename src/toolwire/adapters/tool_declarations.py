@@ -32,6 +32,12 @@ from .schema import ToolSchema, build_tool_schema
 _CHANGED: Final = re.compile(r"_.*_[0-9a-f]{12}")
 """What a changed name looks like. A tool whose own name looks like this gets a changed name too."""
 
+_MODEL_NOTES: Final = frozenset(
+    ("truncated", "total_bytes", "total_characters", "undeclared", "arguments_changed_by_user")
+)
+"""The notes of a value that a model needs to understand it."""
+
+_DETAIL_CHARACTERS: Final = 4_000
 _STRICT_TOOLS: Final = 20
 _STRICT_OPTIONAL: Final = 24
 _STRICT_UNIONS: Final = 16
@@ -120,7 +126,11 @@ def read_call(catalog: Catalog, provider: Provider, name: str, arguments: Json) 
 def write_result(
     catalog: Catalog, call: Call | Problem, result: Result, provider: Provider = Provider.OPENAI
 ) -> ModelResult:
-    """Return ``result`` as JSON text for a model. The calls that may follow a success stand beside its value."""
+    """Return ``result`` as JSON text for a model.
+
+    Where a value has ``notes`` (such as ``{"truncated": true}``) or calls may follow it (``next``), they stand beside
+    it: ``{"result": ..., "notes": ..., "next": [...]}``.
+    """
     # XL-052, XL-075, XL-101
     if isinstance(result, Problem):
         return ModelResult(_write_text(_describe_problem(result)), is_error=True)
@@ -135,7 +145,10 @@ def write_result(
             }
             for step in following(call.tool, call.arguments, result.value, list(tools))
         ]
-    return ModelResult(_write_text({"result": result.value, "next": steps} if steps else result.value), is_error=False)
+    # XL-051, XL-103, XL-105: a cut value looks whole, so the model must read that it is not.
+    notes = {name: note for name, note in (result.notes or {}).items() if name in _MODEL_NOTES}
+    beside: dict[str, Json] = ({"notes": notes} if notes else {}) | ({"next": steps} if steps else {})
+    return ModelResult(_write_text({"result": result.value, **beside} if beside else result.value), is_error=False)
 
 
 def _find_next_tools(catalog: Catalog, after: Tool) -> dict[str, tuple[str, Tool]]:
@@ -166,6 +179,12 @@ def _describe_problem(problem: Problem) -> Json:
         error["arguments"] = dict(problem.parameter_errors)
     if problem.additional_prompt_content:
         error["advice"] = problem.additional_prompt_content
+    # XL-101: the status and the details of the server, where the details are short enough for a model.
+    details = dict(problem.details)
+    if isinstance(status := details.pop("status", None), int):
+        error["status"] = status
+    if details and len(_write_text(details)) <= _DETAIL_CHARACTERS:
+        error["details"] = details
     return {"error": error}
 
 
