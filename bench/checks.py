@@ -27,21 +27,21 @@ def server(token: str, secret: str) -> dict[str, Callable[[], object]]:
     from toolwire.server.access.api_keys import ApiKeyCallers
     from toolwire.server.access.host_guard import HostGuard
     from toolwire.server.access.signed_tokens import SignedTokenCallers
-    from toolwire.validation import arguments_check, requirements_check, scopes_check
+    from toolwire.validation import build_arguments_check, check_requirements, check_scopes
 
     call = Call(calculator().catalog().tools[0], {"a": 1, "b": 2}, "c1")
     fields = dict(scope_of(CALLS["opentool"])["headers"])
     keyed = {**fields, b"authorization": f"Bearer {KEY}".encode()}
     signed = {**fields, b"authorization": f"Bearer {token}".encode()}
-    guard, keys, fits = HostGuard(), ApiKeyCallers([KEY]), arguments_check()
+    guard, keys, fits = HostGuard(), ApiKeyCallers([KEY]), build_arguments_check()
     tokens = SignedTokenCallers(read_secret(secret.encode()), ExpectedClaims())
     uvloop.run(_verified(tokens, signed))
     return {
         "Host and Origin": lambda: guard.refusal("127.0.0.1", fields),
         "an API key": lambda: keys.known(keyed),
         "a signed token seen before": lambda: tokens.known(signed),
-        "scopes": lambda: scopes_check(call),
-        "requirements": lambda: requirements_check(call),
+        "scopes": lambda: check_scopes(call),
+        "requirements": lambda: check_requirements(call),
         "arguments": lambda: fits(call),
     }
 
@@ -55,7 +55,7 @@ def once_us(rows: int) -> float:
 
 async def _once_us(rows: int, each: int = 5_000) -> float:
     from toolwire.core.model import Call, Value
-    from toolwire.core.toolbox import unheard
+    from toolwire.core.toolbox import ignore_progress
     from toolwire.server.run.idempotency import IdempotencyRunner
     from toolwire.stores.ledger.memory import MemoryLedger
 
@@ -68,10 +68,10 @@ async def _once_us(rows: int, each: int = 5_000) -> float:
 
     calls = [Call(tool, {"a": 1, "b": 2}, "", key=f"k{number}") for number in range(rows + each)]
     for call in calls[:rows]:
-        await once.run(call, unheard, run)
+        await once.run(call, ignore_progress, run)
     started = time.process_time()
     for call in calls[rows:]:
-        await once.run(call, unheard, run)
+        await once.run(call, ignore_progress, run)
     return (time.process_time() - started) / each * 1e6
 
 
@@ -98,14 +98,14 @@ def connected() -> tuple[Connection, SyncTransport]:
     from toolwire.client.discovery.discover import Discovery
     from toolwire.client.transport.drivers import run
     from toolwire.core.codec import Site
-    from toolwire.core.http import JSON, Request, Response
+    from toolwire.core.http import JSON_HEADERS, Request, Response
     from toolwire.limits import ClientRateLimits
     from toolwire.protocols.opentool import CODEC
 
     url = "http://127.0.0.1:9627"
     catalog = calculator().catalog()
     routes = CODEC.routes(catalog, Site())
-    answer = Response(200, JSON, RAW_ANSWER)
+    answer = Response(200, JSON_HEADERS, RAW_ANSWER)
 
     class Door:
         def send(self, request: Request) -> object:

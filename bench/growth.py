@@ -14,7 +14,7 @@ from typing import Any
 import toolwire
 from toolwire.client.calls.session import Session
 from toolwire.core.codec import Site
-from toolwire.core.ledger import Claim, Ending, Key, Ledger, LedgerLimits, State, Ticket
+from toolwire.core.ledger import CallEnding, CallKey, CallState, Claim, Ledger, LedgerLimits, Ticket
 from toolwire.core.model import Secret, Value
 from toolwire.core.selection import Selection
 from toolwire.protocols import BUILTIN
@@ -108,9 +108,9 @@ def define_s(tools: int) -> float:
 
 
 async def _record(ledger: Ledger, number: int, principal: str = "bench") -> None:
-    ticket = await ledger.claim(Claim(Key(principal, "Kit.pay", str(number)), b"f", rerun=False))
+    ticket = await ledger.claim(Claim(CallKey(principal, "Kit.pay", str(number)), b"f", can_rerun=False))
     if isinstance(ticket, Ticket):
-        await ledger.settle(ticket, Ending(State.DONE, Value(number), pinned=True))
+        await ledger.settle(ticket, CallEnding(CallState.DONE, Value(number), pinned=True))
 
 
 async def _slowest_ms(

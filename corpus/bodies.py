@@ -21,7 +21,7 @@ from toolwire.protocols.openapi.request import build_request
 from toolwire.protocols.openapi.request.media_types import essence, is_json
 from toolwire.protocols.openapi.request.plan import Plan
 from toolwire.protocols.openapi.tools.operations import Memo
-from toolwire.validation import arguments_check
+from toolwire.validation import build_arguments_check
 
 from . import values
 from .meaning import Meaning, Undecided, without_names
@@ -148,7 +148,7 @@ class _Trial:
         self._chance = chance
         self._counts = counts
         self._known = known
-        self._check = arguments_check()
+        self._check = build_arguments_check()
 
     def refusals(self) -> Iterator[str]:
         """Yield how a value that the document accepts is refused, once for each."""

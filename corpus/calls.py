@@ -18,12 +18,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from toolwire.core.check import ALLOW
 from toolwire.core.codec import Listen
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Call, Problem, Tool
 from toolwire.core.selection import Selection
-from toolwire.framing.tool_description import told
+from toolwire.framing.tool_description import describe_tool
 from toolwire.protocols.openapi import CODEC
-from toolwire.validation import arguments_check
+from toolwire.validation import build_arguments_check
 
 Pairs: TypeAlias = list[tuple[str, str]]
 
@@ -63,7 +63,7 @@ def judge_call(call: Guided, document: Mapping[str, Any]) -> Iterator[str]:
     if tool is None:
         yield "its operation is no tool"
         return
-    verdict = arguments_check()(Call(tool, call.arguments))
+    verdict = build_arguments_check()(Call(tool, call.arguments))
     if verdict is not ALLOW:
         yield f"its arguments are refused: {verdict}"[:600]
     yield from _unseen(call, tool)
@@ -88,8 +88,8 @@ class _Anywhere:
 
 
 def _read(document: Mapping[str, Any]) -> Any:
-    assert CODEC.choose is not None
-    flow = CODEC.choose(_HOME, Selection(include="all"))
+    assert CODEC.find_selected is not None
+    flow = CODEC.find_selected(_HOME, Selection(include="all"))
     text = json.dumps(document).encode()
     try:
         asked = next(flow)
@@ -112,7 +112,7 @@ def _tool(peer: Any, call: Guided) -> Tool | None:
 
 def _unseen(call: Guided, tool: Tool) -> Iterator[str]:
     """Yield each name or value that a model cannot read anywhere in the tool."""
-    text = json.dumps(tool.input_schema, default=dict) + told(tool)
+    text = json.dumps(tool.input_schema, default=dict) + describe_tool(tool)
     for name in dict.fromkeys(_names(call.arguments, call.free)):
         if not _says(text, name):
             yield f"a model does not see the name {name!r}"
@@ -144,8 +144,8 @@ def _otherwise(call: Guided, request: Request) -> Iterator[str]:
         ("path", unquote(parts.path), call.sent),
         ("query", parse_qsl(parts.query, keep_blank_values=True), call.query),
     ]
-    found += [(name, header(request.headers, name.encode()), value) for name, value in call.headers.items()]
-    media_type = header(request.headers, b"content-type")
+    found += [(name, get_header(request.headers, name.encode()), value) for name, value in call.headers.items()]
+    media_type = get_header(request.headers, b"content-type")
     if call.body is None and not call.parts:
         found.append(("body", request.body, b""))
     else:

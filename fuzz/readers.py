@@ -7,7 +7,7 @@ from functools import cache
 
 from toolwire import convert
 from toolwire.core.codec import Codec, Peer, Routes, Site
-from toolwire.core.http import JSON, Request, Response
+from toolwire.core.http import JSON_HEADERS, Request, Response
 from toolwire.core.model import Call, Json, Problem
 from toolwire.core.selection import Selection
 from toolwire.framing import jsontext, positions, xllm, yamltext
@@ -35,7 +35,7 @@ def read(data: bytes) -> None:
 
 def _json(text: bytes) -> None:
     if isinstance(jsontext.read(text), Problem):
-        positions.broken(text)
+        positions.find_syntax_fault(text)
 
 
 def _opentool(text: bytes) -> None:
@@ -81,18 +81,18 @@ def _yaml(text: bytes) -> None:
 def _server(text: bytes) -> None:
     for routes in _served():
         for method, path in routes:
-            _none(reading_faults(routes, Request(method, path, JSON, text, "r1")))
+            _none(reading_faults(routes, Request(method, path, JSON_HEADERS, text, "r1")))
 
 
 def _find(text: bytes) -> None:
     for codec in BUILTIN:
-        _none(replying_faults(codec, HERE, lambda _: Response(200, JSON, text)))
+        _none(replying_faults(codec, HERE, lambda _: Response(200, JSON_HEADERS, text)))
 
 
 def _send(text: bytes) -> None:
     for codec, peer in _joined():
         call = (peer, Call(peer.catalog.names["greet"], {"name": "Ada"}, "c1"))
-        _none(replying_faults(codec, HERE, lambda _: Response(200, JSON, text), call))
+        _none(replying_faults(codec, HERE, lambda _: Response(200, JSON_HEADERS, text), call))
 
 
 READERS: Mapping[str, Callable[[bytes], None]] = {

@@ -15,7 +15,7 @@ import pydantic
 import pytest
 
 from toolwire import Kind, Toolkit, Value, asgi, connect, connect_sync
-from toolwire.framing.text_cleaning import cleaned
+from toolwire.framing.text_cleaning import clean_data
 from toolwire.testing.loopback import background
 
 WIRES = ("opentool", "otc", "openapi", "mcp")
@@ -106,7 +106,7 @@ def url() -> Iterator[str]:
 
 def come(value: Any, wire: str) -> Value:
     """Return what comes of ``value``: on OpenAPI a text without what cannot be seen in it. [XL-104]"""
-    return Value(cleaned(value) if wire == "openapi" else value)
+    return Value(clean_data(value) if wire == "openapi" else value)
 
 
 @pytest.mark.parametrize("wire", WIRES)

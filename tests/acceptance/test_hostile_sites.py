@@ -27,8 +27,8 @@ from toolwire.consent import ClientRules
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Approval, Call, Cost, Kind, Problem, Result, Value
-from toolwire.core.toolbox import Notify, unheard
-from toolwire.framing.text_cleaning import hidden_in
+from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.framing.text_cleaning import find_hidden
 from toolwire.protocols import BUILTIN
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.loopback import background
@@ -121,7 +121,7 @@ class Site:
     def catalog(self) -> Catalog:
         return self.now
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         self.ran.append((METHOD.get(), call.tool.id))
         return self.answer
 
@@ -196,14 +196,14 @@ def test_a_hostile_site_gets_no_write_no_detour_and_nothing_past_a_model(
             for provider in (Provider.OPENAI, Provider.ANTHROPIC_STRICT):
                 for one in declare_tools(remote.catalog(), provider):
                     said = [one.name, one.description, dict(one.input_schema.schema)]
-                    assert list(hidden_in(json.loads(json.dumps(said)))) == []
+                    assert list(find_hidden(json.loads(json.dumps(said)))) == []
                     for arguments in ARGUMENTS[:2]:
                         text, _ = run_named_call_sync(remote, provider, one.name, json.dumps(arguments))
-                        assert list(hidden_in(json.loads(text))) == []
+                        assert list(find_hidden(json.loads(text))) == []
             for tool in remote.tools:
                 for arguments in ARGUMENTS:
                     remote.call(tool.id, arguments)
-            assert list(hidden_in([tool.description for tool in remote.tools])) == []
+            assert list(find_hidden([tool.description for tool in remote.tools])) == []
         assert [ran for ran in site.ran if ran[0] not in SAFE_METHODS] == []
     assert other.seen == []
 

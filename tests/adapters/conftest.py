@@ -9,7 +9,7 @@ import pytest
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Call, Cost, Json, Kind, Problem, Progress, Result, Tool, Value
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 
 SEARCH = Tool(
     name="1st-search",
@@ -39,7 +39,7 @@ class Box:
     def catalog(self) -> Catalog:
         return Catalog(title="Recipes", tools=(SEARCH, SAVE))
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         await notify(Progress("started"))
         return self.answer(call.tool, call.arguments)
 

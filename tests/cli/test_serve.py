@@ -33,7 +33,7 @@ from toolwire.cli.targets.target import FileTarget, UrlTarget
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ConnectError, DefinitionError
 from toolwire.core.model import Approval, Call, Result
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 from toolwire.server import asgi
@@ -388,7 +388,7 @@ class Bombs:
     def catalog(self) -> Catalog:
         return self._catalog
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         return Value("ran")
 
 

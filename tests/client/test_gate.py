@@ -146,7 +146,7 @@ def test_what_cannot_be_sent_is_refused_without_a_question(session: Session) -> 
         assert isinstance(result, Problem)
         assert result.kind is Kind.INVALID_ARGUMENTS
     assert (asked, site.requests) == ([], [])
-    assert gate.throttle.left(ADD) == 60
+    assert gate.throttle.count_remaining(ADD) == 60
 
 
 def changed_arguments(site: Site, gate: CallPipeline, question: Question) -> None:

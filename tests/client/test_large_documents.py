@@ -146,4 +146,4 @@ def test_a_large_text_is_as_strict_as_a_small_one(part: str) -> None:
 @pytest.mark.parametrize("value", [1, 2**70, -1.5, "\U0001f600", "\\ud83d", [[{}, []]], None, True, "[[{{"])
 def test_a_large_text_says_what_a_small_one_does(value: Any) -> None:
     text = json.dumps({"a": value, "x": "x" * 2 * MIB}).encode()
-    assert jsontext.read_without_repeats(text) == jsontext.read(text) == {"a": value, "x": "x" * 2 * MIB}
+    assert jsontext.read_without_duplicates(text) == jsontext.read(text) == {"a": value, "x": "x" * 2 * MIB}

@@ -25,7 +25,7 @@ from toolwire import (
 from toolwire.client.connection.connection import nothing_found, open_connection
 from toolwire.client.connection.options import ConnectOptions
 from toolwire.client.discovery.discover import Discovery
-from toolwire.core.check import Known
+from toolwire.core.check import KnownResult
 from toolwire.core.codec import Probe
 from toolwire.core.model import Call, Json, Result
 from toolwire.protocols import BUILTIN
@@ -276,7 +276,7 @@ def test_a_check_that_knows_the_result_ends_the_call(url: str) -> None:
     with connect_sync(url) as remote:
         connection = remote._connection
 
-    connection.gate.checks = (lambda _: Known(Value("before")),)
+    connection.gate.checks = (lambda _: KnownResult(Value("before")),)
     with pytest.raises(StopIteration) as stop:
         next(connection.calling(Call(connection.peer.catalog.names["add"], {})))
     assert stop.value.value == Value("before")

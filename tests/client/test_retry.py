@@ -15,12 +15,12 @@ from toolwire.client.connection.options import ConnectOptions
 from toolwire.client.transport.drivers import MAX_PAUSE_S, arun, progress, run
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Flow, Pause, Peer, pause
-from toolwire.core.http import JSON, Response
+from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.core.model import Call, Result
 from toolwire.protocols.otc import CODEC as OTC
 
-KEEPS = Peer(protocol="otc", url="http://a.example", catalog=Catalog(), keeps_calls=True)
-FORGETS = replace(KEEPS, keeps_calls=False)
+KEEPS = Peer(protocol="otc", url="http://a.example", catalog=Catalog(), deduplicates_calls=True)
+FORGETS = replace(KEEPS, deduplicates_calls=False)
 WRITES = Tool(name="send", toolkit="Mail")
 BUSY = Problem(kind=Kind.OVERLOADED, message="Busy.", can_retry=True, retry_after_ms=1_000)
 LIMITED = Problem(kind=Kind.RATE_LIMITED, message="Too often.")
@@ -215,6 +215,6 @@ def test_the_rfc_and_oxp_keep_calls_and_the_older_dialects_do_not(body: bytes, k
     flow = OTC.find("http://a.example")
     next(flow)
     with pytest.raises(StopIteration) as found:
-        flow.send(Response(200, JSON, body))
+        flow.send(Response(200, JSON_HEADERS, body))
     peer = found.value.value.peer
     assert peer.keeps_calls is keeps

@@ -16,7 +16,7 @@ from toolwire.consent.question_page import build_final_page, build_question_page
 from toolwire.core.check import Question
 from toolwire.core.http import Request
 from toolwire.core.model import Approval, Authorization, Call, Context, Cost, Requirements, Secret, Tool
-from toolwire.framing.visible_text import visible
+from toolwire.framing.visible_text import make_visible
 
 LONG = "x" * 99_990 + "\u202eEND\x1b[31m!"
 TOOL = Tool(
@@ -163,7 +163,7 @@ def test_no_text_of_a_site_reaches_a_screen_as_it_is(name: str, text: str) -> No
 
 
 def test_a_visible_text_is_left_as_it_is() -> None:
-    assert visible("Grüße, 日本") == "Grüße, 日本"
+    assert make_visible("Grüße, 日本") == "Grüße, 日本"
 
 
 @pytest.mark.requirement("XL-049")

@@ -11,7 +11,7 @@ from toolwire.consent import Preferences
 from toolwire.consent.tool_facts import build_facts
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Call, Cost, RateLimit, Result, Tool, Value
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 
 SAID = {"openapi": {"origin": "https://pay.example", "scopes": ["pay:write"]}}
 PAY = Tool(
@@ -32,7 +32,7 @@ class Box:
     def catalog(self) -> Catalog:
         return Catalog(tools=(PAY,))
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         return Value(None)
 
 

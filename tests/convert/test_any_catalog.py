@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolwire import convert
-from toolwire.convert import KINDS, Converted, Read
+from toolwire.convert import KINDS, ConvertedDocument, ReadDocument
 from toolwire.core.catalog import Catalog
 
 from .catalogs import catalogs, text_of
@@ -17,9 +17,9 @@ WITHOUT_ROOM_FOR_TOOLS = ("oxp", "universal")
 ANY = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
-def read_back(document: object) -> Read:
+def read_back(document: object) -> ReadDocument:
     found = convert.read(text_of(document))
-    assert isinstance(found, Read)
+    assert isinstance(found, ReadDocument)
     return found
 
 
@@ -57,9 +57,9 @@ def test_tools_in_are_tools_out_or_losses(kind: str, catalog: Catalog) -> None:
 def test_from_one_kind_to_any_other_and_back_is_the_same_text(kind: str, catalog: Catalog, other: str) -> None:
     text = text_of(convert.write(catalog, kind).document)
     there = convert.convert(text, other)
-    assert isinstance(there, Converted)
+    assert isinstance(there, ConvertedDocument)
     back = convert.convert(there.text.encode(), kind)
-    assert isinstance(back, Converted)
+    assert isinstance(back, ConvertedDocument)
     assert (back.text, back.losses) == (text, ())
 
 
@@ -68,8 +68,8 @@ def test_from_one_kind_to_any_other_and_back_is_the_same_text(kind: str, catalog
 @given(catalog=catalogs(), other=st.sampled_from(WITH_ROOM))
 def test_two_conversions_without_losses_change_nothing(kind: str, catalog: Catalog, other: str) -> None:
     first = convert.convert(catalog, kind)
-    assert isinstance(first, Converted)
+    assert isinstance(first, ConvertedDocument)
     second = convert.convert(first.text, other)
-    assert isinstance(second, Converted)
+    assert isinstance(second, ConvertedDocument)
     if not first.losses and not second.losses:
         assert read_back(second.document).catalog == catalog

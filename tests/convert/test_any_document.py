@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolwire import convert
-from toolwire.convert import KINDS, Converted, Read
+from toolwire.convert import KINDS, ConvertedDocument, ReadDocument
 from toolwire.core.model import Problem
 
 from .catalogs import TEXT, VALUES, catalogs
@@ -47,19 +47,19 @@ def test_an_odd_document_is_read_and_written_or_is_a_problem(kind: str, catalog:
             holder, key = data.draw(st.sampled_from(range(len(places))).map(places.__getitem__))
             holder[key] = data.draw(JSON)
     found = convert.read(json.dumps(document).encode())
-    assert isinstance(found, Read | Problem)
-    if isinstance(found, Read):
+    assert isinstance(found, ReadDocument | Problem)
+    if isinstance(found, ReadDocument):
         for to in KINDS:
-            assert isinstance(convert.convert(document, to), Converted)
+            assert isinstance(convert.convert(document, to), ConvertedDocument)
 
 
 @ANY
 @given(document=JSON, kind=st.none() | st.sampled_from(KINDS))
 def test_any_json_is_read_or_is_a_problem(document: Any, kind: str | None) -> None:
-    assert isinstance(convert.read(json.dumps(document), kind), Read | Problem)
+    assert isinstance(convert.read(json.dumps(document), kind), ReadDocument | Problem)
 
 
 @ANY
 @given(raw=st.binary(max_size=40))
 def test_any_bytes_are_read_or_are_a_problem(raw: bytes) -> None:
-    assert isinstance(convert.read(raw), Read | Problem)
+    assert isinstance(convert.read(raw), ReadDocument | Problem)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from toolwire import convert
-from toolwire.convert import KINDS, Converted, Loss, Read
-from toolwire.convert.extension import Original, digest, embed
+from toolwire.convert import KINDS, ConvertedDocument, Loss, ReadDocument
+from toolwire.convert.extension import SourceText, compute_digest, embed_source
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Site
 from toolwire.core.model import Approval, Problem, RateLimit, Requirements, Tool
@@ -41,15 +41,15 @@ PETS: dict[str, Any] = {
 }
 
 
-def converted(data: Any, to: str, kind: str | None = None) -> Converted:
+def converted(data: Any, to: str, kind: str | None = None) -> ConvertedDocument:
     found = convert.convert(data, to, kind)
-    assert isinstance(found, Converted)
+    assert isinstance(found, ConvertedDocument)
     return found
 
 
-def read(data: Any, kind: str | None = None) -> Read:
+def read(data: Any, kind: str | None = None) -> ReadDocument:
     found = convert.read(data, kind)
-    assert isinstance(found, Read)
+    assert isinstance(found, ReadDocument)
     return found
 
 
@@ -164,7 +164,7 @@ def test_an_exact_value_that_cannot_be_is_left_out_and_reported(field: str, valu
 
 def _shown(document: Any, field: str) -> str:
 
-    return digest("add" if field == "name" else {})
+    return compute_digest("add" if field == "name" else {})
 
 
 def _members(tool: Tool) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def test_exact_names_that_meet_give_way_to_the_names_of_the_document() -> None:
         entry["_meta"].pop("toolwire/tool", None)
     shown.pop("_meta")
     again = converted(read(shown).catalog, "jsonschema").document
-    same = {name: {"name": {"is": "same", "shown": digest(name)}} for name in ("add", "sub")}
+    same = {name: {"name": {"is": "same", "shown": compute_digest(name)}} for name in ("add", "sub")}
     again["x-toolwire"] = {"tools": same}
     found = read(again)
     assert [tool.name for tool in found.catalog.tools] == ["add", "sub"]
@@ -386,15 +386,15 @@ def test_an_embedded_text_that_is_none_is_passed_over(source: Any) -> None:
 def test_an_embedded_text_that_cannot_be_read_is_passed_over(kind: str, text: str) -> None:
 
     document = converted(Catalog(title="Desk", tools=(ADD,)), "mcp").document
-    found = embed(document, ("_meta", "toolwire/convert"), Original(kind, text))
+    found = embed_source(document, ("_meta", "toolwire/convert"), SourceText(kind, text))
     assert converted(found, "opentool").document["functions"][0]["name"] == "add"
 
 
 def test_an_embedded_text_with_other_tools_is_passed_over() -> None:
     document = converted(opentool(FUNCTION), "mcp").document
-    other = Original("opentool", json.dumps(opentool(FUNCTION | {"description": "Something else."})))
+    other = SourceText("opentool", json.dumps(opentool(FUNCTION | {"description": "Something else."})))
     document.pop("_meta")
-    back = converted(embed(document, ("_meta", "toolwire/convert"), other), "opentool")
+    back = converted(embed_source(document, ("_meta", "toolwire/convert"), other), "opentool")
     assert back.document["functions"][0]["description"] == "d"
 
 

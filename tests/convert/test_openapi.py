@@ -3,12 +3,12 @@
 import json
 
 from toolwire import convert
-from toolwire.convert import Read
+from toolwire.convert import ReadDocument
 
 
 def test_what_a_text_hides_is_a_loss() -> None:
     said = {"openapi": "3.1.0", "info": {"title": "A\u200bB", "version": "1"}, "x-llm": {"version": "0.1"}, "paths": {}}
     found = convert.read(json.dumps(said))
-    assert isinstance(found, Read)
+    assert isinstance(found, ReadDocument)
     assert found.catalog.title == "AB"
     assert [loss.pointer for loss in found.losses] == ["/info/title"]

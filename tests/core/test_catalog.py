@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.core.catalog import Catalog, identifier, version_key
+from toolwire.core.catalog import Catalog, build_toolkit_name, make_version_key
 from toolwire.core.model import Kind, Problem, Tool
 
 
@@ -91,11 +91,11 @@ def test_any_reference_is_answered(reference: str) -> None:
 
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_any_version_can_be_compared(one: str, other: str) -> None:
-    assert (version_key(one) < version_key(other)) in (True, False)
+    assert (make_version_key(one) < make_version_key(other)) in (True, False)
 
 
 def test_a_version_of_thousands_of_digits_is_no_number() -> None:
-    assert version_key("1." + "9" * 5_000) == (1, 0)
+    assert make_version_key("1." + "9" * 5_000) == (1, 0)
 
 
 @pytest.mark.requirement("OXP-006")
@@ -111,7 +111,7 @@ def test_a_version_of_thousands_of_digits_is_no_number() -> None:
     ],
 )
 def test_a_title_becomes_letters_digits_and_underscores(title: str, name: str) -> None:
-    assert identifier(title) == name
+    assert build_toolkit_name(title) == name
 
 
 @pytest.mark.requirement("A-38", "OXP-007")

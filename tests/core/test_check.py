@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.core.check import ALLOW, Allow, Answer, Check, Deny, Known, Question, Verdict, review
+from toolwire.core.check import ALLOW, Allow, Answer, Check, Deny, KnownResult, Question, Verdict, apply_checks
 from toolwire.core.codec import ask, fetch
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Call, Kind, Problem, Progress, Tool, Value
-from toolwire.core.toolbox import unheard
+from toolwire.core.toolbox import ignore_progress
 
 CALL = Call(Tool(name="x"), {})
 DENY = Deny(Problem(kind=Kind.DENIED, message="No."))
-KNOWN = Known(Value(1))
+KNOWN = KnownResult(Value(1))
 
 
 def says(verdict: Verdict) -> Check:
@@ -24,14 +24,14 @@ def says(verdict: Verdict) -> Check:
 @given(st.lists(st.sampled_from([ALLOW, Allow(), DENY, KNOWN])))
 def test_the_first_word_that_is_not_allow_decides(verdicts: Sequence[Verdict]) -> None:
     stopping = [verdict for verdict in verdicts if not isinstance(verdict, Allow)]
-    assert review(CALL, [says(verdict) for verdict in verdicts]) == (stopping[0] if stopping else ALLOW)
+    assert apply_checks(CALL, [says(verdict) for verdict in verdicts]) == (stopping[0] if stopping else ALLOW)
 
 
 def test_nothing_is_checked_after_a_refusal() -> None:
     def never(call: Call) -> Verdict:
         raise AssertionError(call)
 
-    assert review(CALL, [says(DENY), never]) is DENY
+    assert apply_checks(CALL, [says(DENY), never]) is DENY
 
 
 def test_fetch_is_one_request_and_one_response() -> None:
@@ -52,6 +52,6 @@ def test_ask_is_one_question_and_one_answer() -> None:
 
 
 def test_progress_that_nobody_hears_is_taken() -> None:
-    hearing = unheard(Progress(1))
+    hearing = ignore_progress(Progress(1))
     with pytest.raises(StopIteration):
         hearing.send(None)

@@ -3,50 +3,50 @@
 import pytest
 
 from toolwire.core.ledger import (
+    CallKey,
+    CallState,
     Claim,
-    Key,
-    Row,
-    State,
-    Step,
-    conflict,
-    ending,
-    given_up,
-    interrupted,
-    key_of,
-    next_step,
-    replayed,
-    told_again,
+    ClaimAction,
+    LedgerRow,
+    build_abandoned_ending,
+    build_conflict,
+    build_ending,
+    build_interrupted,
+    build_key,
+    decide_claim,
+    is_replayed,
+    mark_replayed,
 )
 from toolwire.core.model import Call, Context, Kind, Problem, Tool, Value
 
-KEY = Key("ada", "Kit.pay", "k1")
+KEY = CallKey("ada", "Kit.pay", "k1")
 ONCE, AGAIN = Claim(KEY, b"same", False), Claim(KEY, b"same", True)
 
 
-def row(state: State, *, owned: bool = True, pinned: bool = True, fingerprint: bytes = b"same") -> Row:
-    return Row(fingerprint, state, owned, pinned, 1)
+def row(state: CallState, *, owned: bool = True, pinned: bool = True, fingerprint: bytes = b"same") -> LedgerRow:
+    return LedgerRow(fingerprint, state, owned, pinned, 1)
 
 
 @pytest.mark.requirement("R8", "A-42")
 @pytest.mark.parametrize(
     ("known", "claim", "step"),
     [
-        (None, ONCE, Step.RUN),
-        (row(State.RUNNING), ONCE, Step.WAIT),
-        (row(State.ACCEPTED), ONCE, Step.WAIT),
-        (row(State.RUNNING, owned=False), ONCE, Step.INTERRUPT),
-        (row(State.RUNNING, owned=False), AGAIN, Step.RUN),
-        (row(State.ACCEPTED, owned=False), ONCE, Step.RUN),
-        (row(State.DONE), ONCE, Step.REPLAY),
-        (row(State.INTERRUPTED), ONCE, Step.REPLAY),
-        (row(State.FAILED, pinned=False), ONCE, Step.RUN),
-        (row(State.FAILED, pinned=False), ONCE._replace(waited=1), Step.REPLAY),
-        (row(State.INTERRUPTED, pinned=False), AGAIN._replace(waited=1), Step.RUN),
-        *((row(state, fingerprint=b"other"), AGAIN, Step.REFUSE) for state in State),
+        (None, ONCE, ClaimAction.RUN),
+        (row(CallState.RUNNING), ONCE, ClaimAction.WAIT),
+        (row(CallState.ACCEPTED), ONCE, ClaimAction.WAIT),
+        (row(CallState.RUNNING, owned=False), ONCE, ClaimAction.INTERRUPT),
+        (row(CallState.RUNNING, owned=False), AGAIN, ClaimAction.RUN),
+        (row(CallState.ACCEPTED, owned=False), ONCE, ClaimAction.RUN),
+        (row(CallState.DONE), ONCE, ClaimAction.REPLAY),
+        (row(CallState.INTERRUPTED), ONCE, ClaimAction.REPLAY),
+        (row(CallState.FAILED, pinned=False), ONCE, ClaimAction.RUN),
+        (row(CallState.FAILED, pinned=False), ONCE._replace(awaited_attempt=1), ClaimAction.REPLAY),
+        (row(CallState.INTERRUPTED, pinned=False), AGAIN._replace(awaited_attempt=1), ClaimAction.RUN),
+        *((row(state, fingerprint=b"other"), AGAIN, ClaimAction.REFUSE) for state in CallState),
     ],
 )
-def test_what_a_claim_comes_to(known: Row | None, claim: Claim, step: Step) -> None:
-    assert next_step(known, claim) is step
+def test_what_a_claim_comes_to(known: LedgerRow | None, claim: Claim, step: ClaimAction) -> None:
+    assert decide_claim(known, claim) is step
 
 
 RAN = {Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.INTERRUPTED, Kind.INTERNAL}
@@ -60,7 +60,7 @@ OPEN = (RAN | {Kind.UNREACHABLE, Kind.BAD_ANSWER}) - {Kind.TOOL_FAILED}
 def test_an_answer_is_kept_if_the_tool_ran_and_nobody_may_try_again(
     kind: Kind, idempotent: bool, can_retry: bool
 ) -> None:
-    ended = ending(Tool(name="x", idempotent=idempotent), Problem(kind=kind, message="No.", can_retry=can_retry))
+    ended = build_ending(Tool(name="x", idempotent=idempotent), Problem(kind=kind, message="No.", can_retry=can_retry))
     if kind not in OPEN | {Kind.TOOL_FAILED}:
         assert ended is None
     else:
@@ -69,9 +69,9 @@ def test_an_answer_is_kept_if_the_tool_ran_and_nobody_may_try_again(
 
 
 def test_a_value_is_always_kept() -> None:
-    ended = ending(Tool(name="x", safe=True), Value(1))
+    ended = build_ending(Tool(name="x", safe=True), Value(1))
     assert ended is not None
-    assert (ended.state, ended.pinned) == (State.DONE, True)
+    assert (ended.state, ended.pinned) == (CallState.DONE, True)
 
 
 def test_a_key_is_of_the_caller_and_of_the_tool_whatever_its_version() -> None:
@@ -79,29 +79,29 @@ def test_a_key_is_of_the_caller_and_of_the_tool_whatever_its_version() -> None:
         Call(Tool(name="pay", toolkit="Kit", version=version), {}, "k1", Context(principal="ada"), key="k1")
         for version in ("1.0.0", "2.0.0")
     )
-    assert key_of(first) == key_of(second) == KEY
+    assert build_key(first) == build_key(second) == KEY
 
 
 @pytest.mark.requirement("R2", "R3")
 def test_who_comes_back_hears_that_nobody_knows_whether_it_ran() -> None:
-    problem = interrupted(KEY)
+    problem = build_interrupted(KEY)
     assert (problem.kind, problem.can_retry) == (Kind.INTERRUPTED, False)
     assert "unknown" in problem.message
-    left = given_up(Tool(name="pay"))
+    left = build_abandoned_ending(Tool(name="pay"))
     assert isinstance(left.result, Problem)
-    assert (left.result.kind, left.state, left.pinned) == (Kind.CANCELLED, State.CANCELLED, True)
-    assert not given_up(Tool(name="look", safe=True)).pinned
+    assert (left.result.kind, left.state, left.pinned) == (Kind.CANCELLED, CallState.CANCELLED, True)
+    assert not build_abandoned_ending(Tool(name="look", safe=True)).pinned
 
 
 @pytest.mark.requirement("A-42")
 def test_another_call_under_a_key_that_is_taken_is_refused() -> None:
-    assert conflict(KEY).kind is Kind.CONFLICT
-    assert "send a new key" in conflict(KEY).message
+    assert build_conflict(KEY).kind is Kind.CONFLICT
+    assert "send a new key" in build_conflict(KEY).message
 
 
 def test_what_is_told_again_says_so() -> None:
-    assert told_again({"a": 1}) == {"a": 1, "replayed": True}
-    assert replayed(Value(1, notes=told_again(None)))
-    assert replayed(Problem(kind=Kind.INTERNAL, message="No.", details=told_again(None)))
-    assert not replayed(Value(1))
-    assert not replayed(Problem(kind=Kind.INTERNAL, message="No."))
+    assert mark_replayed({"a": 1}) == {"a": 1, "replayed": True}
+    assert is_replayed(Value(1, notes=mark_replayed(None)))
+    assert is_replayed(Problem(kind=Kind.INTERNAL, message="No.", details=mark_replayed(None)))
+    assert not is_replayed(Value(1))
+    assert not is_replayed(Problem(kind=Kind.INTERNAL, message="No."))

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from toolwire.core.errors import ConnectError, DefinitionError, ToolError, ToolwireError
-from toolwire.core.http import STATUS, header
+from toolwire.core.http import STATUS_BY_KIND, get_header
 from toolwire.core.model import (
     Authorization,
     Context,
@@ -31,18 +31,18 @@ def test_parameters_come_from_the_schema_and_may_be_missing() -> None:
     schema = {"properties": {"b": {}, "a": {"type": "string"}}, "required": ["a"]}
     tool = Tool(name="x", input_schema=schema)
     assert list(tool.parameters) == ["b", "a"]
-    assert tool.required == ("a",)
+    assert tool.required_parameters == ("a",)
     assert dict(Tool(name="x").parameters) == {}
-    assert Tool(name="x", input_schema={"properties": None, "required": None}).required == ()
+    assert Tool(name="x", input_schema={"properties": None, "required": None}).required_parameters == ()
 
 
 def test_a_schema_that_a_foreign_server_broke_has_the_parameters_it_can_have() -> None:
     broken = Tool(name="x", input_schema={"properties": {"a": 7, "b": {"type": "string"}}, "required": ["a", 7, None]})
     assert broken.parameters == {"a": {}, "b": {"type": "string"}}
-    assert broken.required == ("a",)
+    assert broken.required_parameters == ("a",)
     worse = Tool(name="x", input_schema={"properties": 7, "required": "abc"})
     assert worse.parameters == {}
-    assert worse.required == ()
+    assert worse.required_parameters == ()
 
 
 @pytest.mark.requirement("XL-060")
@@ -137,15 +137,15 @@ def test_a_problem_is_not_to_be_tried_again_unless_said() -> None:
 
 @pytest.mark.requirement("OTC-040", "OTC-041")
 def test_every_kind_has_a_status_and_what_ran_has_200() -> None:
-    assert set(STATUS) == set(Kind)
-    assert {STATUS[kind] for kind in (Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.INTERNAL)} == {200}
+    assert set(STATUS_BY_KIND) == set(Kind)
+    assert {STATUS_BY_KIND[kind] for kind in (Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.INTERNAL)} == {200}
 
 
 def test_a_header_is_its_first_value_or_nothing() -> None:
     headers = ((b"x", b"1"), (b"x", b"2"), (b"y", b"\xe9"))
-    assert header(headers, b"x") == "1"
-    assert header(headers, b"y") == "\xe9"
-    assert header(headers, b"z") == ""
+    assert get_header(headers, b"x") == "1"
+    assert get_header(headers, b"y") == "\xe9"
+    assert get_header(headers, b"z") == ""
 
 
 def test_our_exceptions_share_one_name_and_keep_what_they_were_given() -> None:

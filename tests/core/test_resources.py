@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolwire.core.resources import PREFIX, Resource, Resources
+from toolwire.core.resources import HANDLE_PREFIX, Resource, Resources
 
 
 @pytest.mark.requirement("D-35")
@@ -10,7 +10,7 @@ def test_only_a_handle_that_was_given_out_finds_anything() -> None:
     kept = Resources(b"salt")
     handle = kept.keep(Resource(data=b"cat", media_type="image/png", name="cat.png"))
     assert kept.find(handle) == Resource(data=b"cat", media_type="image/png", name="cat.png")
-    assert [kept.find(text) for text in ("", "/etc/passwd", PREFIX, handle[:-1], handle.upper())] == [None] * 5
+    assert [kept.find(text) for text in ("", "/etc/passwd", HANDLE_PREFIX, handle[:-1], handle.upper())] == [None] * 5
     assert Resources(b"other").keep(Resource(data=b"cat", media_type="image/png", name="cat.png")) != handle
 
 

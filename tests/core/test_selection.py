@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.core.selection import DECLARED, Selection
+from toolwire.core.selection import DEFAULT_SELECTION, Selection
 
 
 def takes(selection: Selection, **change: Any) -> bool:
@@ -14,7 +14,7 @@ def takes(selection: Selection, **change: Any) -> bool:
         "name": "getPet", "method": "get", "path": "/pets/{id}", "tags": frozenset({"pets"}), "safe": True,
         "deprecated": False,
     }  # fmt: skip
-    return selection.takes(**(operation | change))
+    return selection.matches(**(operation | change))
 
 
 @pytest.mark.parametrize(
@@ -30,14 +30,14 @@ def takes(selection: Selection, **change: Any) -> bool:
     ],
 )
 def test_each_wish_takes_what_it_names_and_leaves_the_rest(selection: Selection, change: dict[str, Any]) -> None:
-    assert selection.narrows
+    assert selection.is_narrowing
     assert takes(selection)
     assert not takes(selection, **change)
 
 
 def test_no_wish_takes_everything() -> None:
-    assert not DECLARED.narrows
-    assert takes(DECLARED, deprecated=True, safe=False)
+    assert not DEFAULT_SELECTION.is_narrowing
+    assert takes(DEFAULT_SELECTION, deprecated=True, safe=False)
 
 
 def test_what_to_include_is_one_of_two_words() -> None:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolwire import Problem, Toolkit, Value
-from toolwire.define.native_values import anything, matcher, plain
-from toolwire.define.plain_types import core_schema
+from toolwire.define.native_values import build_matcher, is_plain_json, match_anything
+from toolwire.define.plain_types import build_core_schema
 
 ROWS = [
     {"id": i, "name": f"name {i}", "price": i * 1.5, "ok": True, "note": None, "tags": ["a", "b"]} for i in range(5_000)
@@ -104,12 +104,12 @@ TYPES = st.sampled_from(
 
 
 @settings(max_examples=400)
-@given(TYPES, st.lists(VALUES, min_size=1, max_size=3), st.sampled_from([plain, anything]))
+@given(TYPES, st.lists(VALUES, min_size=1, max_size=3), st.sampled_from([is_plain_json, match_anything]))
 def test_many_values_are_judged_as_each_of_them_is(kind: Any, values: list[Any], of: Callable[[Any], bool]) -> None:
-    one, every = (core_schema(each) for each in (kind, list[kind]))
+    one, every = (build_core_schema(each) for each in (kind, list[kind]))
     assert one is not None
     assert every is not None
-    each, together = matcher(one, of), matcher(every, of)
+    each, together = build_matcher(one, of), build_matcher(every, of)
     assert each is not None
     assert together is not None
     assert together(values * 40) is all(map(each, values))
@@ -120,5 +120,5 @@ def test_many_values_may_be_as_deep_as_one(depth: int, fits: bool) -> None:
     value: Any = [1]
     for _ in range(depth):
         value = [value]
-    assert plain(value) is fits
-    assert plain([*value] * 50) is fits
+    assert is_plain_json(value) is fits
+    assert is_plain_json([*value] * 50) is fits

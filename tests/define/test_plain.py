@@ -18,7 +18,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Value
 from toolwire.define import Function, Toolkit
 from toolwire.define.docstring import read_docstring
-from toolwire.define.plain_types import core_schema
+from toolwire.define.plain_types import build_core_schema
 
 MISSING = object()
 
@@ -55,7 +55,7 @@ python_data = st.recursive(
 
 def data_of(annotation: Any) -> st.SearchStrategy[Any]:
     """Return a strategy for what fits a type, or nearly, by its core schema."""
-    core = core_schema(annotation)
+    core = build_core_schema(annotation)
     assert core is not None
     return _data(core)
 
@@ -114,7 +114,7 @@ def said(value: Any) -> str:
 @example(list | list[Any] | None, False)
 def test_a_plain_type_has_the_schema_of_pydantic(annotation: Any, streams: bool) -> None:
     plain, other = pair(annotation, streams=streams)
-    assert core_schema(annotation) is not None
+    assert build_core_schema(annotation) is not None
     assert said(plain) != said(other)
     assert plain.tool == other.tool
     assert json.dumps(plain.tool.input_schema) == json.dumps(other.tool.input_schema)
@@ -195,12 +195,12 @@ def test_a_default_in_the_schema_is_not_the_object_that_the_function_holds() -> 
     ],
 )
 def test_what_is_not_surely_plain_is_left_to_pydantic(annotation: Any) -> None:
-    assert core_schema(annotation) is None
+    assert build_core_schema(annotation) is None
 
 
 @pytest.mark.parametrize(("container", "arguments"), [(list, (int, str)), (dict, (str,)), (dict, (str, int, int))])
 def test_a_container_of_the_wrong_number_of_types_is_left_to_pydantic(container: type, arguments: Any) -> None:
-    assert core_schema(GenericAlias(container, arguments)) is None
+    assert build_core_schema(GenericAlias(container, arguments)) is None
 
 
 def parsed(text: str) -> str:

@@ -140,7 +140,7 @@ def test_a_default_is_shown_as_json(annotation: Any, default: Any, shown: Any) -
     choose.__annotations__["a"] = annotation
     made = tool(choose)
     assert made.parameters["a"]["default"] == shown
-    assert made.required == ()
+    assert made.required_parameters == ()
 
 
 @pytest.mark.parametrize(("annotation", "default"), [(float, math.inf), (Any, object()), (Any, math.nan)])
@@ -274,4 +274,4 @@ def test_whatever_the_types_the_schema_is_valid(first: Any, second: Any) -> None
 
     use.__annotations__ = {"a": first, "b": second | None if second is not None else None, "return": second}
     made = tool(use)
-    assert made.required == ("a",)
+    assert made.required_parameters == ("a",)

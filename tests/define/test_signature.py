@@ -36,7 +36,7 @@ def test_parameters_stand_in_order_and_those_without_a_default_are_required() ->
     def book(room: int, *, guest: str = "", nights: int) -> None: ...
 
     tool = define(book).tool
-    assert ([*tool.parameters], tool.required) == (["room", "guest", "nights"], ("room", "nights"))
+    assert ([*tool.parameters], tool.required_parameters) == (["room", "guest", "nights"], ("room", "nights"))
 
 
 @pytest.mark.requirement("OT-013")
@@ -51,7 +51,7 @@ def test_positional_only_parameters_are_given_by_name_and_may_be_left_out() -> N
         return pow(base, exponent, modulus)
 
     function = define(power)
-    assert function.tool.required == ("base",)
+    assert function.tool.required_parameters == ("base",)
     assert run(function, base=3) == 9
     assert run(function, base=3, exponent=3) == 27
     assert run(function, base=3, modulus=5) == 4
@@ -78,7 +78,7 @@ def test_a_class_is_a_tool_that_makes_one() -> None:
         y: int = 0
 
     function = define(Point)
-    assert function.tool.required == ("x",)
+    assert function.tool.required_parameters == ("x",)
     assert function.write(run(function, x=3)) == Value({"x": 3, "y": 0})
 
 

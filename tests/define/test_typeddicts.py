@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field
 
 from toolwire.define import Toolkit
-from toolwire.define.typeddicts import readable
+from toolwire.define.typeddicts import replace_typeddicts
 
 
 class Point(TypedDict):
@@ -48,7 +48,7 @@ def test_a_typing_typeddict_is_described_wherever_it_stands(annotation: object) 
 
 def test_what_holds_no_typeddict_is_left_as_it_is() -> None:
     for annotation in (int, list[int], int | None, Literal["a"], Annotated[int, "text"], typing.Any):
-        assert readable(annotation) is annotation
+        assert replace_typeddicts(annotation) is annotation
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic takes typing.TypedDict from Python 3.12 on")

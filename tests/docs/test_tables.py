@@ -98,7 +98,7 @@ def test_every_path_and_which_need_no_key() -> None:
     for codec in BUILTIN:
         for (method, path), route in codec.routes(CATALOG, Site()).items():
             name = re.sub("/(read|write)$", "/NAME", path)
-            served.add((method, name, codec.name, "no" if route.open else "yes"))
+            served.add((method, name, codec.name, "no" if route.is_public else "yes"))
     assert {tuple(cells[:4]) for cells in rows("protocols.md")} == served
     assert RouteTable(CATALOG, BUILTIN, Site()).entry("GET", "/").open
 

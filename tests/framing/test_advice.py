@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Tool
 from toolwire.framing import xllm
-from toolwire.framing.next_steps import Shown, Step, following, shown
+from toolwire.framing.next_steps import NextStep, ResultDisplay, build_display, list_next_steps
 from toolwire.protocols.mcp import document as mcp
 
 VALUE = {
@@ -30,11 +30,11 @@ def test_advice_picks_texts_urls_and_fields_out_of_a_result() -> None:
         "render": "card", "title": "/items/0/name", "image": "/items/0/photo", "url": "/items/0/bad",
         "body": "/items/9/name", "fields": ["/a~1b", "/nowhere", 7], "maxItems": 3,
     }  # fmt: skip
-    assert shown(tool(result=advice), VALUE) == Shown(
+    assert build_display(tool(result=advice), VALUE) == ResultDisplay(
         form="card", parts={"title": "Soup", "image": "https://a.example/p.png"}, fields={"/a~1b": 1}, items=3
     )
-    assert shown(tool(result={"render": "carousel"}), VALUE).form == "text"
-    assert shown(Tool(name="x"), VALUE) == Shown()
+    assert build_display(tool(result={"render": "carousel"}), VALUE).form == "text"
+    assert build_display(Tool(name="x"), VALUE) == ResultDisplay()
 
 
 @pytest.mark.requirement("XL-075")
@@ -48,8 +48,10 @@ def test_what_follows_is_worked_out_of_the_call_and_unknown_operations_are_ignor
         {"operationId": 7},
         "save",
     ]  # fmt: skip
-    steps = following(tool(next=said), {"query": "soup"}, VALUE, ["save"])
-    assert steps == (Step(operation="save", when="One is liked.", arguments={"id": 7, "q": "soup", "plain": "yes"}),)
+    steps = list_next_steps(tool(next=said), {"query": "soup"}, VALUE, ["save"])
+    assert steps == (
+        NextStep(operation="save", when="One is liked.", arguments={"id": 7, "q": "soup", "plain": "yes"}),
+    )
 
 
 JSON = st.recursive(
@@ -73,8 +75,8 @@ JSON = st.recursive(
 )
 def test_bad_advice_is_harmless(result: Any, steps: Any, value: Any) -> None:
     for url in ("image", "url"):
-        assert shown(tool(result=result), value).parts.get(url, "http://").startswith(("http://", "https://"))
-    following(tool(result=result, next=steps), {"a": value}, value, ["a", ""])
+        assert build_display(tool(result=result), value).parts.get(url, "http://").startswith(("http://", "https://"))
+    list_next_steps(tool(result=result, next=steps), {"a": value}, value, ["a", ""])
 
 
 @pytest.mark.requirement("XL-037", "XL-076")
@@ -85,7 +87,7 @@ def test_x_llm_goes_through_mcp_and_back() -> None:
         "result": {"render": "list"}, "next": [{"operationId": "save"}], "x-mine": {"deep": [1]},
     }  # fmt: skip
     policy = xllm.read(said)
-    before = Tool(name="search", description="Find", hints=policy.hints(), **policy.members())
+    before = Tool(name="search", description="Find", hints=policy.build_hints(), **policy.list_tool_members())
     (entry,) = mcp.write(Catalog(title="K", tools=(before,)))
     assert entry["annotations"] == {
         "title": "Find", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": True,
@@ -109,11 +111,11 @@ def test_x_llm_goes_through_mcp_and_back() -> None:
 )
 def test_an_expression_is_worked_out_or_its_argument_left_out(expression: Any, found: dict[str, Any]) -> None:
     said = [{"operationId": "save", "args": {"a": expression}}]
-    (step,) = following(tool(next=said), {"query": "tea", "deep": ["soup"]}, VALUE, ["save"])
+    (step,) = list_next_steps(tool(next=said), {"query": "tea", "deep": ["soup"]}, VALUE, ["save"])
     assert step.arguments == found
 
 
 @pytest.mark.requirement("XL-074")
 @pytest.mark.parametrize("url", ["http://[", "ftp://a.example/p", "https:", "/p.png"])
 def test_only_what_is_an_address_of_the_web_is_shown_as_one(url: str) -> None:
-    assert shown(tool(result={"image": "/u", "title": "/u"}), {"u": url}).parts == {"title": url}
+    assert build_display(tool(result={"image": "/u", "title": "/u"}), {"u": url}).parts == {"title": url}

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.framing import text_cleaning, unicode_tables
-from toolwire.framing.visible_text import visible, visible_json
+from toolwire.framing.visible_text import make_visible, make_visible_json
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,16 +65,16 @@ def test_a_document_that_spells_a_hidden_character_wants_a_closer_look(spelled: 
 @pytest.mark.requirement("D-01")
 def test_the_place_of_everything_hidden_is_said_and_names_are_looked_at_too() -> None:
     data = {"a": ["x", "y\u200b"], "b\u200b": {"c": "\x1b[0m", "d": 1}}
-    assert sorted(text_cleaning.hidden_in(data)) == [("a", 1), ("b\u200b",), ("b\u200b", "c")]
-    assert text_cleaning.cleaned(data) == {"a": ["x", "y"], "b": {"c": "", "d": 1}}
+    assert sorted(text_cleaning.find_hidden(data)) == [("a", 1), ("b\u200b",), ("b\u200b", "c")]
+    assert text_cleaning.clean_data(data) == {"a": ["x", "y"], "b": {"c": "", "d": 1}}
 
 
 @pytest.mark.requirement("XL-071")
 def test_a_long_text_is_cut_after_a_sentence_with_an_ellipsis() -> None:
     text = "One sentence. Another one. A third that is much too long for this."
-    assert text_cleaning.capped(text, 30) == "One sentence. Another one.\u2026"
-    assert text_cleaning.capped("x" * 100, 10) == "x" * 9 + "\u2026"
-    assert text_cleaning.capped(text, 1_000) == text
+    assert text_cleaning.cap_text(text, 30) == "One sentence. Another one.\u2026"
+    assert text_cleaning.cap_text("x" * 100, 10) == "x" * 9 + "\u2026"
+    assert text_cleaning.cap_text(text, 1_000) == text
 
 
 @pytest.mark.requirement("CV-25")
@@ -95,12 +95,12 @@ def test_a_long_text_is_cut_after_a_sentence_with_an_ellipsis() -> None:
     ],
 )
 def test_the_point_of_a_text_is_its_first_sentence_that_says_something(text: str, said: str) -> None:
-    assert text_cleaning.point(text, 50) == said
+    assert text_cleaning.extract_first_sentence(text, 50) == said
 
 
 @given(st.text(), st.integers(1, 100))
 def test_the_point_of_a_text_is_never_longer_than_it_may_be(text: str, limit: int) -> None:
-    assert len(text_cleaning.point(text, limit)) <= limit
+    assert len(text_cleaning.extract_first_sentence(text, limit)) <= limit
 
 
 @pytest.mark.requirement("D-01")
@@ -134,8 +134,8 @@ def test_nothing_that_is_ignored_by_default_stays_in_a_text(before: str, after: 
         assert text_cleaning.clean(text) == (f"{before}{after}", 1), hex(ord(character))
         assert text_cleaning.may_hide(f'"{text}"'.encode()), hex(ord(character))
         assert text_cleaning.may_hide(json.dumps(text).encode()), hex(ord(character))
-        assert f"<U+{ord(character):04X}>" in visible(text)
-        assert character not in visible_json(text)
+        assert f"<U+{ord(character):04X}>" in make_visible(text)
+        assert character not in make_visible_json(text)
 
 
 @pytest.mark.requirement("D-01")

@@ -63,4 +63,4 @@ def test_any_object_is_a_message_or_a_problem(data: dict[str, Any]) -> None:
     ],
 )
 def test_a_broken_message_is_answered_with_its_id_where_that_is_legal(data: Any, id_: Any) -> None:
-    assert jsonrpc.id_of(data) == id_
+    assert jsonrpc.get_id(data) == id_

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from toolwire.core.model import Problem
 from toolwire.framing import jsontext
-from toolwire.framing.positions import Place, Spot, Step, broken, locate, pointer, repeated, repeats
+from toolwire.framing.positions import (
+    PathStep,
+    TextPosition,
+    ValuePosition,
+    build_pointer,
+    find_duplicates,
+    find_syntax_fault,
+    has_duplicates,
+    locate,
+)
 
 DATA = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -21,7 +30,7 @@ DATA = st.recursive(
 )
 
 
-def every(data: Any, steps: tuple[Step, ...] = ()) -> Iterator[tuple[tuple[Step, ...], Any]]:
+def every(data: Any, steps: tuple[PathStep, ...] = ()) -> Iterator[tuple[tuple[PathStep, ...], Any]]:
     yield steps, data
     if isinstance(data, dict):
         for name, value in data.items():
@@ -34,10 +43,10 @@ def every(data: Any, steps: tuple[Step, ...] = ()) -> Iterator[tuple[tuple[Step,
 def test_a_value_and_its_name_have_each_a_line_and_a_column() -> None:
     text = '{\n  "ü📚": [1,\n   {"b": "x"}]}'
     assert locate(text, ["", "/ü📚", "/ü📚/0", "/ü📚/1/b"]) == {
-        "": Place(Spot(1, 1)),
-        "/ü📚": Place(Spot(2, 9), Spot(2, 3)),
-        "/ü📚/0": Place(Spot(2, 10)),
-        "/ü📚/1/b": Place(Spot(3, 10), Spot(3, 5)),
+        "": ValuePosition(TextPosition(1, 1)),
+        "/ü📚": ValuePosition(TextPosition(2, 9), TextPosition(2, 3)),
+        "/ü📚/0": ValuePosition(TextPosition(2, 10)),
+        "/ü📚/1/b": ValuePosition(TextPosition(3, 10), TextPosition(3, 5)),
     }
 
 
@@ -51,14 +60,17 @@ def test_names_with_slashes_tildes_and_escapes_are_found() -> None:
 
 
 def test_an_item_is_not_taken_for_a_member_of_that_name() -> None:
-    assert locate('[{"0": 1}]', ["/0", "/0/0"]) == {"/0": Place(Spot(1, 2)), "/0/0": Place(Spot(1, 8), Spot(1, 3))}
+    assert locate('[{"0": 1}]', ["/0", "/0/0"]) == {
+        "/0": ValuePosition(TextPosition(1, 2)),
+        "/0/0": ValuePosition(TextPosition(1, 8), TextPosition(1, 3)),
+    }
 
 
 @given(data=DATA, indent=st.sampled_from([None, 1]), is_ascii=st.booleans())
 def test_every_value_is_found_where_it_stands(data: Any, indent: int | None, is_ascii: bool) -> None:
     text = json.dumps(data, indent=indent, ensure_ascii=is_ascii)
     lines = text.split("\n")
-    values = {pointer(steps): value for steps, value in every(data)}
+    values = {build_pointer(steps): value for steps, value in every(data)}
     places = locate(text, values)
     assert set(places) == set(values)
     for one, value in values.items():
@@ -68,17 +80,17 @@ def test_every_value_is_found_where_it_stands(data: Any, indent: int | None, is_
 
 
 def test_where_names_repeat_the_last_counts() -> None:
-    assert locate('{"a": 1,\n"a": 2}', ["/a"]) == {"/a": Place(Spot(2, 6), Spot(2, 1))}
+    assert locate('{"a": 1,\n"a": 2}', ["/a"]) == {"/a": ValuePosition(TextPosition(2, 6), TextPosition(2, 1))}
 
 
 @pytest.mark.requirement("D-16")
 def test_names_that_repeat_are_found_at_every_depth() -> None:
     text = '{"a": [{"b": 1,\n "b": {"c": 1, "\\u0063": 2}}],\n"a": 3}'
-    assert repeats(text)
-    assert [(one.pointer, one.spot, one.first) for one in repeated(text)] == [
-        ("/a/0/b", Spot(2, 2), Spot(1, 9)),
-        ("/a/0/b/c", Spot(2, 16), Spot(2, 8)),
-        ("/a", Spot(3, 1), Spot(1, 2)),
+    assert has_duplicates(text)
+    assert [(one.pointer, one.spot, one.first) for one in find_duplicates(text)] == [
+        ("/a/0/b", TextPosition(2, 2), TextPosition(1, 9)),
+        ("/a/0/b/c", TextPosition(2, 16), TextPosition(2, 8)),
+        ("/a", TextPosition(3, 1), TextPosition(1, 2)),
     ]
 
 
@@ -86,49 +98,49 @@ def test_names_that_repeat_are_found_at_every_depth() -> None:
     "text", ['[{"a": 1}, {"a": 1}]', '{"a": {"a": {"a": "a"}}, "b": "b"}', "[]", '"a"', "1" * 4_000]
 )
 def test_names_of_different_objects_do_not_repeat(text: str) -> None:
-    assert not repeats(text)
-    assert repeated(text) == []
+    assert not has_duplicates(text)
+    assert find_duplicates(text) == []
 
 
 def test_of_many_repeats_the_first_are_said() -> None:
     text = "{" + ",".join(['"a": 1'] * 1_000) + "}"
-    assert len(repeated(text)) == 100
-    assert len(repeated(text, limit=7)) == 7
+    assert len(find_duplicates(text)) == 100
+    assert len(find_duplicates(text, limit=7)) == 7
 
 
 @given(data=DATA)
 def test_what_a_parser_made_repeats_no_name(data: Any) -> None:
     text = json.dumps(data)
-    assert not repeats(text)
-    assert repeated(text) == []
+    assert not has_duplicates(text)
+    assert find_duplicates(text) == []
 
 
 @pytest.mark.parametrize(
     ("text", "spot", "reason"),
     [
-        (b"", Spot(1, 1), "Expecting value"),
-        (b'{"a": 1,\n "b" 2}', Spot(2, 6), "Expecting ':' delimiter"),
-        (b"[1, 2", Spot(1, 6), "Expecting ',' delimiter"),
-        (b'["a",\n "\xff"]', Spot(2, 3), "it is not UTF-8 from here on"),
-        ('["é",\n NaN]'.encode(), Spot(2, 2), "NaN is not allowed"),
-        ('{"é": -Infinity}'.encode(), Spot(1, 7), "-Infinity is not allowed"),
-        (b"[1, 1e999]", Spot(1, 5), "1e999 is not allowed"),
-        (b'{"a": "\\ud800"}', Spot(1, 7), '"\\ud800" is not allowed'),
-        (b"[" * 201 + b"]" * 201, Spot(1, 201), "it is nested deeper than 200 levels"),
-        (b"[" * 100_000, Spot(1, 201), "it is nested deeper than 200 levels"),
-        (b"[\n" + b"9" * 4_301 + b"]", Spot(2, 1), "9" * 40 + "... is not allowed"),
+        (b"", TextPosition(1, 1), "Expecting value"),
+        (b'{"a": 1,\n "b" 2}', TextPosition(2, 6), "Expecting ':' delimiter"),
+        (b"[1, 2", TextPosition(1, 6), "Expecting ',' delimiter"),
+        (b'["a",\n "\xff"]', TextPosition(2, 3), "it is not UTF-8 from here on"),
+        ('["é",\n NaN]'.encode(), TextPosition(2, 2), "NaN is not allowed"),
+        ('{"é": -Infinity}'.encode(), TextPosition(1, 7), "-Infinity is not allowed"),
+        (b"[1, 1e999]", TextPosition(1, 5), "1e999 is not allowed"),
+        (b'{"a": "\\ud800"}', TextPosition(1, 7), '"\\ud800" is not allowed'),
+        (b"[" * 201 + b"]" * 201, TextPosition(1, 201), "it is nested deeper than 200 levels"),
+        (b"[" * 100_000, TextPosition(1, 201), "it is nested deeper than 200 levels"),
+        (b"[\n" + b"9" * 4_301 + b"]", TextPosition(2, 1), "9" * 40 + "... is not allowed"),
     ],
 )
 @pytest.mark.requirement("D-16")
-def test_where_and_why_a_text_is_no_json(text: bytes, spot: Spot, reason: str) -> None:
+def test_where_and_why_a_text_is_no_json(text: bytes, spot: TextPosition, reason: str) -> None:
     assert isinstance(jsontext.read(text), Problem)
-    assert broken(text) == (spot, reason)
+    assert find_syntax_fault(text) == (spot, reason)
 
 
 @given(text=st.binary(max_size=60) | st.text(alphabet='[]{}",:\\u0d8\n 1eNa', max_size=60).map(str.encode))
 def test_any_text_is_json_or_has_a_spot_where_it_is_not(text: bytes) -> None:
     if isinstance(jsontext.read(text), Problem):
-        line, column = broken(text).spot
+        line, column = find_syntax_fault(text).spot
         assert 1 <= line <= text.count(b"\n") + 1
         assert 1 <= column <= len(text) + 1
     else:
@@ -136,4 +148,4 @@ def test_any_text_is_json_or_has_a_spot_where_it_is_not(text: bytes) -> None:
 
 
 def test_a_text_with_nothing_wrong_in_it_is_pointed_at_from_its_start() -> None:
-    assert broken(b'{"a": [1]}') == (Spot(1, 1), "it cannot be read")
+    assert find_syntax_fault(b'{"a": [1]}') == (TextPosition(1, 1), "it cannot be read")

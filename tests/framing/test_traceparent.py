@@ -60,4 +60,4 @@ def test_what_is_written_is_read(parent: Traceparent) -> None:
     ],
 )
 def test_a_trace_id_of_a_caller_is_32_digits_or_a_uuid(text: str, id_: str) -> None:
-    assert traceparent.trace_id(text) == id_
+    assert traceparent.parse_trace_id(text) == id_

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolwire.core.model import Approval, Cost, RateLimit, Tool
 from toolwire.framing import xllm
-from toolwire.framing.xllm import DEFAULT_LIMIT, HIDDEN, Policy
+from toolwire.framing.xllm import DEFAULT_LIMIT, HIDDEN_POLICY, Policy
 
 ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just([]) | st.just({})
 LIMITS = st.builds(RateLimit, max=st.integers(1, 1_000_000), window=st.sampled_from(["100ms", "30s", "1m", "30d"]))
@@ -30,7 +30,7 @@ TOOLS = st.builds(
 def test_what_is_written_is_read_back(tool: Tool) -> None:
     policy = xllm.read(xllm.write(tool))
     assert policy.exposed
-    assert policy.members() == {name: getattr(tool, name) for name in policy.members()}
+    assert policy.list_tool_members() == {name: getattr(tool, name) for name in policy.list_tool_members()}
 
 
 def test_a_tool_that_may_not_be_called_asks_at_least() -> None:
@@ -46,7 +46,7 @@ def test_what_is_missing_has_its_default() -> None:
 @pytest.mark.requirement("XL-036")
 @pytest.mark.parametrize("data", [False, None, 1, 0, "true", [], 1.5])
 def test_of_what_is_no_object_only_true_exposes(data: Any) -> None:
-    assert xllm.read(data) == HIDDEN
+    assert xllm.read(data) == HIDDEN_POLICY
     assert xllm.read(True) == Policy()
 
 
@@ -84,7 +84,7 @@ def test_a_bad_member_has_its_strictest_meaning(data: dict[str, Any], member: st
 @pytest.mark.requirement("XL-035", "XL-037")
 @given(TOOLS, st.sampled_from(["hint", "rateLimit", "costIndicator", "destructive", "enabled", "x-unknown"]), ODD)
 def test_one_bad_member_changes_no_other(tool: Tool, member: str, odd: Any) -> None:
-    names = {"rateLimit": "rate_limit", "costIndicator": "cost", "enabled": "exposed", "x-unknown": "others"}
+    names = {"rateLimit": "rate_limit", "costIndicator": "cost", "enabled": "exposed", "x-unknown": "extra_members"}
     good = xllm.write(tool)
     before, after = xllm.read(good)._asdict(), xllm.read({**good, member: odd})._asdict()
     changed = names.get(member, member)
@@ -106,6 +106,6 @@ def test_what_the_site_said_beyond_a_tool_is_found_under_any_protocol() -> None:
         "mcp": {"x-llm": {"x-mine": 1}},
         "opentool": {"next": [{"operationId": "save"}]},
     }
-    assert xllm.beyond(Tool(name="x", hints=hints)) == {
+    assert xllm.collect_extra_members(Tool(name="x", hints=hints)) == {
         "result": {"render": "list"}, "x-mine": 1, "next": [{"operationId": "save"}],
     }  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.framing.xllm_faults import of_llm_json, of_operation, of_root
+from toolwire.framing.xllm_faults import check_llm_json, check_operation, check_root
 
 
 def said(slips: Any) -> list[tuple[str, str, str]]:
@@ -32,13 +32,13 @@ def said(slips: Any) -> list[tuple[str, str, str]]:
     ],
 )
 def test_a_fault_of_an_operation_is_said_where_it_stands(data: dict[str, Any], fault: tuple[str, str, str]) -> None:
-    assert said(of_operation(data)) == [fault]
+    assert said(check_operation(data)) == [fault]
 
 
 @pytest.mark.requirement("XL-020", "XL-021", "XL-030", "XL-036")
 def test_what_is_no_object_is_one_fault() -> None:
-    assert said(of_operation("yes")) == [("", "error", "XL-036")]
-    assert said(of_operation(False)) == []
-    assert said(of_root([])) == [("", "error", "XL-030")]
-    assert said(of_llm_json(7)) == [("", "error", "XL-020")]
-    assert said(of_llm_json({"openapi": "/o.json", "auth": {}})) == [("auth", "error", "XL-021")]
+    assert said(check_operation("yes")) == [("", "error", "XL-036")]
+    assert said(check_operation(False)) == []
+    assert said(check_root([])) == [("", "error", "XL-030")]
+    assert said(check_llm_json(7)) == [("", "error", "XL-020")]
+    assert said(check_llm_json({"openapi": "/o.json", "auth": {}})) == [("auth", "error", "XL-021")]

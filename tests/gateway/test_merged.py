@@ -7,7 +7,7 @@ import pytest
 from toolwire import DefinitionError, Tool, Toolbox, Toolkit, merge_toolboxes
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Call, Kind, Problem, Result, Value
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.server.run.function_toolbox import FunctionToolbox
 
 
@@ -21,7 +21,7 @@ class Box:
     def catalog(self) -> Catalog:
         return self.now
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         return Value(f"{self.name} ran {call.tool.name}")
 
 

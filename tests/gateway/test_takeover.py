@@ -6,9 +6,9 @@ import pytest
 
 from toolwire import ClientRules, Session, Tool, Toolkit, asgi, connect, merge_toolboxes
 from toolwire.adapters.tool_declarations import name_tools
-from toolwire.core.catalog import Catalog, likeness
+from toolwire.core.catalog import Catalog, make_confusable_key
 from toolwire.core.model import Approval, Call, Kind, Problem, Result, Value
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.protocols import BUILTIN
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.loopback import background
@@ -39,7 +39,7 @@ class Site:
     def catalog(self) -> Catalog:
         return self._catalog
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         self.heard.append(call.tool.id)
         return Value(self.title)
 
@@ -190,7 +190,7 @@ def test_a_name_whose_tool_left_is_nobody_elses() -> None:
     [("Bank", "bank"), ("get-it", "get_it"), ("B0ok", "book"), ("pay1", "payl"), ("B\u00e4nk", "Bank"), ("a b", "a-b")],
 )
 def test_names_that_look_alike_count_as_one(one: str, other: str) -> None:
-    assert likeness(one) == likeness(other)
+    assert make_confusable_key(one) == make_confusable_key(other)
 
 
 @pytest.mark.requirement("D-32")

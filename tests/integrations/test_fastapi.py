@@ -128,7 +128,7 @@ def test_each_version_of_openapi_is_written_and_gives_the_same_tools(version: An
             Approval.AUTO, Approval.PER_CALL, Approval.PER_CALL,
         ]  # fmt: skip
         assert tools["remove"].destructive
-        assert "title" in tools["add"].required
+        assert "title" in tools["add"].required_parameters
         found = remote.call(tools["search"].name, {"query": "pepe"})
         assert found == Value([{"title": "Cacio e Pepe", "minutes": 20, "tags": []}])
 

@@ -90,7 +90,7 @@ def test_what_does_not_fit_is_refused_here_and_there(foreign: tuple[str, str]) -
     try:
         peer = run(CODEC.find(url), door).peer
         assert peer is not None
-        assert not peer.keeps_calls
+        assert not peer.deduplicates_calls
         add = peer.catalog.names["add"]
         there = run(CODEC.send(peer, Call(add, {"a": "one", "b": 2}, "c1")), door)
         gone = replace(add, name="subtract")

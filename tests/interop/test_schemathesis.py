@@ -59,9 +59,9 @@ def with_tools(toolkit: Toolkit) -> dict[str, Any]:
             "type": "object",
             "properties": {
                 "tool_id": {"enum": [tool.id, tool.id.partition("@")[0], tool.name]},
-                "input": closed if tool.required else {"anyOf": [closed, {"type": "null"}]},
+                "input": closed if tool.required_parameters else {"anyOf": [closed, {"type": "null"}]},
             },
-            "required": ["tool_id", "input"] if tool.required else ["tool_id"],
+            "required": ["tool_id", "input"] if tool.required_parameters else ["tool_id"],
         }
         calls.append(call)
     request = description["components"]["schemas"]["CallToolRequest"]

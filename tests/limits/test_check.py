@@ -9,12 +9,12 @@ import pytest
 from toolwire import RateLimit
 from toolwire.core.check import ALLOW, Deny
 from toolwire.core.model import Call, Context, Kind, Tool
-from toolwire.limits import MemoryWindows, rate_check
+from toolwire.limits import MemoryWindows, build_rate_check
 
 
 @pytest.mark.requirement("XL-066")
 def test_only_a_tool_with_a_limit_is_counted_and_each_caller_alone() -> None:
-    check = rate_check(MemoryWindows(lambda: 7.0))
+    check = build_rate_check(MemoryWindows(lambda: 7.0))
     limited, free = Tool(name="look", rate_limit=RateLimit(max=1, window="1m")), Tool(name="free")
 
     def called(tool: Tool, principal: str) -> object:
@@ -36,7 +36,7 @@ class Gone:
 
 @pytest.mark.requirement("R11")
 def test_what_cannot_be_counted_is_not_run_and_what_has_no_limit_is() -> None:
-    check = rate_check(Gone())
+    check = build_rate_check(Gone())
     denied = check(Call(Tool(name="look", rate_limit=RateLimit(max=1, window="1m")), {}))
     assert isinstance(denied, Deny)
     assert (denied.problem.kind, denied.problem.can_retry) == (Kind.OVERLOADED, True)

@@ -12,7 +12,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 
 from toolwire.auth.caller_token import ExpectedClaims, read_secret
-from toolwire.core.ledger import Claim, Key, Stored, Ticket, ending
+from toolwire.core.ledger import CallKey, Claim, StoredResult, Ticket, build_ending
 from toolwire.core.model import Kind, Problem, RateLimit, Tool, Value
 from toolwire.limits import MemoryWindows, Windows
 from toolwire.server.access.callers import Caller
@@ -23,7 +23,7 @@ from toolwire.stores.limits.sqlite_windows import SqliteWindows
 NOW = 1_800_000_000.0
 HOUR_S, DAY_S = 3_600.0, 86_400.0
 LEEWAY_S = 30.0
-CLAIM = Claim(Key("ada", "pay", "1"), b"print", rerun=False)
+CLAIM = Claim(CallKey("ada", "pay", "1"), b"print", can_rerun=False)
 SECRET = b"a secret of the server, long enough"
 JUMPS = pytest.mark.parametrize("jump", [HOUR_S, -HOUR_S, DAY_S, -DAY_S], ids=["+1h", "-1h", "+1d", "-1d"])
 pytestmark = pytest.mark.requirement("R14")
@@ -99,7 +99,7 @@ def test_a_token_is_good_until_its_end_by_the_clock_and_never_after(clock: Clock
 @JUMPS
 def test_a_recorded_call_runs_once_whatever_the_clock_does_meanwhile(tmp_path: Path, clock: Clock, jump: float) -> None:
     ledger = SqliteLedger(tmp_path / "calls.sqlite", clock=clock, boot="one")
-    ended = ending(Tool(name="pay"), Value(1))
+    ended = build_ending(Tool(name="pay"), Value(1))
 
     async def story() -> None:
         ticket = await ledger.claim(CLAIM)
@@ -108,7 +108,7 @@ def test_a_recorded_call_runs_once_whatever_the_clock_does_meanwhile(tmp_path: P
         assert not isinstance(await ledger.claim(CLAIM), Ticket)
         await ledger.settle(ticket, ended)
         if jump != DAY_S:
-            assert await ledger.claim(CLAIM) == Stored(Value(1))
+            assert await ledger.claim(CLAIM) == StoredResult(Value(1))
         await ledger.end()
 
     asyncio.run(story())

@@ -11,7 +11,7 @@ import pytest
 import toolwire
 from toolwire import Kind, Problem, RateLimit, Toolkit
 from toolwire.client.calls.session import Session
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.limits import ClientRateLimits
 from toolwire.testing.loopback import background
 from toolwire.testing.wire import HERE, AppTransport
@@ -51,7 +51,7 @@ def test_of_fifty_calls_at_once_exactly_thirty_run() -> None:
     answers = asyncio.run(statuses([toolwire.asgi(kit())], 50))
     refused = [answer for answer in answers if answer.status != 200]
     assert (len(answers), len(refused)) == (50, 20)
-    assert all(answer.status == 429 and int(header(answer.headers, b"retry-after")) > 3_000 for answer in refused)
+    assert all(answer.status == 429 and int(get_header(answer.headers, b"retry-after")) > 3_000 for answer in refused)
 
 
 @pytest.mark.requirement("XL-066")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from toolwire.core.http import Response
 from toolwire.core.model import RateLimit, Tool
 from toolwire.limits import ClientRateLimits, Throttle
-from toolwire.limits.headers import pause_s
-from toolwire.limits.throttle import rate_limited
+from toolwire.limits.headers import read_pause_s
+from toolwire.limits.throttle import build_rate_limited
 
 NOW = 1_800_000_000.0
 TOOL = Tool(name="x", rate_limit=RateLimit(max=2, window="1m"))
@@ -47,25 +47,25 @@ class Clock:
     ],
 )
 def test_what_a_server_says_is_read_however_it_says_it(fields: list[tuple[bytes, bytes]], seconds: float) -> None:
-    assert pause_s(Response(429, fields), lambda: NOW) == seconds
+    assert read_pause_s(Response(429, fields), lambda: NOW) == seconds
 
 
 @given(st.binary(max_size=40), st.sampled_from([b"retry-after", b"ratelimit", b"x-ratelimit-reset"]))
 def test_whatever_a_server_says_is_read(text: bytes, name: bytes) -> None:
-    assert 0.0 <= pause_s(Response(503, ((name, text), (b"x-ratelimit-remaining", b"0"))), lambda: NOW) <= 86_400.0
+    assert 0.0 <= read_pause_s(Response(503, ((name, text), (b"x-ratelimit-remaining", b"0"))), lambda: NOW) <= 86_400.0
 
 
 @pytest.mark.requirement("XL-065")
 def test_an_answer_tightens_and_never_widens() -> None:
     clock = Clock()
     throttle = Throttle(clock=clock, wall=clock)
-    throttle.heard(TOOL, Response(429, ((b"retry-after", b"30"),)))
-    throttle.heard(TOOL, Response(429, ((b"retry-after", b"5"),)))
-    throttle.heard(TOOL, Response(200, ((b"ratelimit", b"r=100;t=0"),)))
+    throttle.record_response(TOOL, Response(429, ((b"retry-after", b"30"),)))
+    throttle.record_response(TOOL, Response(429, ((b"retry-after", b"5"),)))
+    throttle.record_response(TOOL, Response(200, ((b"ratelimit", b"r=100;t=0"),)))
     assert throttle.take(TOOL) == 30.0
     clock.now += 30
     assert [throttle.take(TOOL) for _ in range(3)] == [0.0, 0.0, 60.0]
-    throttle.heard(TOOL, Response(503, ((b"retry-after", b"1"),)))
+    throttle.record_response(TOOL, Response(503, ((b"retry-after", b"1"),)))
     assert throttle.wait_s(TOOL) == 60.0
 
 
@@ -77,18 +77,18 @@ def test_what_one_tool_is_refused_is_not_counted_against_the_others() -> None:
     assert [throttle.take(TOOL) == 0.0 for _ in range(5)] == [True, True, False, False, False]
     other = Tool(name="y")
     assert [throttle.take(other) == 0.0 for _ in range(2)] == [True, False]
-    assert (throttle.left(other), throttle.wait_s(other)) == (0, 60.0)
+    assert (throttle.count_remaining(other), throttle.wait_s(other)) == (0, 60.0)
 
 
 def test_without_any_limit_nothing_is_counted() -> None:
     throttle = Throttle(clock=Clock(), wall=Clock(), defaults=ClientRateLimits(tool=None, connection=None))
     assert all(throttle.take(Tool(name="y")) == 0.0 for _ in range(1_000))
-    assert throttle.left(Tool(name="y")) is None
+    assert throttle.count_remaining(Tool(name="y")) is None
 
 
 @pytest.mark.requirement("XL-063")
 def test_what_a_model_is_told_is_exactly_that() -> None:
-    problem = rate_limited(TOOL, 1.2345)
+    problem = build_rate_limited(TOOL, 1.2345)
     assert problem.details == {"rate_limited": True, "retry_after_ms": 1_235}
     assert (problem.can_retry, problem.retry_after_ms) == (True, 1_235)
 
@@ -110,7 +110,7 @@ def test_who_waited_out_a_pause_is_let_through_and_very_many_pauses_are_not_kept
     assert throttle.wait_s(TOOL) == 0.0
     throttle.pause(TOOL, 30.0)
     assert throttle.take(TOOL) == 30.0
-    assert throttle.take(TOOL, waited=True) == 0.0
+    assert throttle.take(TOOL, has_waited=True) == 0.0
     for number in range(10_000):
         throttle.pause(Tool(name=f"t{number}"), 9.0)
     throttle.pause(TOOL, 30.0)

@@ -79,7 +79,7 @@ def test_no_window_ever_holds_more_than_its_limit(steps: list[float], most: int)
     windows, taken = MemoryWindows(clock), []
     for step in steps:
         clock.now += step
-        left = windows.left("k", limit)
+        left = windows.count_remaining("k", limit)
         wait = windows.take("k", limit)
         assert (wait == 0.0) == (left > 0)
         if wait == 0.0:

@@ -21,7 +21,7 @@ from toolwire.auth.clients import Client
 from toolwire.auth.metadata_discovery import AuthorizationServerMetadata, SignInTarget, find_place
 from toolwire.client.transport.drivers import run
 from toolwire.client.transport.network import Network
-from toolwire.core.http import JSON, Request, Response
+from toolwire.core.http import JSON_HEADERS, Request, Response
 from toolwire.core.model import Problem
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
@@ -194,7 +194,7 @@ def test_an_app_cannot_use_the_consent_that_another_was_given(open_site: Callabl
     evil = site.browser.request("POST", "/oauth/register", json=body).json()["client_id"]
     url = "https://evil.example/client.json"
     data = json.dumps({**document(url), "client_name": "The App", "redirect_uris": [EVIL]}).encode()
-    site.internet.pages[url] = Response(200, JSON, data)
+    site.internet.pages[url] = Response(200, JSON_HEADERS, data)
     for client_id in (evil, url):
         page = site.browser.get(site.ask(client_id, redirect_uri=EVIL))
         assert page.status_code == 200  # our own question, whatever she answered to others
@@ -226,8 +226,8 @@ def test_a_gateway_passes_no_token_of_its_callers_on(site: Site, serve: Callable
         async with toolwire.connect(base, protocol="otc", agree=lambda _: True) as remote:
             door = AppTransport(toolwire.asgi(remote, callers=site.server.callers))
             url = "http://127.0.0.1:9627/tools/call"
-            nobody = await door.send(Request("POST", url, JSON, body))
-            return nobody, await door.send(Request("POST", url, (*JSON, field), body))
+            nobody = await door.send(Request("POST", url, JSON_HEADERS, body))
+            return nobody, await door.send(Request("POST", url, (*JSON_HEADERS, field), body))
 
     nobody, answer = anyio.run(through)
     assert nobody.status == 401

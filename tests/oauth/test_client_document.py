@@ -15,7 +15,7 @@ from toolwire.auth.client_metadata import read_document
 from toolwire.auth.clients import Client
 from toolwire.client.login import SignInOptions
 from toolwire.core.errors import DefinitionError
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.testing.wire import AppTransport
 
 from .test_client import Running, Walker, tasks
@@ -36,7 +36,7 @@ def test_an_application_shows_our_document_where_it_was_told_to(where: str) -> N
     app = toolwire.asgi(tasks(), api_keys=["key"], client_document=given, hosts=["tools.example"])
     answer = shown(app, where)
     assert answer.status == 200
-    assert header(answer.headers, b"content-type") == "application/json"
+    assert get_header(answer.headers, b"content-type") == "application/json"
     client = read_document(where, answer)  # as an authorization server reads it
     assert isinstance(client, Client)
     assert (client.id, client.name, client.method) == (where, "toolwire", "none")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Flow, Pending, Site, Streaming
-from toolwire.core.http import JSON, Request, Response
+from toolwire.core.http import JSON_HEADERS, Request, Response
 from toolwire.opentool import FunctionCall, OpenToolException
 from toolwire.opentool.flows import ask_version, call_function, load_document
 from toolwire.opentool.object_toolbox import ANY
@@ -54,7 +54,7 @@ OPEN = codec(None).routes(Catalog(), Site())
 @given(body=BODIES)
 @pytest.mark.requirement("S-5", "S-16")
 def test_any_body_is_answered_or_is_a_call(routes: Any, path: str, body: bytes) -> None:
-    reading = routes["POST", path].read(Request("POST", path, JSON, body, "r1"))
+    reading = routes["POST", path].read(Request("POST", path, JSON_HEADERS, body, "r1"))
     if isinstance(reading, Response):
         assert reading.status < 500
         assert reading.status != 200 or b"error" in reading.body
@@ -70,7 +70,7 @@ def test_any_name_and_arguments_reach_a_tool_without_a_document(name: str, argum
         raw = body.encode()
     except UnicodeEncodeError:
         return
-    reading = OPEN["POST", "/opentool/call"].read(Request("POST", "/opentool/call", JSON, raw, "r1"))
+    reading = OPEN["POST", "/opentool/call"].read(Request("POST", "/opentool/call", JSON_HEADERS, raw, "r1"))
     assert isinstance(reading, Pending)
     assert reading.call.tool is ANY
     assert reading.call.arguments == {"name": name, "arguments": json.loads(body)["params"]}
@@ -99,7 +99,7 @@ def hear(flow: Flow[Any], response: Response) -> Any:
 @given(status=st.integers(100, 599), body=BODIES)
 @pytest.mark.requirement("OTRPC-028", "C-3")
 def test_any_answer_is_a_result_or_one_of_the_exceptions(status: int, body: bytes) -> None:
-    response = Response(status, JSON, body)
+    response = Response(status, JSON_HEADERS, body)
     call = FunctionCall("1", "f", {})
     for flow in (call_function("http://x", call, quirks.ANSWER), ask_version("http://x"), load_document("http://x")):
         with suppress(OpenToolException):
@@ -110,5 +110,5 @@ def test_any_answer_is_a_result_or_one_of_the_exceptions(status: int, body: byte
 @pytest.mark.requirement("OTRPC-009", "OTRPC-019")
 def test_a_result_object_comes_through_as_it_is(result: dict[str, Any]) -> None:
     body = json.dumps({"jsonrpc": "2.0", "result": result, "error": None, "id": "1"}).encode()
-    said = hear(call_function("http://x", FunctionCall("1", "f"), quirks.ANSWER), Response(200, JSON, body))
+    said = hear(call_function("http://x", FunctionCall("1", "f"), quirks.ANSWER), Response(200, JSON_HEADERS, body))
     assert said.result == json.loads(body)["result"]

@@ -51,7 +51,7 @@ def tools(record: Record) -> Toolkit:
     def hold(context: Context) -> str:
         record.begun.set()
         while not record.go_on.wait(0.001):
-            if context.cancelled:
+            if context.is_cancelled:
                 record.cancelled.set()
                 return "dropped"
         record.finished.set()

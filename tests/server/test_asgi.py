@@ -15,7 +15,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Route
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Call, Result, Tool, Value
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.server import App
 from toolwire.server.access.callers import AnonymousCallers
 from toolwire.server.access.host_guard import HostGuard
@@ -37,7 +37,7 @@ class Untouched:
     def catalog(self) -> Catalog:
         return self._catalog
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         raise AssertionError(f"{call.tool.name} ran")
 
 
@@ -50,7 +50,7 @@ class Odd:
     def catalog(self) -> Catalog:
         return self._catalog
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         return Value(object())
 
 

@@ -192,7 +192,7 @@ def test_credentials_turn_up_nowhere_on_any_protocol(watched: Watched, codec: Co
     written = watched.written()
     good = signed()
     assert [name for name, text in written.items() if CANARY in text or good in text] == []
-    assert 401 in {answer.status for answer in watched.answers} or all(each.open for each in routes.values())
+    assert 401 in {answer.status for answer in watched.answers} or all(each.is_public for each in routes.values())
     assert CANARY not in repr(vars(watched.app))
 
 

@@ -10,7 +10,7 @@ import pytest
 from toolwire import Answer, Kind, Problem, Question, Toolkit, Value, asgi, connect_sync
 from toolwire.core.check import ALLOW, Deny
 from toolwire.core.codec import Codec
-from toolwire.core.http import Request, header
+from toolwire.core.http import Request, get_header
 from toolwire.core.model import Call, Context, Tool
 from toolwire.server import App
 from toolwire.server.run.confirmation import CONFIRMATION, VALID_S, confirmation_check, destructive
@@ -57,7 +57,7 @@ def test_a_challenge_is_428_and_the_same_call_with_its_word_runs_once() -> None:
 
     try:
         asked = post("a")
-        assert (asked.status, header(asked.headers, b"content-type"), ran) == (428, "application/problem+json", [])
+        assert (asked.status, get_header(asked.headers, b"content-type"), ran) == (428, "application/problem+json", [])
         from json import loads
 
         challenge = loads(asked.body)["details"]["confirmation"]

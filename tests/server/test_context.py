@@ -26,7 +26,7 @@ from toolwire.define import FunctionKind
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.server.run.tool_context import ProgressReporter
 from toolwire.testing.loopback import background
-from toolwire.validation import GrantPage, GrantPages, missing
+from toolwire.validation import GrantPage, GrantPages, find_missing
 
 GOOGLE = Requirements(
     authorization=(Authorization(id="google", scopes=("mail.read",)),), secrets=("TWILIO_API_KEY",), user_id=True
@@ -251,7 +251,7 @@ def test_an_authorizer_is_asked_for_the_provider_the_scopes_and_the_caller() -> 
             return None
 
     tool = Tool(name="mail", requirements=GOOGLE, hints={"otc": {"authorization": {"google": {"url": "https://h"}}}})
-    problem = missing(tool, Context(principal="ada"), Own())
+    problem = find_missing(tool, Context(principal="ada"), Own())
     assert problem is not None
     assert asked == [(Authorization(id="google", scopes=("mail.read",)), "ada")]
     assert problem.details["missing_requirements"]["authorization"] == [{"id": "google", "url": "https://h"}]

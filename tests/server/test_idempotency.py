@@ -8,9 +8,9 @@ import pytest
 
 from toolwire import Context, ServerLimits, ToolError, Toolkit, asgi
 from toolwire.core.http import Request, Response
-from toolwire.core.ledger import FULL, Claim, Ending, InFlight, Standing, Ticket
+from toolwire.core.ledger import FULL, CallEnding, Claim, ClaimOutcome, InFlight, Ticket
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, Secret, Tool, Value
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.server import App
 from toolwire.server.run.idempotency import IdempotencyRunner
 from toolwire.stores.ledger.memory import MemoryLedger
@@ -231,10 +231,10 @@ READS = Tool(name="read", toolkit="Kit", safe=True)
 class Unwritable:
     """A ledger on a disk that is full."""
 
-    async def claim(self, claim: Claim) -> Standing:
+    async def claim(self, claim: Claim) -> ClaimOutcome:
         return FULL
 
-    async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
+    async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         raise AssertionError("nothing was claimed")
 
 
@@ -244,11 +244,11 @@ class Busy:
     def __init__(self) -> None:
         self.waited: list[int] = []
 
-    async def claim(self, claim: Claim) -> Standing:
-        self.waited.append(claim.waited)
+    async def claim(self, claim: Claim) -> ClaimOutcome:
+        self.waited.append(claim.awaited_attempt)
         return InFlight(3)
 
-    async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
+    async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         raise AssertionError("nothing was claimed")
 
 
@@ -259,8 +259,8 @@ async def one(call: Call, notify: Notify) -> Result:
 @pytest.mark.requirement("R13")
 def test_where_nothing_can_be_recorded_only_tools_that_read_go_on() -> None:
     once = IdempotencyRunner(Unwritable(), Unwritable(), wait_s=1)
-    written = asyncio.run(once.run(Call(WRITES, {}, "k", ANONYMOUS, "k"), unheard, one))
-    read = asyncio.run(once.run(Call(READS, {}, "k", ANONYMOUS, "k"), unheard, one))
+    written = asyncio.run(once.run(Call(WRITES, {}, "k", ANONYMOUS, "k"), ignore_progress, one))
+    read = asyncio.run(once.run(Call(READS, {}, "k", ANONYMOUS, "k"), ignore_progress, one))
     assert isinstance(written, Problem)
     assert (written.kind, written.can_retry, read) == (Kind.OVERLOADED, True, Value(1))
 
@@ -274,7 +274,7 @@ def test_a_call_that_comes_again_waits_for_the_first_but_not_for_ever() -> None:
         paused.append(seconds)
 
     once = IdempotencyRunner(busy, busy, wait_s=2.0, pause=pause)
-    answer = asyncio.run(once.run(Call(WRITES, {}, "k", ANONYMOUS, "k"), unheard, one))
+    answer = asyncio.run(once.run(Call(WRITES, {}, "k", ANONYMOUS, "k"), ignore_progress, one))
     assert isinstance(answer, Problem)
     assert (answer.kind, answer.can_retry, answer.retry_after_ms) == (Kind.OVERLOADED, True, 1_000)
     assert 2.0 <= sum(paused) < 2.2
@@ -295,7 +295,7 @@ def test_all_that_come_while_the_first_runs_hear_how_it_ends(can_retry: bool) ->
 
         once = IdempotencyRunner(MemoryLedger(), MemoryLedger(), wait_s=10, pause=lambda _: asyncio.sleep(0))
         call = Call(WRITES, {}, "k", ANONYMOUS, "k")
-        tasks = [asyncio.create_task(once.run(call, unheard, slow)) for _ in range(5)]
+        tasks = [asyncio.create_task(once.run(call, ignore_progress, slow)) for _ in range(5)]
         for _ in range(10):
             await asyncio.sleep(0)
         go.set()
@@ -318,12 +318,12 @@ def test_a_call_given_up_by_its_caller_runs_again_only_if_it_may(idempotent: boo
         async def slow(call: Call, notify: Notify) -> Result:
             return await asyncio.Future()
 
-        task = asyncio.create_task(once.run(call, unheard, slow))
+        task = asyncio.create_task(once.run(call, ignore_progress, slow))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return await once.run(call, unheard, one)
+        return await once.run(call, ignore_progress, one)
 
     answer = asyncio.run(story())
     if idempotent:
@@ -339,14 +339,14 @@ def test_the_fingerprint_is_of_what_decides_and_of_no_secret() -> None:
     claims: list[Claim] = []
 
     class Noting(MemoryLedger):
-        async def claim(self, claim: Claim) -> Standing:
+        async def claim(self, claim: Claim) -> ClaimOutcome:
             claims.append(claim)
             return await super().claim(claim)
 
     once = IdempotencyRunner(Noting(), Noting(), wait_s=1.0)
 
     def of(tool: Tool = WRITES, context: Context = ANONYMOUS, **arguments: Any) -> bytes:
-        asyncio.run(once.run(Call(tool, arguments, context=context, key="k"), unheard, one))
+        asyncio.run(once.run(Call(tool, arguments, context=context, key="k"), ignore_progress, one))
         return claims[-1].fingerprint
 
     same = of(a=1, b=2)

@@ -19,7 +19,7 @@ from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 from toolwire import Secret
 from toolwire.auth.caller_token import ExpectedClaims, Keyring, read_jwks, read_secret
 from toolwire.core.errors import DefinitionError
-from toolwire.core.http import Response, header
+from toolwire.core.http import Response, get_header
 from toolwire.core.model import Kind, Problem
 from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
@@ -373,7 +373,9 @@ def test_who_has_no_good_token_is_told_so_in_the_words_of_bearer_tokens(
 ) -> None:
     app = served(callers=SignedTokenCallers(read_secret(SECRET), ExpectedClaims()))
     challenges = {
-        sent: header(ask(app, "GET", "/tools", {"authorization": sent} if sent else {}).headers, b"www-authenticate")
+        sent: get_header(
+            ask(app, "GET", "/tools", {"authorization": sent} if sent else {}).headers, b"www-authenticate"
+        )
         for sent in ("", "Bearer a.b.c", "Bearer nonsense")
     }
     assert challenges == {

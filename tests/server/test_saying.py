@@ -105,11 +105,11 @@ def test_our_client_reads_every_combination(beside: dict[str, Any], nothing: dic
 
 def sent(peer: Any, call: Call, members: dict[str, Any]) -> Any:
     from toolwire.client.transport.drivers import run
-    from toolwire.core.http import JSON, Response
+    from toolwire.core.http import JSON_HEADERS, Response
 
     def answer(request: Request) -> Response:
         id_ = json.loads(request.body)["id"]
-        return Response(200, JSON, json.dumps({"jsonrpc": "2.0", "id": id_, **members}).encode())
+        return Response(200, JSON_HEADERS, json.dumps({"jsonrpc": "2.0", "id": id_, **members}).encode())
 
     return run(CODEC.send(peer, call), CannedTransport(answer))
 

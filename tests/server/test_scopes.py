@@ -12,7 +12,7 @@ import pytest
 from toolwire import DefinitionError, Kind, Problem, Secret, Toolkit, Value, asgi
 from toolwire.client.transport.drivers import arun
 from toolwire.core.codec import Codec, Site, ToolCache
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Call, Result, Tool
 from toolwire.framing.jsontext import write
 from toolwire.protocols import BUILTIN
@@ -21,7 +21,7 @@ from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers, read_key
 from toolwire.server.access.callers import NOBODY, Caller
 from toolwire.server.route_table import RouteTable
 from toolwire.testing.wire import HERE, AppTransport
-from toolwire.validation import permits, scopes_check
+from toolwire.validation import check_scopes, permits
 
 Ask = Callable[..., Response]
 
@@ -116,7 +116,7 @@ def test_a_call_of_a_tool_they_do_not_see_is_forbidden_and_says_which_scopes_it_
     assert isinstance(refused, Problem), refused
     assert "mail.read mail.send" in refused.message
     response = door.door.exchanges[-1].response
-    assert header(response.headers, b"www-authenticate") == (
+    assert get_header(response.headers, b"www-authenticate") == (
         'Bearer error="insufficient_scope", scope="mail.read mail.send"'
     )
     assert asyncio.run(within("inbox", {})) == Value("letters")
@@ -131,9 +131,9 @@ def test_what_differs_by_caller_says_so_to_caches(ask: Ask, path: str) -> None:
     for key in ("R", "W"):
         response = ask(app, "GET", path, {"authorization": f"Bearer {key}"})
         assert response.status == 200
-        assert header(response.headers, b"cache-control") == "private"
-        assert "authorization" in header(response.headers, b"vary")
-        etag = header(response.headers, b"etag")
+        assert get_header(response.headers, b"cache-control") == "private"
+        assert "authorization" in get_header(response.headers, b"vary")
+        etag = get_header(response.headers, b"etag")
         again = ask(app, "GET", path, {"authorization": f"Bearer {key}", "if-none-match": etag})
         assert again.status == 304
         seen[etag] = key
@@ -158,7 +158,7 @@ def test_open_documents_are_the_same_for_whoever_does_not_say_who_they_are(ask: 
     public = [ask(app, "GET", "/openapi.json", fields) for fields in ({}, {"authorization": "Bearer wrong"})]
     assert [response.status for response in public] == [200, 200]
     assert all(b"inbox" in response.body for response in public)
-    assert header(public[0].headers, b"vary")
+    assert get_header(public[0].headers, b"vary")
 
 
 def test_without_credentials_asked_for_scopes_mean_nothing(codec: Codec) -> None:
@@ -173,8 +173,8 @@ def test_without_scopes_nothing_is_made_twice_and_nothing_said_to_caches(ask: As
     app = asgi(tools, api_keys=KEYS)
     response = ask(app, "GET", "/tools", {"authorization": "Bearer R"})
     assert response.status == 200
-    assert "authorization" not in header(response.headers, b"vary")
-    assert header(response.headers, b"cache-control") != "private"
+    assert "authorization" not in get_header(response.headers, b"vary")
+    assert get_header(response.headers, b"cache-control") != "private"
 
 
 def lambda_like() -> int:
@@ -245,8 +245,8 @@ def test_the_check_in_front_of_every_call_says_the_same() -> None:
     from toolwire.core.check import ALLOW, Deny
 
     tool = Tool(name="x", scopes=("a",))
-    assert scopes_check(Call(tool, {}, "", Context(scopes=frozenset({"a"})))) is ALLOW
-    verdict = scopes_check(Call(tool, {}, "", Context(scopes=frozenset())))
+    assert check_scopes(Call(tool, {}, "", Context(scopes=frozenset({"a"})))) is ALLOW
+    verdict = check_scopes(Call(tool, {}, "", Context(scopes=frozenset())))
     assert isinstance(verdict, Deny)
     assert (verdict.problem.kind, verdict.problem.details) == (Kind.FORBIDDEN, {"scopes": ["a"]})
 

@@ -6,9 +6,9 @@ import logging
 import pytest
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, Known, Question, Verdict
+from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Question, Verdict
 from toolwire.core.model import Approval, Call, Context, Kind, Problem, Result, Tool, Value
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.server.limits import ServerLimits
 from toolwire.server.run.deadline_scheduler import DeadlineScheduler
 from toolwire.server.run.service import Service
@@ -28,7 +28,7 @@ class Box:
     def catalog(self) -> Catalog:
         return Catalog(tools=(TOOL,))
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         self.ran += 1
         self.started.set()
         match call.tool.name:
@@ -73,8 +73,8 @@ QUESTION = Question(CALL, "", "", Approval.PER_CALL)
         ([], Value(1), 1),
         ([ALLOW, Allow(), ALLOW], Value(1), 1),
         ([ALLOW, Deny(NO)], NO, 0),
-        ([Allow(), Deny(NO), Known(Value(2))], NO, 0),
-        ([Known(Value(2)), Deny(NO)], Value(2), 0),
+        ([Allow(), Deny(NO), KnownResult(Value(2))], NO, 0),
+        ([KnownResult(Value(2)), Deny(NO)], Value(2), 0),
     ],
 )
 def test_the_first_check_that_does_not_allow_decides(verdicts: list[Verdict], result: Result, ran: int) -> None:
@@ -183,7 +183,7 @@ def test_what_is_no_exception_is_passed_on_and_leaves_no_deadline() -> None:
         def catalog(self) -> Catalog:
             return Catalog()
 
-        async def run(self, call: Call, notify: Notify = unheard) -> Result:
+        async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
             raise GeneratorExit
 
     async def leave() -> int:
@@ -230,7 +230,7 @@ def test_what_is_for_developers_is_told_in_debug_alone_and_never_a_traceback(deb
     problem = Problem(kind=Kind.TOOL_FAILED, message="It failed.", developer_message=said)
 
     class Failing(Box):
-        async def run(self, call: Call, notify: Notify = unheard) -> Result:
+        async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
             return problem
 
     async def once() -> Result:

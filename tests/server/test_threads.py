@@ -224,12 +224,12 @@ def test_a_cancelled_function_can_see_it_and_sends_nothing_more() -> None:
 
     @kit.tool
     def work(context: Context) -> str:
-        seen.append(context.cancelled)
+        seen.append(context.is_cancelled)
         begun.set()
-        while not context.cancelled:
+        while not context.is_cancelled:
             pass
         context.progress("dropped")
-        seen.append(context.cancelled)
+        seen.append(context.is_cancelled)
         ended.set()
         return "dropped"
 

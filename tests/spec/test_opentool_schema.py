@@ -72,7 +72,7 @@ def mutated(draw: st.DrawFn) -> Any:
 
 
 def has_structural_error(data: Any) -> bool:
-    return any(found.is_structural for found in examine(data).found)
+    return any(found.is_structural for found in examine(data).faults)
 
 
 @pytest.mark.parametrize("version", ["1.1.0", "1.0.0"])

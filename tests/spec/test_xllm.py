@@ -17,7 +17,7 @@ from referencing import Registry
 
 from toolwire.core.model import Approval, Cost
 from toolwire.framing import xllm
-from toolwire.framing.xllm_faults import of_llm_json, of_operation, of_root
+from toolwire.framing.xllm_faults import check_llm_json, check_operation, check_root
 from toolwire.protocols.openapi.document.consent_policy import read_site
 
 SPEC = Path(__file__).parents[2] / "spec"
@@ -29,7 +29,7 @@ EXAMPLES = [
     for name in NAMES
     for one in json.loads((HERE / "examples" / f"{name}.json").read_text(encoding="utf-8"))
 ]
-FAULTS = {"llm": of_llm_json, "root": of_root, "operation": of_operation}
+FAULTS = {"llm": check_llm_json, "root": check_root, "operation": check_operation}
 
 
 def refuse(uri: str) -> NoReturn:
@@ -158,7 +158,7 @@ ROOTS = st.fixed_dictionaries(
 @settings(max_examples=400, deadline=None)
 @given(OPERATIONS)
 def test_schema_rules_and_reader_agree_on_any_operation(data: Any) -> None:
-    errors = [fault for fault in of_operation(data) if fault.severity == "error"]
+    errors = [fault for fault in check_operation(data) if fault.severity == "error"]
     assert accepts("operation.schema.json", data) is (not errors)
     policy = xllm.read(data)
     if not isinstance(data, dict):
@@ -183,7 +183,7 @@ def test_schema_rules_and_reader_agree_on_any_operation(data: Any) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(st.sampled_from(ODD), ROOTS))
 def test_schema_rules_and_reader_agree_on_any_root(data: Any) -> None:
-    errors = {fault.path[:1] for fault in of_root(data) if fault.severity == "error"}
+    errors = {fault.path[:1] for fault in check_root(data) if fault.severity == "error"}
     assert accepts("root.schema.json", data) is (not errors)
     site = read_site({"openapi": "3.1.0", "info": {"title": "T"}, "x-llm": data})
     assert site.declared is isinstance(data, dict)

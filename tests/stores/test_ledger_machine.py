@@ -20,9 +20,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from toolwire.core.ledger import Claim, Ending, Ledger, Standing, Ticket
+from toolwire.core.ledger import CallEnding, Claim, ClaimOutcome, Ledger, Ticket
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, Tool, Value
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.server.run.idempotency import IdempotencyRunner
 from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.stores.ledger.sqlite import SqliteLedger
@@ -44,13 +44,13 @@ class Cable:
         self.whole = True
         self.busy = 0
 
-    async def claim(self, claim: Claim) -> Standing:
+    async def claim(self, claim: Claim) -> ClaimOutcome:
         if not self.whole:
             await asyncio.Future()
         with self._asking():
             return await self.ledger.claim(claim)
 
-    async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
+    async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         if self.whole:
             with self._asking():
                 await self.ledger.settle(ticket, ending)
@@ -222,7 +222,7 @@ class Machine(RuleBasedStateMachine):
 
     def _send(self, server: Server, key: tuple[str, str], body: int) -> None:
         call = Call(TOOLS[key[0]], {"n": body}, key[1], ANONYMOUS, key[1])
-        task = self.loop.create_task(server.once.run(call, unheard, self._tool(server, key)))
+        task = self.loop.create_task(server.once.run(call, ignore_progress, self._tool(server, key)))
         server.asked.append((key, body, task))
         self._go_on()
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from toolwire.core.ledger import Claim, Ending, Key, State, Ticket
+from toolwire.core.ledger import CallEnding, CallKey, CallState, Claim, Ticket
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.stores.ledger.memory import MemoryLedger
 
@@ -57,19 +57,21 @@ def test_what_a_ledger_in_memory_holds_is_what_it_takes() -> None:
 
 @pytest.mark.requirement("D-34", "A-42")
 def test_a_call_that_runs_again_takes_the_room_of_how_it_ended_last() -> None:
-    later = Ending(State.FAILED, Problem(kind=Kind.TOOL_FAILED, message="Later." * 50, can_retry=True), pinned=False)
-    done = Ending(State.DONE, Value(["paid"]), pinned=True)
+    later = CallEnding(
+        CallState.FAILED, Problem(kind=Kind.TOOL_FAILED, message="Later." * 50, can_retry=True), pinned=False
+    )
+    done = CallEnding(CallState.DONE, Value(["paid"]), pinned=True)
 
-    async def size_after(*endings: Ending | None) -> int:
+    async def size_after(*endings: CallEnding | None) -> int:
         ledger = MemoryLedger()
         for ending in endings:
-            ticket = await ledger.claim(Claim(Key("ada", "pay", "k"), b"pay 1", rerun=False))
+            ticket = await ledger.claim(Claim(CallKey("ada", "pay", "k"), b"pay 1", can_rerun=False))
             assert isinstance(ticket, Ticket)
             await ledger.settle(ticket, ending)
         return ledger.size
 
     async def sizes() -> None:
-        words = [Ending(State.DONE, Value(letter * 900), pinned=True) for letter in ("a", "\U0001f600")]
+        words = [CallEnding(CallState.DONE, Value(letter * 900), pinned=True) for letter in ("a", "\U0001f600")]
         assert await size_after(words[1]) - await size_after(words[0]) == 3 * 900
         assert await size_after(None) == 0
         assert await size_after(later) == await size_after(later, later, None)

@@ -15,7 +15,18 @@ import pytest
 from toolwire import Context, Kind, Problem, Requirements, ServerLimits, Toolkit, Value, asgi
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request
-from toolwire.core.ledger import Claim, Ending, InFlight, Key, Ledger, LedgerLimits, Standing, State, Stored, Ticket
+from toolwire.core.ledger import (
+    CallEnding,
+    CallKey,
+    CallState,
+    Claim,
+    ClaimOutcome,
+    InFlight,
+    Ledger,
+    LedgerLimits,
+    StoredResult,
+    Ticket,
+)
 from toolwire.core.model import Result
 from toolwire.stores.group_commit import GroupCommit
 from toolwire.stores.ledger.clock import ClockMark, boot_id, resumed
@@ -58,14 +69,14 @@ def do(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def claim(name: str = "a", fingerprint: bytes = b"f", *, rerun: bool = False) -> Claim:
-    return Claim(Key("ada", "Kit.pay", name), fingerprint, rerun)
+    return Claim(CallKey("ada", "Kit.pay", name), fingerprint, rerun)
 
 
-def run(ledger: Ledger, name: str = "a", result: Result = ONE) -> Standing:
+def run(ledger: Ledger, name: str = "a", result: Result = ONE) -> ClaimOutcome:
     """Claim a call and end it with ``result``; return what the claim came to."""
-    standing: Standing = do(ledger.claim(claim(name)))
+    standing: ClaimOutcome = do(ledger.claim(claim(name)))
     if isinstance(standing, Ticket):
-        do(ledger.settle(standing, Ending(State.DONE, result, pinned=True)))
+        do(ledger.settle(standing, CallEnding(CallState.DONE, result, pinned=True)))
     return standing
 
 
@@ -74,7 +85,7 @@ def test_a_call_is_kept_for_a_day_and_no_longer(make: Open, clock: Clock) -> Non
     ledger = make()
     assert isinstance(run(ledger), Ticket)
     clock.now += DAY_S - 1
-    assert run(ledger) == Stored(Value(1))
+    assert run(ledger) == StoredResult(Value(1))
     clock.now += 2
     assert isinstance(run(ledger), Ticket)
 
@@ -98,7 +109,7 @@ def test_an_answer_comes_back_as_it_was_with_a_mark(make: Open, result: Result) 
     ledger = make()
     run(ledger, result=result)
     again = run(ledger)
-    assert isinstance(again, Stored)
+    assert isinstance(again, StoredResult)
     if isinstance(result, Value):
         assert again.result == result
         assert isinstance(again.result, Value)
@@ -114,7 +125,7 @@ def test_an_answer_that_cannot_be_kept_is_not_run_for_again(make: Open, value: A
     ledger = make(answer_bytes=1_000)
     run(ledger, result=Value(value))
     again = run(ledger)
-    assert isinstance(again, Stored)
+    assert isinstance(again, StoredResult)
     assert isinstance(again.result, Problem)
     assert why in again.result.message
 
@@ -124,8 +135,8 @@ def test_an_answer_that_cannot_be_kept_is_not_run_for_again(make: Open, value: A
 def test_another_call_under_a_key_is_refused_however_long_it_is(make: Open, length: int) -> None:
     ledger = make()
     ticket = do(ledger.claim(claim(fingerprint=b"a" * length)))
-    do(ledger.settle(ticket, Ending(State.DONE, ONE, pinned=True)))
-    assert isinstance(do(ledger.claim(claim(fingerprint=b"a" * length))), Stored)
+    do(ledger.settle(ticket, CallEnding(CallState.DONE, ONE, pinned=True)))
+    assert isinstance(do(ledger.claim(claim(fingerprint=b"a" * length))), StoredResult)
     other = do(ledger.claim(claim(fingerprint=b"a" * (length - 1) + b"b")))
     assert isinstance(other, Problem)
     assert other.kind is Kind.CONFLICT
@@ -140,7 +151,7 @@ def test_the_oldest_ended_calls_make_room_and_running_ones_do_not(
     ledger = make(**{limited: 4 if limited == "rows" else room_for_three})
     for name in "abcd":
         run(ledger, name)
-    assert isinstance(do(ledger.claim(claim("d"))), Stored)
+    assert isinstance(do(ledger.claim(claim("d"))), StoredResult)
     tickets = [do(ledger.claim(claim(name))) for name in "axy"]
     full = do(ledger.claim(claim("z")))
     assert all(isinstance(ticket, Ticket) for ticket in tickets)
@@ -151,13 +162,13 @@ def test_the_oldest_ended_calls_make_room_and_running_ones_do_not(
 
 
 def claim_of(principal: str, name: str) -> Claim:
-    return Claim(Key(principal, "Kit.pay", name), b"f", rerun=False)
+    return Claim(CallKey(principal, "Kit.pay", name), b"f", can_rerun=False)
 
 
-def pay(ledger: Ledger, principal: str, name: str, answer: str = "paid") -> Standing:
-    standing: Standing = do(ledger.claim(claim_of(principal, name)))
+def pay(ledger: Ledger, principal: str, name: str, answer: str = "paid") -> ClaimOutcome:
+    standing: ClaimOutcome = do(ledger.claim(claim_of(principal, name)))
     if isinstance(standing, Ticket):
-        do(ledger.settle(standing, Ending(State.DONE, Value(answer), pinned=True)))
+        do(ledger.settle(standing, CallEnding(CallState.DONE, Value(answer), pinned=True)))
     return standing
 
 
@@ -170,9 +181,9 @@ def test_no_caller_makes_room_with_the_calls_of_another(make: Open, limits: dict
         assert isinstance(pay(ledger, "ada", name), Ticket)
     for number in range(300):
         assert isinstance(pay(ledger, "mallory", f"flood-{number}", "x" * 900), Ticket)
-    assert [isinstance(pay(ledger, "ada", name), Stored) for name in first] == [True] * 10
+    assert [isinstance(pay(ledger, "ada", name), StoredResult) for name in first] == [True] * 10
     assert isinstance(pay(ledger, "bob", "new"), Ticket), "there is room for others"
-    assert isinstance(pay(ledger, "mallory", "flood-299", "x" * 900), Stored)
+    assert isinstance(pay(ledger, "mallory", "flood-299", "x" * 900), StoredResult)
     assert isinstance(pay(ledger, "mallory", "flood-0", "x" * 900), Ticket), "their own oldest made the room"
 
 
@@ -183,7 +194,7 @@ def test_callers_who_come_late_find_room_however_many_there_are(make: Open) -> N
         for number in range(100):
             assert isinstance(pay(ledger, f"caller-{caller}", str(number)), Ticket)
     for caller in range(6):
-        assert isinstance(pay(ledger, f"caller-{caller}", "99"), Stored)
+        assert isinstance(pay(ledger, f"caller-{caller}", "99"), StoredResult)
 
 
 @pytest.mark.requirement("A-42")
@@ -249,9 +260,9 @@ def test_a_locked_file_stops_nothing_but_the_calls_that_need_it(tmp_path: Path) 
         assert ticks > 20, "the event loop went on"
         refused = [task.result() for task in waiting]
         assert {(one.kind, one.can_retry) for one in refused} == {(Kind.OVERLOADED, True)}
-        await ledger.settle(running, Ending(State.DONE, ONE, pinned=True))
+        await ledger.settle(running, CallEnding(CallState.DONE, ONE, pinned=True))
         others.unlock()
-        assert await ledger.claim(claim("running")) == Stored(ONE), "its ending was kept meanwhile"
+        assert await ledger.claim(claim("running")) == StoredResult(ONE), "its ending was kept meanwhile"
         assert isinstance(await ledger.claim(claim("locked-1")), Ticket)
 
     do(check())
@@ -325,13 +336,13 @@ def test_a_call_of_which_nothing_ran_is_forgotten(make: Open) -> None:
     assert do(ledger.claim(claim(fingerprint=b"other"))) == InFlight(1)
 
 
-LATER = Ending(State.FAILED, Problem(kind=Kind.TOOL_FAILED, message="Later.", can_retry=True), pinned=False)
-LEFT = Ending(State.CANCELLED, Problem(kind=Kind.CANCELLED, message="Left."), pinned=False)
+LATER = CallEnding(CallState.FAILED, Problem(kind=Kind.TOOL_FAILED, message="Later.", can_retry=True), pinned=False)
+LEFT = CallEnding(CallState.CANCELLED, Problem(kind=Kind.CANCELLED, message="Left."), pinned=False)
 
 
 @pytest.mark.requirement("R8", "A-42")
 @pytest.mark.parametrize("ended", [LATER, LEFT])
-def test_a_run_of_which_nothing_ran_leaves_the_key_to_the_call_that_came_first(make: Open, ended: Ending) -> None:
+def test_a_run_of_which_nothing_ran_leaves_the_key_to_the_call_that_came_first(make: Open, ended: CallEnding) -> None:
     ledger = make()
     first = do(ledger.claim(claim(rerun=True)))
     do(ledger.settle(first, ended))
@@ -342,8 +353,8 @@ def test_a_run_of_which_nothing_ran_leaves_the_key_to_the_call_that_came_first(m
         other = do(ledger.claim(claim(fingerprint=b"another")))
         assert (isinstance(other, Problem), other.kind) == (True, Kind.CONFLICT)
     last = do(ledger.claim(claim(rerun=True)))
-    do(ledger.settle(last, Ending(State.DONE, ONE, pinned=True)))
-    assert do(ledger.claim(claim())) == Stored(ONE)
+    do(ledger.settle(last, CallEnding(CallState.DONE, ONE, pinned=True)))
+    assert do(ledger.claim(claim())) == StoredResult(ONE)
 
 
 @pytest.mark.requirement("R8", "A-42")
@@ -360,13 +371,13 @@ def test_a_run_that_died_with_its_process_keeps_its_key_when_the_next_did_not_ru
 
 
 @pytest.mark.requirement("R8")
-@pytest.mark.parametrize("second", [Ending(State.DONE, Value(2), pinned=True), None])
-def test_what_comes_second_for_one_ticket_changes_nothing(make: Open, second: Ending | None) -> None:
+@pytest.mark.parametrize("second", [CallEnding(CallState.DONE, Value(2), pinned=True), None])
+def test_what_comes_second_for_one_ticket_changes_nothing(make: Open, second: CallEnding | None) -> None:
     ledger = make()
     ticket = do(ledger.claim(claim()))
-    do(ledger.settle(ticket, Ending(State.DONE, ONE, pinned=True)))
+    do(ledger.settle(ticket, CallEnding(CallState.DONE, ONE, pinned=True)))
     do(ledger.settle(ticket, second))
-    assert do(ledger.claim(claim())) == Stored(ONE)
+    assert do(ledger.claim(claim())) == StoredResult(ONE)
     first = do(ledger.claim(claim("b")))
     do(ledger.settle(first, LATER))
     again = do(ledger.claim(claim("b")))
@@ -381,9 +392,13 @@ def test_the_room_of_a_call_that_ran_again_is_counted_once(make: Open) -> None:
     ledger = make(bytes=3_000)
     for _ in range(20):
         ticket = do(ledger.claim(claim()))
-        do(ledger.settle(ticket, Ending(State.FAILED, Problem(kind=Kind.TOOL_FAILED, message="x" * 500), pinned=False)))
+        do(
+            ledger.settle(
+                ticket, CallEnding(CallState.FAILED, Problem(kind=Kind.TOOL_FAILED, message="x" * 500), pinned=False)
+            )
+        )
     run(ledger, "b")
-    assert run(ledger, "b") == Stored(ONE)
+    assert run(ledger, "b") == StoredResult(ONE)
     assert do(ledger.claim(claim())).attempt == 21, "it was not put out for room that nothing takes"
 
 
@@ -398,7 +413,7 @@ def test_what_was_running_when_its_process_died_is_interrupted_or_runs_again(tmp
     do(first.end())  # its lock is gone, as with a process that was killed
     answer = do(other.claim(claim("once")))
     ticket = do(other.claim(claim("again", rerun=True)))
-    assert isinstance(answer, Stored)
+    assert isinstance(answer, StoredResult)
     assert isinstance(answer.result, Problem)
     assert (answer.result.kind, answer.result.can_retry) == (Kind.INTERRUPTED, False)
     assert "unknown" in answer.result.message
@@ -416,7 +431,7 @@ def test_time_goes_forward_through_restarts_and_reboots_whatever_the_clock_says(
     for boot, now in (("one", 50_000.0 + DAY_S / 2), ("two", 3.0), ("three", 9e9), ("four", 0.0)):
         clock.now = now
         ledger = SqliteLedger(path, clock=clock, boot=boot)
-        assert run(ledger) == Stored(Value(1)), boot
+        assert run(ledger) == StoredResult(Value(1)), boot
         do(ledger.end())
     clock.now += DAY_S / 2 + 1
     ledger = SqliteLedger(path, clock=clock, boot="four")
@@ -441,17 +456,17 @@ def test_a_full_disk_refuses_new_calls_and_nothing_else(tmp_path: Path, caplog: 
     pages = ledger._db.execute("PRAGMA page_count").fetchone()[0]
     ledger._db.execute(f"PRAGMA max_page_count = {pages}")  # what SQLite does where the disk has no more pages
     with caplog.at_level(logging.ERROR):
-        do(ledger.settle(running, Ending(State.DONE, Value("y" * 900_000), pinned=True)))
+        do(ledger.settle(running, CallEnding(CallState.DONE, Value("y" * 900_000), pinned=True)))
         refused = [do(ledger.claim(claim(f"new-{number}"))) for number in range(200)][-1]
         known = do(ledger.claim(claim("before")))
         unsaved = do(ledger.claim(claim("running")))
     assert isinstance(refused, Problem)
     assert (refused.kind, refused.can_retry) == (Kind.OVERLOADED, True)
-    assert known == Stored(Value("x" * 3_000))
+    assert known == StoredResult(Value("x" * 3_000))
     assert isinstance(unsaved, Problem)
     assert "cannot be written" in caplog.text
     ledger._db.execute("PRAGMA max_page_count = 1000000")
-    assert do(ledger.claim(claim("running"))) == Stored(Value("y" * 900_000))
+    assert do(ledger.claim(claim("running"))) == StoredResult(Value("y" * 900_000))
     assert ledger._db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     do(ledger.end())
 
@@ -530,7 +545,7 @@ def test_a_ledger_that_ended_can_begin_again_and_leaves_one_file(tmp_path: Path)
     assert [file.name for file in tmp_path.iterdir()] == ["calls.sqlite"]
     do(ledger.begin())
     do(ledger.begin())
-    assert run(ledger) == Stored(Value(1))
+    assert run(ledger) == StoredResult(Value(1))
     do(ledger.end())
 
 

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import Sampler
 
 from toolwire.core.model import ANONYMOUS, Call, Context, Result, Tool, Value
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.telemetry.arrival import Arrival
 from toolwire.telemetry.calls import Telemetry, observer
 from toolwire.telemetry.propagation import current_traceparent
@@ -50,7 +50,7 @@ class Sdk:
             return Value(1) if result is None else result, 1.0
 
         call = Call(TOOL, {"a": "an argument"}, "c1", context, key)
-        ended, _ = asyncio.run(self.observer.run(running, call, unheard, protocol, arrival))
+        ended, _ = asyncio.run(self.observer.run(running, call, ignore_progress, protocol, arrival))
         return ended
 
     @property

@@ -14,7 +14,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 
 from toolwire.core.model import ANONYMOUS, Call, Context, Kind, Problem, Result, Value
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.telemetry.calls import LOG, Observer, Telemetry, observer
 from toolwire.telemetry.logs import JsonLines
 from toolwire.telemetry.names import BUCKETS_S, ERROR_TYPES
@@ -187,7 +187,7 @@ def test_a_call_that_nobody_waits_for_any_more_is_cancelled() -> None:
         raise AssertionError
 
     async def within() -> None:
-        task = asyncio.ensure_future(sdk.observer.run(for_ever, Call(TOOL, {}), unheard, "mcp"))
+        task = asyncio.ensure_future(sdk.observer.run(for_ever, Call(TOOL, {}), ignore_progress, "mcp"))
         await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -226,7 +226,7 @@ def test_a_call_is_a_line_of_json_where_the_log_wants_it() -> None:
             return Problem(kind=Kind.TIMEOUT, message="late for Ada"), 1.0
 
         call = Call(TOOL, {"a": "an argument"}, "c1", Context(principal="ada", trace_id=TRACE))
-        asyncio.run(found.run(failing, call, unheard, "otc"))
+        asyncio.run(found.run(failing, call, ignore_progress, "otc"))
     finally:
         LOG.removeHandler(handler)
         LOG.setLevel(level)

@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind
 from toolwire import Session, Toolkit, asgi, connect, connect_sync, merge_toolboxes
 from toolwire.core.check import Answer
 from toolwire.core.errors import ToolError
-from toolwire.core.http import JSON, Request
+from toolwire.core.http import JSON_HEADERS, Request
 from toolwire.core.model import Problem, RateLimit, Result, Value
 from toolwire.telemetry.calls import Telemetry
 from toolwire.testing.loopback import background
@@ -192,7 +192,7 @@ def test_a_gateway_is_a_chain_of_spans_that_names_its_upstream(served: tuple[str
         async with connect(url, protocol="otc", agree=lambda _: True, session=session) as upstream:
             door = AppTransport(asgi(merge_toolboxes([upstream]), telemetry=sdk.telemetry))
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 5}}}
-            answer = await door.send(Request("POST", f"{HERE}/mcp", JSON, json.dumps(call).encode()))
+            answer = await door.send(Request("POST", f"{HERE}/mcp", JSON_HEADERS, json.dumps(call).encode()))
             assert json.loads(answer.body)["result"]["content"][0]["text"] == "6"
 
     asyncio.run(story())

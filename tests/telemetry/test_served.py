@@ -12,10 +12,10 @@ import pytest
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Site
-from toolwire.core.http import JSON, Request
+from toolwire.core.http import JSON_HEADERS, Request
 from toolwire.core.ledger import FULL
 from toolwire.core.model import Call, Context, Kind, Problem, RateLimit, Result, Tool, Value
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.protocols import BUILTIN
 from toolwire.server.run.idempotency import IdempotencyRunner
 from toolwire.stores.ledger.memory import MemoryLedger
@@ -36,7 +36,7 @@ PATHS = {"mcp": "/mcp", "opentool": "/opentool/call"}
 
 
 def arrival(protocol: str, body: bytes | None = None) -> Arrival:
-    headers = (*JSON, (b"mcp-protocol-version", b"2025-11-25"), (b"mcp-session-id", SESSION.encode()))
+    headers = (*JSON_HEADERS, (b"mcp-protocol-version", b"2025-11-25"), (b"mcp-session-id", SESSION.encode()))
     data = json.dumps(MESSAGE[protocol]).encode() if body is None else body
     return Arrival(Request("POST", PATHS[protocol], headers, data, "r1"), "192.0.2.7", "1.1")
 
@@ -89,7 +89,7 @@ def test_what_the_ledger_makes_of_a_call_is_said_and_timed() -> None:
 
         async def send() -> Result:
             call = Call(TOOL, {"a": 1}, "k", Context(principal="ada"), "k")
-            return (await sdk.observer.run(running, call, unheard, "otc"))[0]
+            return (await sdk.observer.run(running, call, ignore_progress, "otc"))[0]
 
         go.set()
         assert isinstance(await send(), Problem)
@@ -156,7 +156,7 @@ def test_what_its_limit_said_is_an_attribute_of_a_tool_with_one(result: Result, 
     async def running(call: Call, notify: Notify) -> tuple[Result, float]:
         return result, 1.0
 
-    asyncio.run(sdk.observer.run(running, Call(tool, {}), unheard, "otc"))
+    asyncio.run(sdk.observer.run(running, Call(tool, {}), ignore_progress, "otc"))
     assert attributes(sdk.span)["toolwire.ratelimit.result"] == said
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolwire import Toolkit, asgi
-from toolwire.core.http import JSON, Request
+from toolwire.core.http import JSON_HEADERS, Request
 from toolwire.testing.wire import HERE, AppTransport
 
 from .sdk import Sdk, attributes
@@ -32,7 +32,7 @@ def test_a_server_says_how_a_call_came_and_what_its_ledger_made_of_it(path: str)
 
     async def story() -> None:
         door = AppTransport(asgi(kit, telemetry=sdk.telemetry))
-        headers = (*JSON, (b"idempotency-key", b"c1"))
+        headers = (*JSON_HEADERS, (b"idempotency-key", b"c1"))
         for _ in range(2):
             answer = await door.send(Request("POST", HERE + path, headers, json.dumps(messages[path]).encode()))
             assert answer.status == 200

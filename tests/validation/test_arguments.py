@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolwire.core.check import ALLOW, Deny
 from toolwire.core.model import Call, Kind, Problem, Tool
-from toolwire.validation import arguments_check, compile_schema
+from toolwire.validation import build_arguments_check, compile_schema
 
 PERSON = {
     "type": "object",
@@ -22,7 +22,7 @@ PERSON = {
 
 
 def verdict(schema: Any, arguments: dict[str, Any]) -> Problem | None:
-    found = arguments_check()(Call(Tool(name="x", input_schema=schema), arguments))
+    found = build_arguments_check()(Call(Tool(name="x", input_schema=schema), arguments))
     if found is ALLOW:
         return None
     assert isinstance(found, Deny)
@@ -146,7 +146,7 @@ def test_many_errors_and_long_values_are_cut_short() -> None:
 
 
 def test_a_schema_is_compiled_once_for_a_tool() -> None:
-    check, tool = arguments_check(), Tool(name="x", input_schema=PERSON)
+    check, tool = build_arguments_check(), Tool(name="x", input_schema=PERSON)
     assert check(Call(tool, {"name": "Ada"})) is ALLOW
     assert check(Call(tool, {"name": "Augusta"})) is not ALLOW
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from toolwire.core.model import Call, Kind, Problem, Tool
 from toolwire.framing import jsontext
-from toolwire.validation import snapshot
+from toolwire.validation import copy_arguments
 
 CYCLE: list[Any] = []
 CYCLE.append(CYCLE)
@@ -30,7 +30,7 @@ DATA = st.recursive(
     ids=["nan", "infinity", "surrogate", "surrogate key", "set", "bytes", "object", "cycle", "5,001 digits"],
 )
 def test_what_json_cannot_say_is_refused(value: Any) -> None:
-    problem = snapshot(Call(Tool(name="x"), {"a": [value]}))
+    problem = copy_arguments(Call(Tool(name="x"), {"a": [value]}))
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.INVALID_ARGUMENTS
     assert problem.message.startswith("x was not called")
@@ -39,7 +39,7 @@ def test_what_json_cannot_say_is_refused(value: Any) -> None:
 
 @pytest.mark.parametrize("arguments", [7, [1], "x", None, {1: 2}, {"a": {1: 2}}])
 def test_arguments_that_are_no_object_with_names_are_refused(arguments: Any) -> None:
-    assert isinstance(snapshot(Call(Tool(name="x"), arguments)), Problem)
+    assert isinstance(copy_arguments(Call(Tool(name="x"), arguments)), Problem)
 
 
 class Colour(str, Enum):  # noqa: UP042 - people write it so
@@ -63,7 +63,7 @@ def test_kinds_of_plain_types_are_taken_as_what_they_are() -> None:
     given = MappingProxyType(
         {"c": Colour.RED, "l": Level.HIGH, "r": Ratio(0.5), "t": (1, OrderedDict(a=None)), "n": Pair(1, 2)}
     )
-    taken = snapshot(Call(Tool(name="x"), given))
+    taken = copy_arguments(Call(Tool(name="x"), given))
     assert isinstance(taken, Call)
     assert taken.arguments == {"c": "red", "l": 3, "r": 0.5, "t": [1, {"a": None}], "n": [1, 2]}
     assert jsontext.write(taken.arguments) == b'{"c":"red","l":3,"r":0.5,"t":[1,{"a":null}],"n":[1,2]}'
@@ -72,7 +72,7 @@ def test_kinds_of_plain_types_are_taken_as_what_they_are() -> None:
 @pytest.mark.requirement("D-20")
 def test_what_is_changed_afterwards_is_not_in_the_call() -> None:
     given: dict[str, Any] = {"a": {"path": ["/tmp/a"]}}
-    taken = snapshot(Call(Tool(name="x"), given))
+    taken = copy_arguments(Call(Tool(name="x"), given))
     given["a"]["path"][0] = "/etc/passwd"
     assert isinstance(taken, Call)
     assert taken.arguments == {"a": {"path": ["/tmp/a"]}}
@@ -81,7 +81,7 @@ def test_what_is_changed_afterwards_is_not_in_the_call() -> None:
 @pytest.mark.requirement("S-16")
 @given(st.dictionaries(st.text(), DATA))
 def test_what_is_let_through_comes_back_the_same(arguments: dict[str, Any]) -> None:
-    taken = snapshot(Call(Tool(name="x"), arguments))
+    taken = copy_arguments(Call(Tool(name="x"), arguments))
     if isinstance(taken, Call):
         assert taken.arguments == arguments
         assert jsontext.read(jsontext.write(taken.arguments)) == arguments

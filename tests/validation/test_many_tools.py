@@ -2,11 +2,11 @@
 
 from toolwire.core.check import ALLOW
 from toolwire.core.model import Call, Tool
-from toolwire.validation import arguments_check
+from toolwire.validation import build_arguments_check
 
 
 def test_a_check_that_has_seen_very_many_tools_still_checks() -> None:
-    check = arguments_check()
+    check = build_arguments_check()
     tools = [Tool(name="t", input_schema={"type": "object"}) for _ in range(20_001)]
     assert all(check(Call(tool, {})) is ALLOW for tool in tools)
     assert check(Call(tools[0], {})) is ALLOW

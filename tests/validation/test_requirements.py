@@ -4,9 +4,9 @@ import pytest
 
 from toolwire.core.check import ALLOW, Deny
 from toolwire.core.model import Authorization, Call, Context, Kind, Requirements, Secret, Tool
-from toolwire.validation import requirements_check
+from toolwire.validation import check_requirements
 from toolwire.validation.authorizer import GrantPage, GrantPages
-from toolwire.validation.requirements import authorized_by
+from toolwire.validation.requirements import build_requirements_check
 
 NEEDY = Tool(
     name="mail",
@@ -16,12 +16,12 @@ NEEDY = Tool(
 
 
 def test_a_tool_that_requires_nothing_is_let_through() -> None:
-    assert requirements_check(Call(Tool(name="x"), {})) is ALLOW
+    assert check_requirements(Call(Tool(name="x"), {})) is ALLOW
 
 
 @pytest.mark.requirement("OXP-011")
 def test_everything_that_is_missing_is_named_with_where_to_get_it() -> None:
-    verdict = requirements_check(Call(NEEDY, {}))
+    verdict = check_requirements(Call(NEEDY, {}))
     assert isinstance(verdict, Deny)
     assert verdict.problem.kind is Kind.MISSING_REQUIREMENTS
     assert verdict.problem.details["missing_requirements"] == {
@@ -33,20 +33,20 @@ def test_everything_that_is_missing_is_named_with_where_to_get_it() -> None:
 
 def test_a_call_that_brings_all_of_it_is_let_through() -> None:
     context = Context(tokens={"google": Secret("t")}, secrets={"KEY": Secret("s")}, user_id="u")
-    assert requirements_check(Call(NEEDY, {}, "c", context)) is ALLOW
+    assert check_requirements(Call(NEEDY, {}, "c", context)) is ALLOW
 
 
 @pytest.mark.parametrize("hints", [{}, {"otc": 7}, {"otc": {"authorization": {"google": "https://example.com"}}}])
 def test_without_a_page_to_go_to_the_url_is_empty(hints: dict[str, object]) -> None:
     tool = Tool(name="mail", requirements=Requirements(authorization=(Authorization(id="google"),)), hints=hints)
-    verdict = requirements_check(Call(tool, {}))
+    verdict = check_requirements(Call(tool, {}))
     assert isinstance(verdict, Deny)
     assert verdict.problem.details["missing_requirements"] == {"authorization": [{"id": "google", "url": ""}]}
 
 
 @pytest.mark.requirement("OXP-011")
 def test_the_page_of_the_site_comes_before_the_one_of_the_tool() -> None:
-    check = authorized_by(
+    check = build_requirements_check(
         GrantPages({"google": GrantPage("https://site.example/grant", "https://site.example/done"), "x": "/x"})
     )
     verdict = check(Call(NEEDY, {}))
@@ -61,8 +61,8 @@ def test_the_page_of_the_site_comes_before_the_one_of_the_tool() -> None:
 
 def test_where_the_site_has_no_page_the_one_of_the_tool_is_said() -> None:
     pages = GrantPages({"github": "https://site.example"})
-    assert pages.page(Authorization(id="github"), "ada") == GrantPage("https://site.example")
-    verdict = authorized_by(pages)(Call(NEEDY, {}))
+    assert pages.find_page(Authorization(id="github"), "ada") == GrantPage("https://site.example")
+    verdict = build_requirements_check(pages)(Call(NEEDY, {}))
     assert isinstance(verdict, Deny)
     (said,) = verdict.problem.details["missing_requirements"]["authorization"]
     assert said["url"] == "https://example.com/grant"
@@ -71,7 +71,7 @@ def test_where_the_site_has_no_page_the_one_of_the_tool_is_said() -> None:
 def test_a_page_to_look_at_is_said_where_the_tool_names_one() -> None:
     hints = {"otc": {"authorization": {"google": {"url": "https://a.example", "check_url": "https://b.example"}}}}
     tool = Tool(name="mail", requirements=Requirements(authorization=(Authorization(id="google"),)), hints=hints)
-    verdict = requirements_check(Call(tool, {}))
+    verdict = check_requirements(Call(tool, {}))
     assert isinstance(verdict, Deny)
     (said,) = verdict.problem.details["missing_requirements"]["authorization"]
     assert said == {"id": "google", "url": "https://a.example", "check_url": "https://b.example"}

@@ -7,7 +7,7 @@ import pytest
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Deny
 from toolwire.core.model import Call, Context, Kind, Tool
-from toolwire.validation.scopes import permits, scoped, scopes_check, visible
+from toolwire.validation.scopes import check_scopes, filter_visible, has_scopes, permits
 
 OPEN, MAIL = Tool(name="look"), Tool(name="mail", scopes=("mail:read", "mail:send"))
 CATALOG = Catalog(title="Kit", tools=(OPEN, MAIL))
@@ -19,7 +19,7 @@ BOTH = frozenset({"mail:read", "mail:send", "more"})
     ("scopes", "allowed"), [(None, True), (BOTH, True), (frozenset({"mail:read"}), False), (frozenset(), False)]
 )
 def test_a_call_needs_every_scope_of_its_tool(scopes: frozenset[str] | None, allowed: bool) -> None:
-    verdict = scopes_check(Call(MAIL, {}, "c", Context(scopes=scopes)))
+    verdict = check_scopes(Call(MAIL, {}, "c", Context(scopes=scopes)))
     assert permits(scopes, MAIL) is allowed
     assert permits(scopes, OPEN)
     if allowed:
@@ -31,8 +31,8 @@ def test_a_call_needs_every_scope_of_its_tool(scopes: frozenset[str] | None, all
 
 
 def test_a_caller_sees_what_they_may_call() -> None:
-    assert scoped(CATALOG)
-    assert visible(CATALOG, frozenset()).tools == (OPEN,)
-    assert visible(CATALOG, BOTH) is CATALOG
-    assert visible(CATALOG, None) is CATALOG
-    assert not scoped(Catalog(title="Kit", tools=(OPEN,)))
+    assert has_scopes(CATALOG)
+    assert filter_visible(CATALOG, frozenset()).tools == (OPEN,)
+    assert filter_visible(CATALOG, BOTH) is CATALOG
+    assert filter_visible(CATALOG, None) is CATALOG
+    assert not has_scopes(Catalog(title="Kit", tools=(OPEN,)))

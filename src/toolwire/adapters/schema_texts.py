@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from toolwire.core.model import Json, Schema
-from toolwire.framing.text_cleaning import capped, cleaned
+from toolwire.framing.text_cleaning import cap_text, clean_data
 from toolwire.framing.tool_description import DESCRIPTION_CHARACTERS
 
 from .conversion_context import ConversionContext, WriterPosition
@@ -105,7 +105,7 @@ def rename_keys(data: Json, names: Mapping[str, str]) -> Json:
 def clean_schema(schema: dict[str, Json]) -> dict[str, Json]:
     """Return a written schema without hidden characters, its descriptions cut at 4,096 characters."""
     # XL-071, D-01
-    plain: dict[str, Json] = _cap_descriptions(cleaned(schema))
+    plain: dict[str, Json] = _cap_descriptions(clean_data(schema))
     return plain
 
 
@@ -144,7 +144,7 @@ def _cap_descriptions(node: Json) -> Json:
     if not isinstance(node, dict):
         return node
     return {
-        key: capped(value, DESCRIPTION_CHARACTERS)
+        key: cap_text(value, DESCRIPTION_CHARACTERS)
         if key == "description" and isinstance(value, str)
         else value
         if key in DATA

@@ -21,9 +21,9 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.framing import jsontext
-from toolwire.framing.next_steps import Step, following
-from toolwire.framing.text_cleaning import cleaned
-from toolwire.framing.tool_description import told
+from toolwire.framing.next_steps import NextStep, list_next_steps
+from toolwire.framing.text_cleaning import clean_data
+from toolwire.framing.tool_description import describe_tool
 
 from .conversation import ModelResult
 from .dialects import NAME, Provider
@@ -73,7 +73,7 @@ def declare_tools(catalog: Catalog, provider: Provider) -> tuple[ToolDeclaration
         schema = build_tool_schema(tool.input_schema, provider)
         if provider is Provider.ANTHROPIC_STRICT and schema.is_strict and not budget.reserve(schema):
             schema = build_tool_schema(tool.input_schema, Provider.ANTHROPIC)
-        declarations.append(ToolDeclaration(name=name, description=told(tool), input_schema=schema, tool=tool))
+        declarations.append(ToolDeclaration(name=name, description=describe_tool(tool), input_schema=schema, tool=tool))
     return tuple(declarations)
 
 
@@ -143,7 +143,7 @@ def write_result(
                 "when": step.when,
                 "arguments": _write_arguments(step, tools, provider),
             }
-            for step in following(call.tool, call.arguments, result.value, list(tools))
+            for step in list_next_steps(call.tool, call.arguments, result.value, list(tools))
         ]
     # XL-051, XL-103, XL-105: a cut value looks whole, so the model must read that it is not.
     notes = {name: note for name, note in (result.notes or {}).items() if name in _MODEL_NOTES}
@@ -160,7 +160,7 @@ def _find_next_tools(catalog: Catalog, after: Tool) -> dict[str, tuple[str, Tool
     }
 
 
-def _write_arguments(step: Step, tools: Mapping[str, tuple[str, Tool]], provider: Provider) -> dict[str, Json]:
+def _write_arguments(step: NextStep, tools: Mapping[str, tuple[str, Tool]], provider: Provider) -> dict[str, Json]:
     """Return the arguments of ``step`` by the names that are declared to the model."""
     schema = build_tool_schema(tools[step.operation][1].input_schema, provider)
     declared = {original: name for name, original in schema.original_names.items()}
@@ -189,7 +189,7 @@ def _describe_problem(problem: Problem) -> Json:
 
 
 def _write_text(data: Json) -> str:
-    return json.dumps(cleaned(data), ensure_ascii=False, separators=(",", ":"), default=str)
+    return json.dumps(clean_data(data), ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 class _StrictBudget:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
-from toolwire.core.http import Response, header
+from toolwire.core.http import Response, get_header
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 
@@ -71,7 +71,7 @@ def _document(response: Response | Problem) -> Mapping[str, Json] | str:
         return "could not be fetched"
     if response.status != 200:
         return f"was answered with {response.status}, not with 200"
-    media = header(response.headers, b"content-type").partition(";")[0].strip().lower()
+    media = get_header(response.headers, b"content-type").partition(";")[0].strip().lower()
     if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
         return "is not JSON"
     if len(response.body) > DOCUMENT_BYTES:
@@ -122,7 +122,7 @@ def _redirects(given: Json) -> tuple[str, ...] | OAuthError:
 def lifetime_s(response: Response) -> float:
     """Return for how long a document may be used again: what it says itself, from a minute to a day."""
     # AS-16
-    control = header(response.headers, b"cache-control").lower()
+    control = get_header(response.headers, b"cache-control").lower()
     if "no-store" in control or "no-cache" in control:
         return _MIN_S
     match = _MAX_AGE.search(control)

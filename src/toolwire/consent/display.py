@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from toolwire.core.check import Question
 from toolwire.core.model import Json, Schema
-from toolwire.framing.visible_text import hidden, visible, visible_json
+from toolwire.framing.visible_text import count_hidden, make_visible, make_visible_json
 
 from .origin_display import display_origin, find_lookalike_warning
 from .tool_facts import find_scopes
@@ -55,7 +55,7 @@ def confirmation_text(question: Question) -> str:
 
     No tool name can make this an answer that people give by habit, such as ``n``, ``y``, ``yes`` or nothing.
     """
-    return f"{visible(question.call.tool.name)} yes"
+    return f"{make_visible(question.call.tool.name)} yes"
 
 
 def find_secrets(question: Question) -> frozenset[str]:
@@ -74,14 +74,14 @@ def find_secrets(question: Question) -> frozenset[str]:
 
 def _build_target_rows(question: Question) -> Iterator[DisplayRow]:
     tool = question.call.tool
-    title = f"calls itself {visible(question.title)!r}" if question.title else ""
-    site = display_origin(question.site) if "://" in question.site else visible(question.site)
+    title = f"calls itself {make_visible(question.title)!r}" if question.title else ""
+    site = display_origin(question.site) if "://" in question.site else make_visible(question.site)
     yield DisplayRow("part", "site", site, title)
     warning = find_lookalike_warning(question.site)
     if warning:
         yield DisplayRow("warning", "address", warning)
-    yield DisplayRow("part", "tool", visible(tool.name), visible(tool.description.strip().partition("\n")[0]))
-    yield DisplayRow("part", "sends", visible(question.target))
+    yield DisplayRow("part", "tool", make_visible(tool.name), make_visible(tool.description.strip().partition("\n")[0]))
+    yield DisplayRow("part", "sends", make_visible(question.target))
     if question.request is not None and question.request.body:
         yield DisplayRow("part", "body", f"{len(question.request.body):,} bytes")
 
@@ -89,14 +89,14 @@ def _build_target_rows(question: Question) -> Iterator[DisplayRow]:
 def _build_argument_rows(question: Question) -> Iterator[DisplayRow]:
     secrets, schemas = find_secrets(question), question.call.tool.parameters
     for name, value in question.call.arguments.items():
-        text, note = visible_json(value), _describe_size(value)
+        text, note = make_visible_json(value), _describe_size(value)
         if name in secrets:
             text, note = "*" * 8, f"secret, {len(value):,} characters"
         elif _is_marked_secret(schemas.get(name, {})):
             # The value stays readable: otherwise a site could hide what it makes a user send.
             note = "; ".join(part for part in ("the site calls it a secret", note) if part)
-        place = visible(question.places.get(name, ""))
-        yield DisplayRow("argument", visible(name), text, "; ".join(part for part in (place, note) if part))
+        place = make_visible(question.places.get(name, ""))
+        yield DisplayRow("argument", make_visible(name), text, "; ".join(part for part in (place, note) if part))
     if not question.call.arguments:
         yield DisplayRow("part", "arguments", "none")
 
@@ -106,18 +106,18 @@ def _build_term_rows(question: Question) -> Iterator[DisplayRow]:
     yield DisplayRow("part", "destroys something", "yes" if tool.destructive else "no")
     yield DisplayRow("part", "costs", str(tool.cost or "not declared"))
     if question.credential:
-        yield DisplayRow("part", "signed with", visible(question.credential))
+        yield DisplayRow("part", "signed with", make_visible(question.credential))
     credentials = _list_context_credentials(question)
     if credentials:
-        yield DisplayRow("part", "sends along", visible(", ".join(credentials)))
+        yield DisplayRow("part", "sends along", make_visible(", ".join(credentials)))
     scopes = find_scopes(tool)
     if scopes:
-        yield DisplayRow("part", "scopes", visible(", ".join(scopes)))
+        yield DisplayRow("part", "scopes", make_visible(", ".join(scopes)))
     yield DisplayRow("part", "calls left", "not limited" if question.remaining is None else f"{question.remaining:,}")
     for change in question.changes:
-        yield DisplayRow("warning", "changed since it was approved", visible(change))
+        yield DisplayRow("warning", "changed since it was approved", make_visible(change))
     for reason in question.reasons:
-        yield DisplayRow("warning", "why", visible(reason))
+        yield DisplayRow("warning", "why", make_visible(reason))
 
 
 def _list_context_credentials(question: Question) -> list[str]:
@@ -131,7 +131,7 @@ def _list_context_credentials(question: Question) -> list[str]:
 def _describe_size(value: Json) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     notes = [f"{len(text):,} characters"] if len(text) > _LONG_TEXT else []
-    unseen = hidden(text)
+    unseen = count_hidden(text)
     if unseen:
         notes.append(f"{unseen:,} hidden")
     return ", ".join(notes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from unicodedata import name
 from urllib.parse import urlsplit
 
-from toolwire.framing.visible_text import visible
+from toolwire.framing.visible_text import make_visible
 
 _MIXED_IN_JAPANESE = frozenset({"CJK", "HIRAGANA", "KATAKANA"})
 
@@ -15,7 +15,7 @@ def display_origin(url: str) -> str:
     """Return the scheme, host and port of ``url``. The host is in ASCII (``xn--``)."""
     parts = _split_origin(url)
     if parts is None:
-        return visible(url)
+        return make_visible(url)
     scheme, host, port = parts
     return f"{scheme}://{_to_ascii_host(host)}{port}"
 
@@ -27,7 +27,7 @@ def find_lookalike_warning(url: str) -> str:
     if host.isascii():
         return ""
     scripts = {script for label in host.split(".") for script in [_find_scripts(label)] if len(script) > 1}
-    shown = visible(host)
+    shown = make_visible(host)
     if scripts:
         mixed = " and ".join(sorted({one.capitalize() for script in scripts for one in script}))
         return f"Careful: this address reads {shown!r}, and mixes {mixed} letters."
@@ -46,7 +46,7 @@ def _split_origin(url: str) -> tuple[str, str, str] | None:
 
 def _to_ascii_host(host: str) -> str:
     if host.isascii():
-        return visible(host)
+        return make_visible(host)
     try:
         return host.encode("idna").decode("ascii")
     except UnicodeError:

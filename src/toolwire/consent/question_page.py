@@ -13,7 +13,7 @@ from html import escape
 from typing import Final
 
 from toolwire.core.check import Question
-from toolwire.framing.visible_text import visible, visible_json
+from toolwire.framing.visible_text import make_visible, make_visible_json
 
 from .display import DisplayRow, build_display_rows, confirmation_text, find_secrets, needs_typed_confirmation
 
@@ -44,7 +44,7 @@ button{font:inherit;padding:.5rem 1.2rem;margin:.5rem .5rem 0 0}textarea{width:1
 def build_question_page(question: Question, token: str, note: str = "") -> str:
     """Return the page that asks ``question``. The answer must bring back ``token``; ``note`` stands at the top."""
     rows = "".join(_build_row(row) for row in build_display_rows(question))
-    alert = f'<p class="warning" role="alert">{escape(visible(note))}</p>' if note else ""
+    alert = f'<p class="warning" role="alert">{escape(make_visible(note))}</p>' if note else ""
     return _build_page("May this be called?", f"{alert}<dl>{rows}</dl>{_build_form(question, token)}")
 
 
@@ -86,7 +86,7 @@ def _build_form(question: Question, token: str) -> str:
     # Secrets stay out of the page: a browser may keep what stands in a form.
     secrets = find_secrets(question)
     editable = {name: value for name, value in question.call.arguments.items() if name not in secrets}
-    arguments = escape(visible_json(editable, indent=1))
+    arguments = escape(make_visible_json(editable, indent=1))
     return (
         f'<form method="post" autocomplete="off"><input type="hidden" name="token" value="{escape(token)}">'
         f'{typed}{always}<p><button name="answer" value="deny">Deny</button>'

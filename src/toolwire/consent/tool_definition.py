@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from toolwire.core.model import Json, RateLimit, Schema, Tool
-from toolwire.framing.visible_text import visible_json
+from toolwire.framing.visible_text import make_visible_json
 
 from .policy import site_level
 
@@ -38,7 +38,7 @@ class Change(NamedTuple):
     @property
     def sentence(self) -> str:
         """The change as one line of visible characters."""
-        before, after = (_truncate(visible_json(value)) for value in (self.before, self.after))
+        before, after = (_truncate(make_visible_json(value)) for value in (self.before, self.after))
         return f"{self.part} ({self.direction}): {before} -> {after}"
 
 

@@ -1,7 +1,18 @@
 """Conversions: any document of tools into any other, each with the list of what was lost."""
 
-from .converter import KINDS, Converted, Read, Written, convert, kind_of, read, write
+from .converter import KINDS, ConvertedDocument, ReadDocument, WrittenDocument, convert, detect_kind, read, write
 from .loss import Loss
 from .source_positions import Source
 
-__all__ = ["KINDS", "Converted", "Loss", "Read", "Source", "Written", "convert", "kind_of", "read", "write"]
+__all__ = [
+    "KINDS",
+    "ConvertedDocument",
+    "Loss",
+    "ReadDocument",
+    "Source",
+    "WrittenDocument",
+    "convert",
+    "detect_kind",
+    "read",
+    "write",
+]

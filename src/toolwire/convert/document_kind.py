@@ -12,7 +12,7 @@ from toolwire.core.model import Json, Problem, Tool
 from .loss import Loss
 
 
-class Entry(NamedTuple):
+class DocumentEntry(NamedTuple):
     """One tool of a document: what the document calls it, where it stands, and what anybody can read of it.
 
     ``renamed`` is the loss of a name that is not legal here.
@@ -25,37 +25,37 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
+class DocumentContent:
     """What a document says in its own words, and what of it has no place in a catalog."""
 
     title: str
     version: str = "1.0.0"
     description: str = ""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[DocumentEntry, ...] = ()
     losses: tuple[Loss, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """One sort of document.
+class DocumentForm:
+    """One kind of document, such as OpenAPI: how to recognise, read and write it.
 
-    ``read`` is given only what ``fits``. ``labels`` gives the tools of a catalog that the document has, by what it
-    calls them. ``room`` is the way to the member that is ours; empty where there is none. ``carries`` says whether
-    that member may say what the tools are beyond the document's own words. ``spots`` is where a field stands, from
-    its entry on.
+    ``read`` gets only data that ``fits``. ``label_tools`` returns the tools of a catalog that the document can hold, by
+    the names that the document gives them. ``extension_path`` is the path of our own member, ``()`` where the format
+    has no room for one. ``keeps_exact_values`` says whether that member may hold what the format itself cannot say.
+    ``field_pointers`` is the JSON Pointer of each field, relative to its entry.
     """
 
     kind: str
     fits: Callable[[Json], bool]
     write: Callable[[Catalog], Json]
-    read: Callable[[Json], Sheet | Problem]
-    labels: Callable[[Catalog], Mapping[str, Tool]]
-    room: tuple[str, ...] = ("x-toolwire",)
-    carries: bool = True
-    spots: Mapping[str, str] = field(default_factory=dict)
+    read: Callable[[Json], DocumentContent | Problem]
+    label_tools: Callable[[Catalog], Mapping[str, Tool]]
+    extension_path: tuple[str, ...] = ("x-toolwire",)
+    keeps_exact_values: bool = True
+    field_pointers: Mapping[str, str] = field(default_factory=dict)
 
 
-POLICY_SPOTS: Mapping[str, str] = {
+POLICY_POINTERS: Mapping[str, str] = {
     "approval": "/x-llm/approval",
     "blanket_allowed": "/x-llm/blanketApprovalAllowed",
     "cost": "/x-llm/costIndicator",
@@ -68,7 +68,7 @@ POLICY_SPOTS: Mapping[str, str] = {
 """Where an ``x-llm`` beside a tool says what."""
 
 
-def every_version(catalog: Catalog) -> dict[str, Tool]:
+def label_every_version(catalog: Catalog) -> dict[str, Tool]:
     """Return each tool of ``catalog`` by its unique name, the older ones by ``name@version``."""
     names = {(tool.toolkit, tool.name): name for name, tool in catalog.names.items()}
     unique = [(names[tool.toolkit, tool.name], tool) for tool in catalog.tools]

@@ -27,7 +27,7 @@ def write(tool: Tool) -> dict[str, Json]:
     return {name: field.write(tool) for name, field in FIELDS.items()}
 
 
-def changed(tool: Tool, values: Mapping[str, Json]) -> Tool:
+def replace_fields(tool: Tool, values: Mapping[str, Json]) -> Tool:
     """Return ``tool`` with ``values`` for the fields they name.
 
     Raises:
@@ -38,10 +38,10 @@ def changed(tool: Tool, values: Mapping[str, Json]) -> Tool:
 
 def has_odd_hints(tool: Tool) -> bool:
     """Return whether ``tool`` has hints that are no JSON data, and so can be written nowhere."""
-    return bool(tool.hints) and not _hints(tool)
+    return bool(tool.hints) and not _write_hints(tool)
 
 
-def _hints(tool: Tool) -> Json:
+def _write_hints(tool: Tool) -> Json:
     try:
         jsontext.write(dict(tool.hints))
     except (TypeError, ValueError):
@@ -49,16 +49,16 @@ def _hints(tool: Tool) -> Json:
     return dict(tool.hints)
 
 
-def _schema_of(tool: Tool) -> Json:
+def _write_output_schema(tool: Tool) -> Json:
     return None if tool.output_schema is None else dict(tool.output_schema)
 
 
-def _limit_of(tool: Tool) -> Json:
+def _write_rate_limit(tool: Tool) -> Json:
     limit = tool.rate_limit
     return None if limit is None else {"max": limit.max, "window": limit.window}
 
 
-def _requirements_of(tool: Tool) -> Json:
+def _write_requirements(tool: Tool) -> Json:
     needs = tool.requirements
     return {
         "authorization": [{"id": one.id, "scopes": list(one.scopes)} for one in needs.authorization],
@@ -67,43 +67,43 @@ def _requirements_of(tool: Tool) -> Json:
     }
 
 
-def _text(data: Json) -> str:
+def _read_text(data: Json) -> str:
     if isinstance(data, str):
         return data
-    raise ValueError(f"it is a string, not {jsontext.kind_of(data)}")
+    raise ValueError(f"it is a string, not {jsontext.describe_type(data)}")
 
 
-def _texts(data: Json) -> tuple[str, ...]:
+def _read_texts(data: Json) -> tuple[str, ...]:
     if isinstance(data, list):
-        return tuple(_text(one) for one in data)
-    raise ValueError(f"it is a list, not {jsontext.kind_of(data)}")
+        return tuple(_read_text(one) for one in data)
+    raise ValueError(f"it is a list, not {jsontext.describe_type(data)}")
 
 
-def _name(data: Json) -> str:
-    if NAME.fullmatch(text := _text(data)):
+def _read_name(data: Json) -> str:
+    if NAME.fullmatch(text := _read_text(data)):
         return text
     raise ValueError(f"{text[:80]!r} cannot be the name of a tool")
 
 
-def _flag(data: Json) -> bool:
+def _read_flag(data: Json) -> bool:
     if isinstance(data, bool):
         return data
-    raise ValueError(f"it is a boolean, not {jsontext.kind_of(data)}")
+    raise ValueError(f"it is a boolean, not {jsontext.describe_type(data)}")
 
 
-def _object(data: Json) -> dict[str, Json]:
+def _read_object(data: Json) -> dict[str, Json]:
     if isinstance(data, dict):
         return data
-    raise ValueError(f"it is an object, not {jsontext.kind_of(data)}")
+    raise ValueError(f"it is an object, not {jsontext.describe_type(data)}")
 
 
-def _seconds(data: Json) -> float:
+def _read_seconds(data: Json) -> float:
     if isinstance(data, int | float) and not isinstance(data, bool) and 0 < data < float("inf"):
         return data
     raise ValueError("it is a number of seconds above 0")
 
 
-def _rate_limit(data: Json) -> RateLimit:
+def _read_rate_limit(data: Json) -> RateLimit:
     match data:
         case {"max": int(most), "window": str(window)}:
             return RateLimit(max=most, window=window)
@@ -111,53 +111,53 @@ def _rate_limit(data: Json) -> RateLimit:
             raise ValueError('it has "max" and "window"')
 
 
-def _requirements(data: Json) -> Requirements:
+def _read_requirements(data: Json) -> Requirements:
     match data:
         case {"authorization": list(needed), "secrets": list(secrets), "user_id": bool(user_id)}:
             return Requirements(
-                authorization=tuple(_authorization(_object(one)) for one in needed),
-                secrets=_texts(secrets),
+                authorization=tuple(_read_authorization(_read_object(one)) for one in needed),
+                secrets=_read_texts(secrets),
                 user_id=user_id,
             )
         case _:
             raise ValueError('it has "authorization", "secrets" and "user_id"')
 
 
-def _authorization(data: Mapping[str, Json]) -> Authorization:
+def _read_authorization(data: Mapping[str, Json]) -> Authorization:
     match data:
         case {"id": str(id_), "scopes": list(scopes)}:
-            return Authorization(id=id_, scopes=_texts(scopes))
+            return Authorization(id=id_, scopes=_read_texts(scopes))
         case _:
             raise ValueError('each "authorization" has "id" and "scopes"')
 
 
-def _or_none(read: Callable[[Json], Any]) -> Callable[[Json], Any]:
+def _allow_none(read: Callable[[Json], Any]) -> Callable[[Json], Any]:
     return lambda data: None if data is None else read(data)
 
 
 FIELDS: Mapping[str, Field] = {
-    "name": Field("name", lambda tool: tool.name, _name),
-    "description": Field("description", lambda tool: tool.description, _text),
-    "toolkit": Field("toolkit", lambda tool: tool.toolkit, _text),
-    "version": Field("version", lambda tool: tool.version, _text),
-    "input_schema": Field("exact input schema", lambda tool: dict(tool.input_schema), _object),
-    "output_schema": Field("exact output schema", _schema_of, _or_none(_object)),
-    "output_name": Field("name of the result", lambda tool: tool.output_name, _text),
-    "safe": Field("word that it only reads", lambda tool: tool.safe, _flag),
+    "name": Field("name", lambda tool: tool.name, _read_name),
+    "description": Field("description", lambda tool: tool.description, _read_text),
+    "toolkit": Field("toolkit", lambda tool: tool.toolkit, _read_text),
+    "version": Field("version", lambda tool: tool.version, _read_text),
+    "input_schema": Field("exact input schema", lambda tool: dict(tool.input_schema), _read_object),
+    "output_schema": Field("exact output schema", _write_output_schema, _allow_none(_read_object)),
+    "output_name": Field("name of the result", lambda tool: tool.output_name, _read_text),
+    "safe": Field("word that it only reads", lambda tool: tool.safe, _read_flag),
     "approval": Field(
-        "approval", lambda tool: None if tool.approval is None else tool.approval.value, _or_none(Approval)
+        "approval", lambda tool: None if tool.approval is None else tool.approval.value, _allow_none(Approval)
     ),
-    "blanket_allowed": Field("leave to approve in advance", lambda tool: tool.blanket_allowed, _flag),
-    "destructive": Field("word that it destroys", lambda tool: tool.destructive, _flag),
-    "idempotent": Field("word that it can be repeated", lambda tool: tool.idempotent, _flag),
-    "hint": Field("hint", lambda tool: tool.hint, _text),
-    "cost": Field("cost", lambda tool: None if tool.cost is None else tool.cost.value, _or_none(Cost)),
-    "rate_limit": Field("rate limit", _limit_of, _or_none(_rate_limit)),
-    "requirements": Field("requirements", _requirements_of, _requirements),
-    "scopes": Field("scopes", lambda tool: list(tool.scopes), _texts),
-    "timeout_s": Field("time limit", lambda tool: tool.timeout_s, _or_none(_seconds)),
-    "streams": Field("word that it streams", lambda tool: tool.streams, _flag),
-    "reports": Field("word that it says how far it is", lambda tool: tool.reports, _flag),
-    "deprecated": Field("word that it is deprecated", lambda tool: tool.deprecated, _flag),
-    "hints": Field("hints", _hints, _object),
+    "blanket_allowed": Field("leave to approve in advance", lambda tool: tool.blanket_allowed, _read_flag),
+    "destructive": Field("word that it destroys", lambda tool: tool.destructive, _read_flag),
+    "idempotent": Field("word that it can be repeated", lambda tool: tool.idempotent, _read_flag),
+    "hint": Field("hint", lambda tool: tool.hint, _read_text),
+    "cost": Field("cost", lambda tool: None if tool.cost is None else tool.cost.value, _allow_none(Cost)),
+    "rate_limit": Field("rate limit", _write_rate_limit, _allow_none(_read_rate_limit)),
+    "requirements": Field("requirements", _write_requirements, _read_requirements),
+    "scopes": Field("scopes", lambda tool: list(tool.scopes), _read_texts),
+    "timeout_s": Field("time limit", lambda tool: tool.timeout_s, _allow_none(_read_seconds)),
+    "streams": Field("word that it streams", lambda tool: tool.streams, _read_flag),
+    "reports": Field("word that it says how far it is", lambda tool: tool.reports, _read_flag),
+    "deprecated": Field("word that it is deprecated", lambda tool: tool.deprecated, _read_flag),
+    "hints": Field("hints", _write_hints, _read_object),
 }

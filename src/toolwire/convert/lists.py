@@ -11,11 +11,11 @@ from typing import Any
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json, Problem, Tool
-from toolwire.framing.jsontext import member
+from toolwire.framing.jsontext import get_object
 from toolwire.protocols.otc import document, standard
 
-from .document_kind import POLICY_SPOTS, Entry, Form, Sheet
-from .loss import Loss, at, shown, unread
+from .document_kind import POLICY_POINTERS, DocumentContent, DocumentEntry, DocumentForm
+from .loss import Loss, format_value, join_pointer, list_unread
 
 _ROOT = ("$schema", "items", "tools", "x-toolwire")
 _DEFINITION = (
@@ -54,30 +54,31 @@ def _write_universal(catalog: Catalog) -> Json:
     return document.write_array(catalog)
 
 
-def _read(data: Json) -> Sheet | Problem:
-    if not (_entries(data)[1] or isinstance(data, dict)):
-        return Sheet(title="Tools")
+def _read(data: Json) -> DocumentContent | Problem:
+    if not (_find_list(data)[1] or isinstance(data, dict)):
+        return DocumentContent(title="Tools")
     found = document.read(data, "Tools")
     if isinstance(found, Problem):
         return found
-    where, listed = _entries(data)
+    where, listed = _find_list(data)
     numbers: dict[str, int] = {}
     for number, one in enumerate(listed):
         if isinstance(one, dict):
-            numbers.setdefault(_text(one, "id") or _text(one, "name"), number)
+            numbers.setdefault(_get_text(one, "id") or _get_text(one, "name"), number)
     entries = tuple(
-        _entry(found.ids[tool.id], at(where, numbers[found.ids[tool.id]]), tool) for tool in found.catalog.tools
+        _build_entry(found.ids[tool.id], join_pointer(where, numbers[found.ids[tool.id]]), tool)
+        for tool in found.catalog.tools
     )
-    return Sheet(title=found.catalog.title, entries=entries, losses=tuple(_unread(data, entries)))
+    return DocumentContent(title=found.catalog.title, entries=entries, losses=tuple(_list_unread(data, entries)))
 
 
-def _entry(label: str, where: str, tool: Tool) -> Entry:
+def _build_entry(label: str, where: str, tool: Tool) -> DocumentEntry:
     wanted, name = label.partition("@")[0].lstrip("."), tool.id.partition("@")[0]
     kept = name == wanted or name.endswith(f".{wanted.replace('-', '_')}")
-    return Entry(label, where, tool, None if kept else Loss(where, f"the id {shown(label)}", tool.id))
+    return DocumentEntry(label, where, tool, None if kept else Loss(where, f"the id {format_value(label)}", tool.id))
 
 
-def _entries(data: Json) -> tuple[str, list[Any]]:
+def _find_list(data: Json) -> tuple[str, list[Any]]:
     """Return the pointer of the list that counts, and the list."""
     if isinstance(data, list):
         return "", data
@@ -85,24 +86,24 @@ def _entries(data: Json) -> tuple[str, list[Any]]:
     return f"/{name}", data[name] if isinstance(data.get(name), list) else []
 
 
-def _unread(data: Json, entries: tuple[Entry, ...]) -> Iterator[Loss]:
+def _list_unread(data: Json, entries: tuple[DocumentEntry, ...]) -> Iterator[Loss]:
     if isinstance(data, dict):
-        yield from unread(data, _ROOT, "")
-    where, listed = _entries(data)
+        yield from list_unread(data, _ROOT, "")
+    where, listed = _find_list(data)
     read = {entry.pointer: entry.tool for entry in entries}
     for number, one in enumerate(listed):
-        place = at(where, number)
+        place = join_pointer(where, number)
         if place not in read:
             yield Loss(place, "the tool: it cannot be called, is not for models, or is there already")
             continue
-        yield from unread(one, _DEFINITION, place)
-        yield from unread(member(one, "toolkit"), ("name", "version"), at(place, "toolkit"))
+        yield from list_unread(one, _DEFINITION, place)
+        yield from list_unread(get_object(one, "toolkit"), ("name", "version"), join_pointer(place, "toolkit"))
         version = one.get("version")
         if isinstance(version, str) and version != read[place].version:
-            yield Loss(at(place, "version"), f"the version {shown(version)}", read[place].version)
+            yield Loss(join_pointer(place, "version"), f"the version {format_value(version)}", read[place].version)
 
 
-def _text(one: Mapping[str, Json], name: str) -> str:
+def _get_text(one: Mapping[str, Json], name: str) -> str:
     value = one.get(name)
     return value if isinstance(value, str) else ""
 
@@ -115,30 +116,30 @@ def _is_oxp(data: Json) -> bool:
     return isinstance(data, dict) and isinstance(data.get("items"), list) and "tools" not in data
 
 
-OTC = Form(
+OTC = DocumentForm(
     kind="otc",
     fits=lambda data: _has_tools(data) and "openapi" not in data,
     write=_write_otc,
     read=_read,
-    labels=lambda catalog: {tool.id: tool for tool in catalog.tools},
-    spots={**_SPOTS, **POLICY_SPOTS},
+    label_tools=lambda catalog: {tool.id: tool for tool in catalog.tools},
+    field_pointers={**_SPOTS, **POLICY_POINTERS},
 )
-OXP = Form(
+OXP = DocumentForm(
     kind="oxp",
     fits=_is_oxp,
     write=_write_oxp,
     read=_read,
-    labels=lambda catalog: {tool.id: tool for tool in catalog.tools},
-    carries=False,
-    spots=_SPOTS,
+    label_tools=lambda catalog: {tool.id: tool for tool in catalog.tools},
+    keeps_exact_values=False,
+    field_pointers=_SPOTS,
 )
-UNIVERSAL = Form(
+UNIVERSAL = DocumentForm(
     kind="universal",
     fits=lambda data: isinstance(data, list),
     write=_write_universal,
     read=_read,
-    labels=lambda catalog: {tool.id: tool for tool in catalog.tools},
-    room=(),
-    carries=False,
-    spots={**_SPOTS, **POLICY_SPOTS},
+    label_tools=lambda catalog: {tool.id: tool for tool in catalog.tools},
+    extension_path=(),
+    keeps_exact_values=False,
+    field_pointers={**_SPOTS, **POLICY_POINTERS},
 )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
-from toolwire.framing.positions import Step, pointer
+from toolwire.framing.positions import PathStep, build_pointer
 
 NOTHING = "nothing"
 _SHOWN_CHARACTERS = 80
@@ -21,19 +21,19 @@ class Loss(NamedTuple):
     instead: str = NOTHING
 
 
-def at(where: str, *steps: Step) -> str:
+def join_pointer(where: str, *steps: PathStep) -> str:
     """Return the pointer that goes on from ``where`` by ``steps``."""
-    return where + pointer(steps)
+    return where + build_pointer(steps)
 
 
-def unread(node: Mapping[str, Json], known: Collection[str], where: str) -> Iterator[Loss]:
+def list_unread(node: Mapping[str, Json], known: Collection[str], where: str) -> Iterator[Loss]:
     """Yield a loss for each member of ``node`` that is not ``known``, and so not read."""
     for name in node:
         if name not in known:
-            yield Loss(at(where, name), f"the member {shown(name)}")
+            yield Loss(join_pointer(where, name), f"the member {format_value(name)}")
 
 
-def shown(value: Json) -> str:
+def format_value(value: Json) -> str:
     """Return ``value`` as JSON for a sentence, cut where it is long."""
     text = jsontext.write(value).decode()
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."

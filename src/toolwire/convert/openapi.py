@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Site
 from toolwire.core.model import Json, Kind, Problem, Tool
-from toolwire.framing.jsontext import member
+from toolwire.framing.jsontext import get_object
 from toolwire.protocols.openapi import document_writer
 from toolwire.protocols.openapi.document import hidden_text, identity, swagger_20
 from toolwire.protocols.openapi.document.consent_policy import extension
@@ -24,9 +24,9 @@ from toolwire.protocols.openapi.request.plan import Plan
 from toolwire.protocols.openapi.tools import operations
 from toolwire.protocols.openapi.tools.operations import Offer
 
-from .document_kind import POLICY_SPOTS, Entry, Form, Sheet
-from .extension import taken
-from .loss import Loss, at, shown, unread
+from .document_kind import POLICY_POINTERS, DocumentContent, DocumentEntry, DocumentForm
+from .extension import get_extension
+from .loss import Loss, format_value, join_pointer, list_unread
 
 _HOME = "https://localhost/openapi.json"
 _ROOT = ("openapi", "info", "x-llm", "x-opentools", "paths", "components", "jsonSchemaDialect", "x-toolwire")
@@ -54,51 +54,53 @@ class _Operation(NamedTuple):
 
     @property
     def pointer(self) -> str:
-        return at("/paths", self.path, self.method.lower())
+        return join_pointer("/paths", self.path, self.method.lower())
 
 
 def _write(catalog: Catalog) -> Json:
     return document_writer.write(catalog, Site())
 
 
-def _read(data: Json) -> Sheet | Problem:
+def _read(data: Json) -> DocumentContent | Problem:
     data, notes = swagger_20.upgrade(data) if swagger_20.is_swagger(data) else (data, [])
     data = inlined(data)
-    offers_all = not isinstance(extension(data), dict) and all(extension(dict(one.node)) is None for one in _all(data))
-    prepared = _prepared(data, {"x-llm": True} if offers_all else {})
+    offers_all = not isinstance(extension(data), dict) and all(
+        extension(dict(one.node)) is None for one in _list_operations(data)
+    )
+    prepared = _prepare_document(data, {"x-llm": True} if offers_all else {})
     if reason := operations.unfit(prepared):
         return Problem(kind=Kind.BAD_ANSWER, message=f"This {reason}.")
     offer = operations.read(prepared, _HOME, hides=hidden_text.NOTHING)
     catalog = offer.catalog
-    by_place = {_place(one): one for one in _all(data)}
-    entries = [_entry(by_place[_planned(offer.memo.plans[tool.id])], tool) for tool in catalog.tools]
+    by_place = {_locate_operation(one): one for one in _list_operations(data)}
+    entries = [_build_entry(by_place[_locate_plan(offer.memo.plans[tool.id])], tool) for tool in catalog.tools]
     if offers_all:
         entries = [entry._replace(tool=replace(entry.tool, approval=None)) for entry in entries]
-    said = member(data, "info").get("description")
-    return Sheet(
+    said = get_object(data, "info").get("description")
+    return DocumentContent(
         title=catalog.title,
         version=catalog.version,
         description=catalog.description or (said if isinstance(said, str) else ""),
         entries=tuple(entries),
         losses=(
             *(Loss(note.pointer, note.text) for note in notes),
-            *_unread(data),
-            *_operations(data, offer, {entry.pointer: entry.tool for entry in entries}),
-            *_hidden(data),
+            *_list_unread(data),
+            *_list_operation_losses(data, offer, {entry.pointer: entry.tool for entry in entries}),
+            *_list_hidden(data),
         ),
     )
 
 
-def _hidden(data: dict[str, Any]) -> Iterator[Loss]:
+def _list_hidden(data: dict[str, Any]) -> Iterator[Loss]:
     """Yield what texts hide from people; of a document of ours, the exact texts stand beside."""
-    if not taken(data, OPENAPI.room):
+    if not get_extension(data, OPENAPI.extension_path):
         yield from (Loss(place, "what this text hides from people") for place in hidden_text.look(data).places)
 
 
-def _prepared(data: dict[str, Any], offered: dict[str, Json]) -> dict[str, Json]:
+def _prepare_document(data: dict[str, Any], offered: dict[str, Json]) -> dict[str, Json]:
     """Return ``data`` as if it came from the server it speaks of, its operations with what ``offered`` adds."""
-    paths = dict(member(data, "paths"))
-    for path, item in _items(data):
+    paths = dict(get_object(data, "paths"))
+    for path, item in _list_path_items(data):
         inner = {name: one for name, one in item.items() if name != "servers"}
         for method in METHODS:
             if isinstance(inner.get(method), dict):
@@ -107,16 +109,16 @@ def _prepared(data: dict[str, Any], offered: dict[str, Json]) -> dict[str, Json]
     return {name: value for name, value in data.items() if name != "servers"} | {"paths": paths}
 
 
-def _all(data: Mapping[str, Json]) -> Iterator[_Operation]:
-    for path, item in _items(data):
+def _list_operations(data: Mapping[str, Json]) -> Iterator[_Operation]:
+    for path, item in _list_path_items(data):
         for method in METHODS:
             if isinstance(item.get(method), dict):
                 yield _Operation(method.upper(), path, item[method])
 
 
-def _items(data: Mapping[str, Json]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _list_path_items(data: Mapping[str, Json]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each path with its item; one that cannot be read is a finding of whoever reads the whole document."""
-    for path, item in member(data, "paths").items():
+    for path, item in get_object(data, "paths").items():
         if path.startswith("x-"):
             continue
         try:
@@ -125,16 +127,16 @@ def _items(data: Mapping[str, Json]) -> Iterator[tuple[str, dict[str, Any]]]:
             continue
 
 
-def _place(one: _Operation) -> tuple[str, str, str]:
+def _locate_operation(one: _Operation) -> tuple[str, str, str]:
     path, _, query = one.path.partition("#")[0].partition("?")
     return one.method, path, query
 
 
-def _planned(plan: Plan) -> tuple[str, str, str]:
+def _locate_plan(plan: Plan) -> tuple[str, str, str]:
     return plan.method, plan.path, plan.fixed_query
 
 
-def _entry(one: _Operation, tool: Tool) -> Entry:
+def _build_entry(one: _Operation, tool: Tool) -> DocumentEntry:
     id_ = one.node.get("operationId")
     label = id_ if isinstance(id_, str) and id_ else f"{one.method} {one.path}"
     output = None if tool.output_schema is None else dict(tool.output_schema)
@@ -142,26 +144,28 @@ def _entry(one: _Operation, tool: Tool) -> Entry:
         tool, description=undescribed(tool), input_schema=dict(tool.input_schema), output_schema=output
     )  # as data: in a document nothing waits to be looked at
     same = label == tool.name or identity.read(dict(one.node)) is not None
-    renamed = None if same else Loss(at(one.pointer, "operationId"), f"the id {shown(label)}", tool.name)
-    return Entry(label, one.pointer, plain, renamed)
+    renamed = (
+        None if same else Loss(join_pointer(one.pointer, "operationId"), f"the id {format_value(label)}", tool.name)
+    )
+    return DocumentEntry(label, one.pointer, plain, renamed)
 
 
-def _unread(data: Mapping[str, Json]) -> Iterator[Loss]:
-    yield from unread(data, (*_ROOT, "servers"), "")
+def _list_unread(data: Mapping[str, Json]) -> Iterator[Loss]:
+    yield from list_unread(data, (*_ROOT, "servers"), "")
     if data.get("servers", [{"url": "/"}]) != [{"url": "/"}]:
         yield Loss("/servers", "where the servers are")
-    if member(data, "components").get("securitySchemes"):
+    if get_object(data, "components").get("securitySchemes"):
         yield Loss("/components/securitySchemes", "what a caller has to show")
-    yield from unread(member(data, "info"), _INFO, "/info")
-    for path, item in _items(data):
-        yield from unread(item, _ITEM, at("/paths", path))
+    yield from list_unread(get_object(data, "info"), _INFO, "/info")
+    for path, item in _list_path_items(data):
+        yield from list_unread(item, _ITEM, join_pointer("/paths", path))
 
 
-def _operations(data: Mapping[str, Json], offer: Offer, read: Mapping[str, Tool]) -> Iterator[Loss]:
+def _list_operation_losses(data: Mapping[str, Json], offer: Offer, read: Mapping[str, Tool]) -> Iterator[Loss]:
     findings: dict[str, list[str]] = {}
     for text in offer.memo.findings:
         findings.setdefault(text.partition(": ")[0], []).append(text)
-    for one in _all(data):
+    for one in _list_operations(data):
         start = f"{one.method} {one.path[:200]}"
         found = [text.removeprefix(f"{start}: ") for text in findings.pop(start, ())]
         tool = read.get(one.pointer)
@@ -169,26 +173,26 @@ def _operations(data: Mapping[str, Json], offer: Offer, read: Mapping[str, Tool]
             yield Loss(one.pointer, f"the operation {start}: {' '.join(found) or 'it has no x-llm.'}")
             continue
         yield from (Loss(one.pointer, text) for text in found)
-        yield from _carried(one, tool)
+        yield from _list_call_losses(one, tool)
     rest = [text for texts in findings.values() for text in texts]
     yield from (Loss("", text) for text in rest if not text.endswith("not offered."))
 
 
-def _carried(one: _Operation, tool: Tool) -> Iterator[Loss]:
+def _list_call_losses(one: _Operation, tool: Tool) -> Iterator[Loss]:
     known = _OPERATION if one.node.get("summary") else (*_OPERATION, "description")
-    yield from unread(one.node, known, one.pointer)
+    yield from list_unread(one.node, known, one.pointer)
     if one.path != f"/api/{one.node.get('operationId')}" and not _OLDER.fullmatch(one.path):
         yield Loss(one.pointer, f"how it is called over HTTP: {one.method} {one.path}", f"a call of {tool.name}")
 
 
-OPENAPI = Form(
+OPENAPI = DocumentForm(
     kind="openapi",
     fits=lambda data: isinstance(data, dict) and ("openapi" in data or "swagger" in data),
     write=_write,
     read=_read,
-    labels=lambda catalog: {one.operation_id: one.tool for one in document_writer.offered(catalog)},
-    spots={
-        **POLICY_SPOTS,
+    label_tools=lambda catalog: {one.operation_id: one.tool for one in document_writer.offered(catalog)},
+    field_pointers={
+        **POLICY_POINTERS,
         "name": "/operationId",
         "description": "/summary",
         "input_schema": "/requestBody",

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json, Problem
-from toolwire.framing.jsontext import member
+from toolwire.framing.jsontext import get_object
 from toolwire.protocols.opentool import document
 
-from .document_kind import POLICY_SPOTS, Entry, Form, Sheet
-from .loss import Loss, at, shown, unread
+from .document_kind import POLICY_POINTERS, DocumentContent, DocumentEntry, DocumentForm
+from .loss import Loss, format_value, join_pointer, list_unread
 
 _ROOT = ("opentool", "info", "functions", "schemas", "x-toolwire")
 _INFO = ("title", "version", "description")
@@ -30,7 +30,7 @@ def _write(catalog: Catalog) -> Json:
     return document.write(catalog) or {**empty, "functions": []}
 
 
-def _read(data: Json) -> Sheet | Problem:
+def _read(data: Json) -> DocumentContent | Problem:
     found = document.read(data)
     if isinstance(found, Problem):
         return found
@@ -39,91 +39,95 @@ def _read(data: Json) -> Sheet | Problem:
     for number, function in enumerate(data["functions"]):
         if isinstance(function, dict) and isinstance(function.get("name"), str):
             places.setdefault(function["name"], number)
-    entries: list[Entry] = []
+    entries: list[DocumentEntry] = []
     for tool in catalog.tools:
         label = found.methods.get(tool.name, tool.name)
-        where = at("/functions", places[label])
-        renamed = Loss(at(where, "name"), f"the name {shown(label)}", tool.name) if label != tool.name else None
-        entries.append(Entry(label, where, tool, renamed))
-    return Sheet(
+        where = join_pointer("/functions", places[label])
+        renamed = (
+            Loss(join_pointer(where, "name"), f"the name {format_value(label)}", tool.name)
+            if label != tool.name
+            else None
+        )
+        entries.append(DocumentEntry(label, where, tool, renamed))
+    return DocumentContent(
         title=catalog.title,
         version=catalog.version,
         description=catalog.description,
         entries=tuple(entries),
-        losses=(*_noted(found.notes), *_unread(data, [places[entry.label] for entry in entries])),
+        losses=(*_list_note_losses(found.notes), *_list_unread(data, [places[entry.label] for entry in entries])),
     )
 
 
-def _noted(notes: tuple[str, ...]) -> Iterator[Loss]:
+def _list_note_losses(notes: tuple[str, ...]) -> Iterator[Loss]:
     for note in notes:
         match = _LEFT_OUT.fullmatch(note)
         if match is None:
             yield Loss("", note, "any value")
         else:
-            yield Loss(at("/functions", int(match[1]) - 1), f"the function: {match[2]}")
+            yield Loss(join_pointer("/functions", int(match[1]) - 1), f"the function: {match[2]}")
 
 
-def _unread(data: Mapping[str, Json], numbers: list[int]) -> Iterator[Loss]:
-    yield from unread(data, _ROOT, "")
-    yield from unread(member(data, "info"), _INFO, "/info")
-    for name, schema in member(data, "schemas").items():
-        yield from _schema(schema, at("/schemas", name), 0)
+def _list_unread(data: Mapping[str, Json], numbers: list[int]) -> Iterator[Loss]:
+    yield from list_unread(data, _ROOT, "")
+    yield from list_unread(get_object(data, "info"), _INFO, "/info")
+    for name, schema in get_object(data, "schemas").items():
+        yield from _list_schema_losses(schema, join_pointer("/schemas", name), 0)
     for number in sorted(numbers):
-        yield from _function(data["functions"][number], at("/functions", number))
+        yield from _list_function_losses(data["functions"][number], join_pointer("/functions", number))
 
 
-def _function(function: Mapping[str, Json], where: str) -> Iterator[Loss]:
-    yield from unread(function, _FUNCTION, where)
+def _list_function_losses(function: Mapping[str, Json], where: str) -> Iterator[Loss]:
+    yield from list_unread(function, _FUNCTION, where)
     parameters = function.get("parameters")
     names: set[str] = set()
     for number, one in enumerate(parameters if isinstance(parameters, list) else ()):
-        place = at(where, "parameters", number)
+        place = join_pointer(where, "parameters", number)
         name = one.get("name") if isinstance(one, dict) else None
         if not isinstance(name, str) or not name or name in names:
             yield Loss(place, "the parameter: it has no name, or that of another")
             continue
         names.add(name)
         if document.EXACT not in function:
-            yield from _described(one, _PARAMETER, place)
-    gives, streams = function.get("return"), member(member(function, "stream"), "data")
+            yield from _list_described_losses(one, _PARAMETER, place)
+    gives, streams = function.get("return"), get_object(get_object(function, "stream"), "data")
     if isinstance(gives, dict):
-        yield from _described(gives, _RETURN, at(where, "return"))
+        yield from _list_described_losses(gives, _RETURN, join_pointer(where, "return"))
     known = (gives, document.streamed(gives)) if isinstance(gives, dict) else ()
     if streams and streams not in known:
-        yield Loss(at(where, "stream", "data"), "the schema of what is streamed", "the word that it streams")
-    yield from unread(member(function, "stream"), ("data", document.PROGRESS), at(where, "stream"))
-    if document.PROGRESS in member(function, "stream"):
-        progress = member(function["stream"], document.PROGRESS)
+        yield Loss(join_pointer(where, "stream", "data"), "the schema of what is streamed", "the word that it streams")
+    yield from list_unread(get_object(function, "stream"), ("data", document.PROGRESS), join_pointer(where, "stream"))
+    if document.PROGRESS in get_object(function, "stream"):
+        progress = get_object(function["stream"], document.PROGRESS)
         if progress.get("schema") != document.PROGRESS_SCHEMA or not progress.keys() <= _PROGRESS:
-            place = at(where, "stream", document.PROGRESS)
+            place = join_pointer(where, "stream", document.PROGRESS)
             yield Loss(place, "the schema of the progress", "the word that it says how far it is")
 
 
-def _described(node: Mapping[str, Json], known: tuple[str, ...], where: str) -> Iterator[Loss]:
-    yield from unread(node, known, where)
+def _list_described_losses(node: Mapping[str, Json], known: tuple[str, ...], where: str) -> Iterator[Loss]:
+    yield from list_unread(node, known, where)
     if document.EXACT not in node:
-        yield from _schema(node.get("schema"), at(where, "schema"), 0)
+        yield from _list_schema_losses(node.get("schema"), join_pointer(where, "schema"), 0)
 
 
-def _schema(schema: Json, where: str, depth: int) -> Iterator[Loss]:
+def _list_schema_losses(schema: Json, where: str, depth: int) -> Iterator[Loss]:
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return
-    yield from unread(schema, _SCHEMA if "$ref" not in schema else ("$ref",), where)
+    yield from list_unread(schema, _SCHEMA if "$ref" not in schema else ("$ref",), where)
     if "type" in schema and schema["type"] not in _TYPES:
-        yield Loss(at(where, "type"), f"the type {shown(schema['type'])}", "any value")
-    for name, inner in member(schema, "properties").items():
-        yield from _schema(inner, at(where, "properties", name), depth + 1)
-    yield from _schema(schema.get("items"), at(where, "items"), depth + 1)
+        yield Loss(join_pointer(where, "type"), f"the type {format_value(schema['type'])}", "any value")
+    for name, inner in get_object(schema, "properties").items():
+        yield from _list_schema_losses(inner, join_pointer(where, "properties", name), depth + 1)
+    yield from _list_schema_losses(schema.get("items"), join_pointer(where, "items"), depth + 1)
 
 
-OPENTOOL = Form(
+OPENTOOL = DocumentForm(
     kind="opentool",
     fits=lambda data: isinstance(data, dict) and "opentool" in data,
     write=_write,
     read=_read,
-    labels=lambda catalog: catalog.names,
-    spots={
-        **POLICY_SPOTS,
+    label_tools=lambda catalog: catalog.names,
+    field_pointers={
+        **POLICY_POINTERS,
         "name": "/name",
         "description": "/description",
         "input_schema": "/parameters",

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json, Tool
 
-from .document_kind import Form
-from .loss import at
+from .document_kind import DocumentForm
+from .loss import join_pointer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,25 +23,27 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class SourcePointers:
     """Pointers into the source, which is of ``form``; without one, into the catalog as data."""
 
     catalog: Catalog
     source: Source | None = None
-    form: Form | None = None
+    form: DocumentForm | None = None
 
-    def about(self, name: str) -> str:
+    def find_catalog_field(self, name: str) -> str:
         """Return where the source says ``name`` of all its tools."""
         if self.source is None:
-            return at("", name)
-        return next((at("", *way) for way in (["info", name], [name]) if _is_there(self.source.document, way)), "")
+            return join_pointer("", name)
+        return next(
+            (join_pointer("", *way) for way in (["info", name], [name]) if _is_there(self.source.document, way)), ""
+        )
 
-    def of(self, tool: Tool, name: str) -> str:
+    def find_tool_field(self, tool: Tool, name: str) -> str:
         """Return where the field ``name`` of ``tool`` stands, or the tool itself where it does not stand anywhere."""
         if self.source is None or self.form is None:
-            return at("/tools", self.catalog.tools.index(tool), *([name] if name else []))
+            return join_pointer("/tools", self.catalog.tools.index(tool), *([name] if name else []))
         where = self.source.pointers.get(tool.id, "")
-        spot = where + self.form.spots.get(name, "")
+        spot = where + self.form.field_pointers.get(name, "")
         return spot if _is_there(self.source.document, _steps(spot)) else where
 
 

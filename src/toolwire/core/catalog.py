@@ -10,7 +10,7 @@ from hashlib import sha256
 from unicodedata import combining, normalize
 
 from .model import Kind, Problem, Tool
-from .search import Index
+from .search import SearchIndex
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
@@ -20,7 +20,7 @@ _ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l", "-": "_"})
 _REFERENCE = re.compile(r"(?P<name>[^@]+)(?:@(?P<version>\d+|\d+\.\d+\.\d+))?", re.ASCII)
 
 
-def identifier(title: str) -> str:
+def build_toolkit_name(title: str) -> str:
     """Return ``title`` as a toolkit name that may stand in a tool's id: letters, digits and underscores. [OXP-006]
 
     Accents are dropped; a title in a script that has no such letters ends in a few of its digest, so that two differ.
@@ -32,7 +32,7 @@ def identifier(title: str) -> str:
     return f"{name or 'Tools'}_{sha256(title.encode('utf-8', 'replace')).hexdigest()[:6]}"
 
 
-def version_key(version: str) -> tuple[int, ...]:
+def make_version_key(version: str) -> tuple[int, ...]:
     """Return ``version`` as numbers to compare by; what is not a number, or has over 18 digits, counts as 0. [A-38]"""
     return tuple(int(part) if _NUMBER.fullmatch(part) else 0 for part in version.split("."))
 
@@ -56,12 +56,12 @@ class Catalog:
     allows: Callable[[str, Tool], bool] | None = field(default=None, repr=False, compare=False)
     names: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
     _index: Mapping[str, Tool] | None = field(default=None, init=False, repr=False, compare=False)
-    _searched: tuple[Index, ...] = field(default=(), init=False, repr=False, compare=False)
+    _searched: tuple[SearchIndex, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        ordered = tuple(sorted(self.tools, key=lambda tool: (tool.toolkit, tool.name, version_key(tool.version))))
+        ordered = tuple(sorted(self.tools, key=lambda tool: (tool.toolkit, tool.name, make_version_key(tool.version))))
         object.__setattr__(self, "tools", ordered)
-        object.__setattr__(self, "names", _unique_names(ordered, self.allows or _any))
+        object.__setattr__(self, "names", _assign_unique_names(ordered, self.allows or _allow_any))
         _check_ids(ordered)
 
     def find(self, reference: str) -> Tool | Problem:
@@ -74,44 +74,46 @@ class Catalog:
         """
         index = self._index
         if index is None:  # made when it is first wanted: most catalogs of a caller's own tools are only listed
-            index = _references(self.tools, self.names, self.allows or _any)
+            index = _index_references(self.tools, self.names, self.allows or _allow_any)
             object.__setattr__(self, "_index", index)
         found = index.get(reference)
-        return found if found is not None else _unknown(reference, self.tools)
+        return found if found is not None else _build_unknown_tool(reference, self.tools)
 
     def search(self, words: str, limit: int = 20) -> tuple[Tool, ...]:
         """Return at most ``limit`` tools that ``words`` describe, best first; the newest version of each. [CV-25]"""
         if not self._searched:
-            object.__setattr__(self, "_searched", (Index(tuple(self.names.values())),))
+            object.__setattr__(self, "_searched", (SearchIndex(tuple(self.names.values())),))
         return self._searched[0].find(words, limit)
 
 
-def spellings(tool: Tool) -> tuple[str, ...]:
+def list_spellings(tool: Tool) -> tuple[str, ...]:
     """Return each way to refer to ``tool`` without a version: by toolkit and name first, then those others may have."""
     full = f"{tool.toolkit}.{tool.name}"
     others = (tool.original_name,) if tool.original_name else ()
     return full, full.replace("-", "_"), tool.name, f"{tool.toolkit}_{tool.name}", *others
 
 
-def likeness(reference: str) -> str:
+def make_confusable_key(reference: str) -> str:
     """Return what ``reference`` looks like: two that a reader or a wire could take for each other look the same."""
     if not reference.isascii():
         reference = "".join(part for part in normalize("NFKD", reference) if not combining(part))
     return _ODD.sub("_", reference.casefold().translate(_ALIKE))
 
 
-def _any(reference: str, tool: Tool) -> bool:  # noqa: ARG001 - any reference may mean any tool
+def _allow_any(reference: str, tool: Tool) -> bool:  # noqa: ARG001 - any reference may mean any tool
     return True
 
 
-def _unique_names(tools: Iterable[Tool], allows: Callable[[str, Tool], bool]) -> Mapping[str, Tool]:
+def _assign_unique_names(tools: Iterable[Tool], allows: Callable[[str, Tool], bool]) -> Mapping[str, Tool]:
     newest = {(tool.toolkit, tool.name): tool for tool in tools}
     count = Counter(name for (_, name), tool in newest.items() if allows(name, tool))
     names: dict[str, Tool] = {}
     for (toolkit, name), tool in newest.items():
         qualified = f"{toolkit}_{name}"[:64]
         unique = name if count[name] == 1 and allows(name, tool) else qualified
-        if not allows(unique, tool) or (unique in names and allows is not _any):  # its id tells it from all others
+        if not allows(unique, tool) or (
+            unique in names and allows is not _allow_any
+        ):  # its id tells it from all others
             unique = f"{qualified[:51]}_{sha256(tool.id.encode('utf-8', 'replace')).hexdigest()[:12]}"
         if unique in names:
             raise ValueError(f"two tools would be called {unique!r}: rename one of {names[unique].id} and {tool.id}")
@@ -127,13 +129,13 @@ def _check_ids(tools: Iterable[Tool]) -> None:
         ids.add(tool.id)
 
 
-def _references(
+def _index_references(
     tools: Sequence[Tool], names: Mapping[str, Tool], allows: Callable[[str, Tool], bool]
 ) -> Mapping[str, Tool]:
     unique = {(tool.toolkit, tool.name): name for name, tool in names.items()}
     index: dict[str, Tool] = {}
-    for tool in sorted(tools, key=lambda tool: version_key(tool.version)):  # of two of a spelling, the newer one
-        full, written, *_ = spellings(tool)
+    for tool in sorted(tools, key=lambda tool: make_version_key(tool.version)):  # of two of a spelling, the newer one
+        full, written, *_ = list_spellings(tool)
         for spelling in (full, written, unique[tool.toolkit, tool.name]):
             index[spelling] = index[f"{spelling}@{tool.version}"] = tool
             if tool.version.endswith(".0.0"):
@@ -142,13 +144,13 @@ def _references(
         alias = f"{tool.toolkit}_{tool.name}"
         if allows(alias, tool):
             index.setdefault(alias, index[f"{tool.toolkit}.{tool.name}"])
-    for original, name in _original_names(tools).items():
+    for original, name in _find_unique_originals(tools).items():
         if allows(original, index[name]):
             index.setdefault(original, index[name])
     return index
 
 
-def _original_names(tools: Sequence[Tool]) -> Mapping[str, str]:
+def _find_unique_originals(tools: Sequence[Tool]) -> Mapping[str, str]:
     """Return ``Toolkit.name`` by each original name that only one tool has."""
     owners: dict[str, set[str]] = {}
     for tool in tools:
@@ -157,7 +159,7 @@ def _original_names(tools: Sequence[Tool]) -> Mapping[str, str]:
     return {original: names.pop() for original, names in owners.items() if len(names) == 1}
 
 
-def _unknown(reference: str, tools: tuple[Tool, ...]) -> Problem:
+def _build_unknown_tool(reference: str, tools: tuple[Tool, ...]) -> Problem:
     reference = reference if len(reference) <= 200 else reference[:200] + "..."
     match = _REFERENCE.fullmatch(reference)
     if match is None:

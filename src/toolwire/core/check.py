@@ -77,19 +77,19 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownResult:
     """Stop here: this is the result, nothing needs to run."""
 
     result: Result
 
 
-Verdict: TypeAlias = Allow | Deny | Ask | Known
+Verdict: TypeAlias = Allow | Deny | Ask | KnownResult
 Check: TypeAlias = Callable[[Call], Verdict]
 
 ALLOW = Allow()
 
 
-def review(call: Call, checks: Sequence[Check]) -> Verdict:
+def apply_checks(call: Call, checks: Sequence[Check]) -> Verdict:
     """Return the first verdict that is not Allow, or ``ALLOW``. The order of ``checks`` is the order of refusal."""
     for check in checks:
         verdict = check(call)

@@ -18,7 +18,7 @@ from .catalog import NAME, Catalog
 from .check import Answer, Question
 from .http import Headers, Request, Response
 from .model import Call, Problem, Progress, Result, Tool
-from .resources import CAPS, Resources, ResultLimits
+from .resources import DEFAULT_RESULT_LIMITS, Resources, ResultLimits
 from .selection import Selection
 from .tool_names import add_digest
 from .url_display import show_url
@@ -33,7 +33,7 @@ class Pending(NamedTuple):
     reply: Callable[[Result, float], Response]
 
 
-pending_of = cast(
+make_pending = cast(
     "Callable[[tuple[Call, Callable[[Result, float], Response]]], Pending]", MethodType(tuple.__new__, Pending)
 )
 """Make a Pending of its parts, at half the cost of its name: for what is made for each call."""
@@ -58,11 +58,11 @@ Reader: TypeAlias = Callable[[Request], Reading]
 
 
 class Route(NamedTuple):
-    """Who reads one method and path. ``open`` paths need no credentials; a request to one that ``runs`` runs a tool."""
+    """The reader of one method and path. ``is_public`` needs no credentials; ``runs_tool``: a request runs a tool."""
 
     read: Reader
-    open: bool = False
-    runs: bool = False
+    is_public: bool = False
+    runs_tool: bool = False
 
 
 Routes: TypeAlias = Mapping[tuple[str, str], Route]
@@ -123,15 +123,15 @@ class Site:
 class Listen(NamedTuple):
     """A request whose answer is heard while it arrives, if it is a stream of events.
 
-    ``hear`` is given each piece of the body, in order and cut anywhere, and says what progress it completes; its
+    ``read_chunk`` is given each piece of the body, in order and cut anywhere, and says what progress it completes; its
     ValueError ends the exchange. A Request that it gives is sent while the stream goes on: that is how a client answers
     what the server asks in the stream, and nothing is made of what comes back. An answer that is no stream is not heard
-    but returned whole. A ``brief`` one may take no longer than a plain request.
+    but returned whole. A ``is_brief`` one may take no longer than a plain request.
     """
 
     request: Request
-    hear: Callable[[bytes], Iterable[Progress | Request]]
-    brief: bool = False
+    read_chunk: Callable[[bytes], Iterable[Progress | Request]]
+    is_brief: bool = False
 
 
 class Pause(NamedTuple):
@@ -154,10 +154,10 @@ def fetch(request: Request) -> Flow[Response | Problem]:
 
 
 def listen(
-    request: Request, hear: Callable[[bytes], Iterable[Progress | Request]], *, brief: bool = False
+    request: Request, read_chunk: Callable[[bytes], Iterable[Progress | Request]], *, is_brief: bool = False
 ) -> Flow[Response | Problem]:
-    """Return what came back for ``request`` once it ended; a stream was given to ``hear``, and its body is empty."""
-    response: Response | Problem = yield Listen(request, hear, brief)
+    """Return the response to ``request`` when it is complete; a stream goes to ``read_chunk`` and leaves no body."""
+    response: Response | Problem = yield Listen(request, read_chunk, is_brief)
     return response
 
 
@@ -191,16 +191,18 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
-    """A server that was found: what it speaks, where, and what it offers.
+class Peer:  # D-07, XL-088, XL-103, A-42, C-5
+    """A server that was found: its protocol, its URL and its tools.
 
-    ``site`` is the server's own name for itself (untrusted text). ``memo`` belongs to the codec alone. ``origins`` are
-    those besides its own that its calls may go to, because a person allowed each by name; ``resources`` keeps the
-    bytes of its results that stay with the host, and ``caps`` says how much does not. ``keeps_calls`` means that the
-    same call id again is the same call, which does not run twice. ``findings`` says what of the server's description
-    was left out or taken otherwise, a sentence each, and more once schemas were looked at. ``takes_any_name`` means
-    that the server does not say what it offers, so that any name may be called. ``tags`` is how many
-    tools the server offers under each tag, whatever was selected. [D-07, XL-088, XL-103, A-42, C-5]
+    - ``site``: the server's own name for itself (untrusted text).
+    - ``memo``: what the codec remembers about the server; no other code reads it.
+    - ``origins``: further origins that calls may go to, each allowed by name by the user.
+    - ``resources``: keeps the bytes of large results; ``result_limits``: how much of a result does not.
+    - ``deduplicates_calls``: the server runs two calls with the same id only once.
+    - ``findings``: returns one sentence for each part of the server's description that was left out or changed. There
+      can be more after schemas were read.
+    - ``takes_any_name``: the server does not list its tools, so any name may be called.
+    - ``tags``: the number of tools under each tag, before any selection.
     """
 
     protocol: str
@@ -210,8 +212,8 @@ class Peer:
     memo: Any = None
     origins: Container[str] = field(default=frozenset(), repr=False, compare=False)
     resources: Resources | None = field(default=None, repr=False, compare=False)
-    caps: ResultLimits = CAPS
-    keeps_calls: bool = False
+    result_limits: ResultLimits = DEFAULT_RESULT_LIMITS
+    deduplicates_calls: bool = False
     takes_any_name: bool = False
     findings: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
     tags: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
@@ -231,7 +233,7 @@ class Peer:
         schema = {"type": "object", "additionalProperties": True}
         return Tool(name=name, original_name="" if name == reference else reference, input_schema=schema)
 
-    def current(self, tool: Tool) -> Tool | Problem:
+    def find_current(self, tool: Tool) -> Tool | Problem:
         """Return ``tool``, which was found here before, as the server describes it now."""
         found = self.catalog.find(tool.id)
         return tool if self.takes_any_name and not isinstance(found, Tool) else found
@@ -245,28 +247,39 @@ class Finding:
     probes: tuple[Probe, ...] = ()
 
 
-def in_body(_: Peer, call: Call) -> Mapping[str, str]:
+def place_in_body(_: Peer, call: Call) -> Mapping[str, str]:
     """Return that every argument of ``call`` goes into the body of its request."""
     return dict.fromkeys(call.arguments, "in the body")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Codec:
+class Codec:  # XL-067
     """One protocol, both halves.
 
-    ``name`` is the word in code and on the command line, ``title`` what people call it. Server half: ``routes``
-    and ``refuse`` (a problem that arose before any reader saw the request). Client half: ``find``, ``send`` and
-    ``target`` (method and URL of a call, to show before it is sent). ``places`` says of each argument of a call where
-    in the request it goes, as the end of a sentence. ``plan`` is all else that decides what is
-    sent for a call of a tool, as data. ``choose`` is ``find`` for a protocol that can be told beforehand
-    what to take; of the others' tools the unwanted are left out afterwards. ``insist`` is ``find`` for somebody who
-    says that it is this protocol: it need not be cautious where a look shows nothing. ``find_by_post`` is tried where
-    no protocol was found by GET: it posts only what changes nothing, and only to paths that the protocol itself names.
-    ``cancel`` gives the message that tells a server that nobody waits for its answer to a request any more, or None
-    where closing the connection says so. ``end_session`` gives the request that ends the server's memory of a peer, or
-    None where it has none. ``safe_by_method`` means that a tool is ``safe`` only where the method of its
-    requests says so (GET, HEAD); else that is the server's word. ``default_limits`` means that a client keeps to limits
-    of its own where the user sets none. [XL-067]
+    ``name`` is the word in code and on the command line, ``title`` what people call it.
+
+    Server half:
+
+    - ``routes``: the readers of a catalog, by method and path.
+    - ``refuse``: the response to a problem that arose before any reader saw the request.
+
+    Client half:
+
+    - ``find``: look at a URL and return a ``Finding``.
+    - ``find_selected``: ``find`` for a protocol that can apply a selection while it reads. For the other protocols the
+      client drops unwanted tools afterwards.
+    - ``find_explicit``: ``find`` for a user who named this protocol, so that it may try more.
+    - ``find_by_post``: tried where no protocol was found by GET. It posts only what changes nothing, and only to paths
+      that the protocol itself names.
+    - ``send``: send one call and return its result.
+    - ``target``: the method and URL of a call, to show before it is sent.
+    - ``places``: where in the request each argument of a call goes, as the end of a sentence.
+    - ``plan``: everything else that decides the request of a call, as data.
+    - ``cancel``: the message that tells the server to stop working on a request; ``None`` where closing the connection
+      says so.
+    - ``end_session``: the request that ends the session of a peer; ``None`` where there is none.
+    - ``safe_by_method``: a tool is ``safe`` only if the HTTP method says so (GET, HEAD); otherwise the server decides.
+    - ``default_limits``: the client applies its own rate limits where the user sets none.
     """
 
     name: str
@@ -276,10 +289,10 @@ class Codec:
     find: Callable[[str], Flow[Finding]]
     send: Callable[[Peer, Call], Flow[Result]]
     target: Callable[[Peer, Call], str]
-    places: Callable[[Peer, Call], Mapping[str, str]] = in_body
+    places: Callable[[Peer, Call], Mapping[str, str]] = place_in_body
     plan: Callable[[Peer, Tool], Any] | None = None
-    choose: Callable[[str, Selection], Flow[Finding]] | None = None
-    insist: Callable[[str], Flow[Finding]] | None = None
+    find_selected: Callable[[str, Selection], Flow[Finding]] | None = None
+    find_explicit: Callable[[str], Flow[Finding]] | None = None
     find_by_post: Callable[[str], Flow[Finding]] | None = None
     cancel: Callable[[Peer, Request], Request | None] | None = None
     end_session: Callable[[Peer], Request | None] | None = None

@@ -14,7 +14,7 @@ _MANY = 20_000
 
 
 @contextmanager
-def paused() -> Generator[None, None, None]:
+def pause_collection() -> Generator[None, None, None]:
     """Put collecting off until the block ends; inside another such block, or where it is off, do nothing.
 
     Where the block made many objects they count as old from then on: they wait for the next full collection.

@@ -12,7 +12,7 @@ from .url_display import show_url
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Header fields in order; names in lower case."""
 
-JSON: Headers = ((b"content-type", b"application/json"),)
+JSON_HEADERS: Headers = ((b"content-type", b"application/json"),)
 
 
 class Request(NamedTuple):
@@ -49,16 +49,16 @@ class Response(NamedTuple):
     body: bytes = b""
 
 
-request_of = cast(
+make_request = cast(
     "Callable[[tuple[str, str, Headers, bytes, str, bool, bool, tuple[Secret, ...], bool]], Request]",
     MethodType(tuple.__new__, Request),
 )
 """Make a Request of all its parts, at half the cost of its name: for what is made for each call."""
-response_of = cast("Callable[[tuple[int, Headers, bytes]], Response]", MethodType(tuple.__new__, Response))
+make_response = cast("Callable[[tuple[int, Headers, bytes]], Response]", MethodType(tuple.__new__, Response))
 """Make a Response of all its parts, likewise."""
 
 
-STATUS: dict[Kind, int] = {
+STATUS_BY_KIND: dict[Kind, int] = {
     Kind.MALFORMED: 400,
     Kind.UNSUPPORTED_TYPE: 415,
     Kind.TOO_LARGE: 413,
@@ -87,7 +87,7 @@ STATUS: dict[Kind, int] = {
 """The status of each kind of Problem where a protocol does not say otherwise. [OTC-040, OTC-041]"""
 
 
-def header(headers: Headers, name: bytes) -> str:
+def get_header(headers: Headers, name: bytes) -> str:
     """Return the first value of the field ``name`` (lower case), or ``""``."""
     for key, value in headers:
         if key == name:

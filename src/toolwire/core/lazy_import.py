@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import Any
 
 
-def later(module: str, *names: str) -> Iterator[Callable[..., Any]]:
+def import_lazily(module: str, *names: str) -> Iterator[Callable[..., Any]]:
     """Yield, for each of ``names``, what calls the function of that name in ``module``, which is imported then."""
     for name in names:
-        yield _called_later(module, name)
+        yield _build_lazy_call(module, name)
 
 
-def _called_later(module: str, name: str) -> Callable[..., Any]:
+def _build_lazy_call(module: str, name: str) -> Callable[..., Any]:
     function: Callable[..., Any] | None = None
 
     def call(*arguments: Any, **named: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 from .model import AFTER_START, Call, Kind, Problem, Result, Tool, Value
 
 
-class Key(NamedTuple):
+class CallKey(NamedTuple):
     """What makes two calls the same call: whose it is, of which tool (without its version), and the caller's id."""
 
     principal: str
@@ -26,7 +26,7 @@ class Key(NamedTuple):
     call_id: str
 
 
-class State(StrEnum):
+class CallState(StrEnum):
     """Where a recorded call stands. ``ACCEPTED`` is taken by an engine that queues, and nothing of it has run."""
 
     ACCEPTED = "accepted"
@@ -37,45 +37,47 @@ class State(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+# D-26: arguments are not kept in a file.
 class Claim(NamedTuple):
-    """The wish to run a call. ``fingerprint`` is all that decides what it does, at any length; no secret goes into it.
+    """A request to run a call under its key.
 
-    A ledger that outlives its process keeps a digest of that, by ``digested``: arguments have no business there. [D-26]
+    ``fingerprint`` is everything that decides what the call does, at any length; it holds no secret. A ledger that
+    outlives its process stores only a digest of it, made by ``digest_fingerprint``.
 
-    ``rerun`` says that the tool may run again where nobody knows whether it did. ``waited`` is the attempt whose end
-    was waited for, 0 for none: whoever waited hears how it failed, and does not try again for himself.
+    ``can_rerun`` says that the tool may run again when it is unknown whether it ran. ``awaited_attempt`` is the attempt
+    that this claim waited for, 0 for none: a caller that waited gets that attempt's failure and does not retry.
     """
 
-    key: Key
+    key: CallKey
     fingerprint: bytes
-    rerun: bool
-    waited: int = 0
+    can_rerun: bool
+    awaited_attempt: int = 0
 
 
 class Ticket(NamedTuple):
     """The right to run a claimed call, once; ``attempt`` counts from 1, ``owner`` is as the ledger knows who has it."""
 
-    key: Key
+    key: CallKey
     owner: Any
     attempt: int
 
 
-class Ending(NamedTuple):
+class CallEnding(NamedTuple):
     """How a call ended. Unless ``pinned``, the next claim under the key runs the tool again."""
 
-    state: State
+    state: CallState
     result: Result
     pinned: bool
 
 
-key_from = cast("Callable[[tuple[str, str, str]], Key]", MethodType(tuple.__new__, Key))
-claim_of = cast("Callable[[tuple[Key, bytes, bool, int]], Claim]", MethodType(tuple.__new__, Claim))
-ticket_of = cast("Callable[[tuple[Key, Any, int]], Ticket]", MethodType(tuple.__new__, Ticket))
-ending_of = cast("Callable[[tuple[State, Result, bool]], Ending]", MethodType(tuple.__new__, Ending))
+make_key = cast("Callable[[tuple[str, str, str]], CallKey]", MethodType(tuple.__new__, CallKey))
+make_claim = cast("Callable[[tuple[CallKey, bytes, bool, int]], Claim]", MethodType(tuple.__new__, Claim))
+make_ticket = cast("Callable[[tuple[CallKey, Any, int]], Ticket]", MethodType(tuple.__new__, Ticket))
+make_ending = cast("Callable[[tuple[CallState, Result, bool]], CallEnding]", MethodType(tuple.__new__, CallEnding))
 """The same from all fields in their order, at half the cost: for those that are made for each call."""
 
 
-class Stored(NamedTuple):
+class StoredResult(NamedTuple):
     """The call has been run: this is its answer."""
 
     result: Result
@@ -87,7 +89,7 @@ class InFlight(NamedTuple):
     attempt: int
 
 
-Standing: TypeAlias = Ticket | Stored | InFlight | Problem
+ClaimOutcome: TypeAlias = Ticket | StoredResult | InFlight | Problem
 """What a claim comes to; the Problem is CONFLICT, or OVERLOADED where nothing can be recorded now."""
 
 
@@ -105,7 +107,7 @@ class LedgerLimits:
     keep_s: float = 86_400.0
 
 
-def is_allowed(held: int, more: int, total: int, most: int) -> bool:
+def has_room(held: int, more: int, total: int, most: int) -> bool:
     """Return whether a caller who holds ``held`` of ``total`` may take ``more``, where there may be ``most`` in all.
 
     A caller holds at most three times what stays free, so that one caller's calls leave room for those of others,
@@ -118,11 +120,11 @@ def is_allowed(held: int, more: int, total: int, most: int) -> bool:
 class Ledger(Protocol):
     """Whatever remembers recorded calls. Nothing raises: what cannot be recorded is a Problem, or a line in the log."""
 
-    async def claim(self, claim: Claim) -> Standing:
+    async def claim(self, claim: Claim) -> ClaimOutcome:
         """Return the ticket for a call that may run now, or why it does not. One of many at once gets the ticket."""
         ...
 
-    async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
+    async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it, as if it had never come.
 
         What was known under the key before this run is then known again: a key stays with the call that came first.
@@ -133,7 +135,7 @@ class Ledger(Protocol):
         ...
 
 
-class Step(Enum):
+class ClaimAction(Enum):
     """What is to be done with a claim."""
 
     RUN = auto()
@@ -143,88 +145,88 @@ class Step(Enum):
     REFUSE = auto()
 
 
-class Row(NamedTuple):
+class LedgerRow(NamedTuple):
     """What a ledger knows under a key. ``owned`` is False where the process that took the call is gone."""
 
     fingerprint: bytes
-    state: State
+    state: CallState
     owned: bool
     pinned: bool
     attempt: int
 
 
-def next_step(row: Row | None, claim: Claim) -> Step:
+def decide_claim(row: LedgerRow | None, claim: Claim) -> ClaimAction:
     """Return what ``claim`` comes to, given what is known under its key. The one decision all ledgers share. [R8]"""
     if row is None:
-        return Step.RUN
+        return ClaimAction.RUN
     if row.fingerprint != claim.fingerprint:
-        return Step.REFUSE
-    if row.state in (State.ACCEPTED, State.RUNNING):
+        return ClaimAction.REFUSE
+    if row.state in (CallState.ACCEPTED, CallState.RUNNING):
         if row.owned:
-            return Step.WAIT
-        return Step.RUN if claim.rerun or row.state is State.ACCEPTED else Step.INTERRUPT
-    awaited = row.attempt == claim.waited and row.state is State.FAILED
-    return Step.REPLAY if row.pinned or awaited else Step.RUN
+            return ClaimAction.WAIT
+        return ClaimAction.RUN if claim.can_rerun or row.state is CallState.ACCEPTED else ClaimAction.INTERRUPT
+    awaited = row.attempt == claim.awaited_attempt and row.state is CallState.FAILED
+    return ClaimAction.REPLAY if row.pinned or awaited else ClaimAction.RUN
 
 
-def digested(claim: Claim) -> Claim:
+def digest_fingerprint(claim: Claim) -> Claim:
     """Return ``claim`` with the SHA-256 of its fingerprint in the place of that."""
     return claim._replace(fingerprint=sha256(claim.fingerprint).digest())
 
 
-def key_of(call: Call) -> Key:
+def build_key(call: Call) -> CallKey:
     """Return the key of ``call``."""
-    return Key(call.context.principal, call.tool.id.partition("@")[0], call.key)
+    return CallKey(call.context.principal, call.tool.id.partition("@")[0], call.key)
 
 
-def reruns(tool: Tool) -> bool:
+def can_rerun(tool: Tool) -> bool:
     """Return whether ``tool`` may run again where nobody knows whether it did."""
     return tool.idempotent or tool.safe
 
 
-def ending(tool: Tool, result: Result) -> Ending | None:
+def build_ending(tool: Tool, result: Result) -> CallEnding | None:
     """Return how a call that gave ``result`` is remembered; None where nothing ran. [A-42]
 
     An answer that leaves open what happened is kept for a tool that must not run twice, and only for such.
     """
     if isinstance(result, Value):
-        return ending_of((_DONE, result, True))
+        return make_ending((_DONE, result, True))
     if result.kind not in _RAN:
         return None
     known = result.kind is Kind.TOOL_FAILED
-    return Ending(state_of(result), result, pinned=not result.can_retry and (known or not reruns(tool)))
+    return CallEnding(get_state(result), result, pinned=not result.can_retry and (known or not can_rerun(tool)))
 
 
-def state_of(result: Result) -> State:
+def get_state(result: Result) -> CallState:
     """Return where a call stands that ended with ``result``."""
-    return State.DONE if isinstance(result, Value) else _STATES.get(result.kind, State.FAILED)
+    return CallState.DONE if isinstance(result, Value) else _STATES.get(result.kind, CallState.FAILED)
 
 
-def given_up(tool: Tool) -> Ending:
+def build_abandoned_ending(tool: Tool) -> CallEnding:
     """Return how a call ends that was cancelled while its caller was gone."""
     text = f"{tool.name} was cancelled when its caller left; whether it did its work is unknown."
-    return Ending(State.CANCELLED, Problem(kind=Kind.CANCELLED, message=text), pinned=not reruns(tool))
+    return CallEnding(CallState.CANCELLED, Problem(kind=Kind.CANCELLED, message=text), pinned=not can_rerun(tool))
 
 
-def interrupted(key: Key) -> Problem:
+def build_interrupted(key: CallKey) -> Problem:
     """Return the answer to a call whose server died while it ran. [R2, R3]"""
     text = f"{key.tool} was interrupted when its server stopped; whether it did its work is unknown."
     return Problem(kind=Kind.INTERRUPTED, message=text, details={"interrupted": True})
 
 
-def conflict(key: Key) -> Problem:
+def build_conflict(key: CallKey) -> Problem:
     """Return the refusal of another call under a key that is taken. [A-42]"""
     text = f"This key has come before, with another call of {key.tool}; send a new key with a new call."
     return Problem(kind=Kind.CONFLICT, message=text)
 
 
-def replayed(result: Result) -> bool:
+def is_replayed(result: Result) -> bool:
     """Return whether ``result`` was told before."""
     facts = result.notes if isinstance(result, Value) else result.details
     return facts is not None and facts.get("replayed") is True
 
 
-def told_again(facts: Mapping[str, object] | None) -> dict[str, object]:
+def mark_replayed(facts: Mapping[str, object] | None) -> dict[str, object]:
     """Return ``facts`` with the mark of what was told before."""
     return {**(facts or {}), "replayed": True}
 
@@ -243,6 +245,6 @@ UNAVAILABLE = Problem(
 )
 
 _SHARE = 3
-_DONE = State.DONE  # a name of an enumeration costs as much to look up as ten others
+_DONE = CallState.DONE  # a name of an enumeration costs as much to look up as ten others
 _RAN = AFTER_START | {Kind.UNREACHABLE, Kind.BAD_ANSWER}
-_STATES = {Kind.CANCELLED: State.CANCELLED, Kind.INTERRUPTED: State.INTERRUPTED}
+_STATES = {Kind.CANCELLED: CallState.CANCELLED, Kind.INTERRUPTED: CallState.INTERRUPTED}

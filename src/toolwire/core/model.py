@@ -90,7 +90,7 @@ class Requirements:
         return bool(self.authorization or self.secrets or self.user_id)
 
 
-NOTHING = Requirements()
+NO_REQUIREMENTS = Requirements()
 """What most tools require."""
 
 
@@ -124,7 +124,7 @@ class Tool:
     hint: str = ""
     cost: Cost | None = None
     rate_limit: RateLimit | None = None
-    requirements: Requirements = NOTHING
+    requirements: Requirements = NO_REQUIREMENTS
     scopes: tuple[str, ...] = ()
     timeout_s: float | None = None
     streams: bool = False
@@ -147,7 +147,7 @@ class Tool:
         return {name: schema if isinstance(schema, Mapping) else {} for name, schema in properties.items()}
 
     @property
-    def required(self) -> tuple[str, ...]:
+    def required_parameters(self) -> tuple[str, ...]:
         """The names of the arguments a call cannot leave out."""
         required = self.input_schema.get("required")
         return tuple(name for name in required if isinstance(name, str)) if isinstance(required, list | tuple) else ()
@@ -192,7 +192,7 @@ class Context:
     A tool that takes a parameter of this type is given the context of its call, with the tokens and secrets that its
     requirements name and no others. ``scopes`` is what the caller may do, ``None`` where callers have no scopes and
     may call everything. ``traceparent`` is the W3C trace context that came with the call, ``trace_id`` its id.
-    ``report`` is where ``progress`` goes, None where nobody listens; ``is_over`` answers ``cancelled``.
+    ``report`` is where ``progress`` goes, None where nobody listens; ``is_over`` answers ``is_cancelled``.
     ``confirmation`` is the word that the caller confirms the call with, empty for none.
     """
 
@@ -234,7 +234,7 @@ class Context:
         return found
 
     @property
-    def cancelled(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Whether the call was cancelled: its caller left, or its time is up.
 
         A coroutine is cancelled by itself. A plain function runs in a thread, which cannot be stopped: one that takes
@@ -248,10 +248,10 @@ class Context:
         A coroutine awaits what this returns: that is the back-pressure. A plain function, which runs in a thread,
         just calls it, and goes on once ``value`` is on its way.
         """
-        return DONE if self.report is None else self.report(Progress(value, "progress"))
+        return COMPLETED if self.report is None else self.report(Progress(value, "progress"))
 
 
-class _Done:
+class _Completed:
     """What can be awaited any number of times, and is over at once."""
 
     __slots__ = ()
@@ -260,7 +260,7 @@ class _Done:
         yield from ()
 
 
-DONE: Awaitable[None] = _Done()
+COMPLETED: Awaitable[None] = _Completed()
 """Nothing to wait for."""
 
 ANONYMOUS = Context()
@@ -281,7 +281,9 @@ class Call(NamedTuple):
     key: str = ""
 
 
-call_of = cast("Callable[[tuple[Tool, Mapping[str, Json], str, Context, str]], Call]", MethodType(tuple.__new__, Call))
+make_call = cast(
+    "Callable[[tuple[Tool, Mapping[str, Json], str, Context, str]], Call]", MethodType(tuple.__new__, Call)
+)
 """Make a Call of all its parts, at half the cost of its name: for what is made for each call."""
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from threading import Lock
 
-PREFIX = "resource:"
+HANDLE_PREFIX = "resource:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class ResultLimits:
     items: int = 10_000
 
 
-CAPS = ResultLimits()
+DEFAULT_RESULT_LIMITS = ResultLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Resources:
             return ""
         digest = blake2b(resource.data, digest_size=16, key=self._salt)
         digest.update(f"\0{resource.media_type}\0{resource.name}".encode("utf-8", "replace"))
-        handle = PREFIX + digest.hexdigest()
+        handle = HANDLE_PREFIX + digest.hexdigest()
         with self._lock:
             if handle not in self._kept:
                 self._kept[handle] = resource

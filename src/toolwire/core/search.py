@@ -15,7 +15,7 @@ _SHORTEST_START = 3
 _PLURAL = 4
 
 
-class Index:
+class SearchIndex:
     """The words of many tools, each with the tools it is in; made once, in about 10 us a tool."""
 
     __slots__ = ("_tools", "_words")
@@ -25,9 +25,9 @@ class Index:
         self._words: dict[str, dict[int, float]] = {}
         known: dict[str, tuple[str, ...]] = {}
         for number, tool in enumerate(tools):
-            for word in _words(tool.description, known):
+            for word in _split_words(tool.description, known):
                 self._words.setdefault(word, {})[number] = 1.0
-            name = tuple(_words(tool.name, known))
+            name = tuple(_split_words(tool.name, known))
             weight = 2.0 + 4.0 / max(len(name), 1)  # a word says more of a short name than of a long one
             for word in name:
                 self._words.setdefault(word, {})[number] = weight
@@ -38,7 +38,7 @@ class Index:
         A word that no tool has stands for those that begin with it, from three letters on. One that most tools have
         counts only where no other is left.
         """
-        found = [entries for word in dict.fromkeys(_words(words, {})) if (entries := self._entries(word))]
+        found = [entries for word in dict.fromkeys(_split_words(words, {})) if (entries := self._find_entries(word))]
         telling = [entries for entries in found if len(entries) * 4 <= len(self._tools)]
         scores: dict[int, float] = {}
         for entries in telling or found:
@@ -48,7 +48,7 @@ class Index:
         ranked = nsmallest(limit, scores, key=lambda number: (-scores[number], number))
         return tuple(self._tools[number] for number in ranked)
 
-    def _entries(self, word: str) -> dict[int, float]:
+    def _find_entries(self, word: str) -> dict[int, float]:
         known = self._words.get(word)
         if known is not None or len(word) < _SHORTEST_START:
             return known or {}
@@ -59,7 +59,7 @@ class Index:
         return merged
 
 
-def _words(text: str, known: dict[str, tuple[str, ...]]) -> Iterable[str]:
+def _split_words(text: str, known: dict[str, tuple[str, ...]]) -> Iterable[str]:
     """Yield the words of ``text`` in lower case, those inside a compound name too, without a plural's s.
 
     ``known`` keeps what each compound is made of: a catalog says the same ones again and again.
@@ -67,10 +67,10 @@ def _words(text: str, known: dict[str, tuple[str, ...]]) -> Iterable[str]:
     for compound in _WORD.findall(text):
         words = known.get(compound)
         if words is None:
-            words = known[compound] = tuple(map(_plain, _PARTS.split(compound)))
+            words = known[compound] = tuple(map(_strip_plural, _PARTS.split(compound)))
         yield from words
 
 
-def _plain(part: str) -> str:
+def _strip_plural(part: str) -> str:
     word = part.lower()
     return word[:-1] if len(word) >= _PLURAL and word.endswith("s") and not word.endswith("ss") else word

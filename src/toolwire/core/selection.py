@@ -45,11 +45,11 @@ class Selection:
         object.__setattr__(self, "methods", tuple(method.upper() for method in self.methods))
 
     @property
-    def narrows(self) -> bool:
+    def is_narrowing(self) -> bool:
         """Whether anything that is there may be left out."""
         return bool(self.tags or self.paths or self.methods or self.names or self.safe_only or not self.deprecated)
 
-    def takes(self, *, name: str, method: str, path: str, tags: frozenset[str], safe: bool, deprecated: bool) -> bool:
+    def matches(self, *, name: str, method: str, path: str, tags: frozenset[str], safe: bool, deprecated: bool) -> bool:
         """Return whether one operation is wanted."""
         return (
             (not self.tags or not tags.isdisjoint(self.tags))
@@ -61,5 +61,5 @@ class Selection:
         )
 
 
-DECLARED = Selection()
+DEFAULT_SELECTION = Selection()
 """Whatever the site offers."""

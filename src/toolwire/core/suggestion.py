@@ -9,21 +9,21 @@ _MOST_NAMES = 1_000
 _LIKENESS = 0.5
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
+def find_nearest(name: str, names: Iterable[str]) -> str:
     """Return the one of ``names`` that is most like ``name``, or ``""`` where none is."""
     from difflib import SequenceMatcher  # noqa: PLC0415 - only a refusal needs it
 
-    wanted = _plain(name)
+    wanted = _normalize(name)
     best, likeness = "", _LIKENESS
     for number, one in enumerate(names):
         if number == _MOST_NAMES:
             break
-        matcher = SequenceMatcher(None, _plain(one), wanted, autojunk=False)
+        matcher = SequenceMatcher(None, _normalize(one), wanted, autojunk=False)
         if matcher.real_quick_ratio() >= likeness and (ratio := matcher.ratio()) > likeness:
             best, likeness = one, ratio
     return best
 
 
-def _plain(name: str) -> str:
+def _normalize(name: str) -> str:
     """Return ``name`` without what people spell differently: case, and what stands between words."""
     return "".join(character for character in name[:_MOST_CHARACTERS].lower() if character.isalnum())

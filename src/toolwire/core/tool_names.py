@@ -22,12 +22,14 @@ def assign_names(wire_names: Iterable[str]) -> dict[str, str]:
     plain = {name: re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] for name in wanted}
     names: dict[str, str] = {}
     taken: set[str] = set()
-    for group in _by_claim(plain):
-        count = Counter(_folded(plain[name]) for name in group)
-        free = {name for name in group if _folded(plain[name]) not in taken and count[_folded(plain[name])] == 1}
+    for group in _group_by_legality(plain):
+        count = Counter(_fold_dashes(plain[name]) for name in group)
+        free = {
+            name for name in group if _fold_dashes(plain[name]) not in taken and count[_fold_dashes(plain[name])] == 1
+        }
         for name in group:
             names[name] = plain[name] if name in free else add_digest(plain[name], name)
-            taken.add(_folded(names[name]))
+            taken.add(_fold_dashes(names[name]))
     return {name: names[name] for name in wanted}
 
 
@@ -37,18 +39,18 @@ def describe_renamed(wire_name: str, name: str) -> str:
     return f"the tool {shown!r} is called {name!r} here; a call finds it by either name"
 
 
-def _by_claim(plain: dict[str, str]) -> tuple[list[str], list[str], list[str]]:
+def _group_by_legality(plain: dict[str, str]) -> tuple[list[str], list[str], list[str]]:
     """Return the names in three groups: legal as an id has them, legal with dashes, and not legal."""
     legal = [name for name in plain if NAME.fullmatch(name)]
-    exact = [name for name in legal if _folded(name) == name]
+    exact = [name for name in legal if _fold_dashes(name) == name]
     return (
         exact,
-        [name for name in legal if _folded(name) != name],
+        [name for name in legal if _fold_dashes(name) != name],
         [name for name in plain if not NAME.fullmatch(name)],
     )
 
 
-def _folded(name: str) -> str:
+def _fold_dashes(name: str) -> str:
     return name.replace("-", "_")
 
 

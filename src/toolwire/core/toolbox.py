@@ -12,7 +12,7 @@ Notify: TypeAlias = Callable[[Progress], Coroutine[Any, Any, None]]
 """Takes each piece of progress, in order; awaiting it is the back-pressure."""
 
 
-async def unheard(progress: Progress) -> None:
+async def ignore_progress(progress: Progress) -> None:
     """Take progress that nobody listens to."""
 
 
@@ -24,6 +24,6 @@ class Toolbox(Protocol):
         """Return what can be called now. The same object again means that nothing changed."""
         ...
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` and return how it ended. Failures are Problems; only cancellation and bugs are raised."""
         ...

@@ -97,9 +97,9 @@ def _is_random(value: str) -> bool:
         return any(len(run) > _LONGEST_WORD and not (run.islower() or run.istitle()) for run in letters) or any(
             len(run) >= 2 * _SHORTEST_RANDOM for run in letters
         )
-    changes = sum(_kind(one) != _kind(two) for one, two in pairwise(value))
+    changes = sum(_classify_character(one) != _classify_character(two) for one, two in pairwise(value))
     return changes * 4 >= len(value) or max(map(len, re.split(r"[-_./:|~+=]", value))) >= _SHORTEST_RANDOM
 
 
-def _kind(letter: str) -> int:
+def _classify_character(letter: str) -> int:
     return 0 if letter.isdigit() else 1 if letter.isupper() else 2 if letter.islower() else 3

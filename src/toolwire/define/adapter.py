@@ -21,13 +21,13 @@ from pydantic_core import core_schema, from_json, to_json
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json
 
-from .json_form import Mode
+from .json_form import SchemaMode
 from .signature import Parameter
 
 _NO_FORM = "which has no JSON form: use one that has, such as str, a list, a dataclass or a pydantic model."
 
 
-class JsonSchema(GenerateJsonSchema):
+class JsonSchemaGenerator(GenerateJsonSchema):
     """Pydantic's JSON Schema, but for what the JSON form of a value need not meet.
 
     ``format`` is what RFC 3339 says, and real clients check it: a time without an offset does not meet it, nor do the
@@ -36,15 +36,15 @@ class JsonSchema(GenerateJsonSchema):
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
         """Return the schema of a date and time; as an argument it has an offset unless it must not."""
-        return self._checked(super().datetime_schema(schema), naive=schema.get("tz_constraint") == "naive")
+        return self._drop_unmet_format(super().datetime_schema(schema), naive=schema.get("tz_constraint") == "naive")
 
     def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
         """Return the schema of a time of day, whose offset is hardly ever given."""
-        return self._checked(super().time_schema(schema), naive=True)
+        return self._drop_unmet_format(super().time_schema(schema), naive=True)
 
     def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
         """Return the schema of a duration."""
-        return self._checked(super().timedelta_schema(schema))
+        return self._drop_unmet_format(super().timedelta_schema(schema))
 
     def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
         """Return the schema of bytes: their limits count bytes, and those of JSON Schema the letters of base64.
@@ -62,13 +62,13 @@ class JsonSchema(GenerateJsonSchema):
                 text[ours] = -(-limit // 3) * 4
         return text
 
-    def _checked(self, schema: JsonSchemaValue, *, naive: bool = False) -> JsonSchemaValue:
+    def _drop_unmet_format(self, schema: JsonSchemaValue, *, naive: bool = False) -> JsonSchemaValue:
         if self.mode == "serialization" or naive:
             schema.pop("format", None)
         return schema
 
 
-def type_adapter(annotation: Any, where: str, mode: Mode) -> TypeAdapter[Any]:
+def build_type_adapter(annotation: Any, where: str, mode: SchemaMode) -> TypeAdapter[Any]:
     """Return pydantic's reading of ``annotation``. ``where`` opens the sentence of a refusal.
 
     Raises:
@@ -81,40 +81,42 @@ def type_adapter(annotation: Any, where: str, mode: Mode) -> TypeAdapter[Any]:
     named = NewType("named", annotation)  # type: ignore[valid-newtype]  # a type known only at run time
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(named, config=settings)
-        adapter.json_schema(mode=mode, schema_generator=JsonSchema)
+        adapter.json_schema(mode=mode, schema_generator=JsonSchemaGenerator)
     except Exception as error:  # noqa: BLE001 - besides its own, pydantic raises whatever a constraint or a type raises
-        raise DefinitionError(f"{where} is of the type {_shown(annotation)}, {_advice(error)}") from None
-    if _has_what_json_cannot_be(adapter.core_schema):
-        raise DefinitionError(f"{where} is of the type {_shown(annotation)}, {_NO_FORM}")
+        raise DefinitionError(
+            f"{where} is of the type {_format_value(annotation)}, {_explain_unsupported(error)}"
+        ) from None
+    if _lacks_json_form(adapter.core_schema):
+        raise DefinitionError(f"{where} is of the type {_format_value(annotation)}, {_NO_FORM}")
     return adapter
 
 
-def _has_what_json_cannot_be(schema: Any) -> bool:
+def _lacks_json_form(schema: Any) -> bool:
     """Return whether somewhere in a core schema a class itself is asked for, or one certain run of bytes."""
     if isinstance(schema, list | tuple):
-        return any(_has_what_json_cannot_be(inner) for inner in schema)
+        return any(_lacks_json_form(inner) for inner in schema)
     if not isinstance(schema, dict):
         return False
     if schema.get("type") == "is-subclass":
         return True
     if schema.get("type") == "literal":
         return any(isinstance(value, bytes) for value in schema["expected"])
-    return any(_has_what_json_cannot_be(inner) for inner in schema.values())
+    return any(_lacks_json_form(inner) for inner in schema.values())
 
 
-def load(adapter: TypeAdapter[Any]) -> Callable[[Json], Any]:
+def build_loader(adapter: TypeAdapter[Any]) -> Callable[[Json], Any]:
     """Return what turns JSON data into a value of the type."""
     validate = adapter.validate_json
-    return lambda value: validate(_json(value))  # as JSON, so that strict types take their JSON forms too
+    return lambda value: validate(_encode_json(value))  # as JSON, so that strict types take their JSON forms too
 
 
-def dump(adapter: TypeAdapter[Any]) -> Callable[[Any], Json]:
+def build_dumper(adapter: TypeAdapter[Any]) -> Callable[[Any], Json]:
     """Return what turns a value of the type into JSON data: by way of its text, which is a third of the work."""
     write = adapter.dump_json
     return lambda value: from_json(write(value, by_alias=True, warnings="error"), allow_inf_nan=False)
 
 
-def _json(value: Json) -> bytes:
+def _encode_json(value: Json) -> bytes:
     try:
         return orjson.dumps(value)
     except TypeError:  # an integer beyond 64 bits
@@ -130,12 +132,13 @@ def check_default(parameter: Parameter, where: str) -> None:
     try:
         TypeAdapter(parameter.annotation).validate_python(parameter.default)  # without our settings: infinity is fine
     except Exception as error:  # noqa: BLE001 - a type's own validator may raise anything
+        default = _format_value(parameter.default)
         raise DefinitionError(
-            f"{where} has the default {_shown(parameter.default)}, which does not fit its type: {reason(error)}."
+            f"{where} has the default {default}, which does not fit its type: {describe_error(error)}."
         ) from None
 
 
-def check_place(parameter: Parameter, where: str) -> None:
+def check_field_placement(parameter: Parameter, where: str) -> None:
     """Check that what a Field says of ``parameter`` stands where it counts.
 
     Raises:
@@ -151,7 +154,7 @@ def check_place(parameter: Parameter, where: str) -> None:
             raise DefinitionError(f"{where} has an alias: an argument is called what its parameter is called.")
 
 
-def reason(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return why a value was refused, in one line, without the value itself. [D-26]"""
     if not isinstance(error, ValidationError):
         return f"{type(error).__name__} was raised"
@@ -160,7 +163,7 @@ def reason(error: Exception) -> str:
     return f"{first['msg'][:300]}{f' at {path[:200]}' if path else ''}"
 
 
-def _advice(error: Exception) -> str:
+def _explain_unsupported(error: Exception) -> str:
     if not isinstance(error, PydanticUserError):
         return f"which cannot be described: {str(error).partition(chr(10))[0][:300]}."
     if error.code == "class-not-fully-defined":
@@ -171,6 +174,6 @@ def _advice(error: Exception) -> str:
     return _NO_FORM
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     name = value.__name__ if isinstance(value, type) else re.sub(r"\s+", " ", repr(value))
     return name if len(name) <= 80 else f"{name[:80]}..."

@@ -9,46 +9,55 @@ from toolwire.core.catalog import NAME
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
 
-from .conversion import reader, writer
+from .conversion import build_reader, build_writer
 from .docstring import read_docstring
 from .function import Function
 from .options import Options, read_options, read_version
-from .schema import argument, input_schema, output_schema, result_form
-from .signature import FunctionKind, Names, by_keyword, own_name, own_text, read_signature
+from .schema import build_argument, build_input_schema, build_output_schema, build_result_form
+from .signature import (
+    FunctionKind,
+    LocalNames,
+    accept_keywords,
+    get_function_docstring,
+    get_function_name,
+    read_signature,
+)
 
 
-def define(function: Callable[..., Any], options: Options, *, toolkit: str, version: str, names: Names) -> Function:
+def define_function(
+    function: Callable[..., Any], options: Options, *, toolkit: str, version: str, names: LocalNames
+) -> Function:
     """Return ``function`` as a tool of ``toolkit``; ``version`` is what a tool has that does not give its own.
 
     Raises:
         DefinitionError: the function or an option cannot be described; the sentence says which and what to do.
     """
-    name = options.get("name", own_name(function))
+    name = options.get("name", get_function_name(function))
     where = f"{name}()"
     facts = read_options(options, where)
     _check_name(name)
     signature = read_signature(function, names, where)
-    docstring = read_docstring(own_text(function))
-    arguments = [argument(parameter, where) for parameter in signature.parameters]
-    result = result_form(signature.returns, where)
+    docstring = read_docstring(get_function_docstring(function))
+    arguments = [build_argument(parameter, where) for parameter in signature.parameters]
+    result = build_result_form(signature.returns, where)
     tool = Tool(
         name=name,
         toolkit=toolkit,
         version=read_version(options.get("version", version), where),
         description=options.get("description", "").strip() or docstring.description,
-        input_schema=input_schema(arguments, docstring.parameters),
-        output_schema=output_schema(result, docstring.returns, streams=signature.kind.streams),
+        input_schema=build_input_schema(arguments, docstring.parameters),
+        output_schema=build_output_schema(result, docstring.returns, streams=signature.kind.streams),
         streams=signature.kind.streams,
         reports=signature.context is not None,
         **facts,
     )
     return Function(
         tool=tool,
-        call=by_keyword(function),
-        read=reader(arguments),
-        write=writer(result, name),
+        call=accept_keywords(function),
+        read=build_reader(arguments),
+        write=build_writer(result, name),
         kind=signature.kind,
-        inline=_inline(options, signature.kind, where),
+        inline=_read_inline(options, signature.kind, where),
         context_parameter=signature.context,
     )
 
@@ -60,7 +69,7 @@ def _check_name(name: str) -> None:
         raise DefinitionError(f"A tool cannot be called {name!r}: use 1 to 64 letters, digits, '_' and '-'.")
 
 
-def _inline(options: Options, kind: FunctionKind, where: str) -> bool:
+def _read_inline(options: Options, kind: FunctionKind, where: str) -> bool:
     inline = options.get("inline", False)
     if inline and kind in (FunctionKind.ASYNC, FunctionKind.ASYNC_GENERATOR):
         raise DefinitionError(f"{where} is async and runs on the event loop anyway: leave out inline.")

@@ -25,7 +25,7 @@ def read_docstring(text: str) -> Docstring:
     text = inspect.cleandoc(text)
     again = inspect.cleandoc(text)  # as the parser does; a first line that was blank lets it take off more
     if _MARKED.search(again) is None:
-        return Docstring(description=_without_sections(again))
+        return Docstring(description=_even_first_gap(again))
     from docstring_parser import parse  # noqa: PLC0415 - most docstrings do not need it
 
     try:
@@ -33,20 +33,20 @@ def read_docstring(text: str) -> Docstring:
     except Exception:  # noqa: BLE001 - the parser trips over some texts, and no text is a reason to refuse a tool
         return Docstring(description=text)
     parameters = {
-        name.strip().lstrip("*"): _one_line(entry.description)
+        name.strip().lstrip("*"): _join_lines(entry.description)
         for entry in parsed.params
         for name in entry.arg_name.split(",")
     }
-    returns = _one_line(parsed.returns.description) if parsed.returns else ""
+    returns = _join_lines(parsed.returns.description) if parsed.returns else ""
     return Docstring(description=(parsed.description or "").strip(), parameters=parameters, returns=returns)
 
 
-def _without_sections(text: str) -> str:
+def _even_first_gap(text: str) -> str:
     """Return what the parser makes of a text without sections: it evens the gap under the first line."""
     first, _, rest = text.partition("\n")
     gap = "\n\n" if rest.startswith("\n") else "\n"
     return f"{first}{gap}{rest.strip()}".strip()
 
 
-def _one_line(text: str | None) -> str:
+def _join_lines(text: str | None) -> str:
     return " ".join((text or "").split())

@@ -10,10 +10,10 @@ from toolwire.core.model import Json, Problem, Result, Tool
 
 from .signature import FunctionKind
 
-Read: TypeAlias = Callable[[Mapping[str, Json]], dict[str, Any] | Problem]
+ReadArguments: TypeAlias = Callable[[Mapping[str, Json]], dict[str, Any] | Problem]
 """JSON arguments to keyword arguments. Undeclared ones are dropped, absent ones are left to Python's defaults."""
 
-Write: TypeAlias = Callable[[Any], Result]
+WriteResult: TypeAlias = Callable[[Any], Result]
 """A returned (or yielded) value to a Value of JSON data."""
 
 
@@ -28,8 +28,8 @@ class Function:
 
     tool: Tool
     call: Callable[..., Any]
-    read: Read
-    write: Write
+    read: ReadArguments
+    write: WriteResult
     kind: FunctionKind
     inline: bool = False
     context_parameter: str | None = None

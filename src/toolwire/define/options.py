@@ -92,12 +92,12 @@ def read_options(options: Options, where: str) -> dict[str, Any]:
             kinds = " or ".join(kind.__name__ for kind in _TYPES[key] if kind is not type(None))
             raise DefinitionError(f"{where}: the option {key!r} takes {kinds}, not {value!r}.")
     facts: dict[str, Any] = {key: given[key] for key in _AS_GIVEN if key in given}
-    facts["approval"] = approval = _approval(options.get("approval"), where)
-    facts["safe"] = _safe(options, approval, where)
-    facts["cost"] = _cost(options.get("cost"), where)
-    facts["rate_limit"] = _rate_limit(options.get("rate_limit"), where)
-    facts["scopes"] = _scopes(options.get("scopes", ()), where)
-    facts["timeout_s"] = _timeout(options.get("timeout_s"), where)
+    facts["approval"] = approval = _read_approval(options.get("approval"), where)
+    facts["safe"] = _read_safe(options, approval, where)
+    facts["cost"] = _read_cost(options.get("cost"), where)
+    facts["rate_limit"] = _read_rate_limit(options.get("rate_limit"), where)
+    facts["scopes"] = _read_scopes(options.get("scopes", ()), where)
+    facts["timeout_s"] = _read_timeout(options.get("timeout_s"), where)
     if not facts.get("output_name", "result"):
         raise DefinitionError(f"{where}: the option 'output_name' is empty; leave it out to call the result 'result'.")
     return facts
@@ -114,7 +114,7 @@ def read_version(version: str, where: str) -> str:
     return version
 
 
-def _approval(approval: str | None, where: str) -> Approval | None:
+def _read_approval(approval: str | None, where: str) -> Approval | None:
     if approval is None:
         return None
     if approval in (Approval.AUTO, Approval.PER_CALL):
@@ -122,14 +122,14 @@ def _approval(approval: str | None, where: str) -> Approval | None:
     raise DefinitionError(f'{where}: approval is "auto" or "per-call", not {str(approval)!r}.')
 
 
-def _safe(options: Options, approval: Approval | None, where: str) -> bool:
+def _read_safe(options: Options, approval: Approval | None, where: str) -> bool:
     safe, destructive = options.get("safe"), options.get("destructive", False)
     if safe and destructive:
         raise DefinitionError(f"{where} cannot be both safe and destructive: a safe tool only reads.")
     return (approval is Approval.AUTO and not destructive) if safe is None else safe
 
 
-def _cost(cost: str | None, where: str) -> Cost | None:
+def _read_cost(cost: str | None, where: str) -> Cost | None:
     if cost is None:
         return None
     if cost in tuple(Cost):
@@ -137,7 +137,7 @@ def _cost(cost: str | None, where: str) -> Cost | None:
     raise DefinitionError(f'{where}: cost is "free", "credits" or "paid", not {cost!r}.')
 
 
-def _rate_limit(limit: RateLimit | tuple[int, str] | Mapping[str, Any] | None, where: str) -> RateLimit | None:
+def _read_rate_limit(limit: RateLimit | tuple[int, str] | Mapping[str, Any] | None, where: str) -> RateLimit | None:
     if limit is None or isinstance(limit, RateLimit):
         return limit
     try:
@@ -151,14 +151,14 @@ def _rate_limit(limit: RateLimit | tuple[int, str] | Mapping[str, Any] | None, w
         raise DefinitionError(f'{where}: a rate limit is (max, window), such as (60, "1m"), not {limit!r}.') from None
 
 
-def _scopes(scopes: Sequence[Any], where: str) -> tuple[str, ...]:
+def _read_scopes(scopes: Sequence[Any], where: str) -> tuple[str, ...]:
     for scope in scopes:
         if not isinstance(scope, str) or _SCOPE.fullmatch(scope) is None:
             raise DefinitionError(f'{where}: a scope is a word such as "mail.read", without spaces, not {scope!r}.')
     return tuple(dict.fromkeys(scopes))
 
 
-def _timeout(timeout_s: float | None, where: str) -> float | None:
+def _read_timeout(timeout_s: float | None, where: str) -> float | None:
     if timeout_s is None or (timeout_s > 0 and isfinite(timeout_s)):
         return timeout_s
     raise DefinitionError(f"{where}: timeout_s is a number of seconds above 0, not {timeout_s!r}.")

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from toolwire.core.model import Json
 
-from .json_form import Form, adapted_form, plain_form
-from .native_values import matcher, plain
-from .plain_types import with_numbers
+from .json_form import JsonForm, build_adapted_form, find_plain_form
+from .native_values import build_matcher, is_plain_json
+from .plain_types import convert_numbers
 from .signature import Parameter
 
 _MAPS = ("properties", "patternProperties", "$defs", "dependentSchemas")
@@ -45,31 +45,31 @@ class Argument(NamedTuple):
     """A parameter, what is known of its type, and the member that shows its default, if JSON can say it."""
 
     parameter: Parameter
-    form: Form
+    form: JsonForm
     default: Mapping[str, Json]
 
 
-def argument(parameter: Parameter, where: str) -> Argument:
+def build_argument(parameter: Parameter, where: str) -> Argument:
     """Return ``parameter`` with its type understood, without pydantic if type and default are plain JSON.
 
     Raises:
         DefinitionError: the type cannot be described, or the default does not fit it or stands in the wrong place.
     """
-    form = plain_form(parameter.annotation)
-    default = _plain_default(parameter, form) if form else None
-    return _adapted(parameter, where) if form is None or default is None else Argument(parameter, form, default)
+    form = find_plain_form(parameter.annotation)
+    default = _find_plain_default(parameter, form) if form else None
+    return _adapt_argument(parameter, where) if form is None or default is None else Argument(parameter, form, default)
 
 
-def result_form(annotation: Any, where: str) -> Form:
+def build_result_form(annotation: Any, where: str) -> JsonForm:
     """Return what is known of the type of a result.
 
     Raises:
         DefinitionError: the type cannot be described, or not as JSON.
     """
-    return plain_form(annotation) or adapted_form(annotation, f"{where}: its result", "serialization")
+    return find_plain_form(annotation) or build_adapted_form(annotation, f"{where}: its result", "serialization")
 
 
-def input_schema(arguments: Sequence[Argument], texts: Mapping[str, str]) -> dict[str, Any]:
+def build_input_schema(arguments: Sequence[Argument], texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the schema of one object that holds an argument for each parameter. ``texts`` describes them by name.
 
     A description in the annotation wins over one in ``texts``. A default that JSON cannot say is left out.
@@ -77,19 +77,19 @@ def input_schema(arguments: Sequence[Argument], texts: Mapping[str, str]) -> dic
     properties: dict[str, Any] = {}
     definitions: dict[str, Any] = {}
     for parameter, form, default in arguments:
-        schema = _hoisted(form, parameter.name, definitions)
+        schema = _hoist_definitions(form, parameter.name, definitions)
         if text := schema.get("description") or texts.get(parameter.name):
             schema["description"] = text
         properties[parameter.name] = {**schema, **default}
     whole: dict[str, Any] = {"type": "object", "properties": properties}
-    required = [parameter.name for parameter, *_ in arguments if parameter.required]
+    required = [parameter.name for parameter, *_ in arguments if parameter.is_required]
     return whole | ({"required": required} if required else {}) | ({"$defs": definitions} if definitions else {})
 
 
-def output_schema(form: Form, text: str, *, streams: bool) -> dict[str, Any] | None:
+def build_output_schema(form: JsonForm, text: str, *, streams: bool) -> dict[str, Any] | None:
     """Return the schema of a result: ``{}`` for any value, None for none, an array if it is streamed. [OTC-012]"""
-    schema = _bare(form.json_schema(mode="serialization"))
-    for inner in _inner(schema):
+    schema = _strip_schema(form.json_schema(mode="serialization"))
+    for inner in _walk_schemas(schema):
         if inner.get("format") in _UNMET_FORMATS:
             del inner["format"]
     if streams:
@@ -100,19 +100,19 @@ def output_schema(form: Form, text: str, *, streams: bool) -> dict[str, Any] | N
     return schema if not schema or not text else {"description": text, **schema}
 
 
-def _hoisted(form: Form, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
+def _hoist_definitions(form: JsonForm, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of one parameter, its definitions moved to ``definitions``."""
-    schema = _bare(form.json_schema())
+    schema = _strip_schema(form.json_schema())
     own = schema.pop("$defs", {})
     if any(definitions.get(key, value) != value for key, value in own.items()):  # two classes of one name
-        schema = _bare(form.json_schema(ref_template=f"#/$defs/{name}.{{model}}"))
+        schema = _strip_schema(form.json_schema(ref_template=f"#/$defs/{name}.{{model}}"))
         own = {f"{name}.{key}": value for key, value in schema.pop("$defs").items()}
     definitions.update(own)
     return schema
 
 
-def _bare(schema: dict[str, Any]) -> dict[str, Any]:
-    for inner in _inner(schema):
+def _strip_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    for inner in _walk_schemas(schema):
         for key in _DROPPED:
             inner.pop(key, None)
         _mend_format(inner)
@@ -134,43 +134,43 @@ def _mend_format(schema: dict[str, Any]) -> None:
         schema["format"] = _SPELLINGS.get(name, name)
 
 
-def _inner(schema: Any) -> Iterator[dict[str, Any]]:
+def _walk_schemas(schema: Any) -> Iterator[dict[str, Any]]:
     """Yield ``schema`` and every schema in it, but nothing that only looks like one (a default, a name)."""
     if not isinstance(schema, dict):
         return
     yield schema
     for key, value in schema.items():
         if key in _SINGLE:
-            yield from _inner(value)
+            yield from _walk_schemas(value)
         elif key in _MAPS or key in _LISTS:
             for each in value.values() if key in _MAPS else value:
-                yield from _inner(each)
+                yield from _walk_schemas(each)
 
 
-def _plain_default(parameter: Parameter, form: Form) -> dict[str, Json] | None:
+def _find_plain_default(parameter: Parameter, form: JsonForm) -> dict[str, Json] | None:
     """Return the member that shows a default of a plain type, or None if only pydantic can tell whether it fits."""
-    if parameter.required:
+    if parameter.is_required:
         return {}
-    native = matcher(form.core, plain)
-    default = with_numbers(form.core, parameter.default, reading=False)
+    native = build_matcher(form.core, is_plain_json)
+    default = convert_numbers(form.core, parameter.default, reading=False)
     return {"default": deepcopy(default)} if native is not None and native(default) else None
 
 
-def _adapted(parameter: Parameter, where: str) -> Argument:
-    from .adapter import check_default, check_place  # noqa: PLC0415 - brings pydantic, half a server's start
+def _adapt_argument(parameter: Parameter, where: str) -> Argument:
+    from .adapter import check_default, check_field_placement  # noqa: PLC0415 - brings pydantic, half a server's start
 
     where = f"{where}: the parameter {parameter.name!r}"
-    check_place(parameter, where)
-    form = adapted_form(parameter.annotation, where, "validation")
-    if parameter.required:
+    check_field_placement(parameter, where)
+    form = build_adapted_form(parameter.annotation, where, "validation")
+    if parameter.is_required:
         return Argument(parameter, form, {})
     check_default(parameter, where)
-    return Argument(parameter, form, _shown_default(parameter, form))
+    return Argument(parameter, form, _dump_default(parameter, form))
 
 
-def _shown_default(parameter: Parameter, form: Form) -> dict[str, Json]:
+def _dump_default(parameter: Parameter, form: JsonForm) -> dict[str, Json]:
     try:
         default = form.dump(parameter.default)
     except Exception:  # noqa: BLE001 - a type's own serializer may raise anything; a default need not be shown
         return {}
-    return {"default": default} if plain(default) else {}
+    return {"default": default} if is_plain_json(default) else {}

@@ -29,7 +29,7 @@ from typing import Any, TypeAlias
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Context
 
-from .typeddicts import readable
+from .typeddicts import replace_typeddicts
 
 MISSING: Any = inspect.Parameter.empty
 """Stands for a default that is not there; ``None`` is a default like any other."""
@@ -62,7 +62,7 @@ class Parameter:
     default: Any = MISSING
 
     @property
-    def required(self) -> bool:
+    def is_required(self) -> bool:
         """Whether a call must bring this argument."""
         return self.default is MISSING
 
@@ -77,22 +77,22 @@ class Signature:
     context: str | None = None
 
 
-Names: TypeAlias = Mapping[str, Any]
+LocalNames: TypeAlias = Mapping[str, Any]
 """Names that annotations may use besides the function's globals: the locals where the function was defined."""
 
 
-def own_name(function: Callable[..., Any]) -> str:
+def get_function_name(function: Callable[..., Any]) -> str:
     """Return what ``function`` is called by itself; an object that can be called has the name of its class."""
-    inner = _innermost(function)
+    inner = _unwrap_partial(function)
     return str(getattr(inner, "__name__", type(inner).__name__))
 
 
-def own_text(function: Callable[..., Any]) -> str:
+def get_function_docstring(function: Callable[..., Any]) -> str:
     """Return the docstring of ``function``; an object that can be called may have it on ``__call__`` or its class."""
-    return inspect.getdoc(_described(function)) or inspect.getdoc(_innermost(function)) or ""
+    return inspect.getdoc(_find_described(function)) or inspect.getdoc(_unwrap_partial(function)) or ""
 
 
-def read_signature(function: Callable[..., Any], names: Names, where: str) -> Signature:
+def read_signature(function: Callable[..., Any], names: LocalNames, where: str) -> Signature:
     """Return what Python knows of ``function``.
 
     Raises:
@@ -102,7 +102,7 @@ def read_signature(function: Callable[..., Any], names: Names, where: str) -> Si
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
         raise DefinitionError(f"{where} does not say what its parameters are: wrap it in a def.") from None
-    hints = _hints(_described(function), names, where)
+    hints = _read_hints(_find_described(function), names, where)
     taken: list[Parameter] = []
     context = None
     for parameter in parameters.values():
@@ -116,11 +116,11 @@ def read_signature(function: Callable[..., Any], names: Names, where: str) -> Si
             context = parameter.name
         else:
             raise DefinitionError(f"{where} takes the Context twice, as {context!r} and {parameter.name!r}: keep one.")
-    kind, returns = _result(function, hints.get("return", Any), where)
+    kind, returns = _read_result(function, hints.get("return", Any), where)
     return Signature(kind=kind, parameters=tuple(taken), returns=returns, context=context)
 
 
-def by_keyword(function: Callable[..., Any]) -> Callable[..., Any]:
+def accept_keywords(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``function`` callable with keywords alone, positional-only parameters included."""
     parameters = inspect.signature(function).parameters.values()
     positional = [(each.name, each.default) for each in parameters if each.kind is each.POSITIONAL_ONLY]
@@ -134,19 +134,19 @@ def by_keyword(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _innermost(function: Any) -> Any:
+def _unwrap_partial(function: Any) -> Any:
     while isinstance(function, functools.partial):
         function = function.func
     return function
 
 
-def _described(function: Callable[..., Any]) -> Any:
+def _find_described(function: Callable[..., Any]) -> Any:
     """Return the function, method or class whose text and annotations describe ``function``."""
-    inner = _innermost(function)
+    inner = _unwrap_partial(function)
     return inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__
 
 
-def _hints(function: Any, names: Names, where: str) -> dict[str, Any]:
+def _read_hints(function: Any, names: LocalNames, where: str) -> dict[str, Any]:
     target = function.__init__ if inspect.isclass(function) else function
     try:
         try:
@@ -160,7 +160,7 @@ def _hints(function: Any, names: Names, where: str) -> dict[str, Any]:
         ) from None
     except Exception as error:  # noqa: BLE001 - an annotation in quotes may run any expression
         raise DefinitionError(f"{where} has an annotation that cannot be evaluated: {error}.") from None
-    hints = {name: readable(hint) for name, hint in hints.items()}
+    hints = {name: replace_typeddicts(hint) for name, hint in hints.items()}
     return {**hints, "return": function} if inspect.isclass(function) else hints
 
 
@@ -172,8 +172,8 @@ def _is_context(annotation: Any) -> bool:
     return annotation is Context
 
 
-def _result(function: Callable[..., Any], annotation: Any, where: str) -> tuple[FunctionKind, Any]:
-    kind = _kind(function)
+def _read_result(function: Callable[..., Any], annotation: Any, where: str) -> tuple[FunctionKind, Any]:
+    kind = _detect_kind(function)
     origin = typing.get_origin(annotation) or annotation
     if kind is FunctionKind.SYNC and origin in _SYNC_STREAMS:
         kind = FunctionKind.GENERATOR
@@ -188,8 +188,8 @@ def _result(function: Callable[..., Any], annotation: Any, where: str) -> tuple[
     return kind, (*typing.get_args(annotation), Any)[0]
 
 
-def _kind(function: Callable[..., Any]) -> FunctionKind:
-    target = _described(function)
+def _detect_kind(function: Callable[..., Any]) -> FunctionKind:
+    target = _find_described(function)
     if inspect.isasyncgenfunction(target):
         return FunctionKind.ASYNC_GENERATOR
     if inspect.iscoroutinefunction(target):

@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, Unpack, overload
 
-from toolwire.core.catalog import VERSION, Catalog, identifier
+from toolwire.core.catalog import VERSION, Catalog, build_toolkit_name
 from toolwire.core.errors import DefinitionError
 
-from .definition import define
+from .definition import define_function
 from .function import Function
 from .options import Options
 
@@ -66,11 +66,11 @@ class Toolkit:
             DefinitionError: it cannot be one; the sentence says why and what to do.
         """
         if function is not None:
-            self._add(function, options, _names_of_caller())
+            self._add(function, options, _get_caller_names())
             return function
 
         def decorate(function: F) -> F:
-            self._add(function, options, _names_of_caller())
+            self._add(function, options, _get_caller_names())
             return function
 
         return decorate
@@ -81,12 +81,14 @@ class Toolkit:
         Raises:
             DefinitionError: it cannot be one; the sentence says why and what to do. [OTC-002, OTC-003, OTC-005]
         """
-        return self._add(function, options, _names_of_caller())
+        return self._add(function, options, _get_caller_names())
 
     def _add(self, function: Callable[..., Any], options: Options, names: Mapping[str, Any]) -> Function:
         if not callable(function):
             raise DefinitionError(f"{function!r} is not a function; options go by name, as in @kit.tool(name='...').")
-        defined = define(function, options, toolkit=identifier(self.title), version=self.version, names=names)
+        defined = define_function(
+            function, options, toolkit=build_toolkit_name(self.title), version=self.version, names=names
+        )
         id_ = defined.tool.id
         if id_ in self._functions:
             raise DefinitionError(
@@ -101,7 +103,7 @@ class Toolkit:
         return defined
 
 
-def _names_of_caller() -> Mapping[str, Any]:
+def _get_caller_names() -> Mapping[str, Any]:
     """Return the local names where a method of Toolkit was called, for annotations in quotes."""
     frame = inspect.currentframe()
     for _ in range(2):

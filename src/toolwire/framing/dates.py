@@ -5,7 +5,7 @@ from __future__ import annotations
 _LONGEST = 100
 
 
-def timestamp(text: str) -> float | None:
+def parse_timestamp(text: str) -> float | None:
     """Return the moment that ``text`` names, in seconds since 1970; None where it names none, or no zone of time."""
     from email.utils import parsedate_to_datetime  # noqa: PLC0415 - a lot to load, for a header that is rare
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 from toolwire.core.model import Json, Kind, Problem
 
-from .jsontext import kind_of
+from .jsontext import describe_type
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -36,7 +36,7 @@ CODES: dict[Kind, int] = {
 }
 """The code of each kind of Problem; any other is 500, the tool's failure. [A-13]"""
 
-FAILED = 500
+TOOL_FAILURE = 500
 
 _VERSIONS = ("2.0", "2.0.0")
 _ID_TYPES = (str, int, float)  # exactly these: a boolean is an int to isinstance
@@ -51,7 +51,7 @@ class Message(NamedTuple):
     expects_answer: bool
 
 
-_message_of = cast(
+_make_message = cast(
     "Callable[[tuple[str, Json, str | int | float | None, bool]], Message]", MethodType(tuple.__new__, Message)
 )
 
@@ -62,21 +62,21 @@ def read(data: dict[str, Json]) -> Message | Problem:
     ``jsonrpc`` may be "2.0", "2.0.0" or missing, as real implementations send it. [S-4, A-18]
     """
     if data.get("jsonrpc", "2.0") not in _VERSIONS:
-        return _invalid('"jsonrpc" must be "2.0"')
+        return _build_invalid('"jsonrpc" must be "2.0"')
     method = data.get("method")
     if not isinstance(method, str) or not method:
-        return _invalid('"method" must be the name of what to call, as a string')
+        return _build_invalid('"method" must be the name of what to call, as a string')
     id_ = data.get("id")
     if id_ is not None and type(id_) not in _ID_TYPES:
-        return _invalid(f'"id" must be a string or a number, not {kind_of(id_)}')
-    return _message_of((method, data.get("params"), id_, "id" in data))
+        return _build_invalid(f'"id" must be a string or a number, not {describe_type(id_)}')
+    return _make_message((method, data.get("params"), id_, "id" in data))
 
 
-def id_of(data: Json) -> str | int | float | None:
+def get_id(data: Json) -> str | int | float | None:
     """Return the id to answer a broken message with: its own where that is legal, else None."""
     id_ = data.get("id") if isinstance(data, dict) else None
     return id_ if type(id_) in _ID_TYPES else None
 
 
-def _invalid(what: str) -> Problem:
+def _build_invalid(what: str) -> Problem:
     return Problem(kind=Kind.MALFORMED, message=f"This is not a JSON-RPC request: {what}.")

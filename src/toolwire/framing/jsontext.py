@@ -17,12 +17,12 @@ from typing import NoReturn
 
 import orjson
 
-from toolwire.core.http import Request, header
+from toolwire.core.http import Request, get_header
 from toolwire.core.model import Json, Kind, Problem
 
 MAX_DEPTH = 200
 MAX_DIGITS = 4_300
-REPEATS = "an object in it has a member twice"
+DUPLICATE_MEMBER = "an object in it has a member twice"
 
 _DIGITS_ALIKE = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
 _LONG_NUMBER = b"0" * 19
@@ -38,55 +38,58 @@ _JSON_TYPES = ("application/json", "text/json")
 
 def read(text: bytes) -> Json | Problem:
     """Return the data of a JSON text, or a Problem that says what is wrong with it."""
-    if len(text) > 2 * MAX_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DEPTH and _too_deep(text):
+    if len(text) > 2 * MAX_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DEPTH and _is_too_deep(text):
         return Problem(kind=Kind.MALFORMED, message=f"The JSON is nested deeper than {MAX_DEPTH} levels.")
     try:
         if _LONG_NUMBER in (alike := text.translate(_DIGITS_ALIKE)) and _has_long_integer(text, alike):
             return _read_exact(text)
         return orjson.loads(text)
     except (ValueError, RecursionError) as error:
-        return Problem(kind=Kind.MALFORMED, message=f"The body is not valid JSON: {_reason(error)}.")
+        return Problem(kind=Kind.MALFORMED, message=f"The body is not valid JSON: {_describe_error(error)}.")
 
 
-def read_without_repeats(text: bytes) -> Json | Problem:
+def read_without_duplicates(text: bytes) -> Json | Problem:
     """Return what ``read`` does, or a Problem where two members of an object have one name.
 
     It is as quick as reading a large text and looking for such names afterwards, and other threads can run meanwhile.
     """
-    if len(text) > 2 * MAX_DEPTH and _too_deep(text):
+    if len(text) > 2 * MAX_DEPTH and _is_too_deep(text):
         return Problem(kind=Kind.MALFORMED, message=f"The JSON is nested deeper than {MAX_DEPTH} levels.")
     if _HALF_A_CHARACTER.search(text) is not None and isinstance(found := read(text), Problem):
         return found  # the decoder of the standard library lets half a character through
     try:
         return json.loads(
-            text.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse_constant, parse_float=_finite,
-            parse_int=_whole,
-        )  # fmt: skip
+            text.decode("utf-8"),
+            object_pairs_hook=_build_distinct,
+            parse_constant=_refuse_constant,
+            parse_float=_parse_finite,
+            parse_int=_parse_integer,
+        )
     except (ValueError, RecursionError) as error:
-        return Problem(kind=Kind.MALFORMED, message=f"The body is not valid JSON: {_reason(error)}.")
+        return Problem(kind=Kind.MALFORMED, message=f"The body is not valid JSON: {_describe_error(error)}.")
 
 
-def _distinct(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def _build_distinct(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError(REPEATS)
+        raise ValueError(DUPLICATE_MEMBER)
     return members
 
 
 def read_object(request: Request) -> dict[str, Json] | Problem:
     """Return the JSON object that ``request`` carries, or a Problem: wrong type, wrong JSON, not an object. [A-29]"""
-    if (b"content-type", b"application/json") not in request.headers and not _says_json(request):
-        media = header(request.headers, b"content-type")[:100]
+    if (b"content-type", b"application/json") not in request.headers and not _has_json_type(request):
+        media = get_header(request.headers, b"content-type")[:100]
         text = f"Send the body as application/json, not {media or 'without a content type'}."
         return Problem(kind=Kind.UNSUPPORTED_TYPE, message=text)
     data = read(request.body)
     if isinstance(data, dict) or isinstance(data, Problem):  # noqa: SIM101 - a third of the cost of a union
         return data
-    return Problem(kind=Kind.MALFORMED, message=f"The body must be a JSON object, not {kind_of(data)}.")
+    return Problem(kind=Kind.MALFORMED, message=f"The body must be a JSON object, not {describe_type(data)}.")
 
 
-def _says_json(request: Request) -> bool:
-    media, _, parameters = header(request.headers, b"content-type").lower().partition(";")
+def _has_json_type(request: Request) -> bool:
+    media, _, parameters = get_header(request.headers, b"content-type").lower().partition(";")
     media = media.strip()
     if "charset=" in parameters and not re.search(r"charset=[\"']?utf-?8\b", parameters):
         return False  # JSON is UTF-8; another encoding read as UTF-8 would say something else
@@ -103,10 +106,12 @@ def write(data: Json) -> bytes:
     try:
         return orjson.dumps(data)
     except TypeError:  # an integer beyond 64 bits, or an integer key: rare, and the standard library writes both
-        return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain).encode()
+        return json.dumps(
+            data, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_convert_mapping
+        ).encode()
 
 
-def fragment(data: Json) -> Json:
+def encode_fragment(data: Json) -> Json:
     """Return ``data`` as finished JSON text, which ``write`` copies where it stands in something larger.
 
     Raises:
@@ -115,7 +120,7 @@ def fragment(data: Json) -> Json:
     return orjson.Fragment(write(data))
 
 
-def canonical(data: Json) -> bytes:
+def write_canonical(data: Json) -> bytes:
     """Return ``data`` as JSON that is the same whatever the order of the members.
 
     Raises:
@@ -124,10 +129,10 @@ def canonical(data: Json) -> bytes:
     try:
         return orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # an integer beyond 64 bits, or half a character
-        return json.dumps(data, sort_keys=True, separators=(",", ":"), default=_plain).encode()
+        return json.dumps(data, sort_keys=True, separators=(",", ":"), default=_convert_mapping).encode()
 
 
-def kind_of(data: Json) -> str:
+def describe_type(data: Json) -> str:
     """Return the JSON name of the type of ``data``, with its article, for a sentence."""
     match data:
         case None:
@@ -158,7 +163,7 @@ def _has_long_integer(text: bytes, alike: bytes) -> bool:
     return False
 
 
-def _too_deep(text: bytes) -> bool:
+def _is_too_deep(text: bytes) -> bool:
     """Return whether ``text`` is nested too deep, in whole passes over it rather than character by character.
 
     Taking out what is empty takes the innermost level away, so there are as many levels as there are such passes.
@@ -177,19 +182,21 @@ def _too_deep(text: bytes) -> bool:
 
 
 def _read_exact(text: bytes) -> Json:
-    data = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole)
+    data = json.loads(
+        text.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_parse_finite, parse_int=_parse_integer
+    )
     json.dumps(data, ensure_ascii=False).encode()  # raises on a lone surrogate, which the decoder lets through
     return data
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
         raise ValueError("a number is too large")
     return number
 
 
-def _whole(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if len(text.removeprefix("-")) > MAX_DIGITS:
         raise ValueError(f"a number has more than {MAX_DIGITS:,} digits")
     return int(text)
@@ -199,13 +206,13 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _plain(data: object) -> dict[str, Json]:
+def _convert_mapping(data: object) -> dict[str, Json]:
     if isinstance(data, Mapping):
         return dict(data)
     raise TypeError(f"{type(data).__name__} is not JSON data")
 
 
-def _reason(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     match error:
         case UnicodeError():
             return "it is not valid UTF-8"
@@ -217,7 +224,7 @@ def _reason(error: Exception) -> str:
             return str(error) or type(error).__name__
 
 
-def member(data: Mapping[str, Json], name: str) -> Mapping[str, Json]:
+def get_object(data: Mapping[str, Json], name: str) -> Mapping[str, Json]:
     """Return the object under ``name``, or an empty one where there is none or it is something else."""
     value = data.get(name)
     return value if isinstance(value, dict) else {}

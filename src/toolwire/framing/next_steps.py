@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 from toolwire.core.model import Json, Tool
 
-from .xllm import beyond
+from .xllm import collect_extra_members
 
-Form: TypeAlias = Literal["text", "card", "list", "table", "json", "image", "link", "none"]
+RenderForm: TypeAlias = Literal["text", "card", "list", "table", "json", "image", "link", "none"]
 
-_FORMS: Final[Mapping[str, Form]] = {
+_FORMS: Final[Mapping[str, RenderForm]] = {
     "text": "text",
     "card": "card",
     "list": "list",
@@ -35,20 +35,20 @@ _MOST_FIELDS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ResultDisplay:
     """One result as the site advises to show it: a form, texts and URLs by their part, and further fields by name.
 
     ``items`` is how many of a list to show, or None. All of it is text from a stranger.
     """
 
-    form: Form = "text"
+    form: RenderForm = "text"
     parts: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, Json] = field(default_factory=dict)
     items: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class NextStep:
     """What may follow: the operation, when, and the arguments that could be worked out of this call."""
 
     operation: str
@@ -56,13 +56,13 @@ class Step:
     arguments: Mapping[str, Json] = field(default_factory=dict)
 
 
-def shown(tool: Tool, value: Json) -> Shown:
+def build_display(tool: Tool, value: Json) -> ResultDisplay:
     """Return how ``value``, a result of ``tool``, may be shown. [XL-074]"""
-    data = beyond(tool).get("result")
+    data = collect_extra_members(tool).get("result")
     if not isinstance(data, dict):
-        return Shown()
+        return ResultDisplay()
     render = data.get("render")
-    form: Form = _FORMS.get(render, "text") if isinstance(render, str) else "text"
+    form: RenderForm = _FORMS.get(render, "text") if isinstance(render, str) else "text"
     parts: dict[str, str] = {}
     for name in (*_TEXTS, *_URLS):
         found = at(value, data.get(name))
@@ -71,7 +71,7 @@ def shown(tool: Tool, value: Json) -> Shown:
     listed = data.get("fields")
     named = [one for one in listed if isinstance(one, str)][:_MOST_FIELDS] if isinstance(listed, list) else []
     most = data.get("maxItems")
-    return Shown(
+    return ResultDisplay(
         form=form,
         parts=parts,
         fields={one: found for one in named if (found := at(value, one)) is not MISSING},
@@ -79,13 +79,15 @@ def shown(tool: Tool, value: Json) -> Shown:
     )
 
 
-def following(tool: Tool, arguments: Mapping[str, Json], value: Json, known: Sequence[str]) -> tuple[Step, ...]:
+def list_next_steps(
+    tool: Tool, arguments: Mapping[str, Json], value: Json, known: Sequence[str]
+) -> tuple[NextStep, ...]:
     """Return what may follow a call of ``tool`` that gave ``value``; operations that are not ``known`` are left out.
 
     An argument whose expression cannot be worked out is left out. [XL-075]
     """
-    data = beyond(tool).get("next")
-    steps: list[Step] = []
+    data = collect_extra_members(tool).get("next")
+    steps: list[NextStep] = []
     for one in data[:_MOST_STEPS] if isinstance(data, list) else ():
         operation = one.get("operationId") if isinstance(one, dict) else None
         if not isinstance(operation, str) or operation not in known:
@@ -94,9 +96,9 @@ def following(tool: Tool, arguments: Mapping[str, Json], value: Json, known: Seq
         worked_out = {
             name: found
             for name, text in (expressions.items() if isinstance(expressions, dict) else ())
-            if (found := _evaluated(text, arguments, value)) is not MISSING
+            if (found := _evaluate_expression(text, arguments, value)) is not MISSING
         }
-        steps.append(Step(operation=operation, when=when if isinstance(when, str) else "", arguments=worked_out))
+        steps.append(NextStep(operation=operation, when=when if isinstance(when, str) else "", arguments=worked_out))
     return tuple(steps)
 
 
@@ -119,7 +121,7 @@ def at(data: Json, pointer: Json) -> Json:
     return data
 
 
-def _evaluated(text: Json, arguments: Mapping[str, Json], value: Json) -> Json:
+def _evaluate_expression(text: Json, arguments: Mapping[str, Json], value: Json) -> Json:
     """Return what an OpenAPI runtime expression says of this call; a text that is none stands for itself."""
     if not isinstance(text, str):
         return MISSING

@@ -18,89 +18,89 @@ from toolwire.core.model import Problem
 
 from . import jsontext
 
-Step: TypeAlias = str | int
+PathStep: TypeAlias = str | int
 """The name of a member, or the place of an item."""
 
 _TOKEN = re.compile(r'[\[\]{}]|"(?:[^"\\]++|\\.)*+"|[^\s\[\]{},:"]++', re.DOTALL)  # possessive: linear on any text
 _LINE_END = re.compile("\n")
 
 
-class Spot(NamedTuple):
+class TextPosition(NamedTuple):
     """A place in a text."""
 
     line: int
     column: int
 
 
-class Place(NamedTuple):
+class ValuePosition(NamedTuple):
     """Where a value stands, and the name it stands under; an item and the whole have no name."""
 
-    value: Spot
-    name: Spot | None = None
+    value: TextPosition
+    name: TextPosition | None = None
 
 
-class Repeat(NamedTuple):
+class DuplicateName(NamedTuple):
     """A member whose name its object has already: its JSON Pointer, the spot of this name and of the first one."""
 
     pointer: str
-    spot: Spot
-    first: Spot
+    spot: TextPosition
+    first: TextPosition
 
 
-class NotJson(NamedTuple):
+class SyntaxFault(NamedTuple):
     """Where a text stops being JSON, and what is wrong there."""
 
-    spot: Spot
+    spot: TextPosition
     reason: str
 
 
 class _Node(NamedTuple):
     depth: int
-    step: Step
+    step: PathStep
     name_at: int | None
     value_at: int
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _PointerTree:
     """The pointers that are looked for, as a tree: what is asked for here, and what is further down."""
 
     pointers: list[str] = field(default_factory=list)
-    below: dict[str, _Wanted] = field(default_factory=dict)
+    below: dict[str, _PointerTree] = field(default_factory=dict)
 
 
-def pointer(steps: Iterable[Step]) -> str:
+def build_pointer(steps: Iterable[PathStep]) -> str:
     """Return the JSON Pointer that takes ``steps``."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
-def locate(text: str, pointers: Iterable[str]) -> dict[str, Place]:
+def locate(text: str, pointers: Iterable[str]) -> dict[str, ValuePosition]:
     """Return where each of ``pointers`` stands in ``text``, which is JSON; one that is not there is left out.
 
     Where names repeat, the last counts, as it does for a parser.
     """
-    root = _Wanted()
+    root = _PointerTree()
     for one in pointers:
         wanted = root
         for part in one.split("/")[1:]:
-            wanted = wanted.below.setdefault(part.replace("~1", "/").replace("~0", "~"), _Wanted())
+            wanted = wanted.below.setdefault(part.replace("~1", "/").replace("~0", "~"), _PointerTree())
         wanted.pointers.append(one)
-    starts = _line_starts(text)
-    found: dict[str, Place] = {}
-    branch: list[_Wanted | None] = []
-    for depth, step, name_at, value_at in _nodes(text):
+    starts = _find_line_starts(text)
+    found: dict[str, ValuePosition] = {}
+    branch: list[_PointerTree | None] = []
+    for depth, step, name_at, value_at in _walk_values(text):
         del branch[depth:]
         above = branch[-1] if branch else None
         here = root if depth == 0 else above.below.get(str(step)) if above else None
         branch.append(here)
         if here is not None and here.pointers:
-            name = None if name_at is None else _spot(starts, name_at)
-            found |= dict.fromkeys(here.pointers, Place(_spot(starts, value_at), name))
+            name = None if name_at is None else _find_position(starts, name_at)
+            found |= dict.fromkeys(here.pointers, ValuePosition(_find_position(starts, value_at), name))
     return found
 
 
-def repeats(text: str) -> bool:
-    """Return whether any object in ``text``, which is JSON, has two members of one name; quicker than ``repeated``."""
+def has_duplicates(text: str) -> bool:
+    """Return whether an object in ``text``, JSON, has two members of one name; faster than ``find_duplicates``."""
     lengths: list[int] = []
 
     def count(pairs: list[tuple[str, object]]) -> None:
@@ -110,13 +110,13 @@ def repeats(text: str) -> bool:
     return any(lengths)
 
 
-def repeated(text: str, limit: int = 100) -> list[Repeat]:
+def find_duplicates(text: str, limit: int = 100) -> list[DuplicateName]:
     """Return the members of ``text``, which is JSON, whose name its object has already, at most ``limit``. [D-16]"""
-    starts = _line_starts(text)
-    found: list[Repeat] = []
-    path: list[Step] = []
-    names: list[dict[Step, int]] = []
-    for depth, step, name_at, _ in _nodes(text):
+    starts = _find_line_starts(text)
+    found: list[DuplicateName] = []
+    path: list[PathStep] = []
+    names: list[dict[PathStep, int]] = []
+    for depth, step, name_at, _ in _walk_values(text):
         del path[max(depth - 1, 0) :]
         del names[depth:]
         if depth:
@@ -126,44 +126,48 @@ def repeated(text: str, limit: int = 100) -> list[Repeat]:
             continue
         first = names[depth - 1].setdefault(step, name_at)
         if first != name_at:
-            found.append(Repeat(pointer(path), _spot(starts, name_at), _spot(starts, first)))
+            found.append(
+                DuplicateName(build_pointer(path), _find_position(starts, name_at), _find_position(starts, first))
+            )
             if len(found) == limit:
                 break
     return found
 
 
-def broken(text: bytes) -> NotJson:
+def find_syntax_fault(text: bytes) -> SyntaxFault:
     """Return where and why ``text`` is no JSON, given that ``jsontext.read`` refuses it."""
     try:
         characters = text.decode()
     except UnicodeDecodeError as error:
         good = text[: error.start].decode()
-        return NotJson(_spot(_line_starts(good), len(good)), "it is not UTF-8 from here on")
+        return SyntaxFault(_find_position(_find_line_starts(good), len(good)), "it is not UTF-8 from here on")
     try:
         json.loads(characters)
     except json.JSONDecodeError as error:
-        return NotJson(Spot(error.lineno, error.colno), error.msg)
+        return SyntaxFault(TextPosition(error.lineno, error.colno), error.msg)
     except (ValueError, RecursionError):
         pass  # a number too long, or too many levels: found below
-    return _refused(characters)
+    return _find_refused_token(characters)
 
 
-def _refused(text: str) -> NotJson:
+def _find_refused_token(text: str) -> SyntaxFault:
     """Return the first token that is refused although it is where a token may be."""
-    starts = _line_starts(text)
+    starts = _find_line_starts(text)
     depth = 0
     for token in _TOKEN.finditer(text):
         said = token[0]
         depth += (said in ("[", "{")) - (said in ("]", "}"))
         if depth > jsontext.MAX_DEPTH:
-            return NotJson(_spot(starts, token.start()), f"it is nested deeper than {jsontext.MAX_DEPTH} levels")
+            return SyntaxFault(
+                _find_position(starts, token.start()), f"it is nested deeper than {jsontext.MAX_DEPTH} levels"
+            )
         if said[0] not in "[]{}" and isinstance(jsontext.read(said.encode("utf-8", "replace")), Problem):
             shown = said if len(said) <= 40 else said[:40] + "..."
-            return NotJson(_spot(starts, token.start()), f"{shown} is not allowed")
-    return NotJson(Spot(1, 1), "it cannot be read")
+            return SyntaxFault(_find_position(starts, token.start()), f"{shown} is not allowed")
+    return SyntaxFault(TextPosition(1, 1), "it cannot be read")
 
 
-def _nodes(text: str) -> Iterator[_Node]:
+def _walk_values(text: str) -> Iterator[_Node]:
     """Yield every value of ``text`` in its order, each with how deep it stands and the step that leads to it."""
     places: list[int | None] = []  # for each open array the place of the item to come; None for an object
     name: str | None = None
@@ -189,10 +193,10 @@ def _nodes(text: str) -> Iterator[_Node]:
             places.append(0 if said == "[" else None)
 
 
-def _line_starts(text: str) -> list[int]:
+def _find_line_starts(text: str) -> list[int]:
     return [0, *(end.end() for end in _LINE_END.finditer(text))]
 
 
-def _spot(starts: Sequence[int], offset: int) -> Spot:
+def _find_position(starts: Sequence[int], offset: int) -> TextPosition:
     line = bisect_right(starts, offset)
-    return Spot(line, offset - starts[line - 1] + 1)
+    return TextPosition(line, offset - starts[line - 1] + 1)

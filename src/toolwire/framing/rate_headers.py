@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from toolwire.core.http import Headers, Response, header
+from toolwire.core.http import Headers, Response, get_header
 from toolwire.core.model import Json
 
-from .dates import timestamp
+from .dates import parse_timestamp
 
 _MOST_MS = 30 * 86_400_000
 _SECONDS = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?)[0-9]*")  # more digits than that are too many anyway
@@ -29,18 +29,18 @@ class Rate(NamedTuple):
     reset_ms: int | None
 
 
-def retry_after_ms(response: Response) -> int | None:
+def read_retry_after_ms(response: Response) -> int | None:
     """Return how long to wait before the next try: Retry-After, else the reset of a rate that is used up."""
-    text = header(response.headers, b"retry-after").strip()
+    text = get_header(response.headers, b"retry-after").strip()
     if seconds := _SECONDS.fullmatch(text):
         return min(int(float(seconds[1]) * 1_000), _MOST_MS)
     if text:
-        return _until(timestamp(text), response.headers)
+        return _measure_until(parse_timestamp(text), response.headers)
     rate = read(response.headers)
     return rate.reset_ms if rate is not None and rate.remaining == 0 else None
 
 
-def milliseconds(said: Json) -> int | None:
+def parse_wait_ms(said: Json) -> int | None:
     """Return a wait as a member of JSON says it: a whole number that is not below 0, as 1500 or 1500.0. [OTC-032]"""
     if isinstance(said, bool) or not isinstance(said, int | float) or not said >= 0 or said % 1:
         return None
@@ -51,23 +51,23 @@ def read(headers: Headers) -> Rate | None:
     """Return the rate that the fields tell, in any of the spellings that are in use, or None. [XL-065]"""
     for name, _ in headers:
         if name.startswith((b"ratelimit", b"x-ratelimit")):
-            return _read(headers)
+            return _read_rate(headers)
     return None
 
 
-def _read(headers: Headers) -> Rate | None:
-    text = header(headers, b"ratelimit")[:1_000]
+def _read_rate(headers: Headers) -> Rate | None:
+    text = get_header(headers, b"ratelimit")[:1_000]
     remaining, reset = _REMAINING.search(text), _RESET.search(text)
     if remaining is not None:
-        return Rate(int(remaining[1]), _seconds(reset[1] if reset else "", headers))
+        return Rate(int(remaining[1]), _parse_reset_ms(reset[1] if reset else "", headers))
     for start in (b"ratelimit-", b"x-ratelimit-"):
-        left = header(headers, start + b"remaining").strip()
+        left = get_header(headers, start + b"remaining").strip()
         if left.isascii() and left.isdigit() and len(left) <= 12:
-            return Rate(int(left), _seconds(header(headers, start + b"reset").strip(), headers))
+            return Rate(int(left), _parse_reset_ms(get_header(headers, start + b"reset").strip(), headers))
     return None
 
 
-def _seconds(text: str, headers: Headers) -> int | None:
+def _parse_reset_ms(text: str, headers: Headers) -> int | None:
     """Return a reset in milliseconds: seconds from now, or since 1970 where they are too many for that."""
     found = _SECONDS.fullmatch(text)
     if found is None:
@@ -75,12 +75,12 @@ def _seconds(text: str, headers: Headers) -> int | None:
     seconds = float(found[1])
     if seconds < _SINCE_1970:
         return min(int(seconds * 1_000), _MOST_MS)
-    now = timestamp(header(headers, b"date"))
+    now = parse_timestamp(get_header(headers, b"date"))
     return None if now is None else max(0, min(int((seconds - now) * 1_000), _MOST_MS))
 
 
-def _until(when: float | None, headers: Headers) -> int | None:
-    now = timestamp(header(headers, b"date"))
+def _measure_until(when: float | None, headers: Headers) -> int | None:
+    now = parse_timestamp(get_header(headers, b"date"))
     if when is None or now is None:
         return None
     return max(0, min(int((when - now) * 1_000), _MOST_MS))

@@ -13,7 +13,7 @@ from typing import Final
 from toolwire.core.model import Json, Schema, Tool
 
 from .subschemas import LISTED, NAMED, SINGLE
-from .text_cleaning import clean, cleaned, hidden_in, is_suspect
+from .text_cleaning import clean, clean_data, find_hidden, is_suspect
 
 _TEXTS: Final = frozenset(("title", "description", "$comment", "examples"))
 _BY_NAME: Final = frozenset((*NAMED, "$defs", "definitions"))
@@ -26,7 +26,7 @@ def make_readable(tool: Tool) -> Tool:
         if is_suspect(text) and (plain := clean(text)).removed:
             changes[name] = plain.text
     for name, schema in (("input_schema", tool.input_schema), ("output_schema", tool.output_schema)):
-        if isinstance(schema, dict) and next(hidden_in(schema), None) is not None:  # any other was read with care
+        if isinstance(schema, dict) and next(find_hidden(schema), None) is not None:  # any other was read with care
             changes[name] = clean_schema(schema)
     return replace(tool, **changes) if changes else tool
 
@@ -36,7 +36,7 @@ def clean_schema(schema: Schema) -> dict[str, Json]:
     written: dict[str, Json] = {}
     for key, value in schema.items():
         if key in _TEXTS:
-            written[key] = cleaned(value)
+            written[key] = clean_data(value)
         elif key in SINGLE and isinstance(value, Mapping):
             written[key] = clean_schema(value)
         elif key in LISTED and isinstance(value, list):

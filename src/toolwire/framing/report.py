@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from .positions import Step
+from .positions import PathStep
 
-Path: TypeAlias = "tuple[Path, Step] | None"
+Path: TypeAlias = "tuple[Path, PathStep] | None"
 """The way to a value: the way to what holds it, and one step more. Linked, so that going down copies nothing."""
 
 Severity: TypeAlias = Literal["error", "warning"]
 
-MAX_FOUND: Final = 1_000
+MAX_FAULTS: Final = 1_000
 
 
-class Found(NamedTuple):
+class PathFault(NamedTuple):
     """One fault: where, how bad, which rule, and what is wrong and expected.
 
     A structural one can be seen by looking at one object alone, and so by a JSON Schema.
@@ -45,49 +45,49 @@ class Reference(NamedTuple):
 class Report:
     """What was found so far. Faults after the first 1,000 are dropped."""
 
-    found: list[Found] = field(default_factory=list)
+    faults: list[PathFault] = field(default_factory=list)
     references: list[Reference] = field(default_factory=list)
 
     @property
     def is_full(self) -> bool:
         """Whether more faults would be dropped."""
-        return len(self.found) >= MAX_FOUND
+        return len(self.faults) >= MAX_FAULTS
 
-    def error(self, path: Path, rule: str, message: str) -> None:
+    def add_error(self, path: Path, rule: str, message: str) -> None:
         """Add what an object must not be."""
-        self._add(Found(path, "error", rule, message, is_structural=True))
+        self._add(PathFault(path, "error", rule, message, is_structural=True))
 
-    def clash(self, path: Path, rule: str, message: str) -> None:
+    def add_conflict(self, path: Path, rule: str, message: str) -> None:
         """Add what must not be, given what stands elsewhere in the document."""
-        self._add(Found(path, "error", rule, message, is_structural=False))
+        self._add(PathFault(path, "error", rule, message, is_structural=False))
 
-    def warning(self, path: Path, rule: str, message: str) -> None:
+    def add_warning(self, path: Path, rule: str, message: str) -> None:
         """Add what a document may have and better had not."""
-        self._add(Found(path, "warning", rule, message, is_structural=False))
+        self._add(PathFault(path, "warning", rule, message, is_structural=False))
 
-    def _add(self, found: Found) -> None:
+    def _add(self, found: PathFault) -> None:
         if not self.is_full:
-            self.found.append(found)
+            self.faults.append(found)
 
 
-def steps(path: Path) -> list[Step]:
+def list_steps(path: Path) -> list[PathStep]:
     """Return the steps of ``path``, from the whole document on."""
-    taken: list[Step] = []
+    taken: list[PathStep] = []
     while path is not None:
         path, step = path
         taken.append(step)
     return taken[::-1]
 
 
-def warn_of_nulls(nulls: Sequence[Path], rule: str) -> list[Found]:
+def warn_of_nulls(nulls: Sequence[Path], rule: str) -> list[PathFault]:
     """Return one warning for all members that are null, at one of them; none without nulls."""
     if not nulls:
         return []
     many = "This member is null" if len(nulls) == 1 else f"{len(nulls):,} members are null, this one among them"
     text = f"{many}. They are read as not set, but other readers may refuse them: leave out what is not set."
-    return [Found(nulls[0], "warning", rule, text, is_structural=False)]
+    return [PathFault(nulls[0], "warning", rule, text, is_structural=False)]
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Return ``text`` in quotes for a sentence, cut where it is long."""
     return repr(text if len(text) <= 60 else text[:60] + "...")

@@ -55,13 +55,13 @@ class Decoder:
         self._pending.append(rest)
         self._waiting += len(rest)
         for line in lines:
-            event = self._line(line)
+            event = self._read_line(line)
             if event is not None:
                 yield event
         if self._size + self._waiting > MAX_EVENT:
             raise ValueError(f"an event is larger than {MAX_EVENT} bytes")
 
-    def _line(self, line: bytes) -> Event | None:
+    def _read_line(self, line: bytes) -> Event | None:
         if not line:
             event = Event(self._name or "message", "\n".join(self._data)) if self._data else None
             self._name, self._data, self._size, self.last_id = "", [], 0, self._id

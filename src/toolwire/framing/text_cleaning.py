@@ -49,40 +49,40 @@ _SPELLED = re.compile(  # hidden characters as escapes of JSON or YAML
 )
 
 
-class Cleaned(NamedTuple):
+class CleanText(NamedTuple):
     """A text without what was hidden in it, and how many characters that were."""
 
     text: str
     removed: int = 0
 
 
-def clean(text: str) -> Cleaned:
+def clean(text: str) -> CleanText:
     """Return ``text`` as a person would read it. [D-01, D-03]"""
     if text.isascii() and text.isprintable():
-        return Cleaned(text)
+        return CleanText(text)
     if _SUSPECT.search(text) is None or _HIDDEN.search(text) is None:
-        return Cleaned(text if text.isascii() else normalize("NFC", text))
+        return CleanText(text if text.isascii() else normalize("NFC", text))
     plain = text
     while _HIDDEN.search(plain) is not None:  # what is taken out may bring two halves of a sequence together
         plain = _HIDDEN.sub("", plain)
-    return Cleaned(normalize("NFC", plain), len(text) - len(plain))
+    return CleanText(normalize("NFC", plain), len(text) - len(plain))
 
 
-def cleaned(data: Json) -> Json:
+def clean_data(data: Json) -> Json:
     """Return ``data`` with every text in it cleaned, names of members too; two that become one keep the first."""
     if isinstance(data, str):
         return clean(data).text
     if isinstance(data, list):
-        return [cleaned(item) for item in data]
+        return [clean_data(item) for item in data]
     if isinstance(data, dict):
         names: dict[str, Json] = {}
         for name, item in data.items():
-            names.setdefault(clean(name).text, cleaned(item))
+            names.setdefault(clean(name).text, clean_data(item))
         return names
     return data
 
 
-def capped(text: str, limit: int) -> str:
+def cap_text(text: str, limit: int) -> str:
     """Return ``text`` in at most ``limit`` characters, cut after a sentence if one ends in its last third. [XL-071]"""
     if len(text) <= limit:
         return text
@@ -91,13 +91,13 @@ def capped(text: str, limit: int) -> str:
     return room[: ends[-1] if ends else len(room)].rstrip() + "\u2026"
 
 
-def point(text: str, limit: int) -> str:
+def extract_first_sentence(text: str, limit: int) -> str:
     """Return the first sentence of ``text``, and more where that says next to nothing, in at most ``limit`` characters.
 
     An ellipsis at its end says that there was more. [CV-25]
     """
     made = _POINT_MADE.search(text, _POINT_CHARACTERS)
-    return capped(text, limit) if made is None or made.end() >= limit else text[: made.end()].rstrip() + "\u2026"
+    return cap_text(text, limit) if made is None or made.end() >= limit else text[: made.end()].rstrip() + "\u2026"
 
 
 def may_hide(document: bytes) -> bool:
@@ -123,7 +123,7 @@ def is_hidden(text: str, place: int) -> bool:
     return _HIDDEN.match(text, place) is not None
 
 
-def hidden_in(data: Json) -> Iterator[tuple[str | int, ...]]:
+def find_hidden(data: Json) -> Iterator[tuple[str | int, ...]]:
     """Yield the path to each text in ``data``, or name of a member, in which something is hidden."""
     waiting: list[tuple[tuple[str | int, ...], Json]] = [((), data)]
     while waiting:

@@ -8,13 +8,13 @@ from typing import Final, NamedTuple
 from toolwire.core.model import Json, Problem
 
 from . import jsontext, positions
-from .positions import Place, Spot
-from .report import Found, Severity, steps
+from .positions import TextPosition, ValuePosition
+from .report import PathFault, Severity, list_steps
 
 MAX_BYTES: Final = 4 * 1024 * 1024
 
 _MAX_POINTERS: Final = 10_000_000
-_START: Final = Place(Spot(1, 1))
+_START: Final = ValuePosition(TextPosition(1, 1))
 
 
 class Fault(NamedTuple):
@@ -31,8 +31,8 @@ class Fault(NamedTuple):
     message: str
 
 
-def faults(
-    text: str | bytes, examine: Callable[[Json], Sequence[Found]], *, not_json: str, most: int = MAX_BYTES
+def find_faults(
+    text: str | bytes, examine: Callable[[Json], Sequence[PathFault]], *, not_json: str, most: int = MAX_BYTES
 ) -> tuple[Fault, ...]:
     """Return all that ``examine`` finds in the data of ``text``, placed, in the order of the text.
 
@@ -43,13 +43,15 @@ def faults(
         return (Fault("", 1, 1, "error", "D-16", f"This is larger than {most:,} bytes, and is not read."),)
     data = jsontext.read(raw)
     if isinstance(data, Problem):
-        return (_not_json(raw, not_json),)
+        return (_build_syntax_fault(raw, not_json),)
     characters = raw.decode()
-    found = placed(examine(data), lambda pointers: positions.locate(characters, pointers))
-    return tuple(sorted([*_repeats(characters), *found], key=_order))
+    found = place_faults(examine(data), lambda pointers: positions.locate(characters, pointers))
+    return tuple(sorted([*_find_duplicates(characters), *found], key=_make_order_key))
 
 
-def placed(found: Sequence[Found], locate: Callable[[Sequence[str]], Mapping[str, Place]]) -> tuple[Fault, ...]:
+def place_faults(
+    found: Sequence[PathFault], locate: Callable[[Sequence[str]], Mapping[str, ValuePosition]]
+) -> tuple[Fault, ...]:
     """Return the faults found with the places that ``locate`` gives their pointers, in the order of the text.
 
     Where pointers fill too much memory, the rest is left out.
@@ -57,7 +59,7 @@ def placed(found: Sequence[Found], locate: Callable[[Sequence[str]], Mapping[str
     pointers: list[str] = []
     room = _MAX_POINTERS
     for one in found:
-        pointers.append(positions.pointer(steps(one.path)))
+        pointers.append(positions.build_pointer(list_steps(one.path)))
         room -= len(pointers[-1])
         if room < 0:
             break
@@ -66,22 +68,22 @@ def placed(found: Sequence[Found], locate: Callable[[Sequence[str]], Mapping[str
     for pointer, one in zip(pointers, found, strict=False):
         line, column = places.get(pointer, _START).value
         said.append(Fault(pointer, line, column, one.severity, one.rule, one.message))
-    return tuple(sorted(said, key=_order))
+    return tuple(sorted(said, key=_make_order_key))
 
 
-def _not_json(raw: bytes, rule: str) -> Fault:
-    (line, column), reason = positions.broken(raw)
+def _build_syntax_fault(raw: bytes, rule: str) -> Fault:
+    (line, column), reason = positions.find_syntax_fault(raw)
     return Fault("", line, column, "error", rule, f"This is not JSON: {reason}.")
 
 
-def _repeats(text: str) -> list[Fault]:
-    if not positions.repeats(text):
+def _find_duplicates(text: str) -> list[Fault]:
+    if not positions.has_duplicates(text):
         return []
     return [
         Fault(one.pointer, *one.spot, "error", "D-16", f"This name is in its object already, in line {one.first.line}.")
-        for one in positions.repeated(text)
+        for one in positions.find_duplicates(text)
     ]
 
 
-def _order(fault: Fault) -> tuple[int, int, str, str]:
+def _make_order_key(fault: Fault) -> tuple[int, int, str, str]:
     return fault.line, fault.column, fault.rule, fault.message

@@ -11,27 +11,27 @@ from typing import Final
 
 from toolwire.core.model import Cost, Tool
 
-from .text_cleaning import capped, clean
+from .text_cleaning import cap_text, clean
 
 DESCRIPTION_CHARACTERS: Final = 4_096
 HINT_CHARACTERS: Final = 1_024
 
 
-def told(tool: Tool) -> str:
+def describe_tool(tool: Tool) -> str:
     """Return what a model is told of ``tool``; a hint that its description ends with already is not said again."""
-    hint = capped(clean(tool.hint).text, HINT_CHARACTERS)
-    text = capped(_without(clean(tool.description).text, hint), DESCRIPTION_CHARACTERS)
-    return "\n".join(line for line in (text, hint) if line) + _costs(tool.cost)
+    hint = cap_text(clean(tool.hint).text, HINT_CHARACTERS)
+    text = cap_text(_remove_hint(clean(tool.description).text, hint), DESCRIPTION_CHARACTERS)
+    return "\n".join(line for line in (text, hint) if line) + _format_cost(tool.cost)
 
 
-def untold(text: str, hint: str, cost: Cost | None) -> str:
-    """Return the description in ``text``, which may be what ``told`` gave for a tool of that hint and cost."""
-    return _without(text.removesuffix(_costs(cost)), capped(clean(hint).text, HINT_CHARACTERS))
+def extract_description(text: str, hint: str, cost: Cost | None) -> str:
+    """Return the description in ``text``, which may be what ``describe_tool`` gave for a tool of that hint and cost."""
+    return _remove_hint(text.removesuffix(_format_cost(cost)), cap_text(clean(hint).text, HINT_CHARACTERS))
 
 
-def _without(text: str, hint: str) -> str:
+def _remove_hint(text: str, hint: str) -> str:
     return f"\n{text}".removesuffix(f"\n{hint}").removeprefix("\n") if hint else text
 
 
-def _costs(cost: Cost | None) -> str:
+def _format_cost(cost: Cost | None) -> str:
     return f" (costs: {cost.value})" if cost is not None else ""

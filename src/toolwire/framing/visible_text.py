@@ -23,31 +23,31 @@ _NO_INK: Final = re.compile(rf"[{IGNORABLE}\u2800]")
 _SELECTORS: Final = "\ufe0e\ufe0f"
 
 
-def visible(text: str) -> str:
+def make_visible(text: str) -> str:
     """Return ``text`` on one line, whatever could move, hide or recolour other text as ``<U+202E>``. [D-03, D-01]
 
     Line breaks and tabs become spaces. A space is a space, of whatever width.
     """
-    return _SUSPECT.sub(_named, text.replace("\r\n", " ").replace("\n", " ").replace("\t", " "))
+    return _SUSPECT.sub(_name_character, text.replace("\r\n", " ").replace("\n", " ").replace("\t", " "))
 
 
-def visible_json(data: Json, *, indent: int | None = None) -> str:
+def make_visible_json(data: Json, *, indent: int | None = None) -> str:
     """Return ``data`` as JSON a person can read and a program can parse: what has no ink is written ``\\u202e``."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
-    return _SUSPECT.sub(_in_json, text)
+    return _SUSPECT.sub(_escape_character, text)
 
 
-def hidden(text: str) -> int:
+def count_hidden(text: str) -> int:
     """Return how many characters of ``text`` have no ink, line breaks and tabs aside."""
     return sum(not _has_ink(match) and match[0] not in "\n\r\t" for match in _SUSPECT.finditer(text))
 
 
-def _named(match: re.Match[str]) -> str:
+def _name_character(match: re.Match[str]) -> str:
     character = match[0]
     return character if _has_ink(match) else f"<U+{ord(character):04X}>"
 
 
-def _in_json(match: re.Match[str]) -> str:
+def _escape_character(match: re.Match[str]) -> str:
     character = match[0]
     return character if _has_ink(match) or character == "\n" else json.dumps(character)[1:-1]
 

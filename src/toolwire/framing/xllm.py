@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from toolwire.core.model import Approval, Cost, Json, RateLimit, Tool
 
-HINTS: Final = "x-llm"
+HINTS_KEY: Final = "x-llm"
 """The key in ``Tool.hints`` of what an ``x-llm`` object says beyond the members of a Tool. [XL-037]"""
 
 DEFAULT_LIMIT = RateLimit(max=60, window="1m")
@@ -36,7 +36,7 @@ _OTHERS: Final[Mapping[str, Json]] = MappingProxyType({})
 class Policy(NamedTuple):
     """What an ``x-llm`` object says of one tool; ``approval`` None means that it inherits the site's.
 
-    ``others`` are the members beside those: ``result``, ``next``, ``idempotencyKey``, and what nobody knows.
+    ``extra_members`` are the members beside those: ``result``, ``next``, ``idempotencyKey``, and what nobody knows.
     """
 
     exposed: bool = True
@@ -47,20 +47,20 @@ class Policy(NamedTuple):
     hint: str = ""
     cost: Cost | None = None
     idempotent: bool = False
-    others: Mapping[str, Json] = _OTHERS
+    extra_members: Mapping[str, Json] = _OTHERS
 
-    def members(self) -> dict[str, Any]:
+    def list_tool_members(self) -> dict[str, Any]:
         """Return the members of a Tool that this policy decides."""
         members = self._asdict()
-        del members["exposed"], members["others"]
+        del members["exposed"], members["extra_members"]
         return members
 
-    def hints(self) -> dict[str, Any]:
-        """Return ``others`` as it stands among the hints of a Tool."""
-        return {HINTS: dict(self.others)} if self.others else {}
+    def build_hints(self) -> dict[str, Any]:
+        """Return ``extra_members`` as it stands among the hints of a Tool."""
+        return {HINTS_KEY: dict(self.extra_members)} if self.extra_members else {}
 
 
-HIDDEN = Policy(exposed=False, approval=Approval.PER_CALL)
+HIDDEN_POLICY = Policy(exposed=False, approval=Approval.PER_CALL)
 
 
 def write(tool: Tool) -> dict[str, Json]:
@@ -80,19 +80,19 @@ def write(tool: Tool) -> dict[str, Json]:
         data["hint"] = tool.hint
     if tool.cost is not None:
         data["costIndicator"] = tool.cost.value
-    return data | beyond(tool)
+    return data | collect_extra_members(tool)
 
 
-def beyond(tool: Tool) -> dict[str, Json]:
+def collect_extra_members(tool: Tool) -> dict[str, Json]:
     """Return what the site said in its ``x-llm`` beyond the members of a Tool, over any protocol. [XL-037]"""
     found: dict[str, Json] = {}
     for key, facts in tool.hints.items():
         if not isinstance(facts, Mapping):
             continue
-        said = facts if key == HINTS else facts.get(HINTS)
+        said = facts if key == HINTS_KEY else facts.get(HINTS_KEY)
         if isinstance(said, Mapping):
             found |= {name: value for name, value in said.items() if name not in _KNOWN}
-        if key != HINTS and isinstance(facts.get("next"), list):
+        if key != HINTS_KEY and isinstance(facts.get("next"), list):
             found["next"] = facts["next"]
     return found
 
@@ -102,18 +102,18 @@ def read(data: Json) -> Policy:
     if data is True:
         return Policy()
     if not isinstance(data, dict):
-        return HIDDEN
-    approval, blanket = _consent(data)
+        return HIDDEN_POLICY
+    approval, blanket = _read_consent(data)
     return Policy(
         exposed=data.get("enabled", True) is True,
         approval=approval,
         blanket_allowed=blanket,
         destructive=data.get("destructive", False) is not False,
-        rate_limit=_rate_limit(data),
+        rate_limit=_read_rate_limit(data),
         hint=hint if isinstance(hint := data.get("hint", ""), str) else "",
-        cost=_cost(data),
+        cost=_read_cost(data),
         idempotent=data.get("idempotent") is True,
-        others={name: value for name, value in data.items() if name not in _KNOWN} or _OTHERS,
+        extra_members={name: value for name, value in data.items() if name not in _KNOWN} or _OTHERS,
     )
 
 
@@ -122,7 +122,7 @@ def read_approval(text: Json) -> Approval:
     return Approval.AUTO if text == "auto" else Approval.PER_CALL
 
 
-def _consent(data: dict[str, Json]) -> tuple[Approval | None, bool]:
+def _read_consent(data: dict[str, Json]) -> tuple[Approval | None, bool]:
     blanket = data.get("blanketApprovalAllowed") is True
     if "approval" not in data:
         return None, blanket
@@ -135,27 +135,27 @@ def _consent(data: dict[str, Json]) -> tuple[Approval | None, bool]:
             return Approval.PER_CALL, False
 
 
-def _rate_limit(data: dict[str, Json]) -> RateLimit | None:
+def _read_rate_limit(data: dict[str, Json]) -> RateLimit | None:
     if "rateLimit" not in data:
         return None
     try:
         match data["rateLimit"]:
             case {"max": int() | float() as most, "window": str(window)}:
-                return RateLimit(max=_whole(most), window=window)
+                return RateLimit(max=_convert_whole(most), window=window)
             case int() | float() as most:
-                return RateLimit(max=_whole(most), window="1m")
+                return RateLimit(max=_convert_whole(most), window="1m")
             case _:
                 return DEFAULT_LIMIT
     except ValueError:
         return DEFAULT_LIMIT
 
 
-def _whole(number: float) -> int:
+def _convert_whole(number: float) -> int:
     """Return a whole number that may be written with a point; another one fits no limit."""
     return int(number) if number == number // 1 and not isinstance(number, bool) else 0
 
 
-def _cost(data: dict[str, Json]) -> Cost | None:
+def _read_cost(data: dict[str, Json]) -> Cost | None:
     if "costIndicator" not in data:
         return None
     value = data["costIndicator"]

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from toolwire.core.model import Json, Kind, Problem
 
 from .jsontext import MAX_DEPTH, MAX_DIGITS
-from .positions import Place, Spot
+from .positions import TextPosition, ValuePosition
 
 MAX_COPIED: Final = 1_000_000
 """How many values the aliases of one document may add to it."""
@@ -55,19 +55,19 @@ def read(text: bytes) -> Json | Problem:
     try:
         import yaml_rs  # noqa: PLC0415 - only who meets YAML needs it
     except ImportError:
-        return _bad("it is YAML, which needs the extra: pip install 'toolwire[yaml]'")
+        return _build_problem("it is YAML, which needs the extra: pip install 'toolwire[yaml]'")
     try:
         characters = text.decode("utf-8-sig")
         return _read(characters, text, yaml_rs)
     except UnicodeDecodeError:
-        return _bad("it is not valid UTF-8")
+        return _build_problem("it is not valid UTF-8")
     except TypeError:  # a name that is a mapping in a list, or the like, which Python cannot hash
-        return _bad("the name of a member is no text")
+        return _build_problem("the name of a member is no text")
     except (ValueError, RecursionError) as error:
         reason = str(error).strip().rpartition("\n")[2][:200]
         if "alias replay" in reason:
             reason = f"its aliases stand for more than {MAX_COPIED:,} values, or are nested too deep"
-        return _bad(reason or "it cannot be read")
+        return _build_problem(reason or "it cannot be read")
 
 
 def _read(characters: str, text: bytes, yaml_rs: Any) -> Json:
@@ -78,11 +78,11 @@ def _read(characters: str, text: bytes, yaml_rs: Any) -> Json:
     data = yaml_rs.loads(characters, parse_datetime=False, alias_limits=yaml_rs.AliasLimits(MAX_COPIED))
     if not _has_aliases(text) and _ODD_NUMBER.search(text) is None:
         try:
-            return _plain(data, 0)
+            return _copy_plain(data, 0)
         except _NeedsNodesError:
             pass
     del data
-    return _data_of_nodes(characters)
+    return _read_nodes(characters)
 
 
 def _has_aliases(text: bytes) -> bool:
@@ -91,15 +91,15 @@ def _has_aliases(text: bytes) -> bool:
     return bool(anchors) and not anchors.isdisjoint(_ALIAS.findall(text))
 
 
-def _data_of_nodes(characters: str) -> Json:
+def _read_nodes(characters: str) -> Json:
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - only who meets such YAML needs it
 
     try:
         events = yaml.parse(characters, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        roots = list(_nodes(events))
+        roots = list(_build_nodes(events))
     except yaml.YAMLError as error:
         raise ValueError(getattr(error, "problem", None) or "it cannot be read") from None
-    data = [_Values().value(root, 0) for root in roots]
+    data = [_Values().build_value(root, 0) for root in roots]
     return data if len(data) > 1 else data[0] if data else None
 
 
@@ -114,7 +114,7 @@ class _Node:
         self.value = value
 
 
-def _nodes(events: Iterable[Any]) -> Iterator[_Node]:
+def _build_nodes(events: Iterable[Any]) -> Iterator[_Node]:
     """Yield the root of each document; an alias is the same node as its anchor, the last of that name before it."""
     anchors: dict[str, _Node] = {}
     above: list[_Node] = []
@@ -127,7 +127,7 @@ def _nodes(events: Iterable[Any]) -> Iterator[_Node]:
             if ended.kind == "mapping":
                 ended.value = list(zip(ended.value[::2], ended.value[1::2], strict=True))
         elif name in ("ScalarEvent", "SequenceStartEvent", "MappingStartEvent", "AliasEvent"):
-            node = _node(event, name, anchors)
+            node = _build_node(event, name, anchors)
             if above:
                 above[-1].value.append(node)
             else:
@@ -136,14 +136,14 @@ def _nodes(events: Iterable[Any]) -> Iterator[_Node]:
                 above.append(node)
 
 
-def _node(event: Any, name: str, anchors: dict[str, _Node]) -> _Node:
+def _build_node(event: Any, name: str, anchors: dict[str, _Node]) -> _Node:
     if name == "AliasEvent":
         if event.anchor not in anchors:
             raise ValueError(f"there is no anchor {event.anchor[:100]!r} for an alias")
         return anchors[event.anchor]
     tag = (event.tag or "").removeprefix(_TAG)
     if name == "ScalarEvent":
-        node = _Node("scalar", _core_type(event.value) if event.implicit[0] else tag, event.value)
+        node = _Node("scalar", _detect_core_type(event.value) if event.implicit[0] else tag, event.value)
     else:
         node = _Node("sequence" if name == "SequenceStartEvent" else "mapping", tag, [])
     if event.anchor:
@@ -151,7 +151,7 @@ def _node(event: Any, name: str, anchors: dict[str, _Node]) -> _Node:
     return node
 
 
-def _core_type(text: str) -> str:
+def _detect_core_type(text: str) -> str:
     """Return the type of a plain scalar by YAML 1.2's core schema, and ``merge`` for ``<<``."""
     found = _CORE.fullmatch(text)
     return (found.lastgroup or "null") if found is not None else "str"
@@ -167,10 +167,10 @@ class _Values:
         self._seen: set[int] = set()
         self._open: set[int] = set()
 
-    def value(self, node: _Node, depth: int) -> Json:
+    def build_value(self, node: _Node, depth: int) -> Json:
         self._count(node)
         if node.kind == "scalar":
-            return _scalar(node)
+            return _parse_scalar(node)
         if depth > MAX_DEPTH:
             raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
         if id(node) in self._open:
@@ -178,27 +178,27 @@ class _Values:
         self._open.add(id(node))
         try:
             if node.kind == "sequence":
-                return [self.value(item, depth + 1) for item in node.value]
+                return [self.build_value(item, depth + 1) for item in node.value]
             if node.tag == "set":
                 raise ValueError("a set is nothing that JSON has")
-            return {name: self.value(item, depth + 1) for name, item in self._members(node)}
+            return {name: self.build_value(item, depth + 1) for name, item in self._list_members(node)}
         finally:
             self._open.discard(id(node))
 
-    def _members(self, node: _Node) -> Iterator[tuple[str, _Node]]:
+    def _list_members(self, node: _Node) -> Iterator[tuple[str, _Node]]:
         """Yield the members of a mapping, then those that it merges and does not have."""
         names: set[str] = set()
         merged: list[_Node] = []
         for key, item in node.value:
-            if _merges(key, item):
+            if _is_merge(key, item):
                 merged.append(item)
                 continue
-            name = _written_name(key)
+            name = _get_written_name(key)
             if name in names:
                 raise ValueError(f"duplicate mapping key: {name[:100]!r}")
             names.add(name)
             yield name, item
-        for name, item in _merged(merged, self._count):
+        for name, item in _walk_merges(merged, self._count):
             self._spend()
             if name not in names:
                 names.add(name)
@@ -216,32 +216,32 @@ class _Values:
             raise ValueError(f"its aliases stand for more than {MAX_COPIED:,} values")
 
 
-def _merges(key: _Node, item: _Node) -> bool:
+def _is_merge(key: _Node, item: _Node) -> bool:
     """Return whether a member is ``<<`` with a mapping or mappings; with anything else it is a name like any other."""
     if key.kind != "scalar" or key.tag != "merge":
         return False
     return item.kind == "mapping" or (item.kind == "sequence" and all(one.kind == "mapping" for one in item.value))
 
 
-def _merged(merged: list[_Node], count: Callable[[_Node], object], depth: int = 0) -> Iterator[tuple[str, _Node]]:
+def _walk_merges(merged: list[_Node], count: Callable[[_Node], object], depth: int = 0) -> Iterator[tuple[str, _Node]]:
     """Yield the members of the mappings that are ``merged``, the earlier first, with what they merge themselves."""
     if depth > MAX_DEPTH:
         raise ValueError("an alias stands inside its own anchor")
     for item in merged:
         for one in [item] if item.kind == "mapping" else item.value:
             count(one)
-            inner = [value for key, value in one.value if _merges(key, value)]
-            yield from ((_written_name(key), value) for key, value in one.value if not _merges(key, value))
-            yield from _merged(inner, count, depth + 1)
+            inner = [value for key, value in one.value if _is_merge(key, value)]
+            yield from ((_get_written_name(key), value) for key, value in one.value if not _is_merge(key, value))
+            yield from _walk_merges(inner, count, depth + 1)
 
 
-def _written_name(key: _Node) -> str:
+def _get_written_name(key: _Node) -> str:
     if key.kind != "scalar":
         raise ValueError("the name of a member is no text")
     return str(key.value)
 
 
-def _scalar(node: _Node) -> Json:
+def _parse_scalar(node: _Node) -> Json:
     """Return the data of a scalar; one with a tag that JSON has no type for is the text it is written as."""
     text = str(node.value)
     match node.tag:
@@ -250,7 +250,7 @@ def _scalar(node: _Node) -> Json:
         case "bool":
             return text.lower() == "true"
         case "int":
-            return _integer(text)
+            return _parse_integer(text)
         case "float":
             number = float(text.replace(".inf", "inf").replace(".nan", "nan"))
             if not math.isfinite(number):
@@ -260,13 +260,13 @@ def _scalar(node: _Node) -> Json:
             return text
 
 
-def _integer(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if len(text) > MAX_DIGITS:
         raise ValueError(f"a number has more than {MAX_DIGITS:,} digits")
     return int(text, {"0x": 16, "0o": 8}.get(text[:2], 10))
 
 
-def locate(text: bytes, pointers: Iterable[str]) -> dict[str, Place]:
+def locate(text: bytes, pointers: Iterable[str]) -> dict[str, ValuePosition]:
     """Return where each of the JSON Pointers ``pointers`` stands in ``text``, which is YAML that ``read`` reads.
 
     What goes over lines stands where its name does. What is not there, or is named otherwise than it is written, is
@@ -281,8 +281,8 @@ def locate(text: bytes, pointers: Iterable[str]) -> dict[str, Place]:
     except (yaml.YAMLError, RecursionError):
         return {}
     inside: dict[int, dict[str, _Member]] = {}
-    found = ((pointer, _found(root, pointer, inside)) for pointer in pointers)
-    return {pointer: member.place() for pointer, member in found if member is not None}
+    found = ((pointer, _find_member(root, pointer, inside)) for pointer in pointers)
+    return {pointer: member.find_position() for pointer, member in found if member is not None}
 
 
 class _Member(NamedTuple):
@@ -291,19 +291,19 @@ class _Member(NamedTuple):
     name: Any
     value: Any
 
-    def place(self) -> Place:
+    def find_position(self) -> ValuePosition:
         over_lines = self.value.id != "scalar" and not self.value.flow_style
         mark = (self.name if over_lines else self.value).start_mark
-        return Place(Spot(mark.line + 1, mark.column + 1))
+        return ValuePosition(TextPosition(mark.line + 1, mark.column + 1))
 
 
-def _found(root: Any, pointer: str, inside: dict[int, dict[str, _Member]]) -> _Member | None:
+def _find_member(root: Any, pointer: str, inside: dict[int, dict[str, _Member]]) -> _Member | None:
     """Return the member of ``root`` that ``pointer`` leads to; ``inside`` keeps the members of each node."""
     here = _Member(root, root)
     for part in pointer.split("/")[1:]:
         members = inside.get(id(here.value))
         if members is None:
-            members = inside[id(here.value)] = _members(here.value)
+            members = inside[id(here.value)] = _list_members(here.value)
         step = part.replace("~1", "/").replace("~0", "~")
         if step not in members:
             return None
@@ -311,7 +311,7 @@ def _found(root: Any, pointer: str, inside: dict[int, dict[str, _Member]]) -> _M
     return here
 
 
-def _members(node: Any) -> dict[str, _Member]:
+def _list_members(node: Any) -> dict[str, _Member]:
     if node.id == "mapping":
         own = {str(name.value): _Member(name, value) for name, value in node.value}
         merged = [own[_MERGE].value] if _MERGE in own and own[_MERGE].value.id != "scalar" else []
@@ -322,7 +322,7 @@ def _members(node: Any) -> dict[str, _Member]:
     return {str(number): _Member(item, item) for number, item in enumerate(node.value)} if node.id == "sequence" else {}
 
 
-def _plain(data: Any, depth: int) -> Json:
+def _copy_plain(data: Any, depth: int) -> Json:
     kind = type(data)
     if kind is str or kind is bool or data is None:
         return data
@@ -337,14 +337,14 @@ def _plain(data: Any, depth: int) -> Json:
     if depth > MAX_DEPTH:
         raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     if kind is list:
-        return [_plain(item, depth + 1) for item in data]
+        return [_copy_plain(item, depth + 1) for item in data]
     if kind is dict:
-        return _plain_mapping(data, depth)
+        return _copy_mapping(data, depth)
     raise ValueError(f"a {kind.__name__} is nothing that JSON has")
 
 
-def _plain_mapping(data: dict[Any, Any], depth: int) -> Json:
-    plain = {_name(name): _plain(item, depth + 1) for name, item in data.items()}
+def _copy_mapping(data: dict[Any, Any], depth: int) -> Json:
+    plain = {_convert_name(name): _copy_plain(item, depth + 1) for name, item in data.items()}
     if len(plain) != len(data):
         raise ValueError("duplicate mapping key: two that differ only by type")
     if _MERGE in plain:
@@ -352,7 +352,7 @@ def _plain_mapping(data: dict[Any, Any], depth: int) -> Json:
     return plain
 
 
-def _name(name: Any) -> str:
+def _convert_name(name: Any) -> str:
     if type(name) is str:
         return name
     if type(name) is int:
@@ -362,5 +362,5 @@ def _name(name: Any) -> str:
     raise ValueError("the name of a member is no text")
 
 
-def _bad(reason: str) -> Problem:
+def _build_problem(reason: str) -> Problem:
     return Problem(kind=Kind.MALFORMED, message=f"The body is not valid YAML: {reason}.")

@@ -47,4 +47,4 @@ def _digest(question: Question) -> bytes:
         list(question.reasons),
         list(question.changes),
     ]
-    return sha256(jsontext.canonical(parts)).digest()
+    return sha256(jsontext.write_canonical(parts)).digest()

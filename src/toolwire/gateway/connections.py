@@ -65,7 +65,7 @@ def write_connections(connections: Iterable[Listed]) -> str:
 def _read(entry: Any, number: int, file: str) -> Listed:
     where = f"Connection {number} of {file}"
     if not isinstance(entry, dict):
-        raise DefinitionError(f"{where} is {jsontext.kind_of(entry)}, not an object.")
+        raise DefinitionError(f"{where} is {jsontext.describe_type(entry)}, not an object.")
     more = sorted(set(entry) - _MEMBERS)
     if more:
         text = "a list is shared, so keys do not belong there" if _is_secret(more) else "nobody reads it"

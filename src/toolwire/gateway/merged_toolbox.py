@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
-from toolwire.core.toolbox import Notify, Toolbox, unheard
+from toolwire.core.toolbox import Notify, Toolbox, ignore_progress
 from toolwire.server.lifespan import begin, end
 
 from .ownership import Owned, Ownership
@@ -76,7 +76,7 @@ class _MergedToolbox:
         for toolbox in self._toolboxes:
             await end(toolbox)
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         home = self._homes.get(call.tool.id)
         if home is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {call.tool.id!r} here.")

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from toolwire.client.connection.remote import Remote
-from toolwire.core.catalog import Catalog, likeness, spellings
+from toolwire.core.catalog import Catalog, list_spellings, make_confusable_key
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
 from toolwire.core.toolbox import Toolbox
@@ -42,7 +42,7 @@ class Ownership:
     def __init__(self, toolboxes: Sequence[Toolbox]) -> None:
         self._owners = [HERE if isinstance(box, FunctionToolbox) else number for number, box in enumerate(toolboxes)]
         self._connections = _connections(toolboxes)
-        self._prefixes = {likeness(name): number for number, name in self._connections.items()}
+        self._prefixes = {make_confusable_key(name): number for number, name in self._connections.items()}
         self._toolkits: dict[str, int] = {}
         self._offered: dict[tuple[int, str], str] = {}
         self._homes: dict[str, int] = {}
@@ -66,7 +66,7 @@ class Ownership:
 
     def allows(self, reference: str, owner: int, toolkit: str) -> bool:
         """Return whether ``reference`` may mean a tool of ``owner`` in ``toolkit``."""
-        like, own = likeness(reference), likeness(toolkit)
+        like, own = make_confusable_key(reference), make_confusable_key(toolkit)
         if not like.startswith((f"{own}.", f"{own}_")):
             if owner in self._connections and not reference.isascii():
                 return False
@@ -88,9 +88,9 @@ class Ownership:
             for toolkit in dict.fromkeys(tool.toolkit for tool in catalog.tools)
             if (owner, toolkit) not in self._offered
         ]
-        wanted = Counter(like for _, like in {(owner, likeness(toolkit)) for owner, toolkit in new})
+        wanted = Counter(like for _, like in {(owner, make_confusable_key(toolkit)) for owner, toolkit in new})
         for owner, toolkit in new:
-            like = likeness(toolkit)
+            like = make_confusable_key(toolkit)
             is_free = self._toolkits.get(like, owner) == owner
             if owner not in self._connections:
                 if not is_free:
@@ -103,30 +103,30 @@ class Ownership:
 
     def _imitates(self, toolkit: str, owner: int) -> bool:
         """Return whether ``toolkit`` could be read as that of another connection, or in letters of another script."""
-        like = likeness(toolkit)
+        like = make_confusable_key(toolkit)
         names = (name for name, other in self._prefixes.items() if other != owner)
         return not toolkit.isascii() or any(like == name or like.startswith(f"{name}_") for name in names)
 
     def _prefixed(self, owner: int, toolkit: str) -> str:
         name = first = f"{self._connections[owner]}_{toolkit}"
         number = 1
-        while likeness(name) in self._toolkits:
+        while make_confusable_key(name) in self._toolkits:
             number += 1
             name = f"{first}_{number}"
-        self._toolkits[likeness(name)] = owner
+        self._toolkits[make_confusable_key(name)] = owner
         return name
 
     def _settle(self, tools: Iterable[Owned]) -> None:
         """Settle where each new reference leads; a name that several bring at once leads nowhere."""
         weak: dict[str, set[int]] = {}
         for offered, owner, _ in tools:
-            full, written, *others = spellings(offered)
+            full, written, *others = list_spellings(offered)
             for reference in (full, written):
-                self._homes.setdefault(likeness(reference), owner)
+                self._homes.setdefault(make_confusable_key(reference), owner)
             version = offered.version.replace(".", "_")
             for reference in (*others, f"{offered.name}_{version}"):
-                weak.setdefault(likeness(reference), set()).add(owner)
-                weak.setdefault(likeness(reference[:64]), set()).add(owner)
+                weak.setdefault(make_confusable_key(reference), set()).add(owner)
+                weak.setdefault(make_confusable_key(reference[:64]), set()).add(owner)
         for like, owners in weak.items():
             self._homes.setdefault(like, next(iter(owners)) if len(owners) == 1 else _NOBODY)
 
@@ -145,5 +145,5 @@ def _connections(toolboxes: Sequence[Toolbox]) -> Mapping[int, str]:
 
 
 def _begins_alike(one: str, other: str) -> bool:
-    first, second = f"{likeness(one)}_", f"{likeness(other)}_"
+    first, second = f"{make_confusable_key(one)}_", f"{make_confusable_key(other)}_"
     return first.startswith(second) or second.startswith(first)

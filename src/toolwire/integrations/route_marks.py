@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Cost, Json, RateLimit
-from toolwire.framing.xllm_faults import Slip, of_operation
+from toolwire.framing.xllm_faults import XllmFault, check_operation
 
 Include: TypeAlias = Literal["all", "marked"]
 
@@ -79,7 +79,7 @@ def x_llm(**said: Unpack[RouteMarks]) -> dict[str, Any]:
         if name not in _MEMBERS:
             raise DefinitionError(f"x_llm has no {name!r}; there are: {', '.join(_MEMBERS)}.")
         data[_MEMBERS[name]] = _limit(value) if name == "rate_limit" else _plain(value)
-    for found in of_operation(data):
+    for found in check_operation(data):
         raise DefinitionError(f"x_llm: {'/'.join(map(str, found.path))}: {found.message}")
     return {"x-llm": data}
 
@@ -111,28 +111,28 @@ def operations(document: Mapping[str, Any]) -> Iterator[MarkedRoute]:
                 yield MarkedRoute(method, path, item[method])
 
 
-def findings(document: Mapping[str, Any]) -> list[tuple[MarkedRoute, Slip]]:
+def findings(document: Mapping[str, Any]) -> list[tuple[MarkedRoute, XllmFault]]:
     """Return what is wrong with the offered operations of ``document``, and what a model's user would change.
 
     An unknown member is an error here: in code it is a slip of the pen.
     """
-    found: list[tuple[MarkedRoute, Slip]] = []
+    found: list[tuple[MarkedRoute, XllmFault]] = []
     for one in operations(document):
         data = one.node.get("x-llm")
         if data is None or data is False:
             continue
-        for fault in of_operation(data):
+        for fault in check_operation(data):
             severity = "error" if fault.rule == "XL-037" else fault.severity
             found.append((one, fault._replace(severity=severity)))
         found.extend((one, advice) for advice in _advice(one, data if isinstance(data, dict) else {}))
     return found
 
 
-def _advice(one: MarkedRoute, data: Mapping[str, Json]) -> Iterator[Slip]:
+def _advice(one: MarkedRoute, data: Mapping[str, Json]) -> Iterator[XllmFault]:
     if data.get("approval") == "auto" and one.method not in SAFE:
-        yield Slip((), "warning", "XL-044", "It changes something and says auto: clients will ask all the same.")
+        yield XllmFault((), "warning", "XL-044", "It changes something and says auto: clients will ask all the same.")
     if not one.node.get("summary") and not one.node.get("description"):
-        yield Slip((), "warning", "XL-070", "It has no summary: say what it does, for models to choose it by.")
+        yield XllmFault((), "warning", "XL-070", "It has no summary: say what it does, for models to choose it by.")
 
 
 def _with_defaults(data: Mapping[str, Json], method: str) -> dict[str, Json]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from toolwire.core.http import Response, header
-from toolwire.framing.dates import timestamp
+from toolwire.core.http import Response, get_header
+from toolwire.framing.dates import parse_timestamp
 
 _DIGITS = re.compile(r"[0-9]{1,9}")
 _REMAINING = re.compile(r"(?:^|[;,\s])(?:r|remaining)\s*=\s*([0-9]{1,9})", re.IGNORECASE)
@@ -14,43 +14,43 @@ _RESET = re.compile(r"(?:^|[;,\s])(?:t|reset)\s*=\s*([0-9]{1,9})", re.IGNORECASE
 _LONGEST_S = 86_400.0
 
 
-def pause_s(response: Response, wall: Callable[[], float]) -> float:
+def read_pause_s(response: Response, wall: Callable[[], float]) -> float:
     """Return for how many seconds the server wants no more calls; 0.0 where it does not say. At most a day.
 
     ``Retry-After`` in seconds or as a date, else ``RateLimit`` (or its parts) where it says that none are left.
     ``wall`` gives seconds since 1970.
     """
-    said = header(response.headers, b"retry-after").strip()
+    said = get_header(response.headers, b"retry-after").strip()
     if _DIGITS.fullmatch(said):
-        return _bounded(float(said))
+        return _clamp_seconds(float(said))
     if said:
-        return _bounded(_until(said, wall))
-    limit = header(response.headers, b"ratelimit")
-    remaining = _number(_REMAINING, limit) or _whole(response, b"remaining")
-    reset = _number(_RESET, limit) or _whole(response, b"reset")
+        return _clamp_seconds(_measure_until(said, wall))
+    limit = get_header(response.headers, b"ratelimit")
+    remaining = _match_number(_REMAINING, limit) or _read_number(response, b"remaining")
+    reset = _match_number(_RESET, limit) or _read_number(response, b"reset")
     if remaining is None or reset is None or float(remaining) > 0:
         return 0.0
     seconds = float(reset)
-    return _bounded(seconds - wall() if seconds > 1e8 else seconds)  # some give the moment, most the seconds
+    return _clamp_seconds(seconds - wall() if seconds > 1e8 else seconds)  # some give the moment, most the seconds
 
 
-def _whole(response: Response, what: bytes) -> str | None:
+def _read_number(response: Response, what: bytes) -> str | None:
     for name in (b"ratelimit-" + what, b"x-ratelimit-" + what):
-        text = header(response.headers, name).strip()
+        text = get_header(response.headers, name).strip()
         if re.fullmatch(r"[0-9]{1,11}", text):
             return text
     return None
 
 
-def _number(pattern: re.Pattern[str], text: str) -> str | None:
+def _match_number(pattern: re.Pattern[str], text: str) -> str | None:
     found = pattern.search(text[:1_000])
     return None if found is None else found[1]
 
 
-def _until(date: str, wall: Callable[[], float]) -> float:
-    moment = timestamp(date)
+def _measure_until(date: str, wall: Callable[[], float]) -> float:
+    moment = parse_timestamp(date)
     return 0.0 if moment is None else moment - wall()
 
 
-def _bounded(seconds: float) -> float:
+def _clamp_seconds(seconds: float) -> float:
     return min(max(seconds, 0.0), _LONGEST_S)

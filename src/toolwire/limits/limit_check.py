@@ -7,11 +7,11 @@ from math import isinf
 from toolwire.core.check import ALLOW, Check, Deny, Verdict
 from toolwire.core.model import Call, Kind, Problem, Tool
 
-from .throttle import rate_limited
+from .throttle import build_rate_limited
 from .window import Windows
 
 
-def rate_check(windows: Windows) -> Check:
+def build_rate_check(windows: Windows) -> Check:
     """Return a check that refuses a call beyond its tool's limit, counted for each caller and tool.
 
     It must be the last one: what another check refuses does not count. Tools without a limit cost one look. Where
@@ -25,12 +25,12 @@ def rate_check(windows: Windows) -> Check:
         wait = windows.take(f"{call.context.principal}\0{call.tool.id}", limit)
         if wait <= 0.0:
             return ALLOW
-        return Deny(uncounted(call.tool) if isinf(wait) else rate_limited(call.tool, wait))
+        return Deny(build_uncounted(call.tool) if isinf(wait) else build_rate_limited(call.tool, wait))
 
     return check
 
 
-def uncounted(tool: Tool) -> Problem:
+def build_uncounted(tool: Tool) -> Problem:
     """Return the result of a call that was not made because its limit cannot be counted now."""
     return Problem(
         kind=Kind.OVERLOADED,

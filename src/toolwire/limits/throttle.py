@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem, RateLimit, Tool
 
-from .headers import pause_s
+from .headers import read_pause_s
 from .window import MemoryWindows
 
 _TIGHTENED = frozenset({429, 503})
@@ -56,38 +56,38 @@ class Throttle:
 
     def wait_s(self, tool: Tool) -> float:
         """Return how many seconds must pass before ``tool`` can be called; 0.0 for now. Counts nothing."""
-        waits = [self._windows.wait(key, limit) for key, limit in self._limits(tool)]
-        return max(0.0, self._pause(tool), *waits)
+        waits = [self._windows.wait(key, limit) for key, limit in self._list_limits(tool)]
+        return max(0.0, self._get_pause(tool), *waits)
 
-    def take(self, tool: Tool, *, waited: bool = False) -> float:
+    def take(self, tool: Tool, *, has_waited: bool = False) -> float:
         """Count a call of ``tool`` that is about to be sent and return 0.0, or how many seconds it must wait.
 
-        ``waited`` says that the pause the server wished for is over.
+        ``has_waited`` says that the pause the server wished for is over.
         """
-        if waited:
+        if has_waited:
             self._paused.pop(tool.id, None)
-        pause = self._pause(tool)
-        return pause if pause > 0.0 else self._windows.take_all(self._limits(tool))
+        pause = self._get_pause(tool)
+        return pause if pause > 0.0 else self._windows.take_all(self._list_limits(tool))
 
-    def left(self, tool: Tool) -> int | None:
+    def count_remaining(self, tool: Tool) -> int | None:
         """Return how many calls of ``tool`` are left now; None where nothing limits them."""
-        found = [self._windows.left(key, limit) for key, limit in self._limits(tool)]
+        found = [self._windows.count_remaining(key, limit) for key, limit in self._list_limits(tool)]
         return min(found) if found else None
 
-    def heard(self, tool: Tool, response: Response) -> None:
+    def record_response(self, tool: Tool, response: Response) -> None:
         """Take in what a response says of when to come back."""
         if response.status in _TIGHTENED:
-            self.pause(tool, pause_s(response, self._wall))
+            self.pause(tool, read_pause_s(response, self._wall))
 
     def pause(self, tool: Tool, seconds: float) -> None:
         """Send no call of ``tool`` for so long, or for as long as was already asked for, whichever is longer."""
         if seconds > 0.0 and (tool.id in self._paused or len(self._paused) < _TOOLS):
             self._paused[tool.id] = max(self._paused.get(tool.id, 0.0), self._clock() + seconds)
 
-    def _pause(self, tool: Tool) -> float:
+    def _get_pause(self, tool: Tool) -> float:
         return self._paused.get(tool.id, 0.0) - self._clock() if self._paused else 0.0
 
-    def _limits(self, tool: Tool) -> Sequence[tuple[str, RateLimit]]:
+    def _list_limits(self, tool: Tool) -> Sequence[tuple[str, RateLimit]]:
         known = self._known.get(id(tool))
         if known is None or known[0] is not tool:
             if len(self._known) >= _TOOLS:
@@ -101,7 +101,7 @@ class Throttle:
         return known[1]
 
 
-def rate_limited(tool: Tool, wait_s: float) -> Problem:
+def build_rate_limited(tool: Tool, wait_s: float) -> Problem:
     """Return the result of a call that was not made because of a limit; its details are what a model is told."""
     wait_ms = max(1, -int(-wait_s * 1_000 // 1))
     return Problem(

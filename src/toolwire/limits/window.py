@@ -52,7 +52,7 @@ class MemoryWindows:
         """Count a call in each window and return 0.0, or the longest wait, and count nothing in any."""
         with self._lock:
             now = self._clock()
-            windows = [self._window(key, limit) for key, limit in wanted]
+            windows = [self._get_window(key, limit) for key, limit in wanted]
             wait = 0.0
             for window in windows:
                 wait = max(wait, window.wait(now))
@@ -64,14 +64,14 @@ class MemoryWindows:
     def wait(self, key: str, limit: RateLimit) -> float:
         """Return what ``take`` would, and count nothing."""
         with self._lock:
-            return self._window(key, limit).wait(self._clock())
+            return self._get_window(key, limit).wait(self._clock())
 
-    def left(self, key: str, limit: RateLimit) -> int:
+    def count_remaining(self, key: str, limit: RateLimit) -> int:
         """Return how many calls are left now."""
         with self._lock:
-            return self._window(key, limit).left(self._clock())
+            return self._get_window(key, limit).count_remaining(self._clock())
 
-    def _window(self, key: str, limit: RateLimit) -> _Window:
+    def _get_window(self, key: str, limit: RateLimit) -> _Window:
         window = self._windows.get(key)
         if window is None:
             if len(self._windows) >= _KEYS:
@@ -80,7 +80,7 @@ class MemoryWindows:
             return window
         self._windows.move_to_end(key)  # new keys are no way to have the window of a connection forgotten
         if window.limit is not limit and window.limit != limit:
-            window.become(limit)
+            window.set_limit(limit)
         return window
 
 
@@ -92,9 +92,9 @@ class _Window:
     def __init__(self, limit: RateLimit) -> None:
         self.taken: deque[tuple[float, int]] = deque()
         self.count = 0
-        self.become(limit)
+        self.set_limit(limit)
 
-    def become(self, limit: RateLimit) -> None:
+    def set_limit(self, limit: RateLimit) -> None:
         """Hold to ``limit`` from now on; what was taken stays taken."""
         self.limit = limit
         self.window_s = limit.window_s
@@ -113,7 +113,7 @@ class _Window:
                 self.count -= taken.popleft()[1]
         return 0.0 if self.count < self.limit.max else max(taken[0][0] + self.window_s - now, 1e-9)
 
-    def left(self, now: float) -> int:
+    def count_remaining(self, now: float) -> int:
         """Return how many calls are left."""
         self.wait(now)
         return max(0, self.limit.max - self.count)

@@ -92,7 +92,7 @@ def _strangers(methods: Iterable[str], wanted: Iterable[str]) -> list[str]:
 def _parameter_faults(where: str, described: Tool, function: Function) -> Iterator[str]:
     tool = function.tool
     ours, theirs = tool.parameters, described.parameters
-    needed, given = frozenset(tool.required), frozenset(described.required)
+    needed, given = frozenset(tool.required_parameters), frozenset(described.required_parameters)
     for name, described_schema in theirs.items():
         if name not in ours:
             yield f"{where} has no parameter {name!r}, and the document has."

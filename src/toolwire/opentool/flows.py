@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from toolwire.core.codec import Flow, fetch, listen
-from toolwire.core.http import JSON, Request, Response
+from toolwire.core.http import JSON_HEADERS, Request, Response
 from toolwire.core.model import Json, Problem, Progress
 from toolwire.framing import jsontext
 from toolwire.protocols.opentool import error_object, objects, quirks
@@ -30,8 +30,8 @@ from .exceptions import (
 from .messages import FunctionCall, ToolReturn, Version
 
 _ACCEPT = ((b"accept", b"application/json"),)
-_POST = (*JSON, *_ACCEPT)
-_STREAM = (*JSON, (b"accept", b"text/event-stream, application/json"))
+_POST = (*JSON_HEADERS, *_ACCEPT)
+_STREAM = (*JSON_HEADERS, (b"accept", b"text/event-stream, application/json"))
 _NOT_THERE = frozenset({"dns", "refused", "tls", "timeout", "closed"})
 _KEY_HINT = "Some servers (Java) answer this to every call without a key, even where no key is set: give any api_key."
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from toolwire.core.model import Json
-from toolwire.framing.jsontext import kind_of
+from toolwire.framing.jsontext import describe_type
 
 T = TypeVar("T")
 
@@ -83,5 +83,5 @@ def _member(json: Mapping[str, Json], name: str, kind: type[T]) -> T:
     value = json.get(name)
     if not isinstance(value, kind):
         expected = "an object" if kind is dict else "a string"
-        raise ValueError(f"{name!r} must be {expected}, not {kind_of(value)}")
+        raise ValueError(f"{name!r} must be {expected}, not {describe_type(value)}")
     return value

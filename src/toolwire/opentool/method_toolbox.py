@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.define import Toolkit
 from toolwire.server.run.function_toolbox import FunctionToolbox
 
@@ -54,7 +54,7 @@ class MethodToolbox:
             self._begun = False
             await _hook(self._tool, "dispose")
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run the method that stands for ``call``."""
         own = self._own.get(call.tool.name)
         if own is None:

@@ -20,11 +20,11 @@ import anyio
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolError
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.protocols.opentool import result
 from toolwire.server.run.function_toolbox import MAX_ITEMS, caller_of, failure
 from toolwire.server.run.worker_threads import ThreadPool
-from toolwire.validation import declared_names, refuse_undeclared
+from toolwire.validation import find_declared_names, refuse_undeclared
 
 from .description import Description
 from .exceptions import (
@@ -109,7 +109,7 @@ class ObjectToolbox:
             self._begun = False
             await self._hook("dispose")
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` on the object; what it raises becomes a Problem. Where nobody listens, nothing is streamed."""
         function = self._functions.get(id(call.tool))
         if function is None or function.tool is not call.tool:
@@ -121,7 +121,7 @@ class ObjectToolbox:
         try:
             if not self._begun:
                 await self.begin()
-            if self._stream is not None and call.tool.streams and notify is not unheard:
+            if self._stream is not None and call.tool.streams and notify is not ignore_progress:
                 pieces = await self._called(caller_of(call), self._stream, name, arguments)
                 return await _streamed(name, self._one_by_one(caller_of(call), pieces), notify)
             said = await self._called(caller_of(call), self._tool.call, name, arguments)
@@ -138,7 +138,7 @@ class ObjectToolbox:
         if len(self._functions) >= _MOST_KNOWN:
             self._functions.clear()
         name = self._description.methods.get(tool.name, tool.name)
-        function = _Function(tool, name, declared_names(tool.input_schema), result.shape(tool.output_schema))
+        function = _Function(tool, name, find_declared_names(tool.input_schema), result.shape(tool.output_schema))
         self._functions[id(tool)] = function
         return function
 

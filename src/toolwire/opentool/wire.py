@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Reading, Route, Routes, Site
-from toolwire.core.http import JSON, Request, Response
+from toolwire.core.http import JSON_HEADERS, Request, Response
 from toolwire.core.model import Json, Problem, Tool
 from toolwire.framing import jsontext
 from toolwire.protocols.opentool import CODEC, document, schema
@@ -60,10 +60,10 @@ def stoppable(codec: Codec, admin_key: str, stop: Callable[[], None]) -> Codec:
         if isinstance(refusal, Problem):
             return codec.refuse(refusal)
         stop()
-        return Response(200, JSON, jsontext.write({"status": "stopped"}))
+        return Response(200, JSON_HEADERS, jsontext.write({"status": "stopped"}))
 
     def routes(catalog: Catalog, site: Site) -> Routes:
-        return {**codec.routes(catalog, site), ("POST", "/opentool/stop"): Route(read, open=True)}
+        return {**codec.routes(catalog, site), ("POST", "/opentool/stop"): Route(read, is_public=True)}
 
     return replace(codec, routes=routes)
 
@@ -129,4 +129,4 @@ def _without_references(one: Json, own: Mapping[str, Json]) -> Json:
 def _fixed(data: Json) -> Response:
     body = jsontext.write(data)
     etag = f'"{sha256(body).hexdigest()[:32]}"'.encode()
-    return Response(200, (*JSON, (b"etag", etag)), body)
+    return Response(200, (*JSON_HEADERS, (b"etag", etag)), body)

@@ -15,10 +15,10 @@ from functools import partial
 from itertools import count
 
 from toolwire.core.codec import Codec, Pending, Reading, Site, Streaming, ToolCache
-from toolwire.core.http import Request, Response, request_of
+from toolwire.core.http import Request, Response, make_request
 from toolwire.core.ledger import Ledger
-from toolwire.core.model import ANONYMOUS, Call, Problem, Result, call_of
-from toolwire.core.toolbox import Notify, Toolbox, unheard
+from toolwire.core.model import ANONYMOUS, Call, Problem, Result, make_call
+from toolwire.core.toolbox import Notify, Toolbox, ignore_progress
 from toolwire.limits import Windows
 from toolwire.protocols import BUILTIN
 from toolwire.stores.ledger.memory import MemoryLedger
@@ -27,7 +27,13 @@ from toolwire.telemetry.arrival import Arrival
 from toolwire.telemetry.calls import Observer, Telemetry, observer
 from toolwire.telemetry.redaction import secrets_of
 from toolwire.telemetry.trace_context import joined
-from toolwire.validation import Authorizer, arguments_check, authorized_by, requirements_check, scopes_check
+from toolwire.validation import (
+    Authorizer,
+    build_arguments_check,
+    build_requirements_check,
+    check_requirements,
+    check_scopes,
+)
 
 from .access.admission import Admission
 from .access.callers import NOBODY, Caller, Callers, Fields
@@ -84,11 +90,11 @@ class App:
         self._limits = limits
         self._watch = DeadlineScheduler()
         self._once = IdempotencyRunner(open_ledger(ledger), MemoryLedger(), wait_s=limits.repeat_s)
-        scopes = (scopes_check,) if callers.wanted else ()
-        required = requirements_check if authorizer is None else authorized_by(authorizer)
+        scopes = (check_scopes,) if callers.wanted else ()
+        required = check_requirements if authorizer is None else build_requirements_check(authorizer)
         counted = counting(rates if rates is not None else windows_at(""))
         confirmed = () if require_confirmation is None else (confirmation_check(require_confirmation),)
-        checks = (*scopes, required, arguments_check(), *confirmed)
+        checks = (*scopes, required, build_arguments_check(), *confirmed)
         self._service = Service(
             toolbox,
             checks=checks,
@@ -153,7 +159,7 @@ class App:
             return
         query: bytes = scope["query_string"]
         url = f"{path}?{query.decode('latin-1')}" if query else path
-        request = request_of(
+        request = make_request(
             (scope["method"], url, scope["headers"], body, f"{self._id_prefix}{self._number()}", *_OF_CLIENTS)
         )
         reading = read(entry, request)
@@ -214,7 +220,7 @@ class App:
         return challenged(private(refused(reading, seen)), seen, self._callers, path)
 
     def _running(
-        self, call: Call, protocol: str, came: Arrival | None, notify: Notify = unheard
+        self, call: Call, protocol: str, came: Arrival | None, notify: Notify = ignore_progress
     ) -> Awaitable[tuple[Result, float]]:
         """Return the run of ``call``: observed where somebody wants to know, its secrets kept out of every log."""
         run, context = self._service.run, call.context
@@ -276,4 +282,4 @@ def _unnamed(call: Call, scope: Scope) -> Call:
 def _owned(call: Call, caller: Caller) -> Call:
     context = call.context
     context = caller.context if context is ANONYMOUS else replace(context, principal=caller.name, scopes=caller.scopes)
-    return call_of((call.tool, call.arguments, call.call_id, context, call.key))
+    return make_call((call.tool, call.arguments, call.call_id, context, call.key))

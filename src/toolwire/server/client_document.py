@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from toolwire.auth.client_identity import document_address, write_document
-from toolwire.core.http import JSON, Response
+from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.framing import jsontext
 
 _KEPT = (b"cache-control", b"public, max-age=3600")
@@ -19,4 +19,4 @@ def client_documents(url: str) -> Mapping[str, Response]:
         DefinitionError: no authorization server would take a document from there.
     """
     address = document_address(url, loopback=True)
-    return {urlsplit(address).path: Response(200, (*JSON, _KEPT), jsontext.write(write_document(address)))}
+    return {urlsplit(address).path: Response(200, (*JSON_HEADERS, _KEPT), jsontext.write(write_document(address)))}

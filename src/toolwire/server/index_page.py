@@ -71,11 +71,11 @@ def _row(name: str, tool: Tool) -> str:
 def _links(routes: Routes, root: str) -> str:
     """Return a link to each document of a protocol, and as text the requests that run its tools."""
     documents = sorted(
-        (path for (method, path), route in routes.items() if method == "GET" and not route.runs), key=_key
+        (path for (method, path), route in routes.items() if method == "GET" and not route.runs_tool), key=_key
     )
     links = [f'<a href="{escape(root + path)}"><code>{escape(root + path)}</code></a>' for path in documents]
     requests = sorted(
-        {(_key(path), method) for (method, path), route in routes.items() if route.runs or method != "GET"}
+        {(_key(path), method) for (method, path), route in routes.items() if route.runs_tool or method != "GET"}
     )
     shown = [f"<code>{method} {escape(root + path)}</code>" for (_, path), method in requests[:_SHOWN]]
     more = [f"and {len(requests) - _SHOWN:,} more"] if len(requests) > _SHOWN else []

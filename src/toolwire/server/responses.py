@@ -6,7 +6,7 @@ import logging
 
 from toolwire.core.codec import Pending, Reading, Streaming
 from toolwire.core.http import Request, Response
-from toolwire.core.ledger import replayed
+from toolwire.core.ledger import is_replayed
 from toolwire.core.model import Call, Kind, Problem, Result
 
 from .route_table import RouteEntry
@@ -30,7 +30,7 @@ def build_response(pending: Pending, call: Call, result: Result, duration: float
         response = pending.reply(result, duration)
     except (TypeError, ValueError, RecursionError):  # somebody's Toolbox gave what is no JSON data
         response = pending.reply(_unwritable(call), duration)
-    return marked(response) if call.key and replayed(result) else response
+    return marked(response) if call.key and is_replayed(result) else response
 
 
 def closing(streaming: Streaming, result: Result, duration: float) -> bytes:

@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Reader, Reading, Site
-from toolwire.core.gc_pause import paused
-from toolwire.core.http import JSON, STATUS, Request, Response
+from toolwire.core.gc_pause import pause_collection
+from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
-from toolwire.validation import visible
+from toolwire.validation import filter_visible
 
 from .index_page import page
 
@@ -25,7 +25,7 @@ Refuse: TypeAlias = Callable[[Problem], Response]
 class RouteEntry:
     """Who answers a method and path, and in which protocol.
 
-    ``open`` needs no credentials; ``takes_body`` is False where a body is not waited for.
+    ``is_public`` needs no credentials; ``takes_body`` is False where a body is not waited for.
     """
 
     read: Reader
@@ -55,12 +55,12 @@ class RouteTable:
         self._owners: dict[str, Codec] = {}
         self._entries: dict[tuple[str, str], RouteEntry] = {}
         self._segments: dict[str, Refuse] = {}
-        with paused():
+        with pause_collection():
             wires = [(codec, codec.routes(catalog, site)) for codec in codecs]
         for codec, routes in wires:
             for (method, path), route in routes.items():
                 self._entries[method, path] = RouteEntry(
-                    route.read, route.open, codec.refuse, method != "GET", codec.name
+                    route.read, route.is_public, codec.refuse, method != "GET", codec.name
                 )
                 self._segments.setdefault(_first_segment(path), codec.refuse)
                 self._owners.setdefault(path, codec)
@@ -78,7 +78,7 @@ class RouteTable:
         if owner is None and path != "/":
             return self.entry(method, path)
         codecs = self._codecs if owner is None else (owner,)
-        return RouteTable(visible(self.catalog, scopes), codecs, self._site, self._documents).entry(method, path)
+        return RouteTable(filter_visible(self.catalog, scopes), codecs, self._site, self._documents).entry(method, path)
 
     def entry(self, method: str, path: str) -> RouteEntry:
         """Return the entry for ``method`` and ``path``; where there is none, one that says so in the protocol's words.
@@ -106,7 +106,7 @@ _NOTHING_HERE = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this p
 def plain(problem: Problem) -> Response:
     """Return ``problem`` in nobody's words: a path that belongs to no protocol."""
     body = jsontext.write({"error": problem.kind.value, "message": problem.message})
-    return Response(STATUS[problem.kind], JSON, body)
+    return Response(STATUS_BY_KIND[problem.kind], JSON_HEADERS, body)
 
 
 def _deferred(make: Callable[[], Reader]) -> Reader:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from toolwire.core.http import Request, Response, header
-from toolwire.core.ledger import replayed
+from toolwire.core.http import Request, Response, get_header
+from toolwire.core.ledger import is_replayed
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, Tool
 from toolwire.framing import jsonrpc, jsontext, traceparent
 from toolwire.protocols.mcp.envelope import version
@@ -58,7 +58,7 @@ class Attributes:
         said, context = {**known[1], names.CALL_ID: call.call_id}, call.context
         if context.principal != ANONYMOUS.principal:
             said[names.USER_ID] = names.user_hash(context.principal)
-        if context.trace_id and not traceparent.trace_id(context.trace_id):
+        if context.trace_id and not traceparent.parse_trace_id(context.trace_id):
             said[names.CLIENT_TRACE_ID] = context.trace_id[:_LONGEST_ID]
         if self.content.calls:
             said[names.ARGUMENTS] = _shown(dict(call.arguments))
@@ -97,13 +97,13 @@ def of_message(request: Request, protocol: str) -> Said:
     data = jsontext.read(request.body) if protocol in _RPC else None
     if not isinstance(data, dict):
         return said
-    id_ = jsonrpc.id_of(data)
+    id_ = jsonrpc.get_id(data)
     if id_ is not None:
         said[names.RPC_ID] = str(id_)[:_LONGEST_ID]
     if protocol == "mcp":
-        if spoken := version(request, jsontext.member(data, "params")):
+        if spoken := version(request, jsontext.get_object(data, "params")):
             said[names.MCP_VERSION] = spoken[:_LONGEST_ID]
-        if session := header(request.headers, SESSION_HEADER):
+        if session := get_header(request.headers, SESSION_HEADER):
             said[names.MCP_SESSION] = names.user_hash(session)
     return said
 
@@ -122,7 +122,7 @@ def of_ending(call: Call, protocol: str, result: Result, content: Content) -> Sa
     """Return what is known once ``call`` ended with ``result``."""
     said: Said = {}
     problem = result if isinstance(result, Problem) else None
-    if call.tool.rate_limit is not None and not replayed(result):
+    if call.tool.rate_limit is not None and not is_replayed(result):
         limited = problem is not None and problem.kind is Kind.RATE_LIMITED
         said[names.RATE_LIMIT] = "limited" if limited else "allowed"
     if problem is not None and (code := rpc_code(protocol, problem.kind)) is not None:
@@ -135,7 +135,7 @@ def of_ending(call: Call, protocol: str, result: Result, content: Content) -> Sa
 def rpc_code(protocol: str, kind: Kind) -> int | None:
     """Return the code of JSON-RPC that our servers answer a problem with, None where it is no error to JSON-RPC."""
     if protocol == "opentool":
-        return jsonrpc.CODES.get(kind, jsonrpc.FAILED)
+        return jsonrpc.CODES.get(kind, jsonrpc.TOOL_FAILURE)
     if protocol != "mcp" or kind in TOLD:
         return None
     return jsonrpc.INVALID_PARAMS if kind is Kind.UNKNOWN_TOOL else jsonrpc.CODES.get(kind, INTERNAL_ERROR)
@@ -144,7 +144,7 @@ def rpc_code(protocol: str, kind: Kind) -> int | None:
 def answered_code(response: Response) -> int | None:
     """Return the code of the JSON-RPC error in somebody's answer, if it is one."""
     data = jsontext.read(response.body)
-    error = jsontext.member(data, "error") if isinstance(data, dict) else {}
+    error = jsontext.get_object(data, "error") if isinstance(data, dict) else {}
     code = error.get("code")
     return code if type(code) is int else None
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolwire.core.ledger import Ledger, replayed
+from toolwire.core.ledger import Ledger, is_replayed
 from toolwire.core.model import ANONYMOUS, Call, Context, Kind, Problem, Result
 from toolwire.core.toolbox import Notify
 
@@ -159,7 +159,7 @@ def _idempotency(call: Call, result: Result | None, served: CurrentCall) -> str:
         return "none"
     if served.attached:
         return "attached"
-    if result is not None and replayed(result):
+    if result is not None and is_replayed(result):
         return "replay"
     if isinstance(result, Problem) and result.kind in (Kind.CONFLICT, Kind.INTERRUPTED):
         return result.kind.value

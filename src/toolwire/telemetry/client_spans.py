@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from toolwire.core.check import Answer, Question
 from toolwire.core.codec import Flow, Listen
 from toolwire.core.http import Request, Response
-from toolwire.core.ledger import replayed
+from toolwire.core.ledger import is_replayed
 from toolwire.core.model import Call, Kind, Problem, Result, Value
 
 from . import names
@@ -151,7 +151,7 @@ class ConnectionObserver:
         attempts = facts.get("attempts")
         if type(attempts) is int:  # what a server says of itself may be anything
             said[names.ATTEMPT] = attempts
-        if replayed(result):
+        if is_replayed(result):
             said[names.IDEMPOTENCY] = "replay"
         said |= attributes.of_ending(call, "", result, self._attributes.content)
         code = attributes.answered_code(seen.response) if isinstance(result, Problem) and seen.response else None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TypeAlias
 
-from toolwire.core.ledger import Claim, Ending, Ledger, Standing, Stored, Ticket
+from toolwire.core.ledger import CallEnding, Claim, ClaimOutcome, Ledger, StoredResult, Ticket
 
 from .current_call import SERVED
 
@@ -22,7 +22,7 @@ class ObservedLedger:
         self._record = record
         self._backend = type(ledger).__name__.removesuffix("Ledger").lower()
 
-    async def claim(self, claim: Claim) -> Standing:
+    async def claim(self, claim: Claim) -> ClaimOutcome:
         """Return the ticket for a call that may run now, or why it does not."""
         started = perf_counter()
         standing = await self._ledger.claim(claim)
@@ -32,11 +32,11 @@ class ObservedLedger:
         if served is not None:
             if isinstance(standing, Ticket):
                 served.attempt = standing.attempt
-            elif isinstance(standing, Stored) and claim.waited:
+            elif isinstance(standing, StoredResult) and claim.awaited_attempt:
                 served.attached = True
         return standing
 
-    async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
+    async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets it."""
         started = perf_counter()
         await self._ledger.settle(ticket, ending)

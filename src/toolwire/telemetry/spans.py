@@ -71,7 +71,7 @@ class Spans:
         said = traceparent.read(call.context.traceparent) if call.context.traceparent else None
         if said is not None:
             return _remote(int(said.trace_id, 16), int(said.span_id, 16), sampled=said.sampled)
-        own = traceparent.trace_id(call.context.trace_id) if call.context.trace_id else ""
+        own = traceparent.parse_trace_id(call.context.trace_id) if call.context.trace_id else ""
         if not own:
             return None
         span_id = random.getrandbits(63) + 1

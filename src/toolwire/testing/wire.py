@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from toolwire.client.transport.drivers import Hear, SyncHear
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Problem
 
 HERE = "http://127.0.0.1:9627"
@@ -128,7 +128,7 @@ class CannedTransport:
 
 def is_stream(response: Response) -> bool:
     """Return whether ``response`` is a stream of events."""
-    return response.status == 200 and header(response.headers, b"content-type").startswith("text/event-stream")
+    return response.status == 200 and get_header(response.headers, b"content-type").startswith("text/event-stream")
 
 
 class AppResponse:

@@ -1,12 +1,12 @@
 """What is looked at before a call runs: arguments against their schema, requirements, scopes."""
 
-from .arguments import Validator, arguments_check, compile_schema, schema_fault
+from .arguments import Validator, build_arguments_check, compile_schema, find_schema_fault
 from .authorizer import Authorizer, GrantPage, GrantPages
-from .data import snapshot
-from .declared import declared_names, refuse_undeclared
+from .data import copy_arguments
+from .declared import find_declared_names, refuse_undeclared
 from .patterns import PatternBudget, is_pattern
-from .requirements import authorized_by, missing, requirements_check
-from .scopes import insufficient, permits, scoped, scopes_check, visible
+from .requirements import build_requirements_check, check_requirements, find_missing
+from .scopes import build_insufficient_scopes, check_scopes, filter_visible, has_scopes, permits
 
 __all__ = [
     "Authorizer",
@@ -14,19 +14,19 @@ __all__ = [
     "GrantPages",
     "PatternBudget",
     "Validator",
-    "arguments_check",
-    "authorized_by",
+    "build_arguments_check",
+    "build_insufficient_scopes",
+    "build_requirements_check",
+    "check_requirements",
+    "check_scopes",
     "compile_schema",
-    "declared_names",
-    "insufficient",
+    "copy_arguments",
+    "filter_visible",
+    "find_declared_names",
+    "find_missing",
+    "find_schema_fault",
+    "has_scopes",
     "is_pattern",
-    "missing",
     "permits",
     "refuse_undeclared",
-    "requirements_check",
-    "schema_fault",
-    "scoped",
-    "scopes_check",
-    "snapshot",
-    "visible",
 ]

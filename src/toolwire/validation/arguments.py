@@ -19,7 +19,7 @@ from toolwire.core.check import ALLOW, Check, Deny, Verdict
 from toolwire.core.model import Call, Json, Kind, Problem, Schema, Tool
 
 from .cost import ORDINARY, SchemaCost
-from .declared import declared_names, refuse_undeclared
+from .declared import find_declared_names, refuse_undeclared
 
 Validator: TypeAlias = Callable[[Mapping[str, Json]], Problem | None]
 """Says what is wrong with the arguments of a call, or None."""
@@ -36,7 +36,7 @@ def compile_schema(schema: Schema) -> Validator:
     Raises:
         ValueError: ``schema`` is no JSON Schema, or refers to something outside itself.
     """
-    fits, problem = _judges(schema)
+    fits, problem = _compile_judges(schema)
 
     def validate(arguments: Mapping[str, Json]) -> Problem | None:
         return None if fits(arguments) else problem(arguments)
@@ -44,46 +44,46 @@ def compile_schema(schema: Schema) -> Validator:
     return validate
 
 
-def schema_fault(schema: Schema) -> str:
+def find_schema_fault(schema: Schema) -> str:
     """Return why no arguments can be checked against ``schema``, so that its tool cannot be called; ``""`` if none."""
     try:
-        _judges(schema)
+        _compile_judges(schema)
     except ValueError as error:
         return str(error)
     return ""
 
 
-def arguments_check() -> Check:
+def build_arguments_check() -> Check:
     """Return a check that refuses a call whose arguments do not fit; each schema is compiled once. [OXP-009]"""
-    known: dict[int, _Known] = {}
+    known: dict[int, _CompiledTool] = {}
 
     def check(call: Call) -> Verdict:
         tool, arguments = call.tool, call.arguments
-        _, declared, fits, problem = known.get(id(tool)) or know(tool)
+        _, declared, fits, problem = known.get(id(tool)) or compile_tool(tool)
         if (declared is None or arguments.keys() <= declared) and fits(arguments):
             return ALLOW
         refused = refuse_undeclared(tool.name, arguments, declared)
         if refused is None:
             return Deny(problem(arguments))
-        return Deny(refused if fits(arguments) else _both(refused, problem(arguments)))
+        return Deny(refused if fits(arguments) else _combine_problems(refused, problem(arguments)))
 
-    def know(tool: Tool) -> _Known:
+    def compile_tool(tool: Tool) -> _CompiledTool:
         if len(known) >= _KEPT:  # a catalog that changes often leaves old tools behind
             known.clear()
-        found = known[id(tool)] = (tool, declared_names(tool.input_schema), *_judges_of(tool))
+        found = known[id(tool)] = (tool, find_declared_names(tool.input_schema), *_compile_tool_judges(tool))
         return found
 
     return check
 
 
-_Fits: TypeAlias = Callable[[Mapping[str, Json]], bool]
-_Wrong: TypeAlias = Callable[[Mapping[str, Json]], Problem]
-_Known: TypeAlias = tuple[Tool, frozenset[str] | None, _Fits, _Wrong]
+_IsValid: TypeAlias = Callable[[Mapping[str, Json]], bool]
+_DescribeFault: TypeAlias = Callable[[Mapping[str, Json]], Problem]
+_CompiledTool: TypeAlias = tuple[Tool, frozenset[str] | None, _IsValid, _DescribeFault]
 """A tool, held so that no other gets its identity; the names of its arguments; whether arguments fit it; and what is
 wrong where they do not."""
 
 
-def _judges(schema: Schema) -> tuple[_Fits, _Wrong]:
+def _compile_judges(schema: Schema) -> tuple[_IsValid, _DescribeFault]:
     """Return whether arguments fit ``schema``, and what is wrong where they do not.
 
     Raises:
@@ -92,32 +92,32 @@ def _judges(schema: Schema) -> tuple[_Fits, _Wrong]:
     try:
         cost = SchemaCost(schema)
         compiled = jsonschema_rs.Draft202012Validator(
-            cost.checked(schema), retriever=_refuse, validate_formats=False, pattern_options=_PATTERNS
+            cost.remove_circles(schema), retriever=_refuse_reference, validate_formats=False, pattern_options=_PATTERNS
         )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        raise ValueError(f"this input schema cannot be used: {_cut(str(error).partition(chr(10))[0])}") from error
+        raise ValueError(f"this input schema cannot be used: {_cut_text(str(error).partition(chr(10))[0])}") from error
 
     def wrong(arguments: Mapping[str, Json]) -> Problem:
         if cost.allows_errors(arguments):
-            return _problem(compiled.iter_errors(arguments))
+            return _build_problem(compiled.iter_errors(arguments))
         if not cost.allows(arguments):
             return _TOO_COSTLY
-        return _UNEXPLAINED if cost.has_choices else _problem(_first_error(compiled, arguments))
+        return _UNEXPLAINED if cost.has_choices else _build_problem(_find_first_error(compiled, arguments))
 
-    if cost.each <= ORDINARY:
+    if cost.units_per_part <= ORDINARY:
         return compiled.is_valid, wrong
     return (lambda arguments: cost.allows(arguments) and compiled.is_valid(arguments)), wrong
 
 
-def _judges_of(tool: Tool) -> tuple[_Fits, _Wrong]:
+def _compile_tool_judges(tool: Tool) -> tuple[_IsValid, _DescribeFault]:
     try:
-        return _judges(tool.input_schema)
+        return _compile_judges(tool.input_schema)
     except ValueError as error:
         unusable = Problem(kind=Kind.INVALID_ARGUMENTS, message=f"{tool.name} cannot be called: {error}.")
         return (lambda _: False), (lambda _: unusable)
 
 
-def _first_error(compiled: jsonschema_rs.Draft202012Validator, arguments: Mapping[str, Json]) -> list[Any]:
+def _find_first_error(compiled: jsonschema_rs.Draft202012Validator, arguments: Mapping[str, Json]) -> list[Any]:
     """Return one error, found without looking for the others."""
     try:
         compiled.validate(arguments)
@@ -136,7 +136,7 @@ _UNEXPLAINED: Final = Problem(
 )
 
 
-def _both(refused: Problem, unfit: Problem) -> Problem:
+def _combine_problems(refused: Problem, unfit: Problem) -> Problem:
     """Return one Problem of arguments that a tool does not take and of others that do not fit it."""
     others = {name: text for name, text in unfit.parameter_errors.items() if name not in refused.parameter_errors}
     if not others and unfit.parameter_errors:
@@ -145,12 +145,12 @@ def _both(refused: Problem, unfit: Problem) -> Problem:
     return replace(refused, message=f"{refused.message} {unfit.message}", parameter_errors=errors)
 
 
-def _problem(errors: Any) -> Problem:
+def _build_problem(errors: Any) -> Problem:
     by_name: dict[str, str] = {}
     for number, error in enumerate(errors):
         if number == _SHOWN_ERRORS:
             break
-        for name, text in _where(error):
+        for name, text in _locate_error(error):
             by_name.setdefault(name, text)
     said = "; ".join(f"{name}: {text}" if name else text for name, text in by_name.items())
     by_name.pop("", None)  # what is wrong with all of them together is no parameter's
@@ -161,21 +161,21 @@ def _problem(errors: Any) -> Problem:
     )
 
 
-def _where(error: Any) -> list[tuple[str, str]]:
+def _locate_error(error: Any) -> list[tuple[str, str]]:
     path = list(error.instance_path)
-    text = _cut(error.message)
+    text = _cut_text(error.message)
     if not path and error.kind.name == "required":
         return [(str(error.kind.property), "is required")]
     if not path and error.kind.name == "additionalProperties":
-        return [(_cut(str(name)), "is no parameter") for name in error.kind.unexpected[:_SHOWN_ERRORS]]
+        return [(_cut_text(str(name)), "is no parameter") for name in error.kind.unexpected[:_SHOWN_ERRORS]]
     name = str(path[0]) if path else ""
     rest = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path[1:])
     return [(name, f"{rest.lstrip('.')} {text}".strip())]
 
 
-def _cut(text: str) -> str:
+def _cut_text(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 
-def _refuse(uri: str) -> NoReturn:
-    raise ValueError(f"the reference {_cut(uri)!r} leaves the document")
+def _refuse_reference(uri: str) -> NoReturn:
+    raise ValueError(f"the reference {_cut_text(uri)!r} leaves the document")

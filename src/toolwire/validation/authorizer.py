@@ -20,7 +20,7 @@ class GrantPage:
 class Authorizer(Protocol):
     """Knows for each provider where its authorization begins."""
 
-    def page(self, needed: Authorization, principal: str) -> GrantPage | None:
+    def find_page(self, needed: Authorization, principal: str) -> GrantPage | None:
         """Return where ``principal`` grants ``needed`` (a provider and its scopes), None where it is not known."""
         ...
 
@@ -31,6 +31,6 @@ class GrantPages:
     def __init__(self, pages: Mapping[str, str | GrantPage]) -> None:
         self._pages = {id_: GrantPage(page) if isinstance(page, str) else page for id_, page in pages.items()}
 
-    def page(self, needed: Authorization, principal: str) -> GrantPage | None:  # noqa: ARG002 - the same for everybody
+    def find_page(self, needed: Authorization, principal: str) -> GrantPage | None:  # noqa: ARG002 - the same for everybody
         """Return the page of the provider."""
         return self._pages.get(needed.id)

@@ -14,7 +14,7 @@ from typing import Final
 
 from toolwire.core.model import Json, Schema
 
-from .schema_bound import UNKNOWN, bound, cut_circles, in_place_order
+from .schema_bound import UNKNOWN, compute_bound, cut_circles, order_in_place
 from .schema_graph import REFERENCES, TEXT_UNIT, SchemaGraph, SchemaNode, SchemaSurvey
 
 MOST_WORK: Final = 10_000_000
@@ -36,9 +36,13 @@ _SIZES: Final = (25, 100, 400, 1_600, 6_400)
 
 
 class SchemaCost:
-    """The work of one schema. ``each`` bounds the units for each part of a value; ``has_choices`` is about errors."""
+    """The work of one schema.
 
-    __slots__ = ("_cut", "_nodes", "_order", "each", "has_choices")
+    ``units_per_part`` is the most units of work for any one part of a value. ``has_choices`` says that the schema has
+    keywords such as ``anyOf``, whose errors are expensive to describe.
+    """
+
+    __slots__ = ("_cut", "_nodes", "_order", "has_choices", "units_per_part")
 
     def __init__(self, schema: Schema) -> None:
         """Find the cost of ``schema``.
@@ -52,65 +56,65 @@ class SchemaCost:
         self._order: Sequence[int] = ()
         self._cut: frozenset[int] = frozenset()
         if survey.is_tree and survey.weight <= ORDINARY:
-            self.each = survey.weight  # each schema is looked at once at most, for any part of a value
+            self.units_per_part = survey.weight  # each schema is looked at once at most, for any part of a value
             return
         graph = SchemaGraph(schema, survey)
         self._nodes = graph.nodes
         self._cut = frozenset(id(graph.schemas[number]) for number in cut_circles(graph.nodes))
-        self._order = in_place_order(graph.nodes)
-        self.each = bound(self._nodes, self._order)
+        self._order = order_in_place(graph.nodes)
+        self.units_per_part = compute_bound(self._nodes, self._order)
 
-    def checked(self, schema: Schema) -> dict[str, Json]:
+    def remove_circles(self, schema: Schema) -> dict[str, Json]:
         """Return what to compile in place of ``schema``: without the references that only lead round in circles."""
         if not self._cut:
             return dict(schema)
-        whole: dict[str, Json] = _without_references(schema, self._cut)
+        whole: dict[str, Json] = _drop_references(schema, self._cut)
         return whole
 
     def allows(self, data: Json, most: int = MOST_WORK) -> bool:
         """Return whether ``data`` is checked in at most ``most`` units of work; bounded itself by ``MOST_STEPS``."""
-        if self.each < UNKNOWN and _size(data, most // max(self.each, 1)):
+        if self.units_per_part < UNKNOWN and _is_within_size(data, most // max(self.units_per_part, 1)):
             return True
-        return bool(self._nodes) and self._counted(data, most)
+        return bool(self._nodes) and self._is_affordable(data, most)
 
     def allows_errors(self, data: Json) -> bool:
         """Return whether every error of ``data`` can be described; where not, finding the first one may still be."""
-        if self.each <= ORDINARY:
+        if self.units_per_part <= ORDINARY:
             return self.allows(data, MOST_ERROR_WORK)
-        size = next((size for size in _SIZES if _size(data, size)), None)
+        size = next((size for size in _SIZES if _is_within_size(data, size)), None)
         return size is not None and self.allows(data, min(MOST_ERROR_WORK, _MOST_COPIED // size))
 
-    def _counted(self, data: Json, most: int) -> bool:
+    def _is_affordable(self, data: Json, most: int) -> bool:
         """Return whether the work for ``data``, counted part by part, is at most ``most``."""
         nodes, order = self._nodes, self._order
         steps = MOST_STEPS
         waiting: list[tuple[Json, Mapping[int, int]]] = [(data, {0: 1})]
         while waiting:
             value, arrivals = waiting.pop()
-            found = _closure(nodes, order, value, arrivals)
-            most -= sum(times * _own(nodes[number], value) for number, times in found.items())
-            steps -= len(found) * (1 + _parts(value)) + 1
+            found = _count_visits(nodes, order, value, arrivals)
+            most -= sum(times * _measure_own(nodes[number], value) for number, times in found.items())
+            steps -= len(found) * (1 + _count_parts(value)) + 1
             if most < 0 or steps < 0:
                 return False
             if isinstance(value, Mapping):
-                waiting.extend((inner, _below_name(nodes, found, name)) for name, inner in value.items())
+                waiting.extend((inner, _follow_name(nodes, found, name)) for name, inner in value.items())
             elif isinstance(value, list | tuple):
-                waiting.extend(_below_items(nodes, found, value))
+                waiting.extend(_follow_items(nodes, found, value))
         return True
 
 
-def _without_references(data: Json, cut: frozenset[int]) -> Json:
+def _drop_references(data: Json, cut: frozenset[int]) -> Json:
     if isinstance(data, Mapping):
         gone = REFERENCES if id(data) in cut else ()
-        return {key: _without_references(value, cut) for key, value in data.items() if key not in gone}
-    return [_without_references(one, cut) for one in data] if isinstance(data, list) else data
+        return {key: _drop_references(value, cut) for key, value in data.items() if key not in gone}
+    return [_drop_references(one, cut) for one in data] if isinstance(data, list) else data
 
 
-def _parts(value: Json) -> int:
+def _count_parts(value: Json) -> int:
     return len(value) if isinstance(value, Mapping | list | tuple) else 0
 
 
-def _closure(
+def _count_visits(
     nodes: Sequence[SchemaNode], order: Sequence[int], value: Json, arrivals: Mapping[int, int]
 ) -> dict[int, int]:
     """Return how often each schema is looked at for ``value`` itself, where ``arrivals`` are."""
@@ -129,7 +133,7 @@ def _closure(
     return found
 
 
-def _own(node: SchemaNode, value: Json) -> int:
+def _measure_own(node: SchemaNode, value: Json) -> int:
     if isinstance(value, str):
         return node.weight + len(value) // TEXT_UNIT + node.text_steps * len(value) // 32
     if isinstance(value, Mapping) and node.name_steps:
@@ -137,7 +141,7 @@ def _own(node: SchemaNode, value: Json) -> int:
     return node.weight
 
 
-def _below_name(nodes: Sequence[SchemaNode], found: Mapping[int, int], name: str) -> dict[int, int]:
+def _follow_name(nodes: Sequence[SchemaNode], found: Mapping[int, int], name: str) -> dict[int, int]:
     below: dict[int, int] = {}
     for number, times in found.items():
         node = nodes[number]
@@ -152,17 +156,17 @@ def _below_name(nodes: Sequence[SchemaNode], found: Mapping[int, int], name: str
     return below
 
 
-def _below_items(
+def _follow_items(
     nodes: Sequence[SchemaNode], found: Mapping[int, int], value: Sequence[Json]
 ) -> Iterator[tuple[Json, Mapping[int, int]]]:
     """Yield each item with what arrives there; the items after all that are described one by one share it."""
     described = max((nodes[number].prefix_length for number in found), default=0)
-    shared = _below_item(nodes, found, UNKNOWN)
+    shared = _follow_item(nodes, found, UNKNOWN)
     for place, inner in enumerate(value):
-        yield inner, (shared if place >= described else _below_item(nodes, found, place))
+        yield inner, (shared if place >= described else _follow_item(nodes, found, place))
 
 
-def _below_item(nodes: Sequence[SchemaNode], found: Mapping[int, int], place: int) -> dict[int, int]:
+def _follow_item(nodes: Sequence[SchemaNode], found: Mapping[int, int], place: int) -> dict[int, int]:
     below: dict[int, int] = {}
     for number, times in found.items():
         node = nodes[number]
@@ -177,7 +181,7 @@ def _below_item(nodes: Sequence[SchemaNode], found: Mapping[int, int], place: in
     return below
 
 
-def _size(data: Json, most: int) -> bool:
+def _is_within_size(data: Json, most: int) -> bool:
     """Return whether ``data`` has at most ``most`` parts; a long text counts as several."""
     waiting = [data]
     while waiting:

@@ -6,37 +6,37 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from toolwire.core.model import Call, Json, Kind, Problem, call_of
+from toolwire.core.model import Call, Json, Kind, Problem, make_call
 
 MAX_DEPTH = 200
 _MAX_BITS = 14_284  # 4,300 decimal digits
 
 
-def snapshot(call: Call) -> Call | Problem:
+def copy_arguments(call: Call) -> Call | Problem:
     """Return ``call`` with a copy of its arguments that nobody else holds, or the Problem that they are not JSON data.
 
     A program that calls can have NaN, half a surrogate pair, keys that are no text or objects of Python, where a
     server, which reads JSON, cannot; and it can change a list while a person is looking at it. [D-20, S-16]
     """
     try:
-        arguments = _copied(call.arguments, 0)
+        arguments = _copy_value(call.arguments, 0)
         if not isinstance(arguments, dict):
             raise ValueError("they are no object with a value under each name")
         tool, _, call_id, context, key = call
-        return call_of((tool, arguments, call_id, context, key))
+        return make_call((tool, arguments, call_id, context, key))
     except ValueError as error:
         text = f"{call.tool.name} was not called: its arguments are not JSON data ({error})."
         return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
 
 
-def _copied(data: Any, depth: int) -> Json:  # noqa: PLR0911 - a case of JSON each
+def _copy_value(data: Any, depth: int) -> Json:  # noqa: PLR0911 - a case of JSON each
     kind = type(data)
     if kind is bool or data is None:
         return data
     if kind is int:
-        return _number(data)
+        return _check_integer(data)
     if kind is str:
-        return _text(data)
+        return _check_text(data)
     if kind is float:
         if not math.isfinite(data):
             raise ValueError(f"{data} is no number of JSON")
@@ -44,40 +44,40 @@ def _copied(data: Any, depth: int) -> Json:  # noqa: PLR0911 - a case of JSON ea
     if depth > MAX_DEPTH:
         raise ValueError(f"they are nested deeper than {MAX_DEPTH} levels")
     if kind is list or kind is tuple:
-        return [_copied(item, depth + 1) for item in data]
+        return [_copy_value(item, depth + 1) for item in data]
     if kind is dict:
-        return {_name(name): _copied(value, depth + 1) for name, value in data.items()}
-    return _lenient(data, depth)
+        return {_copy_name(name): _copy_value(value, depth + 1) for name, value in data.items()}
+    return _copy_subclass(data, depth)
 
 
-def _lenient(data: Any, depth: int) -> Json:
+def _copy_subclass(data: Any, depth: int) -> Json:
     """Return the copy of what is no plain type but a kind of one, such as a member of a text enumeration."""
     if isinstance(data, str):
-        return _text(str.__str__(data))
+        return _check_text(str.__str__(data))
     if isinstance(data, int):
-        return _number(int(data))
+        return _check_integer(int(data))
     if isinstance(data, float):
-        return _copied(float(data), depth)
+        return _copy_value(float(data), depth)
     if isinstance(data, list | tuple):
-        return _copied(list(data), depth)
+        return _copy_value(list(data), depth)
     if isinstance(data, Mapping):
-        return _copied(dict(data), depth)
+        return _copy_value(dict(data), depth)
     raise ValueError(f"{type(data).__name__} is no type of JSON")
 
 
-def _number(number: int) -> int:
+def _check_integer(number: int) -> int:
     if number.bit_length() > _MAX_BITS:
         raise ValueError("an integer has more than 4,300 digits")
     return number
 
 
-def _name(name: Any) -> str:
+def _copy_name(name: Any) -> str:
     if not isinstance(name, str):
         raise ValueError(f"the name {name!r} is no text")
-    return _text(str.__str__(name))
+    return _check_text(str.__str__(name))
 
 
-def _text(text: str) -> str:
+def _check_text(text: str) -> str:
     if not text.isascii():
         text.encode()  # half a surrogate pair is a ValueError
     return text

@@ -13,7 +13,7 @@ from typing import Final
 
 from toolwire.core.model import Json, Kind, Problem, Schema
 from toolwire.core.pointer import find_pointer
-from toolwire.core.suggestion import nearest
+from toolwire.core.suggestion import find_nearest
 
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 _BESIDE: Final = ("if", "then", "else")
@@ -25,7 +25,7 @@ _SHOWN_CHARACTERS: Final = 100
 _SHOWN_ARGUMENTS: Final = 20
 
 
-def declared_names(schema: Schema) -> frozenset[str] | None:
+def find_declared_names(schema: Schema) -> frozenset[str] | None:
     """Return the names of the arguments that ``schema`` declares, or None where it takes any name."""
     found: set[str] = set()
     seen: set[int] = set()
@@ -39,8 +39,8 @@ def declared_names(schema: Schema) -> frozenset[str] | None:
             return None
         seen.add(id(node))
         names_any = names_any or isinstance(node.get("properties"), Mapping) or _is_closed(node)
-        found.update(_named(node))
-        waiting.extend(_same_value(node))
+        found.update(_list_names(node))
+        waiting.extend(_list_same_value(node))
         if "$ref" in node:
             target = find_pointer(schema, node["$ref"])
             if not isinstance(target, Mapping):
@@ -52,7 +52,7 @@ def declared_names(schema: Schema) -> frozenset[str] | None:
 def explain_undeclared(arguments: Iterable[str], declared: frozenset[str]) -> dict[str, str]:
     """Return what is wrong with each of ``arguments`` that is not ``declared``: what was probably meant instead."""
     names = [name for name in arguments if name not in declared]
-    return {name: _suggestion(name, declared) for name in names[:_SHOWN_ARGUMENTS]}
+    return {name: _suggest_name(name, declared) for name in names[:_SHOWN_ARGUMENTS]}
 
 
 def refuse_undeclared(tool: str, arguments: Mapping[str, Json], declared: frozenset[str] | None) -> Problem | None:
@@ -62,19 +62,19 @@ def refuse_undeclared(tool: str, arguments: Mapping[str, Json], declared: frozen
     found = explain_undeclared(arguments, declared)
     return Problem(
         kind=Kind.INVALID_ARGUMENTS,
-        message=" ".join(f"{tool} takes no `{_cut(name)}`: {hint}" for name, hint in found.items()),
+        message=" ".join(f"{tool} takes no `{_cut_text(name)}`: {hint}" for name, hint in found.items()),
         parameter_errors={name: f"is not an argument: {hint}" for name, hint in found.items()},
     )
 
 
-def _suggestion(name: str, declared: frozenset[str]) -> str:
+def _suggest_name(name: str, declared: frozenset[str]) -> str:
     known = sorted(declared)
-    near = nearest(name, known)
+    near = find_nearest(name, known)
     if near:
-        return f"did you mean `{_cut(near)}`?"
+        return f"did you mean `{_cut_text(near)}`?"
     if not known:
         return "it takes no arguments."
-    listed = ", ".join(f"`{_cut(one)}`" for one in known[:_SHOWN_NAMES])
+    listed = ", ".join(f"`{_cut_text(one)}`" for one in known[:_SHOWN_NAMES])
     more = len(known) - _SHOWN_NAMES
     return f"it takes {listed} and {more} more." if more > 0 else f"it takes {listed}."
 
@@ -90,20 +90,22 @@ def _is_closed(node: Mapping[str, Json]) -> bool:
     return any(node.get(key) is False for key in _OPENING)
 
 
-def _named(node: Mapping[str, Json]) -> Iterable[str]:
+def _list_names(node: Mapping[str, Json]) -> Iterable[str]:
     for key in ("properties", "dependentRequired", "dependentSchemas"):
         inner = node.get(key)
         if isinstance(inner, Mapping):
             yield from (name for name in inner if isinstance(name, str))
-            yield from (name for names in inner.values() if isinstance(names, list | tuple) for name in _strings(names))
-    yield from _strings(node.get("required"))
+            yield from (
+                name for names in inner.values() if isinstance(names, list | tuple) for name in _select_strings(names)
+            )
+    yield from _select_strings(node.get("required"))
 
 
-def _strings(names: Json) -> Iterable[str]:
+def _select_strings(names: Json) -> Iterable[str]:
     return (name for name in names if isinstance(name, str)) if isinstance(names, list | tuple) else ()
 
 
-def _same_value(node: Mapping[str, Json]) -> Iterable[Json]:
+def _list_same_value(node: Mapping[str, Json]) -> Iterable[Json]:
     """Yield the schemas in ``node`` that speak of the same value."""
     for key in _COMBINED:
         branches = node.get(key)
@@ -113,5 +115,5 @@ def _same_value(node: Mapping[str, Json]) -> Iterable[Json]:
     yield from dependent.values() if isinstance(dependent, Mapping) else ()
 
 
-def _cut(text: str) -> str:
+def _cut_text(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."

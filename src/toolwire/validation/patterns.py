@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import jsonschema_rs
 
-from .regex_size import regex_size
+from .regex_size import measure_regex
 
 MAX_CHARACTERS = 2_000
 _MAX_STATES = 400_000
@@ -20,7 +20,7 @@ def is_pattern(text: str) -> bool:
 
     At most 2,000 characters, and 400,000 states once its repeats are written out.
     """
-    if len(text) > MAX_CHARACTERS or regex_size(text).states > _MAX_STATES:
+    if len(text) > MAX_CHARACTERS or measure_regex(text).states > _MAX_STATES:
         return False
     try:
         jsonschema_rs.Draft202012Validator({"pattern": text}, validate_formats=False)
@@ -38,10 +38,10 @@ class PatternBudget:
         self._known: dict[str, bool] = {}
         self._left = _MAX_STATES_OF_ALL
 
-    def takes(self, text: str) -> bool:
+    def accepts(self, text: str) -> bool:
         """Return whether ``text`` is a pattern that can be used; what was asked before costs nothing. [D-15, D-17]"""
         known = self._known.get(text)
         if known is None:
-            self._left -= _STATES_OF_ANY + (regex_size(text).states if len(text) <= MAX_CHARACTERS else 0)
+            self._left -= _STATES_OF_ANY + (measure_regex(text).states if len(text) <= MAX_CHARACTERS else 0)
             known = self._known[text] = self._left >= 0 and is_pattern(text)
         return known

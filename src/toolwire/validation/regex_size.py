@@ -22,14 +22,14 @@ class RegexSize(NamedTuple):
 
 
 @lru_cache(maxsize=4_096)
-def regex_size(pattern: str) -> RegexSize:
+def measure_regex(pattern: str) -> RegexSize:
     """Return the estimated size of ``pattern``, in time linear in its length. A broken one has some size too."""
-    states = _count(pattern, _BROAD_STATES)
-    steps = _count(pattern, 1) + (_BACKTRACKING if _LOOKS_AROUND.search(pattern) else 0)
+    states = _count_states(pattern, _BROAD_STATES)
+    steps = _count_states(pattern, 1) + (_BACKTRACKING if _LOOKS_AROUND.search(pattern) else 0)
     return RegexSize(states, steps)
 
 
-def _count(pattern: str, broad: int) -> int:
+def _count_states(pattern: str, broad: int) -> int:
     groups = [0]  # the states of each group that is open
     last = 0  # the states of what a repeat would repeat
     place = 0
@@ -49,7 +49,7 @@ def _count(pattern: str, broad: int) -> int:
             last = min(last * times, _MOST)
             continue
         elif character == "[":
-            place, last = _class(pattern, place, broad)
+            place, last = _measure_class(pattern, place, broad)
         elif character == "\\":
             last = broad if pattern[place : place + 1] in _BROAD else 1
             place += 1
@@ -61,7 +61,7 @@ def _count(pattern: str, broad: int) -> int:
     return sum(groups)
 
 
-def _class(pattern: str, place: int, broad: int) -> tuple[int, int]:
+def _measure_class(pattern: str, place: int, broad: int) -> tuple[int, int]:
     """Return where a character class ends, and its states."""
     states = max(broad // 40, 1) if pattern[place : place + 1] == "^" else 1
     place += pattern[place : place + 1] == "^"

@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from toolwire.core.check import ALLOW, Check, Deny, Verdict
-from toolwire.core.model import NOTHING, Authorization, Call, Context, Json, Kind, Problem, Tool
+from toolwire.core.model import NO_REQUIREMENTS, Authorization, Call, Context, Json, Kind, Problem, Tool
 
 from .authorizer import Authorizer, GrantPage
 
 
-def requirements_check(call: Call) -> Verdict:
+def check_requirements(call: Call) -> Verdict:
     """Refuse a call that lacks a token, a secret or the user id its tool requires, whatever the protocol. [OXP-011]"""
-    if call.tool.requirements is NOTHING:
+    if call.tool.requirements is NO_REQUIREMENTS:
         return ALLOW
-    problem = missing(call.tool, call.context)
+    problem = find_missing(call.tool, call.context)
     return ALLOW if problem is None else Deny(problem)
 
 
-def authorized_by(authorizer: Authorizer) -> Check:
-    """Return ``requirements_check`` with the pages of ``authorizer``, before those that a tool's hints name."""
+def build_requirements_check(authorizer: Authorizer) -> Check:
+    """Return ``check_requirements`` with the pages of ``authorizer``, before those that a tool's hints name."""
 
     def check(call: Call) -> Verdict:
-        if call.tool.requirements is NOTHING:
+        if call.tool.requirements is NO_REQUIREMENTS:
             return ALLOW
-        problem = missing(call.tool, call.context, authorizer)
+        problem = find_missing(call.tool, call.context, authorizer)
         return ALLOW if problem is None else Deny(problem)
 
     return check
 
 
-def missing(tool: Tool, context: Context, authorizer: Authorizer | None = None) -> Problem | None:
+def find_missing(tool: Tool, context: Context, authorizer: Authorizer | None = None) -> Problem | None:
     """Return the Problem of a call that does not bring what ``tool`` requires, or None. [OXP-011, OTC-014]"""
     needs = tool.requirements
     tokens = [needed for needed in needs.authorization if needed.id not in context.tokens]
@@ -38,7 +38,7 @@ def missing(tool: Tool, context: Context, authorizer: Authorizer | None = None) 
     wants = [f"a token for {needed.id}" for needed in tokens] + [f"the secret {id_}" for id_ in secrets]
     lacking: dict[str, Json] = {}
     if tokens:
-        lacking["authorization"] = [_challenge(tool, needed, context, authorizer) for needed in tokens]
+        lacking["authorization"] = [_build_challenge(tool, needed, context, authorizer) for needed in tokens]
     if secrets:
         lacking["secrets"] = [{"id": id_} for id_ in secrets]
     if needs.user_id and context.user_id is None:
@@ -53,17 +53,19 @@ def missing(tool: Tool, context: Context, authorizer: Authorizer | None = None) 
     )
 
 
-def _challenge(tool: Tool, needed: Authorization, context: Context, authorizer: Authorizer | None) -> dict[str, Json]:
+def _build_challenge(
+    tool: Tool, needed: Authorization, context: Context, authorizer: Authorizer | None
+) -> dict[str, Json]:
     """Say where a person gets the token; the URL is empty where nobody knows a page."""
-    page = None if authorizer is None else authorizer.page(needed, context.principal)
-    page = _hinted(tool, needed.id) if page is None else page
+    page = None if authorizer is None else authorizer.find_page(needed, context.principal)
+    page = _find_hinted_page(tool, needed.id) if page is None else page
     said: dict[str, Json] = {"id": needed.id, "url": page.url}
     if page.check_url:
         said["check_url"] = page.check_url
     return said
 
 
-def _hinted(tool: Tool, id_: str) -> GrantPage:
+def _find_hinted_page(tool: Tool, id_: str) -> GrantPage:
     """Return the page in ``hints["otc"]["authorization"][id]``."""
     hint: Json = tool.hints
     for name in ("otc", "authorization", id_):

@@ -23,7 +23,7 @@ _CONSTRAINTS: Final = frozenset(
 _SHOWN_STEPS: Final = 8
 
 
-def result_check(tool: Tool) -> FindFault | None:
+def build_result_check(tool: Tool) -> FindFault | None:
     """Return a check of one result of ``tool``, or of one item of its stream; None where nothing is constrained."""
     if tool.output_schema is None:
         return None
@@ -33,7 +33,7 @@ def result_check(tool: Tool) -> FindFault | None:
         schema = dict(items) if isinstance(items, dict) else {}
         if definitions is not None:
             schema["$defs"] = definitions
-    if not any(_CONSTRAINTS & one.keys() for one in _objects(schema)):
+    if not any(_CONSTRAINTS & one.keys() for one in _walk_objects(schema)):
         return None
     try:
         compiled = jsonschema_rs.Draft202012Validator(schema, validate_formats=False)
@@ -42,12 +42,12 @@ def result_check(tool: Tool) -> FindFault | None:
     fits = compiled.is_valid
 
     def find_fault(result: Json) -> str:
-        return "" if fits(result) else _describe(compiled, result)
+        return "" if fits(result) else _describe_fault(compiled, result)
 
     return find_fault
 
 
-def _objects(schema: Any) -> Iterator[Mapping[str, Any]]:
+def _walk_objects(schema: Any) -> Iterator[Mapping[str, Any]]:
     """Yield every object in ``schema``; one too many costs a check that finds nothing."""
     waiting = [schema]
     while waiting:
@@ -59,7 +59,7 @@ def _objects(schema: Any) -> Iterator[Mapping[str, Any]]:
             waiting += one
 
 
-def _describe(compiled: jsonschema_rs.Draft202012Validator, result: Json) -> str:
+def _describe_fault(compiled: jsonschema_rs.Draft202012Validator, result: Json) -> str:
     try:
         compiled.validate(result)
     except jsonschema_rs.ValidationError as error:

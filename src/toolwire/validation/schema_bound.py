@@ -15,7 +15,7 @@ _LEVELS: Final = 200
 _TURNS: Final = 3  # how often the validator goes round at most; a test counts its steps
 
 
-def _components(leads: Sequence[Sequence[int]]) -> list[list[int]]:
+def _find_components(leads: Sequence[Sequence[int]]) -> list[list[int]]:
     """Return the strongly connected components of a graph, each after all those that it leads to."""
     count = len(leads)
     index = [0] * count
@@ -68,7 +68,7 @@ def cut_circles(nodes: Sequence[SchemaNode]) -> set[int]:
     """
     cut: set[int] = set()
     circles = False
-    for component in _components([node.here for node in nodes]):
+    for component in _find_components([node.here for node in nodes]):
         members = set(component)
         if _is_acyclic(nodes, component) or _is_plain(nodes, members):
             continue
@@ -80,18 +80,18 @@ def cut_circles(nodes: Sequence[SchemaNode]) -> set[int]:
                 node.here = [other for other in node.here if other not in back]
                 cut.add(number)
     if circles:
-        for component in _components([node.here for node in nodes]):
+        for component in _find_components([node.here for node in nodes]):
             if not _is_acyclic(nodes, component) and not _is_plain(nodes, set(component)):
                 raise CostlySchemaError("it contains itself in more than one way for the same value")
     return cut
 
 
-def in_place_order(nodes: list[SchemaNode]) -> list[int]:
+def order_in_place(nodes: list[SchemaNode]) -> list[int]:
     """Return a place for each of ``nodes``, before all those it has looked at for the same value.
 
     A circle, which has no branches here, becomes one node that looks at each schema of it as often as the validator.
     """
-    for component in _components([node.here for node in nodes]):
+    for component in _find_components([node.here for node in nodes]):
         if not _is_acyclic(nodes, component):
             members = set(component)
             turned: list[int] = []
@@ -103,7 +103,7 @@ def in_place_order(nodes: list[SchemaNode]) -> list[int]:
             nodes.append(SchemaNode(weight=0, here=turned))
     order = [0] * len(nodes)
     place = len(nodes)
-    for (number,) in _components([node.here for node in nodes]):
+    for (number,) in _find_components([node.here for node in nodes]):
         place -= 1
         order[number] = place
     return order
@@ -120,7 +120,7 @@ def _is_plain(nodes: Sequence[SchemaNode], members: set[int]) -> bool:
     )
 
 
-def bound(nodes: Sequence[SchemaNode], order: Sequence[int]) -> int:
+def compute_bound(nodes: Sequence[SchemaNode], order: Sequence[int]) -> int:
     """Return the most units of work that any one part of any value costs; ``UNKNOWN`` where there is no bound."""
     if any(node.rescans for node in nodes):
         return UNKNOWN
@@ -131,32 +131,32 @@ def bound(nodes: Sequence[SchemaNode], order: Sequence[int]) -> int:
         local[number] = min(own + sum(local[inner] for inner in node.here), UNKNOWN)
     most = [0] * len(nodes)  # for a value or any part of it
     below = [0] * len(nodes)  # for any part of a value
-    for component in _components([[*node.here, *node.inner()] for node in nodes]):
-        members = set(component) if len(component) > 1 else _itself(nodes, component[0])
+    for component in _find_components([[*node.here, *node.list_inner()] for node in nodes]):
+        members = set(component) if len(component) > 1 else _find_self_loop(nodes, component[0])
         if not members:
             number = component[0]
-            below[number] = _exits(nodes[number], most, below, members)
+            below[number] = _measure_exits(nodes[number], most, below, members)
             most[number] = max(local[number], below[number])
             continue
-        exits = [_exits(nodes[number], most, below, members) for number in component]
+        exits = [_measure_exits(nodes[number], most, below, members) for number in component]
         if any(not _is_single(nodes[number], members) for number in component):
             return UNKNOWN
         largest = max(*(local[number] for number in component), *exits)
-        if any(_overlaps(nodes[number], members, below) for number in component):
+        if any(_has_overlap(nodes[number], members, below) for number in component):
             largest = min(_LEVELS * (sum(local[number] for number in component) + sum(exits)), UNKNOWN)
         for number in component:
             below[number] = most[number] = largest
     return most[0]
 
 
-def _itself(nodes: Sequence[SchemaNode], number: int) -> set[int]:
+def _find_self_loop(nodes: Sequence[SchemaNode], number: int) -> set[int]:
     node = nodes[number]
-    return {number} if number in node.here or any(inner == number for inner in node.inner()) else set()
+    return {number} if number in node.here or any(inner == number for inner in node.list_inner()) else set()
 
 
-def _exits(node: SchemaNode, most: Sequence[int], below: Sequence[int], members: set[int]) -> int:
+def _measure_exits(node: SchemaNode, most: Sequence[int], below: Sequence[int], members: set[int]) -> int:
     """Return the most work for a part of a value by what ``node`` leads to outside ``members``."""
-    own = {number: most[number] for number in node.inner() if number not in members}
+    own = {number: most[number] for number in node.list_inner() if number not in members}
     named = max((own.get(number, 0) for number in node.named.values()), default=0)
     of_objects = max(named, sum(own.get(number, 0) for number in node.undeclared))
     of_objects += sum(own.get(number, 0) for number in node.every_property)
@@ -181,9 +181,9 @@ def _is_single(node: SchemaNode, members: set[int]) -> bool:
     return not (every_property and properties) and not (every_item and items)
 
 
-def _overlaps(node: SchemaNode, members: set[int], below: Sequence[int]) -> bool:
+def _has_overlap(node: SchemaNode, members: set[int], below: Sequence[int]) -> bool:
     """Return whether a way out of ``members`` and a way back into them are taken for the same part of a value."""
-    inner = list(node.inner())
+    inner = list(node.list_inner())
     back = [number for number in inner if number in members]
     out = [number for number in inner if number not in members]
     if any(number in members for number in node.here):

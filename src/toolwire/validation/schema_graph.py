@@ -9,7 +9,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from toolwire.core.model import Json, Schema
 
-from .regex_size import regex_size
+from .regex_size import measure_regex
 
 MOST_NODES: Final = 200_000
 """Objects, arrays and scalars of a schema that is used at all."""
@@ -52,7 +52,7 @@ class SchemaNode:
     later_items: list[int] = field(default_factory=list)
     every_item: list[int] = field(default_factory=list)
 
-    def inner(self) -> Iterator[int]:
+    def list_inner(self) -> Iterator[int]:
         """Yield every schema for a part of the value."""
         yield from self.named.values()
         yield from self.undeclared
@@ -83,8 +83,8 @@ class SchemaSurvey:
                     raise CostlySchemaError(f"it has more than {MOST_NODES:,} parts")
                 waiting.extend((one, base) for one in node)
             elif isinstance(node, Mapping):
-                base = self._object(node, base)
-                own = _weight(node)
+                base = self._record_object(node, base)
+                own = _measure_own(node)
                 self.weight += own.units
                 states -= own.states
                 if states < 0:
@@ -93,10 +93,10 @@ class SchemaSurvey:
                     raise CostlySchemaError(f"it has more than {MOST_NODES:,} parts")
                 waiting.extend((one, base) for one in node.values())
 
-    def _object(self, node: Schema, base: str) -> str:
+    def _record_object(self, node: Schema, base: str) -> str:
         own = node.get("$id")
         if isinstance(own, str):
-            base = urldefrag(_joined(base, own))[0]
+            base = urldefrag(_join_url(base, own))[0]
             self.resources.setdefault(base, node)
         if base:
             self.bases[id(node)] = base
@@ -113,33 +113,33 @@ class SchemaSurvey:
 
 
 @dataclass(slots=True)
-class _Own:
+class _OwnCost:
     units: int
     states: int
     text_steps: int
     name_steps: int
 
 
-def _weight(node: Schema) -> _Own:
+def _measure_own(node: Schema) -> _OwnCost:
     """Return what ``node`` costs by itself, without the schemas in it."""
     units, states, text_steps, name_steps = 1, 0, 0, 0
     for key in ("enum", "const"):
         if key in node:
-            units += _units_of_data(node[key])
+            units += _measure_data(node[key])
     for key in ("required", "dependentRequired", "dependencies"):
         if isinstance(listed := node.get(key), list | Mapping):
             units += len(listed) // 8
     if isinstance(pattern := node.get("pattern"), str):
-        states, text_steps = regex_size(pattern)
+        states, text_steps = measure_regex(pattern)
     if isinstance(patterned := node.get("patternProperties"), Mapping):
         for one in patterned:
-            size = regex_size(str(one))
+            size = measure_regex(str(one))
             states += size.states
             name_steps += size.steps
-    return _Own(units + (text_steps + name_steps) * TEXT_UNIT // 32, states, text_steps, name_steps)
+    return _OwnCost(units + (text_steps + name_steps) * TEXT_UNIT // 32, states, text_steps, name_steps)
 
 
-def _units_of_data(data: Json) -> int:
+def _measure_data(data: Json) -> int:
     """Return what comparing with ``data`` costs: scalars are looked up, objects and arrays compared one by one."""
     listed = data if isinstance(data, list) else [data]
     letters = sum(len(one) for one in listed if isinstance(one, str))
@@ -156,11 +156,11 @@ class SchemaGraph:
         self._numbers: dict[int, int] = {}
         self._waiting: list[tuple[Schema, int]] = []
         self._targets: dict[tuple[str, str], list[int]] = {}
-        self._number(schema)
+        self._number_schema(schema)
         while self._waiting:
             self._read(*self._waiting.pop())
 
-    def _number(self, node: Any) -> int | None:
+    def _number_schema(self, node: Any) -> int | None:
         """Return the number of a schema; None for one that costs nothing."""
         if not isinstance(node, Mapping):
             return None
@@ -172,9 +172,9 @@ class SchemaGraph:
             self._waiting.append((node, known))
         return known
 
-    def _all(self, nodes: Any, *, is_choice: bool = False) -> list[int]:
+    def _number_all(self, nodes: Any, *, is_choice: bool = False) -> list[int]:
         listed = nodes if isinstance(nodes, list | tuple) else [nodes]
-        numbers = [number for node in listed if (number := self._number(node)) is not None]
+        numbers = [number for node in listed if (number := self._number_schema(node)) is not None]
         if is_choice:
             for number in numbers:
                 self.nodes[number].is_choice = True
@@ -182,7 +182,7 @@ class SchemaGraph:
 
     def _read(self, schema: Schema, number: int) -> None:
         node = self.nodes[number]
-        own = _weight(schema)
+        own = _measure_own(schema)
         node.weight = own.units - (own.text_steps + own.name_steps) * TEXT_UNIT // 32
         node.text_steps, node.name_steps = own.text_steps, own.name_steps
         node.rescans = "unevaluatedProperties" in schema or "unevaluatedItems" in schema
@@ -193,48 +193,48 @@ class SchemaGraph:
     def _read_here(self, schema: Schema, node: SchemaNode) -> None:
         for key in _HERE:
             if isinstance(schema.get(key), list):
-                node.here += self._all(schema[key], is_choice=key != "allOf")
+                node.here += self._number_all(schema[key], is_choice=key != "allOf")
         for key in _HERE_ONE:
-            node.here += self._all(schema.get(key), is_choice=True)
+            node.here += self._number_all(schema.get(key), is_choice=True)
         for key in ("dependentSchemas", "dependencies"):
             if isinstance(inner := schema.get(key), Mapping):
-                node.here += self._all(list(inner.values()))
+                node.here += self._number_all(list(inner.values()))
         for key in REFERENCES:
             if isinstance(reference := schema.get(key), str):
-                node.referred += self._meant(self._survey.bases.get(id(schema), ""), reference)
+                node.referred += self._find_targets(self._survey.bases.get(id(schema), ""), reference)
         node.here += node.referred
 
     def _read_properties(self, schema: Schema, node: SchemaNode) -> None:
         if isinstance(inner := schema.get("properties"), Mapping):
-            numbers = ((name, self._number(one)) for name, one in inner.items())
+            numbers = ((name, self._number_schema(one)) for name, one in inner.items())
             node.named = {name: number for name, number in numbers if number is not None}
         if isinstance(inner := schema.get("patternProperties"), Mapping):
-            node.every_property += self._all(list(inner.values()))
-        node.undeclared += self._all(schema.get("additionalProperties"))
+            node.every_property += self._number_all(list(inner.values()))
+        node.undeclared += self._number_all(schema.get("additionalProperties"))
         for key in _EVERY_PROPERTY:
-            node.every_property += self._all(schema.get(key))
+            node.every_property += self._number_all(schema.get(key))
 
     def _read_items(self, schema: Schema, node: SchemaNode) -> None:
         for key in _EVERY_ITEM:
-            node.every_item += self._all(schema.get(key))
+            node.every_item += self._number_all(schema.get(key))
         for key in ("prefixItems", "items"):
             if isinstance(inner := schema.get(key), list):
-                numbers = enumerate(self._number(one) for one in inner)
+                numbers = enumerate(self._number_schema(one) for one in inner)
                 node.prefix = {place: number for place, number in numbers if number is not None}
                 node.prefix_length = len(inner)
         for key in ("items", "additionalItems"):
             if isinstance(inner := schema.get(key), Mapping):
-                node.later_items += self._all(inner)
+                node.later_items += self._number_all(inner)
 
-    def _meant(self, base: str, reference: str) -> list[int]:
+    def _find_targets(self, base: str, reference: str) -> list[int]:
         """Return every schema that ``reference`` may mean; none for one that the validator will refuse."""
         known = self._targets.get((base, reference))
         if known is None:
-            known = self._targets[base, reference] = self._resolved(base, reference)
+            known = self._targets[base, reference] = self._resolve_reference(base, reference)
         return known
 
-    def _resolved(self, base: str, reference: str) -> list[int]:
-        resource, fragment = urldefrag(_joined(base, reference) if not reference.startswith("#") else reference)
+    def _resolve_reference(self, base: str, reference: str) -> list[int]:
+        resource, fragment = urldefrag(_join_url(base, reference) if not reference.startswith("#") else reference)
         if reference.startswith("#"):
             resource = base
         root = self._survey.resources.get(resource)
@@ -244,7 +244,7 @@ class SchemaGraph:
             return []
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):
-            return self._all(self._survey.anchors.get(fragment, []))
+            return self._number_all(self._survey.anchors.get(fragment, []))
         node: Any = root
         for token in fragment.split("/")[1:]:
             step = token.replace("~1", "/").replace("~0", "~")
@@ -254,10 +254,10 @@ class SchemaGraph:
                 node = node[int(step)]
             else:
                 return []
-        return self._all(node) if isinstance(node, Mapping) else []
+        return self._number_all(node) if isinstance(node, Mapping) else []
 
 
-def _joined(base: str, reference: str) -> str:
+def _join_url(base: str, reference: str) -> str:
     try:
         return urljoin(base, reference)
     except ValueError:  # no address at all; the validator says so

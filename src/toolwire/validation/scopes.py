@@ -17,12 +17,16 @@ def permits(scopes: Scopes, tool: Tool) -> bool:
     return scopes is None or not tool.scopes or scopes.issuperset(tool.scopes)
 
 
-def scopes_check(call: Call) -> Verdict:
+def check_scopes(call: Call) -> Verdict:
     """Refuse a call by somebody who lacks a scope of the tool. [OTC-042]"""
-    return ALLOW if not call.tool.scopes or permits(call.context.scopes, call.tool) else Deny(insufficient(call.tool))
+    return (
+        ALLOW
+        if not call.tool.scopes or permits(call.context.scopes, call.tool)
+        else Deny(build_insufficient_scopes(call.tool))
+    )
 
 
-def insufficient(tool: Tool) -> Problem:
+def build_insufficient_scopes(tool: Tool) -> Problem:
     """Return the Problem of lacking a scope; ``details["scopes"]`` is all that the tool needs."""
     return Problem(
         kind=Kind.FORBIDDEN,
@@ -31,12 +35,12 @@ def insufficient(tool: Tool) -> Problem:
     )
 
 
-def scoped(catalog: Catalog) -> bool:
+def has_scopes(catalog: Catalog) -> bool:
     """Return whether any tool of ``catalog`` is not for everybody."""
     return any(tool.scopes for tool in catalog.tools)
 
 
-def visible(catalog: Catalog, scopes: Scopes) -> Catalog:
+def filter_visible(catalog: Catalog, scopes: Scopes) -> Catalog:
     """Return what a caller with ``scopes`` sees of ``catalog``: the same object where that is all."""
     tools = tuple(tool for tool in catalog.tools if permits(scopes, tool))
     return catalog if len(tools) == len(catalog.tools) else replace(catalog, tools=tools)

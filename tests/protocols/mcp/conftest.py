@@ -108,7 +108,7 @@ def _heard(asked: Any, door: Door) -> Response | Problem:
         return answer
     try:
         for byte in answer.body:
-            for said in asked.hear(bytes([byte])):
+            for said in asked.read_chunk(bytes([byte])):
                 if isinstance(said, Request):
                     door(said)
     except ValueError as error:

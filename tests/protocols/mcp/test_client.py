@@ -9,7 +9,7 @@ import pytest
 
 from toolwire.client.discovery.discover import discover
 from toolwire.core.codec import Peer
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Call, Kind, Problem, Value
 from toolwire.protocols.mcp import CODEC
 
@@ -169,7 +169,7 @@ def test_where_nobody_answers_nothing_is_posted(drive):
 
 def test_a_named_server_that_wants_credentials_only_of_a_post_is_said_to_need_a_key_once(drive):
     locked = Scripted({"server/discover": Response(401), "initialize": initialized()}, look=Response(404))
-    finding = drive(CODEC.insist(URL), locked)
+    finding = drive(CODEC.find_explicit(URL), locked)
     assert (finding.peer, [probe.status for probe in finding.probes]) == (None, [401])
     assert locked.methods == ["server/discover"]
 
@@ -184,7 +184,7 @@ def test_a_named_server_may_be_where_its_url_says_and_not_below_it(drive, url):
             return Response(404)
         return server(request)
 
-    peer = drive(CODEC.insist(url), door).peer
+    peer = drive(CODEC.find_explicit(url), door).peer
     assert peer.url == url.partition("#")[0]
     assert missed
     assert {request.url for request in server.seen} == {peer.url}
@@ -193,12 +193,12 @@ def test_a_named_server_may_be_where_its_url_says_and_not_below_it(drive, url):
 @pytest.mark.parametrize("url", [f"{URL}/mcp", f"{URL}/mcp/", f"{URL}/mcp?team=7"])
 def test_nobody_is_asked_twice_where_a_named_server_is_not(drive, url):
     server = Scripted({"server/discover": Response(404), "initialize": Response(404)})
-    assert drive(CODEC.insist(url), server).peer is None
+    assert drive(CODEC.find_explicit(url), server).peer is None
     assert server.methods == ["server/discover", "initialize"]
 
 
 def test_what_is_named_mcp_and_is_no_url_is_said_so(drive):
-    finding = drive(CODEC.insist("https://[::1"), old_server())
+    finding = drive(CODEC.find_explicit("https://[::1"), old_server())
     assert (finding.peer, finding.probes[0].meaning) == (None, "is not a URL")
 
 
@@ -222,9 +222,9 @@ def test_an_older_server_is_opened_by_the_handshake(connect):
     peer = connect(server)
     assert server.methods == ["server/discover", "initialize", "notifications/initialized", "tools/list"]
     for request in server.seen[-2:]:
-        assert header(request.headers, b"mcp-session-id") == "session-7"
-        assert header(request.headers, b"mcp-protocol-version") == "2025-11-25"
-    assert header(server.seen[2].headers, b"mcp-protocol-version") == ""
+        assert get_header(request.headers, b"mcp-session-id") == "session-7"
+        assert get_header(request.headers, b"mcp-protocol-version") == "2025-11-25"
+    assert get_header(server.seen[2].headers, b"mcp-protocol-version") == ""
     assert "session-7" not in repr(peer)
 
 
@@ -232,7 +232,7 @@ def test_an_older_server_is_opened_by_the_handshake(connect):
 def test_a_session_id_that_is_no_header_value_is_not_sent(connect, session):
     server = old_server(session=session)
     connect(server)
-    assert header(server.seen[-1].headers, b"mcp-session-id") == ""
+    assert get_header(server.seen[-1].headers, b"mcp-session-id") == ""
 
 
 @pytest.mark.parametrize("version", ["1999-01-01", None, 7, {}, "2026-07-28"])
@@ -469,11 +469,11 @@ def test_two_calls_of_an_ended_session_leave_one_session(drive, connect):
     next(other)
     drive(_going_on(other, Response(404)), server)
     assert CODEC.end_session(peer).headers[-1] == (b"mcp-session-id", b"second")
-    assert header(asked.request.headers, b"mcp-session-id") == "first"
+    assert get_header(asked.request.headers, b"mcp-session-id") == "first"
     before = server.methods.count("initialize")
     drive(_going_on(slow, Response(404)), server)
     assert server.methods.count("initialize") == before  # the session of the other call serves
-    assert header(server.seen[-1].headers, b"mcp-session-id") == "second"
+    assert get_header(server.seen[-1].headers, b"mcp-session-id") == "second"
 
 
 def _going_on(flow, answer):

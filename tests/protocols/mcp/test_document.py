@@ -8,7 +8,7 @@ import pytest
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Tool, Value
 from toolwire.protocols.mcp import document, result
-from toolwire.validation import schema_fault
+from toolwire.validation import find_schema_fault
 
 
 def read(*entries, title="Shop"):
@@ -194,7 +194,7 @@ def test_the_nulls_that_java_writes_are_one_finding_and_the_tools_can_be_called(
     found = document.read({}, "", [{"name": name, "inputSchema": java, "outputSchema": None} for name in ("x", "y")])
     assert found.findings == ("members of schemas are null and are read as if they were not there: 'x' and 1 more",)
     for tool in found.catalog.tools:
-        assert schema_fault(tool.input_schema) == ""
+        assert find_schema_fault(tool.input_schema) == ""
         assert tool.input_schema["properties"] == {"a": {"type": "string"}, "b": {"type": "array", "items": {}}}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from toolwire import connect
 from toolwire.core.codec import Listen, Pause
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.protocols.mcp import resume_stream
 from toolwire.protocols.mcp.post_message import Session
@@ -55,7 +55,7 @@ def heard(asked: Listen, came: list[bytes] | Response | Problem) -> Response | P
         return came
     try:
         for piece in came:
-            list(asked.hear(piece))
+            list(asked.read_chunk(piece))
     except ValueError:
         return Problem(kind=Kind.BAD_ANSWER, message="It was stopped.")
     return Response(200, STREAM, b"")
@@ -88,15 +88,15 @@ def test_the_answer_is_fetched_from_the_last_event_on_after_the_wait(first: byte
     assert driven.waits == [wait_s]
     (request,) = driven.requests
     assert (request.method, request.url, request.body) == ("GET", SESSION.endpoint, b"")
-    assert header(request.headers, b"last-event-id") == "7"
-    assert header(request.headers, b"mcp-session-id") == "s1"
-    assert header(request.headers, b"mcp-protocol-version") == "2025-11-25"
+    assert get_header(request.headers, b"last-event-id") == "7"
+    assert get_header(request.headers, b"mcp-session-id") == "s1"
+    assert get_header(request.headers, b"mcp-protocol-version") == "2025-11-25"
 
 
 def test_it_goes_on_where_the_last_stream_said_something_and_from_there_if_it_said_nothing() -> None:
     driven = Driven(stream(b"id: 1\ndata:\n\n"), [[b"id: 2\ndata:\n\n"], [b": no event\n\n"], [], [ANSWER]])
     assert driven.ended == stream(ANSWER)
-    assert [header(one.headers, b"last-event-id") for one in driven.requests] == ["1", "2", "2", "2"]
+    assert [get_header(one.headers, b"last-event-id") for one in driven.requests] == ["1", "2", "2", "2"]
 
 
 @pytest.mark.parametrize("came", [LOST, Response(405, (), b""), Response(404, (), b"")])

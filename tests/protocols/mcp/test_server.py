@@ -7,7 +7,7 @@ import json
 import pytest
 
 from toolwire.core.codec import Pending, Site
-from toolwire.core.http import STATUS, Request, header
+from toolwire.core.http import STATUS_BY_KIND, Request, get_header
 from toolwire.core.model import Call, Kind, Problem, Value
 from toolwire.protocols.mcp import CODEC
 
@@ -219,8 +219,8 @@ def test_a_developer_message_is_never_sent(serve, message, kind):
 def test_refusals_before_any_message_are_json_rpc_errors(kind):
     response = CODEC.refuse(Problem(kind=kind, message="No."))
     body = json.loads(response.body)
-    assert response.status == STATUS[kind]
-    assert header(response.headers, b"content-type") == "application/json"
+    assert response.status == STATUS_BY_KIND[kind]
+    assert get_header(response.headers, b"content-type") == "application/json"
     assert (body["jsonrpc"], body["id"], body["error"]["message"]) == ("2.0", None, "No.")
     assert isinstance(body["error"]["code"], int)
 
@@ -229,13 +229,13 @@ def test_refusals_before_any_message_are_json_rpc_errors(kind):
 def test_an_overloaded_server_says_when_to_come_back(serve, message, wait, seconds):
     problem = Problem(kind=Kind.OVERLOADED, message="Busy.", can_retry=True, retry_after_ms=wait)
     response = serve(run=lambda _: problem)(message("tools/call", {"name": "echo"}, id_=9))
-    assert (response.status, header(response.headers, b"retry-after")) == (503, seconds)
+    assert (response.status, get_header(response.headers, b"retry-after")) == (503, seconds)
     assert json.loads(response.body)["id"] == 9
 
 
 def test_a_missing_key_is_401_with_a_challenge():
     response = CODEC.refuse(Problem(kind=Kind.UNAUTHORIZED, message="A key is needed."))
-    assert (response.status, header(response.headers, b"www-authenticate")) == (401, "Bearer")
+    assert (response.status, get_header(response.headers, b"www-authenticate")) == (401, "Bearer")
     assert json.loads(response.body)["message"] == "A key is needed."
 
 

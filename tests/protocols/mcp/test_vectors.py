@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolwire.core.codec import Peer
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Call, Kind, Problem, Value
 from toolwire.protocols.mcp import CODEC, post_message
 from toolwire.protocols.mcp.post_message import Conversation, Session
@@ -104,4 +104,4 @@ def test_the_client_reads_every_answer_of_a_real_server(drive, catalog, name, ex
 
 
 def test_every_vector_is_marked_as_json():
-    assert all(header(_headers(vector), b"content-type") == "application/json" for vector in VECTORS)
+    assert all(get_header(_headers(vector), b"content-type") == "application/json" for vector in VECTORS)

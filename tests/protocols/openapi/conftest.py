@@ -10,7 +10,7 @@ import pytest
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Flow, Peer, Pending, Site
-from toolwire.core.http import JSON, Request, Response
+from toolwire.core.http import JSON_HEADERS, Request, Response
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.protocols.openapi import CODEC
 
@@ -41,7 +41,7 @@ def _site(answers: Mapping[str, Any]) -> Callable[[Request], Answer]:
             return Response(200, (), said)
         if isinstance(said, Response | Problem):
             return said
-        return Response(404) if said is None else Response(200, JSON, json.dumps(said).encode())
+        return Response(404) if said is None else Response(200, JSON_HEADERS, json.dumps(said).encode())
 
     return answer
 

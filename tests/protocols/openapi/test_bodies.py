@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.core.http import Request, header
+from toolwire.core.http import Request, get_header
 from toolwire.core.model import Kind, Problem
 from toolwire.core.resources import Resource, Resources
 from toolwire.protocols.openapi.request.build_request import write
@@ -38,7 +38,7 @@ def sent(wanted: Plan, resources: Resources | None = None, **arguments: Any) -> 
 
 def parts(request: Request) -> list[Any]:
     """Return the parts of a multipart request as the standard library's mail parser reads them."""
-    kind = header(request.headers, b"content-type")
+    kind = get_header(request.headers, b"content-type")
     message = message_from_bytes(f"content-type: {kind}\r\n\r\n".encode() + request.body, policy=HTTP)
     return list(message.iter_parts())
 
@@ -55,14 +55,14 @@ def errors(wanted: Plan, resources: Resources | None = None, **arguments: Any) -
 def test_json_is_exact_and_names_its_media_type(media_type: str) -> None:
     request = sent(plan(media_type, "id", "price"), id=2**63 + 7, price=0.1)
     assert request.body == b'{"id":9223372036854775815,"price":0.1}'
-    assert header(request.headers, b"content-type") == media_type
+    assert get_header(request.headers, b"content-type") == media_type
 
 
 @pytest.mark.requirement("CV-32")
 def test_only_what_is_given_is_sent() -> None:
     assert sent(plan("application/json", "a", "b"), b=None).body == b'{"b":null}'
     nothing = sent(plan("application/json", "a", "b"))
-    assert (nothing.body, header(nothing.headers, b"content-type")) == (b"", "")
+    assert (nothing.body, get_header(nothing.headers, b"content-type")) == (b"", "")
     assert sent(plan("application/json", "a", body_required=True)).body == b"{}"
     assert sent(plan(FORM, "a", "b"), a=1, b=None).body == b"a=1"
 
@@ -81,7 +81,7 @@ def test_a_form_repeats_arrays_and_writes_objects_as_json() -> None:
         plan(FORM, "name", "tags", "address", "yes"), name="a b&c=ü", tags=["x,y", "z"], address={"zip": 1}, yes=True
     )
     assert request.body == b"name=a%20b%26c%3D%C3%BC&tags=x%2Cy&tags=z&address=%7B%22zip%22%3A1%7D&yes=true"
-    assert header(request.headers, b"content-type") == FORM
+    assert get_header(request.headers, b"content-type") == FORM
     assert parse_qsl(request.body.decode())[:2] == [("name", "a b&c=ü"), ("tags", "x,y")]
 
 
@@ -161,7 +161,7 @@ def test_no_name_and_no_value_ends_its_part(name: str, value: str) -> None:
     wanted = plan(MULTIPART, properties=(("a", name), ("b", "last")))
     request = write(wanted, {"a": value, "b": f"\r\n--toolwire\r\ncontent-type: x\r\n\r\n{value}"})
     if isinstance(request, Request):
-        boundary = header(request.headers, b"content-type").partition("boundary=")[2].encode()
+        boundary = get_header(request.headers, b"content-type").partition("boundary=")[2].encode()
         pieces = request.body.split(b"--" + boundary)
         assert len(pieces) == 4
         heads = [piece.partition(b"\r\n\r\n")[0] for piece in pieces[1:-1]]
@@ -222,14 +222,14 @@ def test_a_binary_body_is_base64_text_or_a_handle(text: str) -> None:
     wanted = plan("image/png", whole_body="body", binary=True)
     for value in (text, kept.keep(Resource(data=CAT, media_type="image/png"))):
         request = sent(wanted, kept, body=value)
-        assert (request.body, header(request.headers, b"content-type")) == (CAT, "image/png")
+        assert (request.body, get_header(request.headers, b"content-type")) == (CAT, "image/png")
 
 
 def test_a_binary_body_of_any_type_is_sent_as_what_it_is() -> None:
     wanted = plan("image/*", whole_body="body", binary=True)
     kept = Resources(b"salt")
     request = sent(wanted, kept, body=kept.keep(Resource(data=CAT, media_type="image/webp")))
-    assert header(request.headers, b"content-type") == "image/webp"
+    assert get_header(request.headers, b"content-type") == "image/webp"
 
 
 @pytest.mark.requirement("CV-14")
@@ -245,7 +245,7 @@ def test_a_binary_body_of_any_type_is_sent_as_what_it_is() -> None:
 )
 def test_text_and_xml_are_sent_as_they_are(media_type: str, value: object, body: bytes) -> None:
     request = sent(plan(media_type, whole_body="body"), body=value)
-    assert (request.body, header(request.headers, b"content-type")) == (body, media_type)
+    assert (request.body, get_header(request.headers, b"content-type")) == (body, media_type)
 
 
 @pytest.mark.parametrize("media_type", [FORM, MULTIPART])
@@ -266,7 +266,7 @@ def test_a_call_with_an_idempotency_key_says_its_id_unless_an_argument_does() ->
     wanted = plan("application/json", "a", idempotency="Idempotency-Key")
     request = write(wanted, {"a": 1}, call_id="c-1")
     assert isinstance(request, Request)
-    assert header(request.headers, b"idempotency-key") == "c-1"
+    assert get_header(request.headers, b"idempotency-key") == "c-1"
     own = Parameter("Idempotency-Key", Place.HEADER, "simple")
     request = write(
         plan("application/json", idempotency="Idempotency-Key", parameters=(("key", own),)),
@@ -277,4 +277,4 @@ def test_a_call_with_an_idempotency_key_says_its_id_unless_an_argument_does() ->
     assert [value for name, value in request.headers if name == b"idempotency-key"] == [b"mine"]
     request = write(wanted, {"a": 1}, call_id="c\r\nx: 1")
     assert isinstance(request, Request)
-    assert header(request.headers, b"idempotency-key") == ""
+    assert get_header(request.headers, b"idempotency-key") == ""

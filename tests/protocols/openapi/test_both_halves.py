@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Finding, Peer, Pending, Site
-from toolwire.core.http import JSON, Request, Response, header
+from toolwire.core.http import JSON_HEADERS, Request, Response, get_header
 from toolwire.core.model import Call, Kind, Problem, Tool, Value
 from toolwire.framing import text_cleaning
 from toolwire.protocols.openapi import CODEC
@@ -40,7 +40,7 @@ def test_what_is_published_is_found_as_the_same_tools(
     for name, tool in kitchen.names.items():
         same = found.names[name]
         assert list(same.parameters) == list(tool.parameters)
-        assert same.required == tool.required
+        assert same.required_parameters == tool.required_parameters
         assert (same.safe, same.destructive, same.blanket_allowed) == (
             tool.safe,
             tool.destructive,
@@ -141,7 +141,7 @@ def test_the_recipes_are_called_as_the_seed_declares_them(
         ("POST", "https://recipes.test/favorites", b'{"recipeId":"17"}'),
         ("DELETE", "https://recipes.test/recipes/a%2Fb", b""),
     ]
-    assert "application/json" in header(sent[0].headers, b"accept")
+    assert "application/json" in get_header(sent[0].headers, b"accept")
 
 
 @pytest.mark.requirement("XL-018", "XL-019", "XL-020", "XL-021")
@@ -151,26 +151,26 @@ def test_the_documents_are_open_and_llm_json_is_for_every_origin(kitchen: Catalo
     for path in ("/.well-known/llm.json", "/openapi.json", "/.well-known/openapi.json"):
         route = routes["GET", path]
         response = route.read(Request("GET", path))
-        assert route.open
+        assert route.is_public
         assert isinstance(response, Response)
-        assert header(response.headers, b"content-type") == "application/json"
-        assert header(response.headers, b"etag").startswith('"')
-        assert header(response.headers, b"cache-control")
+        assert get_header(response.headers, b"content-type") == "application/json"
+        assert get_header(response.headers, b"etag").startswith('"')
+        assert get_header(response.headers, b"cache-control")
     entry = routes["GET", "/.well-known/llm.json"].read(Request("GET", "/.well-known/llm.json"))
     assert isinstance(entry, Response)
     assert json.loads(entry.body) == {"openapi": "/openapi.json", "auth": auth}
-    assert header(entry.headers, b"access-control-allow-origin") == "*"
-    assert not any(route.open for (_, path), route in routes.items() if path.startswith("/api/"))
+    assert get_header(entry.headers, b"access-control-allow-origin") == "*"
+    assert not any(route.is_public for (_, path), route in routes.items() if path.startswith("/api/"))
 
 
 @pytest.mark.parametrize(
     ("headers", "body", "status"),
     [
-        (JSON, b"{", 400),
-        (JSON, b"[]", 400),
-        (JSON, b'{"a": NaN}', 400),
-        (JSON, b"[" * 300, 400),
-        (JSON, b"\xff", 400),
+        (JSON_HEADERS, b"{", 400),
+        (JSON_HEADERS, b"[]", 400),
+        (JSON_HEADERS, b'{"a": NaN}', 400),
+        (JSON_HEADERS, b"[" * 300, 400),
+        (JSON_HEADERS, b"\xff", 400),
         ((), b"{}", 415),
         (((b"content-type", b"text/plain"),), b"{}", 415),
     ],
@@ -189,7 +189,7 @@ def test_the_id_of_the_request_is_the_id_of_the_call(kitchen: Catalog) -> None:
         assert reading.call.call_id == "r-1"
 
 
-@given(st.binary(max_size=60), st.sampled_from([(), JSON]), st.text(max_size=40))
+@given(st.binary(max_size=60), st.sampled_from([(), JSON_HEADERS]), st.text(max_size=40))
 def test_any_bytes_to_any_reader_are_answered(body: bytes, headers: Any, query: str) -> None:
     tools = (Tool(name="look", safe=True, input_schema={"properties": {"a": {"type": "integer"}}}), Tool(name="act"))
     for (method, path), route in CODEC.routes(Catalog(tools=tools), Site()).items():
@@ -243,7 +243,9 @@ def test_any_argument_that_fits_comes_back_the_same_from_a_query_and_from_a_body
     sending = CODEC.send(peer, Call(peer.catalog.names["x"], {argument: value}))
     with pytest.raises(StopIteration) as done:
         sending.send(answer(next(sending)))  # type: ignore[arg-type]  # nor does a send
-    assert done.value.value == Value(text_cleaning.cleaned(value) if list(text_cleaning.hidden_in(value)) else value)
+    assert done.value.value == Value(
+        text_cleaning.clean_data(value) if list(text_cleaning.find_hidden(value)) else value
+    )
 
 
 REPLACEMENTS: tuple[Any, ...] = (None, 7, "x", [], {})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.core.http import Request, header
+from toolwire.core.http import Request, get_header
 from toolwire.core.model import Call, Problem
 from toolwire.protocols.openapi import CODEC
 
@@ -46,7 +46,7 @@ def form(media_type: str, encoding: dict[str, Any], **properties: Any) -> dict[s
 
 def parts(request: Request) -> list[tuple[str, str, bytes]]:
     """Return name, content type and bytes of each part, as another program reads them."""
-    head = b"content-type: " + header(request.headers, b"content-type").encode() + b"\r\n\r\n"
+    head = b"content-type: " + get_header(request.headers, b"content-type").encode() + b"\r\n\r\n"
     whole = BytesParser(policy=policy.HTTP).parsebytes(head + request.body)
     return [
         (
@@ -159,7 +159,7 @@ def test_a_style_counts_in_a_form_of_any_version(sent: Sent, version: str) -> No
     body = form("application/x-www-form-urlencoded; charset=UTF-8", {"d": {"style": "deepObject"}}, d=DATA)
     request = sent(version, {"d": VALUE}, requestBody=body)
     assert request.body == b"d%5Ba%5D=x%20y&d%5Bb%5D%5B0%5D=1"
-    assert header(request.headers, b"content-type") == "application/x-www-form-urlencoded; charset=UTF-8"
+    assert get_header(request.headers, b"content-type") == "application/x-www-form-urlencoded; charset=UTF-8"
 
 
 @pytest.mark.requirement("CV-13")
@@ -210,7 +210,7 @@ def test_reserved_characters_stay_outside_queries_since_3_2(sent: Sent, version:
 )
 def test_the_parameters_of_a_media_type_are_sent_as_declared(sent: Sent, declared: str, said: str) -> None:
     request = sent("3.1.0", {"a": "1"}, requestBody={"content": {declared: {"schema": DATA}}})
-    assert header(request.headers, b"content-type") == said
+    assert get_header(request.headers, b"content-type") == said
     assert json.loads(request.body) == {"a": "1"}
 
 

@@ -11,7 +11,7 @@ import pytest
 from toolwire.adapters.schema import Provider
 from toolwire.adapters.tool_declarations import declare_tools, run_named_call
 from toolwire.core.model import Call, Result, Value
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 
 pytestmark = pytest.mark.requirement("XL-075", "CV-27", "CV-16")
 
@@ -58,7 +58,7 @@ class Box:
     def catalog(self) -> Any:
         return self._catalog
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         return Value({"orders": [{"id": "o1"}]})
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolwire.core.codec import Listen
-from toolwire.core.http import Request, header
+from toolwire.core.http import Request, get_header
 from toolwire.core.model import Call, Problem
 from toolwire.core.resources import Resource, Resources
 from toolwire.protocols.openapi import CODEC
@@ -78,7 +78,7 @@ def test_the_media_type_of_a_body_is_chosen_by_a_fixed_preference(
     found = peer(one(method="post", requestBody=body(*declared)))
     argument = next(iter(found.catalog.tools[0].parameters))
     request = sent(found, **{argument: "x"})
-    assert header(request.headers, b"content-type").partition(";")[0] == chosen
+    assert get_header(request.headers, b"content-type").partition(";")[0] == chosen
 
 
 @pytest.mark.requirement("CV-12")
@@ -110,16 +110,16 @@ def test_a_binary_property_is_a_file_whichever_version_says_so(peer: Any, one: A
 @pytest.mark.requirement("XL-077")
 def test_a_declared_idempotency_key_is_filled_with_the_id_of_the_call(peer: Any, one: Any) -> None:
     parameters = [{"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}]
-    assert header(sent(peer(one(method="post", parameters=parameters))).headers, b"idempotency-key") == "call-1"
-    assert header(sent(peer(one(parameters=parameters))).headers, b"idempotency-key") == ""
+    assert get_header(sent(peer(one(method="post", parameters=parameters))).headers, b"idempotency-key") == "call-1"
+    assert get_header(sent(peer(one(parameters=parameters))).headers, b"idempotency-key") == ""
     named = {"x-llm": {"idempotencyKey": "X-Once"}}
-    assert header(sent(peer(one(method="post", **named))).headers, b"x-once") == "call-1"
+    assert get_header(sent(peer(one(method="post", **named))).headers, b"x-once") == "call-1"
 
 
 @pytest.mark.requirement("CV-24")
 def test_what_is_accepted_is_what_the_document_declares(peer: Any, one: Any) -> None:
     responses = {"200": {"description": "", "content": {"application/vnd.a+json": {}, "text/csv": {}}}}
-    accept = header(sent(peer(one(responses=responses))).headers, b"accept")
+    accept = get_header(sent(peer(one(responses=responses))).headers, b"accept")
     assert accept.startswith("application/vnd.a+json")
     assert "text/csv" in accept
 

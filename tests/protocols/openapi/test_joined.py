@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolwire.core.codec import Peer
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Call
 from toolwire.protocols.openapi import CODEC
 from toolwire.validation import compile_schema
@@ -134,7 +134,7 @@ def test_a_body_that_may_be_left_out_is_given_whole_or_not_at_all(made: Make, se
     assert schema["dependentRequired"] == {"a": ["b"], "b": ["a"], "c": ["a", "b"]}
     assert "required" not in schema
     request = sent(peer, "a")
-    assert (request.body, header(request.headers, b"content-type")) == (b"", "")
+    assert (request.body, get_header(request.headers, b"content-type")) == (b"", "")
 
 
 @pytest.mark.requirement("XL-084", "XL-086", "CV-11", "CV-25")

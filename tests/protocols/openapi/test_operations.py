@@ -49,7 +49,7 @@ def test_the_recipes_of_the_seed_are_three_tools(peer: Read, recipes: dict[str, 
         "Search recipes by ingredients or cuisine\nUse when user asks to find or discover recipes"
     )
     assert (search.approval, search.rate_limit, search.safe) == (Approval.AUTO, RateLimit(max=30, window="1m"), True)
-    assert search.required == ("query", "cuisine")
+    assert search.required_parameters == ("query", "cuisine")
     assert search.parameters["maxTime"] == {"type": "number", "description": "Max prep time in minutes"}
     assert (favorite.approval, favorite.blanket_allowed, favorite.safe) == (Approval.PER_CALL, True, False)
     assert (delete.approval, delete.blanket_allowed, delete.destructive) == (Approval.PER_CALL, False, True)
@@ -277,7 +277,7 @@ def test_parameters_of_the_path_hold_and_those_of_the_operation_win(peer: Read, 
     ]
     found = tool(peer(whole))
     assert found.parameters["a"] == {"type": "integer"}
-    assert found.required == ("b",)
+    assert found.required_parameters == ("b",)
 
 
 @pytest.mark.requirement("CV-17")
@@ -298,7 +298,7 @@ def test_references_to_parameters_bodies_and_path_items_are_followed(peer: Read)
         },
     )  # fmt: skip
     found = tool(peer(whole))
-    assert (list(found.parameters), found.required) == (["q", "s"], ("s",))
+    assert (list(found.parameters), found.required_parameters) == (["q", "s"], ("s",))
 
 
 @pytest.mark.requirement("CV-18", "XL-084")
@@ -455,7 +455,7 @@ def test_read_only_properties_are_neither_arguments_nor_required(peer: Read, one
     stamp = {"type": "string", "readOnly": True}
     found = tool(peer({**whole, "openapi": version, "components": {"schemas": {"Stamp": stamp}}}))
     assert list(found.parameters) == ["name", "secret", "meta"]
-    assert found.required == ("name", "meta")
+    assert found.required_parameters == ("name", "meta")
     assert found.parameters["meta"] == {"properties": {"by": {}}, "required": ["by"]}
     assert found.output_schema is not None
     assert "id" in found.output_schema["properties"]
@@ -513,7 +513,7 @@ def test_an_object_body_is_taken_apart_and_any_other_is_one_argument(
     body = {"required": True, "content": {"application/json": {"schema": schema}}}
     found = tool(peer(one("/x", "post", requestBody=body)))
     assert list(found.parameters) == arguments
-    assert found.required == (("body",) if arguments == ["body"] else ())
+    assert found.required_parameters == (("body",) if arguments == ["body"] else ())
 
 
 @pytest.mark.requirement("CV-11")

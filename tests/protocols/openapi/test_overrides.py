@@ -93,7 +93,9 @@ def test_an_ordinary_argument_changes_nothing(peer: Any, one: Any) -> None:
 
 def test_it_is_not_among_those_that_only_read(one: Any, drive: Any, site: Any) -> None:
     document = one(parameters=[{"name": "_method", "in": "query", "schema": TEXT}])
-    assert CODEC.choose is not None
+    assert CODEC.find_selected is not None
     selection = Selection(safe_only=True)
-    finding = drive(CODEC.choose("https://recipes.test/openapi.json", selection), site({"/openapi.json": document}))
+    finding = drive(
+        CODEC.find_selected("https://recipes.test/openapi.json", selection), site({"/openapi.json": document})
+    )
     assert not finding.peer.catalog.tools

@@ -10,7 +10,7 @@ from toolwire.core.codec import Finding, Peer
 from toolwire.core.http import Response
 from toolwire.core.model import Approval, Call, Cost, Tool
 from toolwire.core.selection import Selection
-from toolwire.framing.tool_description import told
+from toolwire.framing.tool_description import describe_tool
 from toolwire.protocols.openapi import CODEC
 from toolwire.protocols.openapi.discovery import find
 from toolwire.protocols.openapi.request.plan import Place, Plan, Scheme
@@ -134,7 +134,7 @@ def test_a_selection_takes_a_part_and_the_rest_is_counted(
 def test_a_cost_is_told_and_names_of_a_site_are_cut(read: Callable[..., Peer]) -> None:
     peer = read(one(**{"summary": "Do it", "x-llm": {"costIndicator": "credits", "hint": "Use it."}}))
     assert (tool(peer).description, tool(peer).cost) == ("Do it\nUse it.", Cost.CREDITS)
-    assert told(tool(peer)) == "Do it\nUse it. (costs: credits)"
+    assert describe_tool(tool(peer)) == "Do it\nUse it. (costs: credits)"
     whole = one()
     whole["x-llm"] = {"name": "N" * 200, "description": "D\u202e" * 600}
     peer = read(whole)
@@ -329,7 +329,7 @@ def test_other_documents_are_read_only_where_allowed_and_only_from_the_same_site
 def test_an_undeclared_variable_is_a_text_and_an_unused_parameter_goes(read: Callable[..., Peer]) -> None:
     parameters = [{"name": "gone", "in": "path", "required": True}, {"name": "s", "in": "query", "style": "matrix"}]
     found = read(document({"/x/{id}.json?v=1#f": {"get": {"operationId": "x", "parameters": parameters}}}))
-    assert tool(found).required == ("id",)
+    assert tool(found).required_parameters == ("id",)
     assert CODEC.target(found, Call(tool(found), {"id": "a b", "s": "1"})) == f"GET {HOME}/x/a%20b.json?v=1&s=1"
     assert all(word in findings(found) for word in ("gone", "does not declare", "a style that is not known"))
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.core.http import Response, header
+from toolwire.core.http import Response, get_header
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.core.resources import Resource, Resources, ResultLimits
 from toolwire.framing import jsontext, rate_headers, text_cleaning
@@ -78,7 +78,7 @@ def test_every_problem_comes_back_as_it_was(kind: Kind) -> None:
 def test_every_kind_can_be_refused_in_words_of_http(kind: Kind) -> None:
     response = CODEC.refuse(Problem(kind=kind, message="No.", developer_message="secret"))
     body = jsontext.read(response.body)
-    assert header(response.headers, b"content-type") == "application/problem+json"
+    assert get_header(response.headers, b"content-type") == "application/problem+json"
     assert response.status >= 400
     assert (body["status"], body["type"], body["detail"], body["kind"]) == (response.status, "about:blank", "No.", kind)
     assert b"secret" not in response.body
@@ -109,12 +109,12 @@ def test_the_status_says_what_went_wrong(kind: Kind, status: int) -> None:
 )
 def test_retry_after_is_in_whole_seconds_rounded_up(kind: Kind, after_ms: int | None, seconds: str) -> None:
     response = problems.write(Problem(kind=kind, message="Wait.", retry_after_ms=after_ms))
-    assert header(response.headers, b"retry-after") == seconds
+    assert get_header(response.headers, b"retry-after") == seconds
 
 
 def test_a_missing_key_is_asked_for() -> None:
     response = problems.write(Problem(kind=Kind.UNAUTHORIZED, message="Send a key."))
-    assert header(response.headers, b"www-authenticate") == "Bearer"
+    assert get_header(response.headers, b"www-authenticate") == "Bearer"
     assert jsontext.read(response.body)["error"] == "unauthorized"
     assert jsontext.read(response.body)["message"] == "Send a key."
 
@@ -190,7 +190,7 @@ JSON_VALUES = st.recursive(
 
 @given(JSON_VALUES)
 def test_every_value_comes_back_as_it_was_but_for_what_was_hidden_in_it(value: Any) -> None:
-    plain = text_cleaning.cleaned(value) if list(text_cleaning.hidden_in(value)) else value
+    plain = text_cleaning.clean_data(value) if list(text_cleaning.find_hidden(value)) else value
     assert results.read(results.write(Value(value), 0.1)) == Value(plain)
 
 

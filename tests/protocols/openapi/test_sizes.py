@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from toolwire.core.codec import Peer
-from toolwire.core.gc_pause import paused
+from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Response
 from toolwire.core.model import Tool, Value
 from toolwire.core.resources import Resources, ResultLimits
@@ -191,11 +191,11 @@ def collecting() -> Any:
 
 def test_collecting_that_is_off_stays_off_while_a_document_is_read(collecting: None) -> None:
     gc.disable()
-    with paused():
+    with pause_collection():
         assert not gc.isenabled()
     assert not gc.isenabled()
     gc.enable()
-    with paused(), paused():
+    with pause_collection(), pause_collection():
         assert not gc.isenabled()
     assert gc.isenabled()
 
@@ -208,7 +208,7 @@ def test_much_that_was_read_is_not_looked_through_at_once(collecting: None, obje
         seen.append(phase)
 
     gc.enable()
-    with paused():
+    with pause_collection():
         made = [[number] for number in range(objects)]
         gc.callbacks.append(see)
     try:
@@ -222,7 +222,7 @@ def test_what_a_program_froze_stays_frozen(collecting: None) -> None:
     gc.enable()
     gc.freeze()
     try:
-        with paused():
+        with pause_collection():
             made = [[number] for number in range(50_000)]
         assert gc.get_freeze_count() > 0
         assert len(made) == 50_000

@@ -12,7 +12,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Listen, Peer
 from toolwire.core.http import Response
 from toolwire.core.model import Call, Kind, Problem, Progress, Result, Tool, Value
-from toolwire.core.resources import CAPS, Resources, ResultLimits
+from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resources, ResultLimits
 from toolwire.protocols.openapi import CODEC
 from toolwire.protocols.openapi.request.plan import Plan
 from toolwire.protocols.openapi.response import results
@@ -39,14 +39,18 @@ TOOL = Tool(name="watch")
 PLAN = Plan(method="GET", base=ORIGIN, path="/watch", streams=True)
 
 
-def peer(caps: ResultLimits = CAPS) -> Peer:
+def peer(caps: ResultLimits = DEFAULT_RESULT_LIMITS) -> Peer:
     return Peer(
-        protocol="openapi", url=ORIGIN, catalog=Catalog(tools=(TOOL,)), memo=Memo(plans={TOOL.id: PLAN}), caps=caps
+        protocol="openapi",
+        url=ORIGIN,
+        catalog=Catalog(tools=(TOOL,)),
+        memo=Memo(plans={TOOL.id: PLAN}),
+        result_limits=caps,
     )
 
 
 def hear(
-    pieces: list[bytes], media_type: bytes, status: int = 200, caps: ResultLimits = CAPS
+    pieces: list[bytes], media_type: bytes, status: int = 200, caps: ResultLimits = DEFAULT_RESULT_LIMITS
 ) -> tuple[Result, list[Progress]]:
     """Return how a call ends whose answer comes in ``pieces``, and what was heard of it."""
     flow = CODEC.send(peer(caps), Call(TOOL, {}))
@@ -57,7 +61,7 @@ def hear(
         answer: Response | Problem = Response(status, ((b"content-type", media_type),))
         for piece in pieces:
             try:
-                heard.extend(asked.hear(piece))
+                heard.extend(asked.read_chunk(piece))
             except ValueError as error:
                 answer = Problem(kind=Kind.BAD_ANSWER, message=str(error))
                 break
@@ -167,7 +171,7 @@ def test_an_item_too_many_at_the_very_end_marks_the_result_as_cut() -> None:
 
 @pytest.mark.requirement("XL-103", "XL-106")
 def test_a_stream_that_came_whole_has_the_same_limits() -> None:
-    def read(body: bytes, caps: ResultLimits = CAPS) -> Result:
+    def read(body: bytes, caps: ResultLimits = DEFAULT_RESULT_LIMITS) -> Result:
         kept = Expected(ORIGIN, None, Resources(b"salt"), caps)
         return results.read(Response(200, ((b"content-type", b"application/jsonl"),), body), kept)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from toolwire.core.codec import Peer
-from toolwire.core.http import Request, header
+from toolwire.core.http import Request, get_header
 from toolwire.core.model import Kind, Problem, Tool
 from toolwire.protocols.openapi.request import path_template
 from toolwire.protocols.openapi.request.build_request import write
@@ -42,7 +42,7 @@ def sent(peer: Peer, **arguments: Any) -> Request:
 
 
 def parts(request: Request) -> list[Any]:
-    kind = header(request.headers, b"content-type")
+    kind = get_header(request.headers, b"content-type")
     message = message_from_bytes(f"content-type: {kind}\r\n\r\n".encode() + request.body, policy=HTTP)
     return list(message.iter_parts())
 
@@ -120,7 +120,7 @@ def test_data_for_a_media_type_that_is_neither_json_nor_a_form_is_written_as_jso
     for data, body in (({"a": [1]}, b'{"a":[1]}'), ("a: [1]", b"a: [1]")):
         request = write(plan, {"body": data})
         assert isinstance(request, Request)
-        assert (request.body, header(request.headers, b"content-type")) == (body, "application/yaml")
+        assert (request.body, get_header(request.headers, b"content-type")) == (body, "application/yaml")
 
 
 @pytest.mark.requirement("CV-12")

@@ -17,7 +17,7 @@ from toolwire.protocols.openapi.request import build_request
 from toolwire.protocols.openapi.schema.converter import Schemas, Sizes
 from toolwire.protocols.openapi.tools import operations
 from toolwire.validation import compile_schema
-from toolwire.validation.declared import declared_names
+from toolwire.validation.declared import find_declared_names
 
 from .made_schemas import DEFINED, PREFIX, VALUES, documents, is_hidden_in, judge
 
@@ -66,7 +66,7 @@ def test_a_body_that_a_document_accepts_is_accepted_as_arguments(document: dict[
     (tool,) = offer.catalog.tools
     plan = offer.memo.plans[tool.id]
     check = compile_schema(tool.input_schema)
-    declared = declared_names(tool.input_schema)
+    declared = find_declared_names(tool.input_schema)
     arguments = {name: argument for argument, name in plan.properties}
     for value in values:
         if not judged.is_valid(value) or is_hidden_in(document, schema, value):

@@ -64,7 +64,7 @@ def test_three_versions_give_the_same_tools() -> None:
             assert (mine.id, mine.description, mine.safe, mine.approval, mine.destructive) == (
                 theirs.id, theirs.description, theirs.safe, theirs.approval, theirs.destructive,
             )  # fmt: skip
-            assert mine.required == theirs.required
+            assert mine.required_parameters == theirs.required_parameters
             for name, schema in mine.parameters.items():
                 if name != "any":  # 3.0 says several types as a choice
                     assert meaning(theirs.parameters[name]) == meaning(schema)
@@ -107,7 +107,7 @@ def test_the_document_is_named_by_file_by_convention_and_by_catalog() -> None:
         route = table["GET", f"/.well-known/{path}"]
         answer = route.read(Request("GET", f"/.well-known/{path}"))
         assert isinstance(answer, Response)
-        assert route.open
+        assert route.is_public
         said[path] = json.loads(answer.body)
     assert said["llm.json"]["openapi"] == "/sub/openapi.json"
     assert "x-llm" in said["openapi.json"]

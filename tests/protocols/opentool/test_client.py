@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Finding, Listen, Peer
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Call, Kind, Problem, Tool, Value
 from toolwire.protocols.opentool import CODEC
 from toolwire.protocols.opentool.client import endpoint
@@ -167,7 +167,7 @@ def test_a_call_is_one_json_rpc_request_with_a_string_as_id(drive: Drive) -> Non
     for call_id in ("c1", ""):
         drive(CODEC.send(PEER, Call(SUM, {"text": "hé"}, call_id)), lambda request: sent.append(request) or UNREACHED)
     assert (sent[0].method, sent[0].url) == ("POST", f"{URL}/opentool/call")
-    assert header(sent[0].headers, b"content-type") == "application/json"
+    assert get_header(sent[0].headers, b"content-type") == "application/json"
     assert json.loads(sent[0].body) == {"jsonrpc": "2.0", "method": "sum", "params": {"text": "hé"}, "id": "c1"}
     assert json.loads(sent[1].body)["id"] == "1"
 

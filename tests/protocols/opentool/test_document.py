@@ -191,7 +191,7 @@ def test_the_documents_of_the_sdks_are_read() -> None:
     info = weather.parameters["currentWeatherInfo"]
     assert info["properties"]["format"]["enum"] == ["celsius", "fahrenheit"]
     assert info["required"] == ["location", "format"]
-    assert sample("sdk_dart_database-example.json").catalog.names["ask_database"].required == ("query",)
+    assert sample("sdk_dart_database-example.json").catalog.names["ask_database"].required_parameters == ("query",)
 
 
 @pytest.mark.requirement("OT-031")
@@ -289,7 +289,7 @@ def test_odd_parameters_are_read_as_far_as_they_go() -> None:
 def test_an_exact_schema_that_names_no_arguments_is_not_believed(exact: Any) -> None:
     parameters = [{"name": "a", "schema": {"type": "string"}, "required": True}]
     tool = only(whole(FUNCTION | {"parameters": parameters, "x-json-schema": exact}))
-    assert tool.required == ("a",)
+    assert tool.required_parameters == ("a",)
 
 
 def test_an_exact_schema_of_a_parameter_must_be_one() -> None:
@@ -305,7 +305,7 @@ def test_schemas_that_multiply_or_lead_back_are_cut_and_noted() -> None:
         schemas[f"N{level}"] = {"type": "object", "properties": dict.fromkeys("abcdefghij", below)}
     parameters = [{"name": "a", "schema": {"$ref": "#/schemas/N29"}, "required": True}]
     found = read(whole(FUNCTION | {"parameters": parameters}, schemas=schemas))
-    assert found.catalog.tools[0].required == ("a",)
+    assert found.catalog.tools[0].required_parameters == ("a",)
     assert any("too large" in note for note in found.notes)
 
 

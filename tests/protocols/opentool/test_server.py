@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Site, Streaming
-from toolwire.core.http import JSON, STATUS, Request, Response, header
+from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Request, Response, get_header
 from toolwire.core.model import Kind, Problem, Progress, Tool, Value
 from toolwire.protocols.opentool import CODEC
 
@@ -19,7 +19,7 @@ Wire = Callable[[Catalog], Callable[[Request], Any]]
 DART_FRAME = re.compile(r"event:(\w+)\ndata:(.*?)\n\n")
 
 
-def post(body: Any, path: str = "/opentool/call", headers: Any = JSON) -> Request:
+def post(body: Any, path: str = "/opentool/call", headers: Any = JSON_HEADERS) -> Request:
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
     return Request("POST", path, headers, text, "request-1")
 
@@ -48,7 +48,7 @@ def test_the_paths_are_those_of_the_protocol_and_none_stops_the_server(store: Ca
         ("POST", "/opentool/call"),
         ("POST", "/opentool/streamCall"),
     }
-    assert not any(route.open for route in routes.values())
+    assert not any(route.is_public for route in routes.values())
 
 
 @pytest.mark.requirement("OTRPC-002", "OTRPC-003", "S-2")
@@ -68,7 +68,7 @@ def test_load_is_the_document_made_once_or_two_bytes(store: Catalog, wire: Wire)
     load = read(Request("GET", "/opentool/load"))
     assert body(load)["opentool"] == "1.1.0"
     assert load is read(Request("GET", "/opentool/load"))
-    assert re.fullmatch('"[0-9a-f]{32}"', header(load.headers, b"etag"))
+    assert re.fullmatch('"[0-9a-f]{32}"', get_header(load.headers, b"etag"))
     assert wire(Catalog())(Request("GET", "/opentool/load")).body == b"{}"
 
 
@@ -137,7 +137,7 @@ def test_what_is_no_call_is_refused_with_400_in_json(
 ) -> None:
     response = wire(store)(post(sent, path))
     assert response.status == 400
-    assert header(response.headers, b"content-type") == "application/json"
+    assert get_header(response.headers, b"content-type") == "application/json"
     answered = body(response)
     assert answered["error"]["code"] == code
     assert answered["error"]["message"]
@@ -217,7 +217,7 @@ def test_a_call_without_its_key_is_401_in_json(store: Catalog, wire: Wire) -> No
     problem = Problem(kind=Kind.UNAUTHORIZED, message="Send a key.")
     for response in (CODEC.refuse(problem), wire(store)(post(call())).reply(problem, 0.0)):
         assert response.status == 401
-        assert header(response.headers, b"www-authenticate") == "Bearer"
+        assert get_header(response.headers, b"www-authenticate") == "Bearer"
         answered = body(response)
         assert answered["message"] == answered["error"]["message"] == "Send a key."
         assert answered["error"]["code"] == 401
@@ -230,7 +230,7 @@ def test_too_much_work_is_503_and_says_when_to_come_back(
     problem = Problem(kind=Kind.OVERLOADED, message="Busy.", retry_after_ms=wait)
     for response in (CODEC.refuse(problem), wire(store)(post(call())).reply(problem, 0.0)):
         assert response.status == 503
-        assert header(response.headers, b"retry-after") == said
+        assert get_header(response.headers, b"retry-after") == said
         assert body(response)["error"]["code"] == 503
 
 
@@ -238,7 +238,7 @@ def test_too_much_work_is_503_and_says_when_to_come_back(
 @pytest.mark.parametrize("kind", sorted(Kind))
 def test_a_problem_before_any_reader_has_the_status_of_its_kind(kind: Kind) -> None:
     response = CODEC.refuse(Problem(kind=kind, message="No."))
-    assert response.status == STATUS[kind]
+    assert response.status == STATUS_BY_KIND[kind]
     assert body(response)["id"] is None
 
 
@@ -253,7 +253,7 @@ def test_tools_of_one_name_are_called_by_the_names_of_the_catalog(wire: Wire) ->
 def stream(wire: Wire, store: Catalog, method: str) -> Streaming:
     streaming = wire(store)(post(call(method, params={}), "/opentool/streamCall"))
     assert isinstance(streaming, Streaming)
-    assert header(streaming.headers, b"content-type") == "text/event-stream"
+    assert get_header(streaming.headers, b"content-type") == "text/event-stream"
     assert frames(streaming.opening) == [("start", {"start": method})]
     return streaming
 
@@ -292,7 +292,7 @@ def test_a_stream_that_fails_ends_with_an_error_beside_an_empty_result(store: Ca
 def test_a_stream_that_never_starts_is_one_error_frame(store: Catalog, wire: Wire, kind: Kind, status: int) -> None:
     response = stream(wire, store, "each").refuse(Problem(kind=kind, message="No."))
     assert response.status == status
-    assert header(response.headers, b"content-type") == "text/event-stream"
+    assert get_header(response.headers, b"content-type") == "text/event-stream"
     assert [name for name, _ in frames(response.body)] == ["error"]
 
 

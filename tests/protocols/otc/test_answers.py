@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from toolwire.core.http import header
+from toolwire.core.http import get_header
 from toolwire.core.model import AFTER_START, Kind, Problem, Value
 from toolwire.protocols.otc import CODEC
 
@@ -119,8 +119,8 @@ def test_arguments_that_do_not_fit_are_422_with_each_named(answer):
 def test_what_may_be_sent_again_says_when(kind, status, wait_ms, seconds):
     response = CODEC.refuse(Problem(kind=kind, message="Later.", retry_after_ms=wait_ms, can_retry=True))
     assert response.status == status
-    assert header(response.headers, b"retry-after") == seconds
-    assert header(response.headers, b"x-should-retry") == ""
+    assert get_header(response.headers, b"retry-after") == seconds
+    assert get_header(response.headers, b"x-should-retry") == ""
     assert json.loads(response.body)["can_retry"] is True
 
 
@@ -131,14 +131,14 @@ def test_every_other_error_asks_not_to_be_sent_again(ask, kind):
         CODEC.refuse(Problem(kind=kind, message="No.")),
         ask("/call", ADD).reply(Problem(kind=kind, message="No."), 0.0),
     ):
-        assert header(response.headers, b"x-should-retry") == "false"
+        assert get_header(response.headers, b"x-should-retry") == "false"
 
 
 @pytest.mark.requirement("S-7", "OXP-010", "A-40", "OTC-042")
 def test_a_missing_key_is_401_with_a_challenge():
     response = CODEC.refuse(Problem(kind=Kind.UNAUTHORIZED, message="Send a key."))
     assert response.status == 401
-    assert header(response.headers, b"www-authenticate") == "Bearer"
+    assert get_header(response.headers, b"www-authenticate") == "Bearer"
     body = json.loads(response.body)
     assert (body["error"], body["message"]) == ("unauthorized", "Send a key.")
     assert body["$schema"]
@@ -149,5 +149,5 @@ def test_a_missing_key_is_401_with_a_challenge():
 def test_every_kind_of_problem_has_a_refusal(kind):
     response = CODEC.refuse(Problem(kind=kind, message="No."))
     assert 400 <= response.status <= 503
-    assert header(response.headers, b"content-type") == "application/json"
+    assert get_header(response.headers, b"content-type") == "application/json"
     assert json.loads(response.body)["message"] == "No."

@@ -10,7 +10,7 @@ from toolwire.core.check import Allow, Deny
 from toolwire.core.codec import Pending
 from toolwire.core.http import Response
 from toolwire.core.model import Secret, Value
-from toolwire.validation import requirements_check
+from toolwire.validation import check_requirements
 
 ADD = {"tool_id": "Calculator.Add@1.0.0", "input": {"a": 1, "b": 2}}
 PATHS = ("/call", "/tools/call", "/uts/tools/call")
@@ -31,7 +31,7 @@ def refused(ask):
     def refusal(body, path="/call", **how):
         response = ask(path, body, **how)
         if isinstance(response, Pending):
-            verdict = requirements_check(response.call)
+            verdict = check_requirements(response.call)
             assert isinstance(verdict, Deny), response
             response = response.reply(verdict.problem, 0.0)
         assert isinstance(response, Response), response
@@ -114,7 +114,7 @@ def test_unknown_members_are_passed_over(call):
 @pytest.mark.parametrize("more", [{}, {"context": {}}, {"context": None}])
 def test_a_tool_without_requirements_is_called_without_any_context(call, more):
     found = call({**ADD, **more})
-    assert isinstance(requirements_check(found), Allow)
+    assert isinstance(check_requirements(found), Allow)
     assert (found.context.tokens, found.context.secrets, found.context.user_id) == ({}, {}, None)
 
 

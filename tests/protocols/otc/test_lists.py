@@ -141,9 +141,9 @@ def test_health_is_open_and_says_ok(ask, catalog):
     for path in ("/health", "/uts/health"):
         response = ask(path)
         assert (response.status, json.loads(response.body)) == (200, {"status": "OK"})
-        assert CODEC.routes(catalog, Site(keys=True))["GET", path].open
+        assert CODEC.routes(catalog, Site(keys=True))["GET", path].is_public
     assert not any(
-        route.open for (_, path), route in CODEC.routes(catalog, Site()).items() if not path.endswith("/health")
+        route.is_public for (_, path), route in CODEC.routes(catalog, Site()).items() if not path.endswith("/health")
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import toolwire
 from toolwire import Toolkit
-from toolwire.core.http import JSON, Response
+from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.testing.loopback import background
 from toolwire.testing.server_checks import PROTOCOLS, CheckReport, CheckStatus, ProbeTool, conform
 from toolwire.testing.server_checks.report import as_json, as_markdown, summary
@@ -86,11 +86,13 @@ def test_our_server_conforms_in_every_protocol(serve: Callable[..., str], keys: 
 def test_checks_fail_on_servers_that_are_wrong(serve: Callable[..., str]) -> None:
     failed: dict[str, set[str]] = {protocol: set() for protocol in PROTOCOLS}
     for response in (
-        Response(500, JSON, b"{}"),
-        Response(200, JSON, b'{"tools": [{"id": 7}], "items": [{"x": 1}], "paths": {"/a": {"get": {"x-llm": 7}}}}'),
-        Response(200, JSON, _ODD_EVERYTHING),
-        Response(200, JSON, b'{"opentool": 1, "server": 1, "functions": [{"parameters": [{}], "return": {}}]}'),
-        Response(200, JSON, _ODD_FUNCTIONS),
+        Response(500, JSON_HEADERS, b"{}"),
+        Response(
+            200, JSON_HEADERS, b'{"tools": [{"id": 7}], "items": [{"x": 1}], "paths": {"/a": {"get": {"x-llm": 7}}}}'
+        ),
+        Response(200, JSON_HEADERS, _ODD_EVERYTHING),
+        Response(200, JSON_HEADERS, b'{"opentool": 1, "server": 1, "functions": [{"parameters": [{}], "return": {}}]}'),
+        Response(200, JSON_HEADERS, _ODD_FUNCTIONS),
         Response(200, ((b"content-type", b"text/event-stream"),), b"data: 7\n\n"),
         Response(204),
     ):

@@ -16,7 +16,7 @@ from toolwire.cli.targets.open_target import UrlOptions, open_target, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
-from toolwire.convert import Converted, Loss, convert
+from toolwire.convert import ConvertedDocument, Loss, convert
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Problem
 from toolwire.core.selection import DOCUMENT_BYTES
@@ -83,7 +83,7 @@ def _describe_losses(losses: Sequence[Loss]) -> list[dict[str, str]]:
     return [{"pointer": loss.pointer, "what": loss.what, "instead": loss.instead} for loss in losses]
 
 
-def _write(converted: Converted, output: str | None) -> None:
+def _write(converted: ConvertedDocument, output: str | None) -> None:
     if output is not None:
         _replace_file(Path(output), converted.text.encode())
     elif sys.stdout.isatty():

@@ -15,7 +15,7 @@ from toolwire.client.transport.limits import LOOKING
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.codec import Flow, fetch
 from toolwire.core.errors import ConnectError
-from toolwire.core.http import Request, header
+from toolwire.core.http import Request, get_header
 from toolwire.core.model import Problem
 from toolwire.core.selection import Selection
 from toolwire.core.url_display import show_url
@@ -61,7 +61,7 @@ def _find_document(url: str) -> Flow[dict[str, Any]]:
     answer = yield from fetch(Request("GET", finding.peer.url, ((b"accept", b"application/json"),)))
     if isinstance(answer, Problem):
         raise ConnectError(answer.message, finding.probes)
-    return _read_document(answer.body, finding.peer.url, header(answer.headers, b"content-type"))
+    return _read_document(answer.body, finding.peer.url, get_header(answer.headers, b"content-type"))
 
 
 def _read_document(body: bytes, where: str, media_type: str = "") -> dict[str, Any]:

@@ -128,8 +128,8 @@ def build_rows(catalog: Catalog) -> list[tuple[str, ...]]:
 
 
 def _list_arguments(tool: Tool) -> str:
-    """Return the arguments as text, required ones first; where there is no more room, how many more there are."""
-    needed = set(tool.required)
+    """Return the arguments as text, required ones first; if there is no more room, how many more there are."""
+    needed = set(tool.required_parameters)
     names = sorted(tool.parameters, key=lambda name: name not in needed)
     shown: list[str] = []
     for name in names:
@@ -146,7 +146,7 @@ def _shorten(text: str, most: int) -> str:
 
 
 def _describe_argument(name: str, schema: Schema, tool: Tool) -> str:
-    optional = "" if name in tool.required else "?"
+    optional = "" if name in tool.required_parameters else "?"
     return f"{name}{optional}: {_describe_type(schema)}"
 
 

@@ -64,7 +64,9 @@ def read_object(text: str) -> dict[str, Json] | Problem:
     if isinstance(data, Problem):
         return _build_problem(f"--args: {data.message.removeprefix('The body ').rstrip('.')}")
     return (
-        data if isinstance(data, dict) else _build_problem(f"--args is one JSON object, not {jsontext.kind_of(data)}")
+        data
+        if isinstance(data, dict)
+        else _build_problem(f"--args is one JSON object, not {jsontext.describe_type(data)}")
     )
 
 

@@ -18,13 +18,13 @@ from toolwire.client.calls.call_ids import new_id
 from toolwire.client.transport.drivers import SyncNotify
 from toolwire.consent import build_consent_check, build_denial
 from toolwire.core.catalog import Catalog
-from toolwire.core.check import Allow, Ask, Deny, Known, review
+from toolwire.core.check import Allow, Ask, Deny, KnownResult, apply_checks
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.server.lifespan import begin, end
 from toolwire.server.run.function_toolbox import FunctionToolbox
-from toolwire.validation import arguments_check
+from toolwire.validation import build_arguments_check
 
 from .load_code import load_code
 from .target import FileTarget, ModuleTarget
@@ -44,7 +44,7 @@ class LocalTarget:
         self._ask = ask
         self._notify: SyncNotify | None = None
         consent = build_consent_check(site=site, target=lambda call: f"{call.tool.name}() in this process")
-        self._checks = (arguments_check(), consent)
+        self._checks = (build_arguments_check(), consent)
 
     def catalog(self) -> Catalog:
         """Return the tools that can be called."""
@@ -69,13 +69,13 @@ class LocalTarget:
         if isinstance(tool, Problem):
             return tool
         call = Call(tool, arguments, new_id())
-        verdict = review(call, self._checks)
+        verdict = apply_checks(call, self._checks)
         match verdict:
             case Allow():
                 pass
             case Deny(problem):
                 return problem
-            case Known(result):
+            case KnownResult(result):
                 return result
             case Ask(question):
                 answer = self._ask(question)

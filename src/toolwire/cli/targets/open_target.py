@@ -22,7 +22,7 @@ from toolwire.client.transport.url_policy import read_url
 from toolwire.consent import DefinitionLock
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json, Problem, Result, Secret, Tool
-from toolwire.core.selection import DECLARED, Selection
+from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
 
 from .target import UrlTarget, read_target
@@ -67,7 +67,7 @@ class UrlOptions:
     key: Secret | None = None
     protocol: str | None = None
     locked: DefinitionLock | None = None
-    selection: Selection = DECLARED
+    selection: Selection = DEFAULT_SELECTION
     agree: Callable[[tuple[Tool, ...]], bool] | None = field(default=None, compare=False)
 
 

@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Final, TextIO
 
 from toolwire.core.url_display import show_urls
-from toolwire.framing.visible_text import visible as escaped
-from toolwire.framing.visible_text import visible_json as json_text
+from toolwire.framing.visible_text import make_visible as escaped
+from toolwire.framing.visible_text import make_visible_json as json_text
 
 __all__ = [
     "apply_style",

@@ -8,7 +8,7 @@ from toolwire.consent.cost_budget import CostBudget, build_budget_denial
 from toolwire.core.codec import Codec
 from toolwire.core.model import Kind, Problem, Result, Tool, Value
 from toolwire.limits import CLIENT_DEFAULTS, NO_DEFAULTS, Throttle
-from toolwire.limits.throttle import rate_limited
+from toolwire.limits.throttle import build_rate_limited
 
 from .session import Session
 
@@ -26,13 +26,13 @@ class Budget(NamedTuple):
         if self.allowance.count_remaining(tool) == 0:
             return build_budget_denial(tool)
         wait = self.throttle.wait_s(tool)
-        return rate_limited(tool, wait) if wait > 0.0 else None
+        return build_rate_limited(tool, wait) if wait > 0.0 else None
 
     def take(self, tool: Tool) -> Problem | None:
         """Count a call that is about to be sent, and return None; or why it is not sent."""
         wait = self.throttle.take(tool)
         if wait > 0.0:
-            return rate_limited(tool, wait)
+            return build_rate_limited(tool, wait)
         return None if self.allowance.take_call(tool) else build_budget_denial(tool)
 
     def ended(self, tool: Tool, result: Result) -> None:

@@ -20,11 +20,11 @@ from toolwire.consent import DefinitionLock, Preferences, build_consent_check, b
 from toolwire.consent.binding import CredentialRef, is_covered
 from toolwire.consent.data_flow import model_content
 from toolwire.consent.policy import effective_level, merge_preferences
-from toolwire.core.check import Allow, Answer, Ask, Check, Deny, Known, Question, review
+from toolwire.core.check import Allow, Answer, Ask, Check, Deny, KnownResult, Question, apply_checks
 from toolwire.core.codec import Codec, Flow, Listen, Pause, Peer
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Call, Json, Problem, Progress, Result, Tool
-from toolwire.validation import arguments_check, snapshot
+from toolwire.validation import build_arguments_check, copy_arguments
 
 from .agreements import Agreements, CallParties, lock_check
 from .budget import Budget, budget
@@ -82,7 +82,7 @@ class CallPipeline:
         )
         if not codec.safe_by_method:
             self.peer = replace(peer, catalog=agreements.check_claims(peer.catalog))
-        arguments = arguments_check()
+        arguments = build_arguments_check()
         self._questions = Questions(
             parties=parties,
             agreements=agreements,
@@ -156,16 +156,16 @@ class CallPipeline:
 
     def calling(self, call: Call) -> Flow[Result]:  # noqa: PLR0911 - each way in which a call ends before it is sent
         """Return the result of ``call``: checks first, then the person if they must be asked, then the server."""
-        taken = snapshot(call)
+        taken = copy_arguments(call)
         if isinstance(taken, Problem):
             return taken
-        verdict = review(taken, self.checks)
+        verdict = apply_checks(taken, self.checks)
         match verdict:
             case Allow() | Ask():
                 pass
             case Deny(problem):
                 return problem
-            case Known(result):
+            case KnownResult(result):
                 return result
             case _:
                 assert_never(verdict)
@@ -229,9 +229,9 @@ class CallPipeline:
             else:
                 came = yield from self._exchanged(replace(begun, asked=asked), question)
             if isinstance(came, Response):
-                self.throttle.heard(begun.call.tool, came)
+                self.throttle.record_response(begun.call.tool, came)
             elif isinstance(asked, Pause):  # as long as the server wished: what follows is one more call
-                self.throttle.take(begun.call.tool, waited=True)
+                self.throttle.take(begun.call.tool, has_waited=True)
             try:
                 asked = begun.flow.send(came)
             except StopIteration as stop:
@@ -273,19 +273,19 @@ class CallPipeline:
             return asked
 
         def hear(piece: bytes) -> Iterator[Progress | Request]:
-            for said in asked.hear(piece):
+            for said in asked.read_chunk(piece):
                 if isinstance(said, Progress):
                     traces.add_piece(self.name, said.value)
                 yield said
 
-        return asked._replace(hear=hear)
+        return asked._replace(read_chunk=hear)
 
     def _defined(self, tool: Tool) -> str:
         """Return the digest of ``tool`` as it is defined now, also what was looked at since, or ``""``."""
         now = self
         while now._successor is not None:
             now = now._successor
-        current = now.peer.current(tool)
+        current = now.peer.find_current(tool)
         return now._agreements.key(current).definition if isinstance(current, Tool) else ""
 
 

@@ -22,8 +22,8 @@ from toolwire.core.codec import Flow, ask
 from toolwire.core.http import Request
 from toolwire.core.model import Approval, Call, Kind, Problem, Result, Tool
 from toolwire.core.url_display import show_url
-from toolwire.limits.throttle import rate_limited
-from toolwire.validation import snapshot
+from toolwire.limits.throttle import build_rate_limited
+from toolwire.validation import copy_arguments
 
 from .agreements import Agreements, CallParties
 from .budget import Budget
@@ -96,7 +96,7 @@ class Questions:
         wait = patience.reserve_prompt()
         if wait > 0.0:
             self.agreements.note(tool, "", "throttled", UNASKED)
-            return replace(rate_limited(tool, wait), message=_too_many(tool, session.rules.questions_a_minute))
+            return replace(build_rate_limited(tool, wait), message=_too_many(tool, session.rules.questions_a_minute))
         return None
 
     def _subject(self, tool: Tool) -> str:
@@ -126,7 +126,7 @@ class Questions:
             title=parties.title,
             credential=str(parties.credential(tool)),
             changes=tuple(change.sentence for change in self.agreements.changes(tool)),
-            remaining=self.budget.throttle.left(tool),
+            remaining=self.budget.throttle.count_remaining(tool),
             binding=bound,
             id=secrets.token_hex(8),
         )
@@ -134,7 +134,7 @@ class Questions:
     def _with_arguments(self, begun: PreparedCall, answer: Answer) -> PreparedCall | Problem:
         """Return the conversation with the person's own arguments, checked like anybody's. [XL-051]"""
         assert answer.arguments is not None  # noqa: S101 - the caller looked
-        taken = snapshot(begun.call._replace(arguments=answer.arguments))
+        taken = copy_arguments(begun.call._replace(arguments=answer.arguments))
         if isinstance(taken, Problem):
             return taken
         verdict = self.arguments(taken)

@@ -76,7 +76,7 @@ def send(codec: Codec, peer: Peer, call: Call, retries: RetryLimits) -> Flow[Res
 
 def again(peer: Peer, call: Call, problem: Problem, new_id: Callable[[], str]) -> Call | None:
     """Return the call to make after ``call`` ended with ``problem``, or None where there is to be none. [C-11]"""
-    if not (peer.keeps_calls or call.tool.safe or call.tool.idempotent) or call.tool.streams:
+    if not (peer.deduplicates_calls or call.tool.safe or call.tool.idempotent) or call.tool.streams:
         return None  # it may have run, or its progress was shown already
     if problem.kind in _NOTHING_RAN:
         return call
@@ -91,7 +91,7 @@ def again(peer: Peer, call: Call, problem: Problem, new_id: Callable[[], str]) -
 
 def relies_on_word(peer: Peer, tool: Tool, request: Request | None, retries: RetryLimits) -> bool:
     """Return whether a call may be sent again only because its site says that twice is as once."""
-    if not retries.more or not tool.idempotent or tool.safe or tool.streams or peer.keeps_calls:
+    if not retries.more or not tool.idempotent or tool.safe or tool.streams or peer.deduplicates_calls:
         return False
     return request is None or request.method not in _TWICE_AS_ONCE
 

@@ -15,7 +15,7 @@ from toolwire.core.codec import Codec, Flow, Listen, Peer, ask
 from toolwire.core.http import Request
 from toolwire.core.model import Approval, Call, Kind, Problem, Result
 from toolwire.framing import text_cleaning
-from toolwire.framing.jsontext import member
+from toolwire.framing.jsontext import get_object
 
 from . import retry
 from .retry import RetryLimits
@@ -36,11 +36,11 @@ def challenge(result: Result) -> ConfirmationChallenge | None:
     """Return what ``result`` asks for, or None where it is no challenge that can be answered."""
     if not isinstance(result, Problem) or result.kind is not Kind.UNCONFIRMED:
         return None
-    said = member(result.details, "confirmation")
+    said = get_object(result.details, "confirmation")
     question, word = said.get("question"), said.get("word")
     if not isinstance(question, str) or not isinstance(word, str) or _WORD.fullmatch(word) is None:
         return None
-    return ConfirmationChallenge(text_cleaning.capped(text_cleaning.clean(question).text, _LONGEST), word)
+    return ConfirmationChallenge(text_cleaning.cap_text(text_cleaning.clean(question).text, _LONGEST), word)
 
 
 def send(codec: Codec, peer: Peer, call: Call, retries: RetryLimits) -> Flow[Result]:

@@ -13,7 +13,7 @@ from toolwire.client.discovery.cache import Cache
 from toolwire.consent import CLIENT_RULES, NO_PREFERENCES, Audit, ClientRules, Grants, Preferences
 from toolwire.consent.data_flow import DataFlow
 from toolwire.consent.prompt_limit import PromptLimit
-from toolwire.core.catalog import Catalog, identifier, likeness
+from toolwire.core.catalog import Catalog, build_toolkit_name, make_confusable_key
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
 from toolwire.limits import ClientRateLimits
@@ -90,7 +90,7 @@ class Session:
                 raise DefinitionError(f"A connection is called {taken!r} already: choose another name than {name!r}.")
             self._names.add(name)
         else:
-            first = identifier(host)[:24]
+            first = build_toolkit_name(host)[:24]
             name = self._names.add_numbered(first if first[:1].isalpha() else f"at_{first}")
         self._catalogs[name] = catalog
         return name
@@ -117,7 +117,7 @@ class Session:
         homes: dict[str, list[str]] = {}
         for name, catalog in self._catalogs.items():
             for unique in catalog.names:
-                homes.setdefault(likeness(unique), []).append(name)
+                homes.setdefault(make_confusable_key(unique), []).append(name)
         return tuple(
             f"{', '.join(names)} each have a tool called {tool}: look at the beginning of the name before you approve."
             for tool, names in homes.items()

@@ -23,7 +23,7 @@ from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.resources import Resource
 from toolwire.core.url_display import show_url
 from toolwire.telemetry.client_spans import ClientObserver
-from toolwire.validation import schema_fault
+from toolwire.validation import find_schema_fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Connection:
         """Return ``call`` with its tool as the server describes it now, or the Problem that there is none."""
         if not self.changed:
             return call
-        tool = self.peer.current(call.tool)
+        tool = self.peer.find_current(call.tool)
         return tool if isinstance(tool, Problem) else call._replace(tool=tool)
 
     def renewed(self, found: Discovery) -> Connection | Problem:
@@ -62,7 +62,9 @@ class Connection:
             return _lost(self, found)
         if origin(found.peer.url) != self.gate.site:
             return withdrawn(self.peer.url, f"it leads to {origin(found.peer.url)} now, connect to that one")
-        peer = replace(found.peer, origins=self.peer.origins, resources=self.peer.resources, caps=self.peer.caps)
+        peer = replace(
+            found.peer, origins=self.peer.origins, resources=self.peer.resources, result_limits=self.peer.result_limits
+        )
         gate = self.gate.renewed(peer)
         return replace(
             self,
@@ -78,7 +80,7 @@ class Connection:
         """Return what was left out or taken otherwise, and each tool that cannot be called for its schema's sake."""
         # A schema that is made when somebody looks at it has its own findings, and is bounded when it is made.
         plain = (tool for tool in self.peer.catalog.tools if isinstance(tool.input_schema, dict))
-        faults = ((tool, schema_fault(tool.input_schema)) for tool in plain)
+        faults = ((tool, find_schema_fault(tool.input_schema)) for tool in plain)
         return (*self.peer.findings(), *(f"{tool.id} cannot be called: {fault}." for tool, fault in faults if fault))
 
     def agreed(self, tools: tuple[Tool, ...]) -> Connection:

@@ -27,8 +27,8 @@ from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, compute_identity
 from toolwire.core.codec import Flow
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
-from toolwire.core.resources import CAPS, Resources, ResultLimits
-from toolwire.core.selection import DECLARED, Selection
+from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resources, ResultLimits
+from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.stores.paths import credentials_folder
 
 from .connection import Connection, open_connection
@@ -96,12 +96,12 @@ class ConnectOptions:
     agree: Callable[[tuple[Tool, ...]], bool] | None = None
     context: Context = ANONYMOUS
     allow_origins: AllowOrigins = ()
-    caps: ResultLimits = CAPS
+    caps: ResultLimits = DEFAULT_RESULT_LIMITS
     token: str | Secret | None = None
     keys: Mapping[str, str | Secret] = field(default_factory=dict, repr=False)
     signed_in: SignedIn | None = None
     person: SignInUser | None = None
-    selection: Selection = DECLARED
+    selection: Selection = DEFAULT_SELECTION
     overlay: str | Path | Mapping[str, Json] | None = None
     moved: Moved | None = None
     origins: AllowedOrigins = field(init=False, repr=False, compare=False)
@@ -183,7 +183,9 @@ class ConnectOptions:
         """Return the connection to what was found; see ``open_connection``."""
         if found.peer is not None:
             kept = Resources(secrets.token_bytes(32))
-            found = replace(found, peer=replace(found.peer, origins=self.origins, resources=kept, caps=self.caps))
+            found = replace(
+                found, peer=replace(found.peer, origins=self.origins, resources=kept, result_limits=self.caps)
+            )
         session = self.session if self.session is not None else Session(traced=False)
         connection = open_connection(
             found,

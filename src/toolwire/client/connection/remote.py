@@ -18,9 +18,21 @@ from toolwire.consent.definition_lock import Difference
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Probe
 from toolwire.core.http import Request
-from toolwire.core.model import ANONYMOUS, DONE, Call, Context, Json, Kind, Problem, Progress, Result, Tool, call_of
+from toolwire.core.model import (
+    ANONYMOUS,
+    COMPLETED,
+    Call,
+    Context,
+    Json,
+    Kind,
+    Problem,
+    Progress,
+    Result,
+    Tool,
+    make_call,
+)
 from toolwire.core.resources import Resource
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 
 from .connection import Connection
 from .freshness import FetchPeer, Freshness, SyncFetchPeer, differences, explained, record_status
@@ -133,7 +145,7 @@ class Remote:
         name: str,
         arguments: Mapping[str, Json] | None = None,
         *,
-        notify: Notify = unheard,
+        notify: Notify = ignore_progress,
         context: Context | None = None,
     ) -> Result:
         """Call the tool ``name`` (or its id, with or without a version); return its Value or a Problem.
@@ -148,9 +160,9 @@ class Remote:
         if isinstance(tool, Problem):
             return tool
         given = self._context if context is None else context
-        return await self._run(call_of((tool, {} if arguments is None else arguments, new_id(), given, "")), notify)
+        return await self._run(make_call((tool, {} if arguments is None else arguments, new_id(), given, "")), notify)
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` on the server; see ``Toolbox.run``."""
         refusal = await self._fresh()
         return await self._run(call, notify) if refusal is None else refusal
@@ -160,7 +172,7 @@ class Remote:
         current = connection.current(call)
         if isinstance(current, Problem):
             return current
-        if notify is not unheard:
+        if notify is not ignore_progress:
             current = current._replace(context=replace(current.context, report=notify))
         calling = record_status(connection.calling(current))
         ended = await arun(calling, self._door, self._approve, notify, cancel=connection.gate.cancel)
@@ -363,7 +375,7 @@ def _always() -> bool:
 
 def _is_heard(_: Progress) -> Awaitable[None]:
     """Stand for the function that takes progress: the driver gives it to that one itself."""
-    return DONE
+    return COMPLETED
 
 
 _CLOSED = Problem(kind=Kind.UNREACHABLE, message="This connection is closed: connect again.")

@@ -14,9 +14,9 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Problem
-from toolwire.framing.dates import timestamp
+from toolwire.framing.dates import parse_timestamp
 
 Steps: TypeAlias = Generator[Request, Response | Problem, Response | Problem]
 
@@ -127,16 +127,16 @@ def _renewed(response: Response, not_modified: Response) -> Response:
 
 
 def _received(response: Response, now: float) -> CachedResponse | None:
-    said = _directives(header(response.headers, b"cache-control"))
-    if "no-store" in said or header(response.headers, b"vary").strip() == "*":
+    said = _directives(get_header(response.headers, b"cache-control"))
+    if "no-store" in said or get_header(response.headers, b"vary").strip() == "*":
         return None
     fresh_s = min(max(_fresh_s(response, said, now), 0.0), DAY_S)
     return CachedResponse(
         response=response,
         fetched_at=now,
         fresh_until=now + fresh_s,
-        etag=header(response.headers, b"etag"),
-        last_modified=header(response.headers, b"last-modified"),
+        etag=get_header(response.headers, b"etag"),
+        last_modified=get_header(response.headers, b"last-modified"),
         strict="must-revalidate" in said,
     )
 
@@ -145,11 +145,11 @@ def _fresh_s(response: Response, said: dict[str, str], now: float) -> float:
     if "no-cache" in said:
         return 0.0
     if "max-age" in said:
-        return _seconds(said["max-age"]) - _seconds(header(response.headers, b"age"))
-    expires = header(response.headers, b"expires")
+        return _seconds(said["max-age"]) - _seconds(get_header(response.headers, b"age"))
+    expires = get_header(response.headers, b"expires")
     if expires:
-        date = timestamp(header(response.headers, b"date"))
-        until = timestamp(expires)
+        date = parse_timestamp(get_header(response.headers, b"date"))
+        until = parse_timestamp(expires)
         return 0.0 if until is None else until - (now if date is None else date)
     return DEFAULT_S
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from toolwire.core.codec import Codec, Finding, Flow, Peer, Probe
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
-from toolwire.core.selection import DECLARED, Selection
+from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
 from toolwire.framing.readable_tool import make_readable
 from toolwire.framing.text_cleaning import clean
@@ -68,7 +68,7 @@ def absolute(text: str) -> str:
 
 
 def discover(
-    url: str, *, protocol: str | None = None, survey: bool = False, selection: Selection = DECLARED
+    url: str, *, protocol: str | None = None, survey: bool = False, selection: Selection = DEFAULT_SELECTION
 ) -> Flow[Discovery]:
     """Return what ``url`` speaks. The first protocol in which something can be called wins; ``survey`` goes on.
 
@@ -81,15 +81,15 @@ def discover(
     probes: list[Probe] = []
     seen: dict[Request, Response | Problem] = {}
     for codec in candidates(protocol):
-        if codec.choose is None and url.startswith("file:"):
+        if codec.find_selected is None and url.startswith("file:"):
             continue  # a file is a document; whoever has none has to be a server
-        find = codec.find if protocol is None or codec.insist is None else codec.insist
-        flow = find(url) if codec.choose is None else codec.choose(url, selection)
+        find = codec.find if protocol is None or codec.find_explicit is None else codec.find_explicit
+        flow = find(url) if codec.find_selected is None else codec.find_selected(url, selection)
         finding = yield from _remembering(flow, seen)
         probes.extend(finding.probes)
         if finding.peer is not None:
             peer = _readable(finding.peer)
-            found.append(peer if codec.choose is not None else _selected(peer, selection))
+            found.append(peer if codec.find_selected is not None else _selected(peer, selection))
             if not survey and (finding.peer.catalog.tools or finding.peer.takes_any_name):
                 break
     for codec in BUILTIN if protocol is None and not found else ():
@@ -118,12 +118,12 @@ def _readable(peer: Peer) -> Peer:
 def _selected(peer: Peer, selection: Selection) -> Peer:
     """Return ``peer`` with the tools that are wanted, for a protocol whose tools have no tag, path or method."""
     wanted = replace(selection, tags=(), paths=(), methods=())
-    if not wanted.narrows:
+    if not wanted.is_narrowing:
         return peer
     tools = tuple(
         tool
         for tool in peer.catalog.tools
-        if wanted.takes(
+        if wanted.matches(
             name=tool.name, method="", path="", tags=frozenset(), safe=tool.safe, deprecated=tool.deprecated
         )
     )

@@ -14,7 +14,7 @@ from math import inf
 from typing import NamedTuple, TypeVar
 
 from toolwire.core.codec import Flow, fetch
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Kind, Problem
 
 from .cache import DAY_S, Cache
@@ -75,7 +75,7 @@ class SnapshotBuilder:
             return
         if request.method != "GET" or not 200 <= came.status < 300:
             return
-        if header(came.headers, b"content-type").lower().startswith(_NO_DOCUMENTS):
+        if get_header(came.headers, b"content-type").lower().startswith(_NO_DOCUMENTS):
             return
         kept = self._cache.find(request.url, self.identity)
         fresh_until = self._cache.now() if kept is None else kept.fresh_until

@@ -18,7 +18,7 @@ from toolwire.auth.scopes import union
 from toolwire.auth.security_schemes import DeclaredSignIn, read_schemes
 from toolwire.client.discovery.discover import Discovery, origin
 from toolwire.client.transport.drivers import SyncTransport, run
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.protocols.openapi.document import swagger_20
 from toolwire.protocols.openapi.document.loading import read
@@ -79,7 +79,7 @@ def declared(found: Discovery, door: SyncTransport) -> DeclaredSignIn | None:
         answer = door.send(Request("GET", address, ((b"accept", b"application/json"),)))
         if isinstance(answer, Problem) or answer.status != 200:
             continue
-        data = read(answer.body, header(answer.headers, b"content-type"), address).data
+        data = read(answer.body, get_header(answer.headers, b"content-type"), address).data
         if isinstance(data, dict) and swagger_20.is_swagger(data):
             data, _ = swagger_20.upgrade(data, address)
         if isinstance(data, dict) and "openapi" in data:

@@ -14,7 +14,7 @@ from toolwire.core.check import Answer, Question
 from toolwire.core.codec import Flow, Listen, Pause
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Progress
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ async def arun(
     flow: Flow[T],
     door: Transport,
     approve: Approver | None = None,
-    notify: Notify = unheard,
+    notify: Notify = ignore_progress,
     *,
     sleep: Sleep = anyio.sleep,
     in_thread: bool = False,
@@ -276,7 +276,7 @@ async def _alisten(asked: Listen, door: Transport, notify: Notify) -> Response |
                 await notify(said)
         return None
 
-    return await door.listen(asked.request, hear, brief=asked.brief)
+    return await door.listen(asked.request, hear, brief=asked.is_brief)
 
 
 def _listen(asked: Listen, door: SyncTransport, notify: SyncNotify | None) -> Response | Problem:
@@ -291,12 +291,12 @@ def _listen(asked: Listen, door: SyncTransport, notify: SyncNotify | None) -> Re
                 notify(said)
         return None
 
-    return door.listen(asked.request, hear, brief=asked.brief)
+    return door.listen(asked.request, hear, brief=asked.is_brief)
 
 
 def _heard(asked: Listen, piece: bytes) -> list[Progress | Request] | Problem:
     try:
-        return list(asked.hear(piece))
+        return list(asked.read_chunk(piece))
     except ValueError as error:
         return Problem(kind=Kind.BAD_ANSWER, message=f"The server sent a stream that cannot be read: {error}.")
 

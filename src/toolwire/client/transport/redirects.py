@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from toolwire.core.http import Response, header
+from toolwire.core.http import Response, get_header
 from toolwire.core.model import Json, Kind, Problem
 
 from .failures import bad_answer, malformed
@@ -24,7 +24,7 @@ _SAME_METHOD = frozenset({307, 308})
 
 def onward(method: str, target: Target, response: Response) -> str | Problem | None:
     """Return the URL ``response`` leads to, None if it is no redirect, or why it is not followed. [XL-011, C-13]"""
-    location = header(response.headers, b"location")
+    location = get_header(response.headers, b"location")
     if response.status not in _REDIRECTS or not location:
         return None
     url = _read_location(target, location)

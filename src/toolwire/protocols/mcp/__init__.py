@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolwire.core.codec import Codec
-from toolwire.core.lazy_import import later
+from toolwire.core.lazy_import import import_lazily
 
 from .server import refuse, routes
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .client import cancel, end_session, find, find_by_post, insist, places, send, target
 else:
     names = ("cancel", "end_session", "find", "find_by_post", "insist", "places", "send", "target")
-    cancel, end_session, find, find_by_post, insist, places, send, target = later(f"{__name__}.client", *names)
+    cancel, end_session, find, find_by_post, insist, places, send, target = import_lazily(f"{__name__}.client", *names)
 
 CODEC = Codec(
     name="mcp",
@@ -21,7 +21,7 @@ CODEC = Codec(
     routes=routes,
     refuse=refuse,
     find=find,
-    insist=insist,
+    find_explicit=insist,
     find_by_post=find_by_post,
     send=send,
     target=target,

@@ -7,10 +7,10 @@ from dataclasses import replace
 from urllib.parse import urlsplit, urlunsplit
 
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.framing import jsontext
-from toolwire.framing.jsontext import member
+from toolwire.framing.jsontext import get_object
 
 from . import document, post_message, result, resume_stream
 from .handshake import list_tools, open_session, reopen_session
@@ -162,7 +162,9 @@ def cancel(peer: Peer, request: Request) -> Request | None:
     if session.version == STATELESS or not isinstance(message, dict) or message.get("method") != "tools/call":
         return None
     params: dict[str, Json] = {"requestId": message.get("id"), "reason": "The caller does not wait for it any more."}
-    session = replace(session, id=header(request.headers, SESSION_HEADER).encode())  # another call may have renewed it
+    session = replace(
+        session, id=get_header(request.headers, SESSION_HEADER).encode()
+    )  # another call may have renewed it
     return post_message.write(session, "notifications/cancelled", params, None)
 
 
@@ -201,9 +203,9 @@ def _looks_right(endpoint: str, probes: list[Probe]) -> Flow[bool]:
 
 def _mark(response: Response) -> str | None:
     """Return what in the answer to a GET speaks for MCP, or None."""
-    if response.status == 405 and "POST" in header(response.headers, b"allow").upper():
+    if response.status == 405 and "POST" in get_header(response.headers, b"allow").upper():
         return "takes only POST, as an MCP endpoint may"
-    if response.status == 200 and header(response.headers, b"content-type").startswith("text/event-stream"):
+    if response.status == 200 and get_header(response.headers, b"content-type").startswith("text/event-stream"):
         return "offers server-sent events, as an MCP endpoint may"
     if response.status in (400, 405, 406):
         text = response.body[:2_000].lower()
@@ -226,10 +228,10 @@ def _endpoint(url: str) -> str | None:
 
 
 def _wire_name(tool: Tool) -> str:
-    name = member(tool.hints, "mcp").get("name")
+    name = get_object(tool.hints, "mcp").get("name")
     return name if isinstance(name, str) else tool.name
 
 
 def _mirror(tool: Tool) -> Mirror:
-    fields: Mirror = member(tool.hints, "mcp").get("mirror", ())
+    fields: Mirror = get_object(tool.hints, "mcp").get("mirror", ())
     return fields

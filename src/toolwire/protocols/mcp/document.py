@@ -12,15 +12,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from toolwire.core.catalog import NAME, VERSION, Catalog, identifier
+from toolwire.core.catalog import NAME, VERSION, Catalog, build_toolkit_name
 from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Schema, Tool
 from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import xllm
-from toolwire.framing.jsontext import member
+from toolwire.framing.jsontext import get_object
 from toolwire.framing.jsontext import write as to_json
-from toolwire.framing.text_cleaning import capped, clean
-from toolwire.framing.tool_description import told, untold
+from toolwire.framing.text_cleaning import cap_text, clean
+from toolwire.framing.tool_description import describe_tool, extract_description
 
 from .header_arguments import mirror
 from .nulls import without_nulls
@@ -74,11 +74,11 @@ def read(server: Mapping[str, Json], description: str, entries: Iterable[Json]) 
     findings: list[str] = []
     listed = _mend_nulls(_by_name(entries, findings), findings)
     names = assign_names(listed)
-    tools = _read_tools(listed, names, identifier(title), _declared, findings)
+    tools = _read_tools(listed, names, build_toolkit_name(title), _declared, findings)
     try:
         catalog = Catalog(title=title, version=version, description=description, tools=tools)
     except ValueError:  # declared toolkits can make two names meet; the names on the wire cannot
-        tools = _read_tools(listed, names, identifier(title), _as_listed, [])
+        tools = _read_tools(listed, names, build_toolkit_name(title), _as_listed, [])
         catalog = Catalog(title=title, version=version, description=description, tools=tools)
     renamed = [describe_renamed(tool.original_name, tool.name) for tool in catalog.tools if tool.original_name]
     return Read(catalog, (*findings, *renamed))
@@ -97,8 +97,8 @@ def write_tool(tool: Tool, name: str) -> dict[str, Json]:
     identity: dict[str, Json] = {"toolkit": tool.toolkit, "name": tool.name, "version": tool.version}
     identity["wrapped"] = is_wrapped(tool)
     identity["reports"] = tool.reports or tool.streams
-    text = told(tool)
-    if untold(text, tool.hint, tool.cost) != tool.description:
+    text = describe_tool(tool)
+    if extract_description(text, tool.hint, tool.cost) != tool.description:
         identity["description"] = tool.description
     data: dict[str, Json] = {
         "name": name,
@@ -117,8 +117,8 @@ def _write_annotations(tool: Tool) -> dict[str, Json]:
 
     That a tool only reads is said where it holds here, and never on the word of another server alone.
     """
-    passed_on = member(tool.hints, "mcp")
-    said = member(passed_on, "annotations")
+    passed_on = get_object(tool.hints, "mcp")
+    said = get_object(passed_on, "annotations")
     title = passed_on.get("title")
     title = title if isinstance(title, str) and title else tool.description.partition("\n")[0]
     hints: dict[str, Json] = {"title": title} if title else {}
@@ -134,7 +134,7 @@ def _read_title(entry: dict[str, Json], annotations: Mapping[str, Json]) -> str:
     """Return the title of a tool without hidden characters, cut where it is long; ``""`` if there is none."""
     for text in (entry.get("title"), annotations.get("title")):
         if isinstance(text, str) and text:
-            return capped(clean(text).text, _LONGEST_TITLE)
+            return cap_text(clean(text).text, _LONGEST_TITLE)
     return ""
 
 
@@ -149,7 +149,7 @@ def _wrap(schema: Schema) -> dict[str, Json]:
 
 
 def _unwrap(schema: Schema) -> Schema:
-    inner = member(member(schema, "properties"), "result")
+    inner = get_object(get_object(schema, "properties"), "result")
     return inner if "$defs" not in schema else {**inner, "$defs": schema["$defs"]}
 
 
@@ -197,7 +197,7 @@ def _read_tools(
 
 
 def _declared(entry: dict[str, Json], listed: Identity) -> Identity:
-    match member(member(entry, "_meta"), IDENTITY_META):
+    match get_object(get_object(entry, "_meta"), IDENTITY_META):
         case {"toolkit": str(toolkit), "name": str(name), "version": str(version)} if (
             (not toolkit or NAME.fullmatch(toolkit)) and NAME.fullmatch(name) and VERSION.fullmatch(version)
         ):
@@ -213,15 +213,15 @@ def _as_listed(_: dict[str, Json], listed: Identity) -> Identity:
 def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
     """Return the tool, or why there is none: ``""`` where its server says that it is not for models."""
     input_schema = _input_schema(entry.get("inputSchema"))
-    meta = member(entry, "_meta")
+    meta = get_object(entry, "_meta")
     ours = POLICY_META in meta
     policy = xllm.read(meta[POLICY_META]) if ours else xllm.Policy()
     if not policy.exposed:
         return ""
     if input_schema is None:
         return '"inputSchema" is not the schema of an object'
-    annotations = member(entry, "annotations")
-    members = policy.members()
+    annotations = get_object(entry, "annotations")
+    members = policy.list_tool_members()
     members["destructive"] = policy.destructive or (not ours and annotations.get("destructiveHint") is True)
     wrapped = _wraps(entry)
     return Tool(
@@ -230,9 +230,9 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
         description=_description(entry, policy),
         input_schema=input_schema,
         output_schema=_output_schema(entry),
-        reports=member(meta, IDENTITY_META).get("reports") is not False,
-        safe=ours and member(meta, POLICY_META).get("readOnly") is True,
-        hints=policy.hints()
+        reports=get_object(meta, IDENTITY_META).get("reports") is not False,
+        safe=ours and get_object(meta, POLICY_META).get("readOnly") is True,
+        hints=policy.build_hints()
         | {
             "mcp": {
                 "name": entry["name"],
@@ -246,12 +246,12 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
 
 
 def _description(entry: dict[str, Json], policy: xllm.Policy) -> str:
-    whole = member(member(entry, "_meta"), IDENTITY_META).get("description")
+    whole = get_object(get_object(entry, "_meta"), IDENTITY_META).get("description")
     if isinstance(whole, str):
         return whole
-    for text in (entry.get("description"), entry.get("title"), member(entry, "annotations").get("title")):
+    for text in (entry.get("description"), entry.get("title"), get_object(entry, "annotations").get("title")):
         if isinstance(text, str) and text:
-            return untold(text, policy.hint, policy.cost)
+            return extract_description(text, policy.hint, policy.cost)
     return ""
 
 
@@ -276,19 +276,19 @@ def _wraps(entry: dict[str, Json]) -> bool:
 
     The Python SDK says it by the titles of the schema: those of a class begin with a capital letter.
     """
-    identity = member(member(entry, "_meta"), IDENTITY_META)
-    schema = member(entry, "outputSchema")
+    identity = get_object(get_object(entry, "_meta"), IDENTITY_META)
+    schema = get_object(entry, "outputSchema")
     if identity.get("wrapped") is True or schema.get(FASTMCP_MARK) is True:
         return True
     if "wrapped" in identity or schema.get("required") != ["result"]:
         return False
-    title, properties = schema.get("title"), member(schema, "properties")
+    title, properties = schema.get("title"), get_object(schema, "properties")
     named = isinstance(title, str) and _SDK_TITLE.fullmatch(title) is not None
-    return named and list(properties) == ["result"] and member(properties, "result").get("title") == "Result"
+    return named and list(properties) == ["result"] and get_object(properties, "result").get("title") == "Result"
 
 
 def _output_schema(entry: dict[str, Json]) -> Schema | None:
     schema = entry.get("outputSchema")
     if isinstance(schema, dict):
         return _unwrap(schema) if _wraps(entry) else schema
-    return None if member(member(entry, "_meta"), IDENTITY_META).get("wrapped") is False else {}
+    return None if get_object(get_object(entry, "_meta"), IDENTITY_META).get("wrapped") is False else {}

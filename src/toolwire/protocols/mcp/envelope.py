@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from toolwire.core.http import Request, header
+from toolwire.core.http import Request, get_header
 from toolwire.core.model import ANONYMOUS, Context, Json
 from toolwire.framing import traceparent
 from toolwire.framing.jsonrpc import INVALID_PARAMS
-from toolwire.framing.jsontext import member
+from toolwire.framing.jsontext import get_object
 
 from . import headers
 from .revision import (
@@ -38,7 +38,7 @@ class Refusal(NamedTuple):
 
 def version(request: Request, params: Mapping[str, Json]) -> str:
     """Return the revision that the header names, else the one in ``params._meta``, else ``""``."""
-    said = header(request.headers, VERSION_HEADER).strip(_BLANK)
+    said = get_header(request.headers, VERSION_HEADER).strip(_BLANK)
     if said:
         return said
     meta = params.get("_meta")
@@ -55,16 +55,16 @@ def check(request: Request, method: str, params: Mapping[str, Json], version: st
     if version != STATELESS:
         text = f"This server does not speak MCP {version[:50]!r}. It speaks {', '.join(SUPPORTED)}."
         return Refusal(UNSUPPORTED_VERSION, text, {"supported": list(SUPPORTED), "requested": version[:50]})
-    meta = member(params, "_meta")
+    meta = get_object(params, "_meta")
     missing = [key for key in (VERSION_META, CAPABILITIES_META) if key not in meta]
     if missing:
         return Refusal(INVALID_PARAMS, f'"params._meta" must have {" and ".join(missing)}.')
     said: list[tuple[bytes, Json, str | None]] = [
-        (VERSION_HEADER, meta[VERSION_META], header(request.headers, VERSION_HEADER).strip(_BLANK)),
-        (METHOD_HEADER, method, header(request.headers, METHOD_HEADER).strip(_BLANK)),
+        (VERSION_HEADER, meta[VERSION_META], get_header(request.headers, VERSION_HEADER).strip(_BLANK)),
+        (METHOD_HEADER, method, get_header(request.headers, METHOD_HEADER).strip(_BLANK)),
     ]
     if method == "tools/call" and "name" in params:
-        said.append((NAME_HEADER, params["name"], headers.read(header(request.headers, NAME_HEADER).strip(_BLANK))))
+        said.append((NAME_HEADER, params["name"], headers.read(get_header(request.headers, NAME_HEADER).strip(_BLANK))))
     for name, in_body, in_header in said:
         if in_body != in_header:
             return Refusal(HEADER_MISMATCH, f"The header {name.decode()} does not say what the body says.")
@@ -73,7 +73,7 @@ def check(request: Request, method: str, params: Mapping[str, Json], version: st
 
 def progress_token(params: Mapping[str, Json]) -> str | int | None:
     """Return the token that progress is to be sent with, or None where the client did not ask for any."""
-    token = member(params, "_meta").get("progressToken")
+    token = get_object(params, "_meta").get("progressToken")
     return token if type(token) in (str, int) else None
 
 

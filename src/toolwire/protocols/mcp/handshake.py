@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from toolwire.core.codec import Flow, Probe, fetch
-from toolwire.core.http import Response, header
+from toolwire.core.http import Response, get_header
 from toolwire.core.model import Json, Problem
-from toolwire.framing.jsontext import member
+from toolwire.framing.jsontext import get_object
 
 from .header_arguments import fault
 from .post_message import CLIENT, Refused, Session, read, shown, write
@@ -123,7 +123,7 @@ def _discover(session: Session, probes: list[Probe]) -> Flow[Opened | Refused | 
         probes.append(_probe(session, answered.response.status, f"does not speak MCP {STATELESS}"))
         return None
     probes.append(_probe(session, answered.response.status, f"speaks MCP {STATELESS}"))
-    server = member(member(answered.result, "_meta"), SERVER_META)
+    server = get_object(get_object(answered.result, "_meta"), SERVER_META)
     return Opened(session, dict(server), _instructions(answered.result))
 
 
@@ -141,7 +141,7 @@ def _initialize(session: Session, wanted: str, probes: list[Probe]) -> Flow[Open
     told = yield from fetch(write(session, "notifications/initialized", {}, None))
     status = None if isinstance(told, Problem) else told.status
     probes.append(_probe(session, status, "was told that the handshake is done"))
-    return Opened(session, dict(member(answered.result, "serverInfo")), _instructions(answered.result))
+    return Opened(session, dict(get_object(answered.result, "serverInfo")), _instructions(answered.result))
 
 
 def _ask(
@@ -169,7 +169,7 @@ def _probe(session: Session, status: int | None, meaning: str) -> Probe:
 
 
 def _session_id(response: Response) -> bytes:
-    text = header(response.headers, SESSION_HEADER)
+    text = get_header(response.headers, SESSION_HEADER)
     return text.encode() if len(text) <= _MAX_SESSION_ID and text.isascii() and text.isprintable() else b""
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from toolwire.core.http import Headers, Request, Response, header
+from toolwire.core.http import Headers, Request, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS
-from toolwire.framing.rate_headers import retry_after_ms
+from toolwire.framing.rate_headers import read_retry_after_ms
 
 from . import headers as fields
 from .result import read_problem
@@ -80,7 +80,7 @@ def write(
         headers.append((SESSION_HEADER, session.id))
     if session.version == STATELESS:
         said = {VERSION_META: STATELESS, CLIENT_META: CLIENT, CAPABILITIES_META: {}}
-        params = {**params, "_meta": {**jsontext.member(params, "_meta"), **said}}
+        params = {**params, "_meta": {**jsontext.get_object(params, "_meta"), **said}}
         headers.append((METHOD_HEADER, method.encode()))
         if method == "tools/call":
             headers.append((NAME_HEADER, fields.write(str(params["name"]))))
@@ -140,7 +140,7 @@ def problem(response: Response, refused: Refused) -> Problem:
         kind = Kind.INVALID_ARGUMENTS if refused.code == INVALID_PARAMS else Kind.BAD_ANSWER
     data = refused.data if isinstance(refused.data, dict) else {}
     return read_problem(
-        {**data, "retryAfterMs": data.get("retryAfterMs", retry_after_ms(response))}, kind, refused.message
+        {**data, "retryAfterMs": data.get("retryAfterMs", read_retry_after_ms(response))}, kind, refused.message
     )
 
 
@@ -171,7 +171,7 @@ def said(text: bytes) -> Iterator[dict[str, Json]]:
 
 def is_stream(response: Response) -> bool:
     """Return whether ``response`` holds server-sent events."""
-    return header(response.headers, b"content-type").partition(";")[0].strip().lower() == "text/event-stream"
+    return get_header(response.headers, b"content-type").partition(";")[0].strip().lower() == "text/event-stream"
 
 
 def _events(body: bytes) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any, TypeGuard
 
 from toolwire.core.model import Json, Progress
-from toolwire.framing.jsontext import member
+from toolwire.framing.jsontext import get_object
 from toolwire.framing.jsontext import write as to_json
 
 from .revision import PROGRESS_EVENT_META, PROGRESS_META
@@ -46,7 +46,7 @@ class Notifications:
 
 def read(params: Mapping[str, Json]) -> Progress:
     """Return what a notification says: exactly what the tool said where our server sent it."""
-    meta = member(params, "_meta")
+    meta = get_object(params, "_meta")
     if PROGRESS_META in meta:
         event = meta.get(PROGRESS_EVENT_META)
         return Progress(meta[PROGRESS_META], event if isinstance(event, str) else "progress")

@@ -12,8 +12,8 @@ from typing import Any
 
 from toolwire.core.model import AFTER_START, Json, Kind, Problem, Result, Tool, Value
 from toolwire.framing import jsontext
-from toolwire.framing.jsontext import member
-from toolwire.framing.rate_headers import milliseconds
+from toolwire.framing.jsontext import get_object
+from toolwire.framing.rate_headers import parse_wait_ms
 
 from .document import is_wrapped
 from .revision import PROBLEM_META, SERVER_META
@@ -86,15 +86,15 @@ def read_problem(data: Mapping[str, Json], kind: Kind, message: str) -> Problem:
     """Return the problem that ``data`` describes; ``kind`` and ``message`` stand where it does not say."""
     said, sentence = data.get("kind"), data.get("message")
     prompt, wait = data.get("additionalPromptContent"), data.get("retryAfterMs")
-    errors = member(data, "parameterErrors")
+    errors = get_object(data, "parameterErrors")
     return Problem(
         kind=Kind(said) if isinstance(said, str) and said in set(Kind) else kind,
         message=sentence if isinstance(sentence, str) and sentence else message,
         can_retry=data.get("canRetry") is True,
-        retry_after_ms=milliseconds(wait),
+        retry_after_ms=parse_wait_ms(wait),
         additional_prompt_content=prompt if isinstance(prompt, str) else None,
         parameter_errors={name: text for name, text in errors.items() if isinstance(text, str)},
-        details=member(data, "details"),
+        details=get_object(data, "details"),
     )
 
 
@@ -112,7 +112,7 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
         return Problem(kind=Kind.BAD_ANSWER, message=f'The answer to {tool.name} has no list of "content".')
     text = _text(content)
     if result.get("isError") is True:
-        problem = member(member(result, "_meta"), PROBLEM_META)
+        problem = get_object(get_object(result, "_meta"), PROBLEM_META)
         return read_problem(problem, Kind.TOOL_FAILED, text or f"{tool.name} failed and did not say why.")
     if result.get("structuredContent") is not None:
         return Value(_unwrapped(tool, result, text))
@@ -135,8 +135,8 @@ def _unwrapped(tool: Tool, result: Mapping[str, Json], text: str | None) -> Json
     value = result["structuredContent"]
     if not isinstance(value, dict) or list(value) != ["result"]:
         return value
-    of_fastmcp = member(member(result, "_meta"), "fastmcp").get("wrap_result") is True
-    if not of_fastmcp and member(tool.hints, "mcp").get("wrapped") is not True:
+    of_fastmcp = get_object(get_object(result, "_meta"), "fastmcp").get("wrap_result") is True
+    if not of_fastmcp and get_object(tool.hints, "mcp").get("wrapped") is not True:
         return value
     return value if text is not None and text.startswith("{") and _parsed(text) == value else value["result"]
 

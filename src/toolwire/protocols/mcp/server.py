@@ -12,12 +12,12 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Reading, Route, Routes, Site, Streaming, pending_of
-from toolwire.core.http import JSON, STATUS, Headers, Request, Response, header, response_of
-from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value, call_of
+from toolwire.core.codec import Reading, Route, Routes, Site, Streaming, make_pending
+from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response, get_header, make_response
+from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.framing import jsonrpc, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
-from toolwire.framing.jsontext import fragment, read_object
+from toolwire.framing.jsontext import encode_fragment, read_object
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as to_json
 
@@ -80,7 +80,7 @@ def routes(catalog: Catalog, site: Site) -> Routes:
 
 
 def _serialize_tool(tool: Tool, name: str) -> Json:
-    return fragment(document.write_tool(tool, name))
+    return encode_fragment(document.write_tool(tool, name))
 
 
 def refuse(problem: Problem) -> Response:
@@ -117,7 +117,7 @@ def _message(request: Request) -> jsonrpc.Message | Response:
         return _unreadable(request, data)
     message = jsonrpc.read(data)
     if isinstance(message, Problem):
-        return _error(to_json(jsonrpc.id_of(data)), INVALID_REQUEST, message.message, 400)
+        return _error(to_json(jsonrpc.get_id(data)), INVALID_REQUEST, message.message, 400)
     if not message.expects_answer:
         return ACCEPTED
     if message.id is None:
@@ -142,17 +142,17 @@ def _call(catalog: Catalog, server: Mapping[str, Json], end: bytes, asked: Asked
 
     def reply(result: Result, _: float) -> Response:
         if isinstance(result, Value):
-            return response_of((200, JSON, write_value(id_, tool, result.value, end)))
+            return make_response((200, JSON_HEADERS, write_value(id_, tool, result.value, end)))
         if result.kind in TOLD:
-            return Response(200, JSON, write_failure(id_, result, server))
+            return Response(200, JSON_HEADERS, write_failure(id_, result, server))
         return _refused(id_, result)
 
-    call = call_of((tool, arguments, asked.request.id, envelope.trace(params), ""))
+    call = make_call((tool, arguments, asked.request.id, envelope.trace(params), ""))
     if tool.reports or tool.streams:
         token = envelope.progress_token(params)
-        if token is not None and b"text/event-stream" in header(asked.request.headers, b"accept").lower().encode():
+        if token is not None and b"text/event-stream" in get_header(asked.request.headers, b"accept").lower().encode():
             return _streaming(call, reply, token)
-    return pending_of((call, reply))
+    return make_pending((call, reply))
 
 
 def _streaming(call: Call, reply: Callable[[Result, float], Response], token: str | int) -> Streaming:
@@ -188,7 +188,7 @@ def _fixed(result: Mapping[str, Json], end: bytes) -> bytes:
 
 
 def _answer(fixed: bytes, asked: Asked) -> Response:
-    return Response(200, JSON, opening(asked.id) + fixed)
+    return Response(200, JSON_HEADERS, opening(asked.id) + fixed)
 
 
 def _invalid(asked: Asked, text: str) -> Response:
@@ -202,8 +202,8 @@ def _unreadable(request: Request, problem: Problem) -> Response:
 
 
 def _refused(id_: bytes, problem: Problem) -> Response:
-    status = STATUS[problem.kind]
-    headers = list(JSON)
+    status = STATUS_BY_KIND[problem.kind]
+    headers = list(JSON_HEADERS)
     if problem.kind is Kind.OVERLOADED or (problem.retry_after_ms is not None and status != 200):
         seconds = max(1, -(-(problem.retry_after_ms or 1_000) // 1_000))
         headers.append((b"retry-after", str(seconds).encode()))
@@ -216,7 +216,7 @@ def _refused(id_: bytes, problem: Problem) -> Response:
 
 def _error(id_: bytes, code: int, text: str, status: int, data: Json = None) -> Response:
     body = _error_body(code, text, data)
-    return Response(status, JSON, b'{"jsonrpc":"2.0","id":' + id_ + b',"error":' + body + b"}")
+    return Response(status, JSON_HEADERS, b'{"jsonrpc":"2.0","id":' + id_ + b',"error":' + body + b"}")
 
 
 def _error_body(code: int, text: str, data: Json) -> bytes:

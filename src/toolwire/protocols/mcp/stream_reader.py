@@ -71,7 +71,7 @@ class Listener:
                 raise ValueError(f"the server asks more than {MOST_REPLIES} questions of its own")
             yield post_message.write_reply(self._session, id_, None if method == "ping" else _refusal(method))
         elif method == "notifications/progress":
-            params = jsontext.member(message, "params")
+            params = jsontext.get_object(message, "params")
             if params.get("progressToken") == self._id:
                 yield progress.read(params)
 
@@ -79,7 +79,7 @@ class Listener:
 def fetch_answer(request: Request, session: Session, id_: str | int) -> Flow[Response | Problem]:
     """Return the whole response to ``request``; what its stream asks and tells is dealt with while it comes."""
     listener = Listener(session, id_)
-    came = yield from listen(request, listener.hear, brief=True)
+    came = yield from listen(request, listener.hear, is_brief=True)
     if isinstance(came, Problem):
         return Response(200, (STREAM,), bytes(listener.body)) if listener.answered else came
     return came._replace(body=bytes(listener.body)) if listener.body else came

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from toolwire.core.codec import Codec
-from toolwire.core.lazy_import import later
+from toolwire.core.lazy_import import import_lazily
 
 from .document.paths import NAME
 from .server import refuse, routes
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from .client import places, plan_of, send, target
     from .discovery import find
 else:
-    send, target, places, plan_of = later(f"{__name__}.client", "send", "target", "places", "plan_of")
-    (find,) = later(f"{__name__}.discovery", "find")
+    send, target, places, plan_of = import_lazily(f"{__name__}.client", "send", "target", "places", "plan_of")
+    (find,) = import_lazily(f"{__name__}.discovery", "find")
 
 CODEC = Codec(
     name=NAME,
@@ -25,7 +25,7 @@ CODEC = Codec(
     target=target,
     places=places,
     plan=plan_of,
-    choose=find,
+    find_selected=find,
     safe_by_method=True,
     default_limits=True,
 )

@@ -33,7 +33,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     request = build_request.write(plan, call.arguments, resources=peer.resources, call_id=call.call_id)
     if isinstance(request, Problem):
         return request
-    expected = Expected(_origin(plan.base), plan.responses, peer.resources, peer.caps)
+    expected = Expected(_origin(plan.base), plan.responses, peer.resources, peer.result_limits)
     if not plan.streams:
         response = yield from fetch(request)
         return response if isinstance(response, Problem) else results.read(response, expected)

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
-from toolwire.core.gc_pause import paused
-from toolwire.core.http import Request, Response, header
+from toolwire.core.gc_pause import pause_collection
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Problem
-from toolwire.core.selection import DECLARED, Selection
+from toolwire.core.selection import DEFAULT_SELECTION, Selection
 
 from .document import bundle, hidden_text, llm_json, overlay, swagger_20
 from .document.consent_policy import extension, read_site
@@ -71,7 +71,7 @@ class _Sight(NamedTuple):
     next: tuple[_Look, ...] = ()
 
 
-def find(url: str, selection: Selection = DECLARED) -> Flow[Finding]:
+def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
     """Return the tools that the site of ``url`` offers by OpenAPI, if any, and every look that was taken. [XL-005]
 
     ``url`` may also be that of a local file, which is then the document itself.
@@ -136,8 +136,8 @@ def _sight(look: _Look, answer: Response | Problem, home: str, selection: Select
 
 
 def _read(look: _Look, answer: Response, home: str, selection: Selection) -> _Sight:
-    linked = _same_site(_SERVICE_DESC.findall(header(answer.headers, b"link")[:8192]), look.url, home)
-    loaded = load(answer.body, header(answer.headers, b"content-type"), look.url)
+    linked = _same_site(_SERVICE_DESC.findall(get_header(answer.headers, b"link")[:8192]), look.url, home)
+    loaded = load(answer.body, get_header(answer.headers, b"content-type"), look.url)
     if isinstance(loaded, Problem):
         return _Sight(loaded.message + (", which names a document" if linked else ""), None, linked)
     data = loaded.data
@@ -213,12 +213,12 @@ def _peer(look: _Look, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer 
         document = bundle.write(document, look.url, others)
     as_written, notes = document, list[Note]()
     if swagger_20.is_swagger(document):
-        with paused():
+        with pause_collection():
             document, notes = swagger_20.upgrade(document, look.url)
     url = look.url if origin(look.url) else _called_at(document, look.url, selection)
     if not url:
         return None, _uncalled(document)
-    with paused():
+    with pause_collection():
         hides = hidden_text.NOTHING if not loaded.hidden and not others else hidden_text.look(document)
         offer = operations.read(document, url, selection, hides=hides)
     offer.memo.notes.extend((*loaded.notes, *notes))
@@ -296,7 +296,7 @@ def _elsewhere(document: dict[str, Any], url: str, room: int) -> Flow[dict[str, 
         if isinstance(answer, Problem) or not 200 <= answer.status < 300 or len(answer.body) > room:
             continue
         room -= len(answer.body)
-        loaded = load(answer.body, header(answer.headers, b"content-type"), other)
+        loaded = load(answer.body, get_header(answer.headers, b"content-type"), other)
         if isinstance(loaded, Loaded):
             found[other] = loaded.data
             waiting.extend(bundle.elsewhere(loaded.data, other))

@@ -141,7 +141,7 @@ def write_parts(tool: Tool, operation_id: str) -> Parts:
         ]
     elif tool.parameters:
         operation["requestBody"] = {
-            "required": bool(tool.required),
+            "required": bool(tool.required_parameters),
             "content": {"application/json": {"schema": arguments}},
         }
     value = {"type": "null"} if tool.output_schema is None else tool.output_schema

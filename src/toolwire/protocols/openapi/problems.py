@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolwire.core.http import STATUS, Response, header
+from toolwire.core.http import STATUS_BY_KIND, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext, rate_headers, text_cleaning
 
 STATUSES: dict[Kind, int] = {
-    **STATUS,
+    **STATUS_BY_KIND,
     Kind.UNKNOWN_TOOL: 404,
     Kind.CONFLICT: 409,
     Kind.TOOL_FAILED: 500,
@@ -105,13 +105,13 @@ def read(response: Response) -> Problem:
     """Return the Problem that a response with an error status stands for, whoever wrote it."""
     data = jsontext.read(response.body) if response.body else None
     if text_cleaning.may_hide(response.body):
-        data = data if isinstance(data, Problem) else text_cleaning.cleaned(data)
+        data = data if isinstance(data, Problem) else text_cleaning.clean_data(data)
     body: Mapping[str, Any] = data if isinstance(data, dict) else {}
     ours = body.get("kind")
     if isinstance(ours, str) and ours in set(Kind):
         return _ours(Kind(ours), body, response)
     kind = _KINDS.get(response.status, Kind.TOOL_FAILED)
-    retry = rate_headers.retry_after_ms(response)
+    retry = rate_headers.read_retry_after_ms(response)
     details: dict[str, Json] = {"status": response.status}
     if data is not None and not isinstance(data, Problem) and len(response.body) <= _MOST_DETAIL_BYTES:
         details["body"] = data
@@ -129,7 +129,7 @@ def read(response: Response) -> Problem:
 def _ours(kind: Kind, body: Mapping[str, Any], response: Response) -> Problem:
     errors, retry, more = (
         body.get("parameter_errors"),
-        rate_headers.milliseconds(body.get("retry_after_ms")),
+        rate_headers.parse_wait_ms(body.get("retry_after_ms")),
         body.get("additional_prompt_content"),
     )
     details = body.get("details")
@@ -137,7 +137,7 @@ def _ours(kind: Kind, body: Mapping[str, Any], response: Response) -> Problem:
         kind=kind,
         message=_said(body, response.status),
         can_retry=body.get("can_retry") is True,
-        retry_after_ms=rate_headers.retry_after_ms(response) if retry is None else retry,
+        retry_after_ms=rate_headers.read_retry_after_ms(response) if retry is None else retry,
         additional_prompt_content=more if isinstance(more, str) else None,
         parameter_errors=_texts(errors) if isinstance(errors, dict) else {},
         details=details if isinstance(details, dict) else {},
@@ -156,7 +156,7 @@ def _said(body: Mapping[str, Any], status: int) -> str:
 
 def _plain(response: Response) -> str:
     """Return the start of what a server said in plain text, cleaned; a web page says nothing to anybody here."""
-    if not header(response.headers, b"content-type").lower().startswith("text/plain"):
+    if not get_header(response.headers, b"content-type").lower().startswith("text/plain"):
         return ""
     return text_cleaning.clean(response.body[:_MOST_DETAIL_BYTES].decode("utf-8", "replace")[:_MOST_CHARACTERS]).text
 

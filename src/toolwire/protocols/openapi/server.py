@@ -27,9 +27,9 @@ def routes(catalog: Catalog, site: Site) -> Routes:
     auth = "api-key" if site.keys else "none"
     entry = _static(jsontext.write({"openapi": site.root + CONVENTIONAL[1], "auth": auth}))
     described = _described(catalog, site)
-    table = {("GET", WELL_KNOWN): Route(_always(entry._replace(headers=(*entry.headers, _ANYONE))), open=True)}
-    table |= {("GET", path): Route(described, open=True) for path in CONVENTIONAL}
-    table["GET", CATALOG] = Route(_always(_catalogued(site)), open=True)
+    table = {("GET", WELL_KNOWN): Route(_always(entry._replace(headers=(*entry.headers, _ANYONE))), is_public=True)}
+    table |= {("GET", path): Route(described, is_public=True) for path in CONVENTIONAL}
+    table["GET", CATALOG] = Route(_always(_catalogued(site)), is_public=True)
     for tool, path, _ in document_writer.offered(catalog):
         table["GET" if tool.safe else "POST", path] = site.cache.get(_route, tool, "")
     return table
@@ -80,7 +80,7 @@ def _serialize_parts(version: Version, tool: Tool, operation_id: str) -> documen
     written = as_version({"paths": {"": path_item}, "components": {"schemas": schemas}}, version)
     parts = written["components"]["schemas"]
     return document_writer.Parts(
-        jsontext.fragment(written["paths"][""]), {key: jsontext.fragment(parts[key]) for key in parts}
+        jsontext.encode_fragment(written["paths"][""]), {key: jsontext.encode_fragment(parts[key]) for key in parts}
     )
 
 
@@ -92,7 +92,7 @@ def _always(response: Response) -> Reader:
 
 
 def _route(tool: Tool, _name: str) -> Route:
-    return Route(_query_reader(tool) if tool.safe else _body_reader(tool), runs=True)
+    return Route(_query_reader(tool) if tool.safe else _body_reader(tool), runs_tool=True)
 
 
 def _query_reader(tool: Tool) -> Reader:

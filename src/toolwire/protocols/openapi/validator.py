@@ -8,14 +8,14 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from toolwire.core.model import Json, Problem
-from toolwire.core.selection import DECLARED, Selection
+from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.framing import yamltext
-from toolwire.framing.jsontext import kind_of
+from toolwire.framing.jsontext import describe_type
 from toolwire.framing.null_members import remove_nulls
-from toolwire.framing.positions import Step
-from toolwire.framing.report import MAX_FOUND, Found, Path, warn_of_nulls
-from toolwire.framing.text_faults import Fault, faults, placed
-from toolwire.framing.xllm_faults import Slip, of_llm_json, of_operation, of_root
+from toolwire.framing.positions import PathStep
+from toolwire.framing.report import MAX_FAULTS, Path, PathFault, warn_of_nulls
+from toolwire.framing.text_faults import Fault, find_faults, place_faults
+from toolwire.framing.xllm_faults import XllmFault, check_llm_json, check_operation, check_root
 
 from .document import loading, swagger_20
 from .document.consent_policy import SAFE_METHODS, SitePolicy, extension, read_operation, read_site
@@ -62,13 +62,13 @@ _WORDS: Final[Mapping[str, tuple[Any, str]]] = {
 class _Operation(NamedTuple):
     method: str
     path: str
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     node: dict[str, Any]
 
 
 def check_llm(text: str | bytes) -> tuple[Fault, ...]:
     """Return everything that is wrong with ``text`` as an llm.json, in its order. [XL-020..023]"""
-    return faults(text, lambda data: _found(of_llm_json(data)), not_json="XL-020")
+    return find_faults(text, lambda data: _found(check_llm_json(data)), not_json="XL-020")
 
 
 def check(text: str | bytes, name: str = "") -> tuple[Fault, ...]:
@@ -80,60 +80,62 @@ def check(text: str | bytes, name: str = "") -> tuple[Fault, ...]:
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     reading = None if len(raw) > MAX_BYTES else loading.read(raw, name=name)
     if reading is None or reading.written_as == "JSON":
-        return faults(raw, _found_in, not_json="XL-013", most=MAX_BYTES)
+        return find_faults(raw, _found_in, not_json="XL-013", most=MAX_BYTES)
     data = reading.data
     if isinstance(data, Problem):
         reason = data.message.partition(": ")[2]
         return (Fault("", 1, 1, "error", "XL-013", f"This is YAML that is not read: {reason}"),)
-    return placed(_found_in(data), lambda pointers: yamltext.locate(raw, pointers))
+    return place_faults(_found_in(data), lambda pointers: yamltext.locate(raw, pointers))
 
 
-def _found_in(data: Json) -> Sequence[Found]:
+def _found_in(data: Json) -> Sequence[PathFault]:
     nulls = remove_nulls(data, maps=_AUTHORS_NAMES, values=_MEANT, kept=frozenset(("paths",)))
     return [*warn_of_nulls(nulls, "CV-30"), *_found(_examine(data))]
 
 
-def _found(slips: Iterable[Slip]) -> Sequence[Found]:
+def _found(slips: Iterable[XllmFault]) -> Sequence[PathFault]:
     return [
-        Found(_linked(one.path), one.severity, one.rule, one.message, is_structural=True)
-        for one, _ in zip(slips, range(MAX_FOUND), strict=False)
+        PathFault(_linked(one.path), one.severity, one.rule, one.message, is_structural=True)
+        for one, _ in zip(slips, range(MAX_FAULTS), strict=False)
     ]
 
 
-def _linked(steps: Iterable[Step]) -> Path:
+def _linked(steps: Iterable[PathStep]) -> Path:
     path: Path = None
     for step in steps:
         path = (path, step)
     return path
 
 
-def _examine(data: Json) -> Iterator[Slip]:
+def _examine(data: Json) -> Iterator[XllmFault]:
     if not isinstance(data, dict):
-        yield Slip((), "error", "CV-29", "This is no OpenAPI document, which is an object.")
+        yield XllmFault((), "error", "CV-29", "This is no OpenAPI document, which is an object.")
         return
     if not swagger_20.is_swagger(data):
         yield from _examine_openapi(data)
         return
     upgraded, notes = swagger_20.upgrade(data)
-    slips = [Slip(_steps(one.pointer), "warning", "XL-088", f"{one.text[:1].upper()}{one.text[1:]}.") for one in notes]
+    slips = [
+        XllmFault(_steps(one.pointer), "warning", "XL-088", f"{one.text[:1].upper()}{one.text[1:]}.") for one in notes
+    ]
     for slip in chain(slips, _examine_openapi(upgraded)):  # what is shown is a place in the author's own file
         yield slip._replace(path=locate_original(data, upgraded, slip.path))
 
 
-def _examine_openapi(data: dict[str, Any]) -> Iterator[Slip]:
+def _examine_openapi(data: dict[str, Any]) -> Iterator[XllmFault]:
     reason, undeclared = operations.unfit(data, _EVERY), operations.unfit(data)
     site = read_site(data)
     root = extension(data)
     if root is not None:
         key = "x-llm" if "x-llm" in data else "x-opentools"
-        yield from (slip.below(key) for slip in of_root(root))
+        yield from (slip.prefix_path(key) for slip in check_root(root))
     else:
-        yield Slip((), "warning", "XL-004", "The root has no x-llm: it is not found at its conventional places.")
+        yield XllmFault((), "warning", "XL-004", "The root has no x-llm: it is not found at its conventional places.")
     if reason and site.supported:
-        yield Slip((), "error", "CV-29", f"This {reason}.")
+        yield XllmFault((), "error", "CV-29", f"This {reason}.")
         return
     if undeclared and not reason:
-        yield Slip((), "warning", "XL-009", f"This {undeclared}.")
+        yield XllmFault((), "warning", "XL-009", f"This {undeclared}.")
     every = list(_operations(data))
     ids = frozenset(one.node["operationId"] for one in every if isinstance(one.node.get("operationId"), str))
     yield from _repeated_ids(every)
@@ -141,24 +143,24 @@ def _examine_openapi(data: dict[str, Any]) -> Iterator[Slip]:
     yield from _servers(data, every)
     yield from _elsewhere(data)
     for one in every:
-        yield from (slip.below(*one.steps) for slip in _operation(one, site, ids))
-    yield from _left_out(data, _EVERY if undeclared else DECLARED) if not reason else ()
+        yield from (slip.prefix_path(*one.steps) for slip in _operation(one, site, ids))
+    yield from _left_out(data, _EVERY if undeclared else DEFAULT_SELECTION) if not reason else ()
 
 
-def _repeated_ids(every: Sequence[_Operation]) -> Iterator[Slip]:
+def _repeated_ids(every: Sequence[_Operation]) -> Iterator[XllmFault]:
     """Yield an error for each operationId that an operation before it has."""
     first: dict[str, _Operation] = {}
     for one in every:
         name = one.node.get("operationId")
         if isinstance(name, str) and name and first.setdefault(name, one) is not one:
             text = f"{name[:100]!r} is the operationId of {first[name].method} {first[name].path[:200]} already."
-            yield Slip((*one.steps, "operationId"), "error", "CV-29", text)
+            yield XllmFault((*one.steps, "operationId"), "error", "CV-29", text)
 
 
-def _astray(data: dict[str, Any]) -> Iterator[Slip]:
+def _astray(data: dict[str, Any]) -> Iterator[XllmFault]:
     """Yield an error for each reference that leads nowhere in the document, and each schema that is none."""
     known = References(data)
-    waiting: list[tuple[Json, tuple[Step, ...], bool]] = [(data, (), False)]
+    waiting: list[tuple[Json, tuple[PathStep, ...], bool]] = [(data, (), False)]
     while waiting:
         node, steps, is_map = waiting.pop()
         if isinstance(node, list):
@@ -171,7 +173,7 @@ def _astray(data: dict[str, Any]) -> Iterator[Slip]:
                 known.resolve(reference)
             except Unusable as error:
                 text = str(error).removeprefix("it ")
-                yield Slip((*steps, "$ref"), "error", "CV-17", f"This {text}.")
+                yield XllmFault((*steps, "$ref"), "error", "CV-17", f"This {text}.")
         for name, one in node.items():
             if not is_map and name.startswith("x-"):
                 continue
@@ -181,32 +183,34 @@ def _astray(data: dict[str, Any]) -> Iterator[Slip]:
                 waiting.append((one, (*steps, name), not is_map and name in _MAPS))
 
 
-def _no_schema(node: Json, steps: tuple[Step, ...]) -> Iterator[Slip]:
+def _no_schema(node: Json, steps: tuple[PathStep, ...]) -> Iterator[XllmFault]:
     """Yield an error for each word of a schema whose value it cannot have."""
     if not isinstance(node, dict):
         if not isinstance(node, bool):
-            yield Slip(steps, "error", "CV-29", f"A schema is an object, not {kind_of(node)}.")
+            yield XllmFault(steps, "error", "CV-29", f"A schema is an object, not {describe_type(node)}.")
         return
     kinds = node.get("type")
     for kind in kinds if isinstance(kinds, list) else [kinds]:
         if "type" in node and kind not in _TYPES:
-            yield Slip((*steps, "type"), "error", "CV-29", f"{str(kind)[:50]!r} is no type of a schema.")
+            yield XllmFault((*steps, "type"), "error", "CV-29", f"{str(kind)[:50]!r} is no type of a schema.")
     for word, (expected, what) in _WORDS.items():
         value = node.get(word)
         if word in node and not isinstance(value, expected):
-            yield Slip((*steps, word), "error", "CV-29", f'"{word}" of a schema is {what}, not {kind_of(value)}.')
+            yield XllmFault(
+                (*steps, word), "error", "CV-29", f'"{word}" of a schema is {what}, not {describe_type(value)}.'
+            )
 
 
-def _servers(data: dict[str, Any], every: Sequence[_Operation]) -> Iterator[Slip]:
+def _servers(data: dict[str, Any], every: Sequence[_Operation]) -> Iterator[XllmFault]:
     """Yield what keeps the servers of the document from being called."""
     listed = data.get("servers")
     if not listed and every and not all(one.node.get("servers") for one in every):
         text = "It names no server: it is called where it is fetched from, and as a file only with --server URL."
-        yield Slip((), "warning", "CV-08", text)
+        yield XllmFault((), "warning", "CV-08", text)
     for number, one in enumerate(listed if isinstance(listed, list) else ()):
         for name in unfilled(one):
             text = f"Its variable {name[:50]!r} has no default: the server cannot be called."
-            yield Slip(("servers", number), "error", "CV-08", text)
+            yield XllmFault(("servers", number), "error", "CV-08", text)
 
 
 def _operations(data: dict[str, Any]) -> Iterator[_Operation]:
@@ -214,41 +218,41 @@ def _operations(data: dict[str, Any]) -> Iterator[_Operation]:
         yield _Operation(one.method, one.path, _steps(one.pointer), one.node)
 
 
-def _operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> Iterator[Slip]:
+def _operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> Iterator[XllmFault]:
     declared = extension(one.node)
     if declared is None:
         return
     key = "x-llm" if "x-llm" in one.node else "x-opentools"
     if "x-llm" in one.node and "x-opentools" in one.node:
-        yield Slip(("x-opentools",), "warning", "XL-038", "There is an x-llm too, and it counts: take this out.")
-    yield from (slip.below(key) for slip in of_operation(declared))
+        yield XllmFault(("x-opentools",), "warning", "XL-038", "There is an x-llm too, and it counts: take this out.")
+    yield from (slip.prefix_path(key) for slip in check_operation(declared))
     policy = read_operation(one.node, site, one.method)
     if not policy.exposed:
         return
     yield from _advice(one, declared if isinstance(declared, dict) else {}, policy.hint)
-    following = policy.others.get("next")
+    following = policy.extra_members.get("next")
     for number, step in enumerate(following if isinstance(following, list) else ()):
         name = step.get("operationId") if isinstance(step, dict) else None
         if isinstance(name, str) and name and name not in ids:
             text = f"There is no operation {name[:100]!r} here: what follows is ignored."
-            yield Slip((key, "next", number, "operationId"), "warning", "XL-075", text)
+            yield XllmFault((key, "next", number, "operationId"), "warning", "XL-075", text)
 
 
-def _advice(one: _Operation, declared: Mapping[str, Json], hint: str) -> Iterator[Slip]:
+def _advice(one: _Operation, declared: Mapping[str, Json], hint: str) -> Iterator[XllmFault]:
     name = one.node.get("operationId")
     if not isinstance(name, str) or not name:
-        yield Slip((), "warning", "XL-083", "It has no operationId: the tool is named by its method and path.")
+        yield XllmFault((), "warning", "XL-083", "It has no operationId: the tool is named by its method and path.")
     elif _VAGUE.fullmatch(name):
         text = f"{name!r} says little: name what it does and to what, such as search_recipes."
-        yield Slip(("operationId",), "warning", "XL-080", text)
+        yield XllmFault(("operationId",), "warning", "XL-080", text)
     if not one.node.get("summary"):
-        yield Slip(
+        yield XllmFault(
             (), "warning", "XL-070", "It has no summary: say in a sentence what it does, for models to choose it by."
         )
     if not hint:
-        yield Slip((), "warning", "XL-031", "It has no hint: say when to use it, and when not.")
+        yield XllmFault((), "warning", "XL-031", "It has no hint: say when to use it, and when not.")
     if declared.get("approval") == "auto" and one.method not in SAFE_METHODS:
-        yield Slip(
+        yield XllmFault(
             ("x-llm" if "x-llm" in one.node else "x-opentools", "approval"),
             "warning",
             "XL-044",
@@ -256,9 +260,9 @@ def _advice(one: _Operation, declared: Mapping[str, Json], hint: str) -> Iterato
         )
 
 
-def _elsewhere(data: dict[str, Any]) -> Iterator[Slip]:
+def _elsewhere(data: dict[str, Any]) -> Iterator[XllmFault]:
     """Yield a warning for each ``x-llm`` where it means nothing. [XL-033]"""
-    places: list[tuple[tuple[Step, ...], Any]] = []
+    places: list[tuple[tuple[PathStep, ...], Any]] = []
     paths, tags, components = (data.get(key) for key in ("paths", "tags", "components"))
     places += [(("paths", path), item) for path, item in paths.items()] if isinstance(paths, dict) else []
     places += [(("tags", number), tag) for number, tag in enumerate(tags)] if isinstance(tags, list) else []
@@ -267,20 +271,20 @@ def _elsewhere(data: dict[str, Any]) -> Iterator[Slip]:
         places += [(("components", "schemas", name), schema) for name, schema in schemas.items()]
     for steps, node in places:
         if isinstance(node, dict) and "x-llm" in node:
-            yield Slip((*steps, "x-llm"), "warning", "XL-033", "x-llm means nothing here: say it on operations.")
+            yield XllmFault((*steps, "x-llm"), "warning", "XL-033", "x-llm means nothing here: say it on operations.")
 
 
-def _left_out(data: dict[str, Any], selection: Selection) -> Iterator[Slip]:
+def _left_out(data: dict[str, Any], selection: Selection) -> Iterator[XllmFault]:
     """Yield what reading the document as tools finds: operations that become none, and too many of them. [XL-088]"""
     offer = operations.read(data, _URL, selection)
     count = len(offer.catalog.tools)
     if count > MOST_TOOLS:
         text = f"These are {count:,} tools: a model chooses badly among so many, and some providers take {MOST_TOOLS}."
-        yield Slip(("paths",), "warning", "CV-25", text)
+        yield XllmFault(("paths",), "warning", "CV-25", text)
     for note in offer.memo.notes:
         if "x-llm" not in note.text:
-            yield Slip(_steps(note.pointer), "warning", "XL-088", f"{note.text[:1].upper()}{note.text[1:]}.")
+            yield XllmFault(_steps(note.pointer), "warning", "XL-088", f"{note.text[:1].upper()}{note.text[1:]}.")
 
 
-def _steps(pointer: str) -> tuple[Step, ...]:
+def _steps(pointer: str) -> tuple[PathStep, ...]:
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from toolwire.core.codec import Codec
-from toolwire.core.lazy_import import later
+from toolwire.core.lazy_import import import_lazily
 
 from .server import STRICT as STRICT_FORM
 from .server import refuse, routes
@@ -13,7 +13,7 @@ from .server import refuse, routes
 if TYPE_CHECKING:
     from .client import find, send, target
 else:
-    find, send, target = later(f"{__name__}.client", "find", "send", "target")
+    find, send, target = import_lazily(f"{__name__}.client", "find", "send", "target")
 
 CODEC = Codec(
     name="opentool",

@@ -12,18 +12,18 @@ from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch, listen
-from toolwire.core.http import JSON, Request, Response
+from toolwire.core.http import JSON_HEADERS, Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
 from toolwire.framing import jsontext
-from toolwire.framing.rate_headers import retry_after_ms
+from toolwire.framing.rate_headers import read_retry_after_ms
 
 from . import document, error_object, quirks, result
 from .document import Document
 from .stream_reader import Heard
 
 _ACCEPT = ((b"accept", b"application/json"),)
-_POST = (*JSON, *_ACCEPT)
-_STREAM = (*JSON, (b"accept", b"text/event-stream, application/json"))
+_POST = (*JSON_HEADERS, *_ACCEPT)
+_STREAM = (*JSON_HEADERS, (b"accept", b"text/event-stream, application/json"))
 _NO_STREAM = (404, 405, 501)
 _NO_DOCUMENT = Document(Catalog(), {}, ())
 _OWN_PATHS = ("version", "load", "call", "streamCall")
@@ -182,7 +182,7 @@ def _no_answer(response: Response, data: Json) -> Problem:
         kind = _STATUS_KINDS.get(status, Kind.BAD_ANSWER)
         hint = " Check that an OpenTool server is running there." if status == 404 else ""
         text = f"The server answered with status {status} and no OpenTool answer.{hint}"
-        return Problem(kind=kind, message=text, retry_after_ms=retry_after_ms(response))
+        return Problem(kind=kind, message=text, retry_after_ms=read_retry_after_ms(response))
     if isinstance(data, Problem):
         return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer cannot be read. {data.message}")
     reason = "Response is null" if data is None else "Error is null: there is neither a result nor an error in it"

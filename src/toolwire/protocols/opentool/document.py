@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple, TypeGuard
 
-from toolwire.core.catalog import VERSION, Catalog, identifier
+from toolwire.core.catalog import VERSION, Catalog, build_toolkit_name
 from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Kind, Problem, Schema, Tool
 from toolwire.core.tool_names import assign_names, describe_renamed
@@ -66,7 +66,7 @@ def read(data: Json) -> Document | Problem:
     if not isinstance(data, dict) or not isinstance(data.get("opentool"), str) or not isinstance(functions, list):
         text = 'This is not an OpenTool document: it needs "opentool", a string, and "functions", an array.'
         return Problem(kind=Kind.BAD_ANSWER, message=text)
-    info = jsontext.member(data, "info")
+    info = jsontext.get_object(data, "info")
     title = _text(info, "title")[:_MAX_TITLE] or "Tools"
     version = _text(info, "version")[:_MAX_TITLE] or "1.0.0"
     walk = Walk(data, _count_allowed_nodes(data))
@@ -99,7 +99,7 @@ def read(data: Json) -> Document | Problem:
 
 def write_function(tool: Tool, name: str) -> dict[str, Json]:
     """Return ``tool`` as the function ``name`` of a document."""
-    required = frozenset(tool.required)
+    required = frozenset(tool.required_parameters)
     parameters = [
         _write_described({"name": one}, part, tool.input_schema) | {"required": one in required}
         for one, part in tool.parameters.items()
@@ -144,7 +144,7 @@ def streamed(gives: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _write_piece(name: str, output: Schema) -> dict[str, Json]:
-    return _write_described({"name": name}, jsontext.member(output, "items"), output)
+    return _write_described({"name": name}, jsontext.get_object(output, "items"), output)
 
 
 def _write_described(member: dict[str, Json], exact: Schema, root: Schema) -> dict[str, Json]:
@@ -161,7 +161,7 @@ def _write_described(member: dict[str, Json], exact: Schema, root: Schema) -> di
 def _read_function(function: Json, names: Mapping[str, str], title: str, version: str, walk: Walk) -> Tool | str:
     """Return the tool, or what keeps it from being one."""
     if not isinstance(function, dict):
-        return f"it is {jsontext.kind_of(function)}"
+        return f"it is {jsontext.describe_type(function)}"
     wire_name = function.get("name")
     if not isinstance(wire_name, str) or not wire_name:
         return "it has no name"
@@ -169,7 +169,7 @@ def _read_function(function: Json, names: Mapping[str, str], title: str, version
     if not policy.exposed:
         return "it is not for models"
     gives = function.get("return")
-    events = jsontext.member(function, "stream")
+    events = jsontext.get_object(function, "stream")
     pieces = [gives for event, gives in events.items() if event != PROGRESS]
     output = _read_described(gives, walk) if isinstance(gives, dict) else None
     if output is None and pieces and isinstance(pieces[0], dict):  # a stream alone: its result is all of its pieces
@@ -180,15 +180,15 @@ def _read_function(function: Json, names: Mapping[str, str], title: str, version
         name=names[wire_name],
         original_name="" if names[wire_name] == wire_name else wire_name,
         description="" if description == wire_name else description,
-        toolkit=identifier(title),
+        toolkit=build_toolkit_name(title),
         version=version if VERSION.fullmatch(version) else "1.0.0",
         input_schema=exact if _is_arguments(exact) else _read_parameters(function.get("parameters"), walk),
         output_schema=output,
         output_name=(_text(gives, "name") if isinstance(gives, dict) else "") or "result",
-        safe=jsontext.member(function, POLICY).get("readOnly") is True,
+        safe=jsontext.get_object(function, POLICY).get("readOnly") is True,
         streams=bool(pieces),
         reports=PROGRESS in events,
-        **policy.members(),
+        **policy.list_tool_members(),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsonrpc, jsontext
-from toolwire.framing.rate_headers import milliseconds
+from toolwire.framing.rate_headers import parse_wait_ms
 
 _NOT_FROM_A_SERVER = frozenset({Kind.UNREACHABLE, Kind.BAD_ANSWER})
 """What only this side can say of a call: a server that claims it would blame the network."""
@@ -46,7 +46,7 @@ def write(problem: Problem, code: int | None = None) -> dict[str, Json]:
     if problem.details:
         data["details"] = dict(problem.details)
     return {
-        "code": jsonrpc.CODES.get(problem.kind, jsonrpc.FAILED) if code is None else code,
+        "code": jsonrpc.CODES.get(problem.kind, jsonrpc.TOOL_FAILURE) if code is None else code,
         "message": problem.message or problem.kind.value,
         "data": data,
     }
@@ -54,18 +54,18 @@ def write(problem: Problem, code: int | None = None) -> dict[str, Json]:
 
 def read(error: Mapping[str, Json]) -> Problem:
     """Return the Problem an error object tells of, each member checked by itself. [C-3, OTC-030]"""
-    data = jsontext.member(error, "data")
+    data = jsontext.get_object(error, "data")
     message, more, wait = error.get("message"), data.get("additional_prompt_content"), data.get("retry_after_ms")
     return Problem(
         kind=_kind(error.get("code"), data.get("kind")),
         message=message[:_MAX_MESSAGE] if isinstance(message, str) and message else "The tool failed without a word.",
         can_retry=data.get("can_retry") is True,
-        retry_after_ms=milliseconds(wait),
+        retry_after_ms=parse_wait_ms(wait),
         additional_prompt_content=more[:_MAX_MESSAGE] if isinstance(more, str) and more else None,
         parameter_errors={
-            name: text for name, text in jsontext.member(data, "parameter_errors").items() if isinstance(text, str)
+            name: text for name, text in jsontext.get_object(data, "parameter_errors").items() if isinstance(text, str)
         },
-        details=jsontext.member(data, "details"),
+        details=jsontext.get_object(data, "details"),
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext, positions
-from toolwire.framing.report import steps
+from toolwire.framing.report import list_steps
 
 from .document_repair import mend
 from .relations import lacks_server, members
@@ -166,9 +166,9 @@ def read(data: Json) -> OpenTool | Problem:
     like two functions of one name, is no Problem here: the validator finds it. [C-4]
     """
     mended = mend(data)
-    errors = [one for one in examine(mended).found if one.is_structural]
+    errors = [one for one in examine(mended).faults if one.is_structural]
     if errors:
-        where = positions.pointer(steps(errors[0].path))[:200] or "the top"
+        where = positions.build_pointer(list_steps(errors[0].path))[:200] or "the top"
         more = f" Errors in all: {len(errors)}." if len(errors) > 1 else ""
         text = f"This is no correct OpenTool document, at {where}: {errors[0].message}{more}"
         return Problem(kind=Kind.BAD_ANSWER, message=text)

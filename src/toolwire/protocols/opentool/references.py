@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from toolwire.core.model import Json
-from toolwire.framing.report import Path, Reference, Report, quoted
+from toolwire.framing.report import Path, Reference, Report, quote_text
 
 _Graph: TypeAlias = Mapping[str, Iterable[str]]
 
@@ -24,8 +24,8 @@ def read(said: str, path: Path, owner: str | None, report: Report) -> None:
     """Note the reference ``said``, or that it is none that may stand in a document."""
     local = _LOCAL.fullmatch(said)
     if local is None:
-        text = f'{quoted(said)} is no reference to a schema of this document: it must be "#/schemas/NAME".'
-        report.error(path, "A-01", text)
+        text = f'{quote_text(said)} is no reference to a schema of this document: it must be "#/schemas/NAME".'
+        report.add_error(path, "A-01", text)
         return
     target = local[1].replace("~1", "/").replace("~0", "~")
     is_whole = owner is not None and path == (((None, "schemas"), owner), "$ref")
@@ -40,16 +40,18 @@ def faults(report: Report, schemas: Mapping[str, Json]) -> None:
     for one in report.references:
         edge = (one.owner, one.target)
         if one.target not in schemas:
-            report.clash(one.path, "A-01", f"There is no schema {quoted(one.target)}: {_listed(schemas)}.")
+            report.add_conflict(one.path, "A-01", f"There is no schema {quote_text(one.target)}: {_listed(schemas)}.")
         elif edge in empty:
-            report.clash(one.path, "A-01", f"{quoted(one.target)} leads back here and never says what it is.")
+            report.add_conflict(
+                one.path, "A-01", f"{quote_text(one.target)} leads back here and never says what it is."
+            )
         elif edge in recursive:
-            text = f"{quoted(one.target)} holds itself: clients that cannot follow it see any object instead."
-            report.warning(one.path, "A-01", text)
+            text = f"{quote_text(one.target)} holds itself: clients that cannot follow it see any object instead."
+            report.add_warning(one.path, "A-01", text)
 
 
 def _listed(schemas: Mapping[str, Json]) -> str:
-    names = [quoted(name) for name in list(schemas)[:_SHOWN_NAMES]]
+    names = [quote_text(name) for name in list(schemas)[:_SHOWN_NAMES]]
     more = ", ..." if len(schemas) > _SHOWN_NAMES else ""
     return f"there are {', '.join(names)}{more}" if names else 'the document has no "schemas"'
 

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from toolwire.core.catalog import NAME
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
-from toolwire.framing.report import Path, Report, quoted
+from toolwire.framing.report import Path, Report, quote_text
 
 from .narrow_schema import TYPES, listing
 from .shapes import SHAPES, Member
@@ -44,57 +44,57 @@ def lacks_server(version: Json) -> bool:
 def _document(data: Mapping[str, Json], path: Path, report: Report) -> None:
     version = data.get("opentool")
     if isinstance(version, str) and _KNOWN_MAJOR.fullmatch(version) is None:
-        text = f"{quoted(version)} is no version of the specification that is known: 1.1.0 or 1.0.0 are."
-        report.warning((path, "opentool"), "A-05", text)
+        text = f"{quote_text(version)} is no version of the specification that is known: 1.1.0 or 1.0.0 are."
+        report.add_warning((path, "opentool"), "A-05", text)
     if "server" in data and lacks_server(version):
         text = f'Version {version} of the specification knows no "server": let "opentool" be "1.1.0".'
-        report.warning((path, "server"), "OT-003", text)
+        report.add_warning((path, "server"), "OT-003", text)
     _unique("functions", data, path, report)
 
 
 def _function(data: Mapping[str, Json], path: Path, report: Report) -> None:
     name = data.get("name")
     if isinstance(name, str) and NAME.fullmatch(name) is None:
-        text = f"{quoted(name)} is no name of a function: it must be 1 to 64 of a-z A-Z 0-9 - _."
-        report.error((path, "name"), "OT-011", text)
+        text = f"{quote_text(name)} is no name of a function: it must be 1 to 64 of a-z A-Z 0-9 - _."
+        report.add_error((path, "name"), "OT-011", text)
     if data.get("description") == "":
         text = "The description is empty: say what the function does, for people and models to choose it by."
-        report.warning((path, "description"), "OT-012", text)
+        report.add_warning((path, "description"), "OT-012", text)
     _unique("parameters", data, path, report)
 
 
 def _parameter(data: Mapping[str, Json], path: Path, report: Report) -> None:
     if data.get("name") == "":
-        report.error((path, "name"), "OT-015", "The name is empty; it must be a string that is not empty.")
+        report.add_error((path, "name"), "OT-015", "The name is empty; it must be a string that is not empty.")
 
 
 def _schema(data: Mapping[str, Json], path: Path, report: Report) -> None:
     type_ = data.get("type")
     if isinstance(type_, str) and type_ not in TYPES:
-        text = f"{quoted(type_)} is no type: it must be one of boolean, integer, number, string, array, object."
-        report.error((path, "type"), "OT-022", text)
+        text = f"{quote_text(type_)} is no type: it must be one of boolean, integer, number, string, array, object."
+        report.add_error((path, "type"), "OT-022", text)
     elif type_ == "object" and "properties" not in data:
-        report.error(path, "OT-024", '"properties" is missing: an object has them, if only as {}.')
+        report.add_error(path, "OT-024", '"properties" is missing: an object has them, if only as {}.')
     elif type_ == "array" and "items" not in data:
-        report.error(path, "OT-025", '"items" is missing: an array needs the schema of what it holds.')
+        report.add_error(path, "OT-025", '"items" is missing: an array needs the schema of what it holds.')
     _values(data, path, report)
     properties = data.get("properties")
     for place, name in enumerate(listing(data, "required")):
         if isinstance(name, str) and isinstance(properties, dict) and name not in properties:
-            text = f"{quoted(name)} is required and not among the properties."
-            report.warning(((path, "required"), place), "OT-027", text)
+            text = f"{quote_text(name)} is required and not among the properties."
+            report.add_warning(((path, "required"), place), "OT-027", text)
 
 
 def _values(data: Mapping[str, Json], path: Path, report: Report) -> None:
     type_ = data.get("type")
     if data.get("enum") == []:
-        report.warning((path, "enum"), "OT-026", "The list of values is empty: nothing fits.")
+        report.add_warning((path, "enum"), "OT-026", "The list of values is empty: nothing fits.")
     for place, value in enumerate(listing(data, "enum")):
         if report.is_full:
             return
         if isinstance(type_, str) and type_ in TYPES and not _is_of(value, type_):
-            text = f'This is {jsontext.kind_of(value)}; the type says "{type_}".'
-            report.error(((path, "enum"), place), "A-02", text)
+            text = f'This is {jsontext.describe_type(value)}; the type says "{type_}".'
+            report.add_error(((path, "enum"), place), "A-02", text)
 
 
 def _is_of(value: Json, type_: str) -> bool:
@@ -119,8 +119,8 @@ def _unique(list_name: str, data: Mapping[str, Json], path: Path, report: Report
     for place, item in enumerate(listing(data, list_name)):
         name = item.get("name") if isinstance(item, dict) else None
         if isinstance(name, str) and name in seen:
-            text = f"The name {quoted(name)} is there already: each of the {list_name} needs its own."
-            report.clash((((path, list_name), place), "name"), "A-07", text)
+            text = f"The name {quote_text(name)} is there already: each of the {list_name} needs its own."
+            report.add_conflict((((path, list_name), place), "name"), "A-07", text)
         elif isinstance(name, str):
             seen.add(name)
 

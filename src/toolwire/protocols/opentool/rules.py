@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
-from toolwire.framing.positions import Step
+from toolwire.framing.positions import PathStep
 from toolwire.framing.report import Path, Report
 
 from . import relations
@@ -36,19 +36,19 @@ def examine(data: Json) -> Report:
     """Return all that is wrong with ``data`` as an OpenTool document, up to 1,000 faults. [OT-001..027]"""
     report = Report()
     if not isinstance(data, dict):
-        report.error(None, "OT-001", f"This is {jsontext.kind_of(data)}; an OpenTool document is an object.")
+        report.add_error(None, "OT-001", f"This is {jsontext.describe_type(data)}; an OpenTool document is an object.")
         return report
     tasks = [_Task("document", data, None, 1)]
     while tasks and not report.is_full:
         tasks += _look(tasks.pop(), report)
-    faults(report, jsontext.member(data, "schemas"))
+    faults(report, jsontext.get_object(data, "schemas"))
     return report
 
 
 def _look(task: _Task, report: Report) -> Iterator[_Task]:
     """Note what is wrong with one object; yield the objects in it."""
     if task.depth > _MAX_DEPTH:
-        report.error(task.path, "D-16", f"This is nested deeper than {_MAX_DEPTH} levels.")
+        report.add_error(task.path, "D-16", f"This is nested deeper than {_MAX_DEPTH} levels.")
         return
     shape = shape_of(task.shape, task.data)
     relations.examine(shape, task.data, task.path, report)
@@ -56,7 +56,7 @@ def _look(task: _Task, report: Report) -> Iterator[_Task]:
         if member.name in task.data:
             yield from _look_at(member, task, report)
         elif member.is_needed:
-            report.error(task.path, member.rule, f'"{member.name}" is missing: it must be {member.what}.')
+            report.add_error(task.path, member.rule, f'"{member.name}" is missing: it must be {member.what}.')
     if shape == "reference" and isinstance(task.data["$ref"], str):
         read(task.data["$ref"], (task.path, "$ref"), task.owner, report)
 
@@ -74,19 +74,21 @@ def _look_at(member: Member, task: _Task, report: Report) -> Iterator[_Task]:
         case Form.MAP, dict():
             yield from _look_into(member, value.items(), path, task, report)
         case _:
-            report.error(path, member.rule, f'"{member.name}" is {jsontext.kind_of(value)}; it must be {member.what}.')
+            report.add_error(
+                path, member.rule, f'"{member.name}" is {jsontext.describe_type(value)}; it must be {member.what}.'
+            )
 
 
 def _look_into(
-    member: Member, parts: Iterable[tuple[Step, Json]], path: Path, task: _Task, report: Report
+    member: Member, parts: Iterable[tuple[PathStep, Json]], path: Path, task: _Task, report: Report
 ) -> Iterator[_Task]:
     due = str if member.form is Form.NAMES else dict
     for step, value in parts:
         if report.is_full:
             return
         if not isinstance(value, due):
-            text = f'This is {jsontext.kind_of(value)}; "{member.name}" must be {member.what}.'
-            report.error((path, step), member.rule, text)
+            text = f'This is {jsontext.describe_type(value)}; "{member.name}" must be {member.what}.'
+            report.add_error((path, step), member.rule, text)
         elif isinstance(value, dict):
             owner = str(step) if member.name == "schemas" else task.owner
             yield _Task(member.shape, value, (path, step), task.depth + 2, owner)

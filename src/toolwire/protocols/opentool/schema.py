@@ -85,7 +85,7 @@ def _describe(schema: Mapping[str, Json], values: list[Json]) -> str:
 
 def _show(value: Json) -> str:
     if isinstance(value, list | dict):
-        return jsontext.kind_of(value)
+        return jsontext.describe_type(value)
     text = value if isinstance(value, str) else jsontext.write(value).decode()
     return text if len(text) <= 100 else text[:100] + "..."
 
@@ -105,7 +105,7 @@ def _expand(schema: Json, walk: Walk, refs: frozenset[str], depth: int) -> dict[
         full["type"] = type_
     if isinstance(schema.get("description"), str) and schema["description"]:
         full["description"] = schema["description"]
-    members = jsontext.member(schema, "properties")
+    members = jsontext.get_object(schema, "properties")
     if members:
         full["properties"] = {name: _expand(member, walk, refs, depth + 1) for name, member in members.items()}
     if required := [name for name in listing(schema, "required") if isinstance(name, str) and name in members]:

@@ -16,11 +16,11 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import VERSION, Catalog
-from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming, pending_of
-from toolwire.core.http import JSON, STATUS, Headers, Request, Response, response_of
-from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Progress, Result, Tool, Value, call_of
+from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming, make_pending
+from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response, make_response
+from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.framing import jsonrpc, jsontext, sse
-from toolwire.validation import declared_names
+from toolwire.validation import find_declared_names
 
 from . import document, error_object, result
 from .document import PROGRESS
@@ -87,12 +87,12 @@ def _find_shape(tool: Tool, _name: str) -> Shape:
 
 
 def _serialize_function(tool: Tool, name: str) -> Json:
-    return jsontext.fragment(document.write_function(tool, name))
+    return jsontext.encode_fragment(document.write_function(tool, name))
 
 
 def refuse(problem: Problem, form: Form = BOTH) -> Response:
     """Return the answer to a request that no reader saw: the status of its kind, and an envelope with id null. [S-5]"""
-    return _envelope(problem, None, STATUS[problem.kind], form)
+    return _envelope(problem, None, STATUS_BY_KIND[problem.kind], form)
 
 
 def _read(
@@ -104,7 +104,7 @@ def _read(
         return _unreadable(data, request, form)
     message = jsonrpc.read(data)
     if isinstance(message, Problem):
-        return _envelope(message, jsonrpc.id_of(data), 400, form)
+        return _envelope(message, jsonrpc.get_id(data), 400, form)
     if not message.expects_answer:
         text = 'This is not an OpenTool call: it needs an "id", so that its outcome can be answered.'
         return _envelope(Problem(kind=Kind.MALFORMED, message=text), None, 400, form)  # [A-16]
@@ -113,22 +113,22 @@ def _read(
         return decline(_not_supported(message.method, functions), message.id, form)
     params = {} if message.params is None else message.params
     if not isinstance(params, dict):
-        text = f'"params" must be an object with an argument under each name, not {jsontext.kind_of(params)}.'
+        text = f'"params" must be an object with an argument under each name, not {jsontext.describe_type(params)}.'
         return decline(Problem(kind=Kind.INVALID_ARGUMENTS, message=text), message.id, form)  # [A-19]
     if _SESSION_ID in params and function.drops_session_id:
         params = {name: value for name, value in params.items() if name != _SESSION_ID}
-    return accept(function, call_of((function.tool, params, request.id, ANONYMOUS, "")), message.id)
+    return accept(function, make_call((function.tool, params, request.id, ANONYMOUS, "")), message.id)
 
 
 def _drops_session_id(tool: Tool, _name: str) -> bool:
-    declared = declared_names(tool.input_schema)
+    declared = find_declared_names(tool.input_schema)
     return declared is not None and _SESSION_ID not in declared
 
 
 def _unreadable(problem: Problem, request: Request, form: Form) -> Response:
     """Return the answer to a body that is no JSON object: -32700 if it is no JSON at all, else -32600. [S-5, A-17]"""
     is_json = problem.kind is not Kind.MALFORMED or not isinstance(jsontext.read(request.body), Problem)
-    return _envelope(problem, None, STATUS[problem.kind], form, None if is_json else jsonrpc.PARSE_ERROR)
+    return _envelope(problem, None, STATUS_BY_KIND[problem.kind], form, None if is_json else jsonrpc.PARSE_ERROR)
 
 
 def _not_supported(method: str, functions: Mapping[str, _Function]) -> Problem:
@@ -146,10 +146,12 @@ def _pending(function: _Function, call: Call, id_: Id) -> Pending:
     def reply(outcome: Result, _duration_ms: float) -> Response:
         if isinstance(outcome, Value):
             said = result.write(outcome.value, function.shape, function.tool.output_name)
-            return response_of((200, JSON, jsontext.write({"jsonrpc": "2.0", "result": said, **beside, "id": id_})))
+            return make_response(
+                (200, JSON_HEADERS, jsontext.write({"jsonrpc": "2.0", "result": said, **beside, "id": id_}))
+            )
         return _refuse_call(outcome, id_, function.form)
 
-    return pending_of((call, reply))
+    return make_pending((call, reply))
 
 
 def _stream(function: _Function, call: Call, id_: Id) -> Streaming:
@@ -196,7 +198,7 @@ def _refuse_stream(problem: Problem, id_: Id, form: Form) -> Response:
 
 
 def _status(problem: Problem) -> int:
-    return STATUS[problem.kind] if problem.kind in (Kind.UNAUTHORIZED, Kind.OVERLOADED) else 200
+    return STATUS_BY_KIND[problem.kind] if problem.kind in (Kind.UNAUTHORIZED, Kind.OVERLOADED) else 200
 
 
 def _envelope(problem: Problem, id_: Id, status: int, form: Form, code: int | None = None) -> Response:
@@ -204,7 +206,7 @@ def _envelope(problem: Problem, id_: Id, status: int, form: Form, code: int | No
     body: dict[str, Json] = {"jsonrpc": "2.0", **form.error, "error": error, "id": id_}
     if problem.kind is Kind.UNAUTHORIZED:
         body["message"] = error["message"]  # [S-7]
-    return Response(status, (*JSON, *_hints(problem)), jsontext.write(body))
+    return Response(status, (*JSON_HEADERS, *_hints(problem)), jsontext.write(body))
 
 
 def _hints(problem: Problem) -> Headers:
@@ -219,4 +221,4 @@ def _hints(problem: Problem) -> Headers:
 def _fixed(data: Json) -> Response:
     body = jsontext.write(data)
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'.encode()
-    return Response(200, (*JSON, (b"etag", etag)), body)
+    return Response(200, (*JSON_HEADERS, (b"etag", etag)), body)

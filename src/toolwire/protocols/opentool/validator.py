@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from toolwire.core.model import Json
-from toolwire.framing.report import Found, warn_of_nulls
-from toolwire.framing.text_faults import MAX_BYTES, Fault, faults
+from toolwire.framing.report import PathFault, warn_of_nulls
+from toolwire.framing.text_faults import MAX_BYTES, Fault, find_faults
 
 from .document_repair import find_nulls
 from .rules import examine
@@ -18,9 +18,9 @@ def check(text: str | bytes) -> tuple[Fault, ...]:
     An error is what the specification does not allow; a warning is what will surprise somebody. After 1,000 faults
     the rest is not looked for. Nothing that the document refers to is fetched or opened. [OT-001..027, OT-029, D-18]
     """
-    return faults(text, _found, not_json="OT-029")
+    return find_faults(text, _found, not_json="OT-029")
 
 
-def _found(data: Json) -> list[Found]:
+def _found(data: Json) -> list[PathFault]:
     data, nulls = find_nulls(data)
-    return [*warn_of_nulls(nulls, "C-4"), *examine(data).found]
+    return [*warn_of_nulls(nulls, "C-4"), *examine(data).faults]

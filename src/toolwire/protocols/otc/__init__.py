@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING
 
 from toolwire.core.codec import Codec
-from toolwire.core.lazy_import import later
+from toolwire.core.lazy_import import import_lazily
 
 from .server import refuse, routes
 
 if TYPE_CHECKING:
     from .client import find, plan_of, send, target
 else:
-    find, plan_of, send, target = later(f"{__name__}.client", "find", "plan_of", "send", "target")
+    find, plan_of, send, target = import_lazily(f"{__name__}.client", "find", "plan_of", "send", "target")
 
 CODEC = Codec(
     name="otc",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Secret
-from toolwire.framing.jsontext import kind_of
+from toolwire.framing.jsontext import describe_type
 
 
 def read(data: Json, call_id: str, trace_id: str) -> Context | Problem:
@@ -18,7 +18,7 @@ def read(data: Json, call_id: str, trace_id: str) -> Context | Problem:
     if data is None:
         return Context(call_id=call_id, trace_id=trace_id) if trace_id else ANONYMOUS
     if not isinstance(data, dict):
-        return _malformed("", f"an object, not {kind_of(data)}")
+        return _malformed("", f"an object, not {describe_type(data)}")
     tokens = _secrets(data, "authorization", "token")
     if isinstance(tokens, Problem):
         return tokens

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Tool, call_of
-from toolwire.framing.jsontext import canonical, kind_of
+from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Tool, make_call
+from toolwire.framing.jsontext import describe_type, write_canonical
 
 from . import call_context
 from .standard import UNIVERSAL
@@ -35,7 +35,7 @@ def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Proble
     arguments = request.get("input") if "inputs" not in request else _either_input(request)
     if not isinstance(arguments, dict):
         if arguments is not None:
-            said = f'"request.input" must be an object, not {kind_of(arguments)}'
+            said = f'"request.input" must be an object, not {describe_type(arguments)}'
             return arguments if isinstance(arguments, Problem) else _malformed(said)
         arguments = {}
     key, trace_id = request.get("call_id"), request.get("trace_id")
@@ -44,9 +44,9 @@ def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Proble
         return _malformed(f'"request.{name}" must be a string of at most {MAX_ID} characters')
     key = key or ""
     if trace_id is None and "context" not in request:
-        return call_of((tool, arguments, key or request_id, ANONYMOUS, key))
+        return make_call((tool, arguments, key or request_id, ANONYMOUS, key))
     brought = call_context.read(request.get("context"), key or request_id, trace_id or "")
-    return brought if isinstance(brought, Problem) else call_of((tool, arguments, key or request_id, brought, key))
+    return brought if isinstance(brought, Problem) else make_call((tool, arguments, key or request_id, brought, key))
 
 
 def write(call: Call, tool_id: str) -> dict[str, Json]:
@@ -84,7 +84,7 @@ def _either_input(request: Mapping[str, Json]) -> Json | Problem:
     arguments, older = request.get("input"), request.get("inputs")
     if arguments is None:
         return older
-    if older is not None and canonical(older) != canonical(arguments):
+    if older is not None and write_canonical(older) != write_canonical(arguments):
         return _malformed('"request.input" and "request.inputs" say different things: send "input" alone')
     return arguments
 

@@ -14,16 +14,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from toolwire.core.http import JSON, STATUS, Headers, Response, header, response_of
+from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Response, get_header, make_response
 from toolwire.core.model import Json, Kind, Problem, Result, Value
-from toolwire.framing.jsontext import kind_of, member, write
+from toolwire.framing.jsontext import describe_type, get_object, write
 from toolwire.framing.jsontext import read as read_json
-from toolwire.framing.rate_headers import milliseconds, retry_after_ms
+from toolwire.framing.rate_headers import parse_wait_ms, read_retry_after_ms
 
 MAX_TEXT = 4_000
 MAX_WAIT_MS = 86_400_000
 
-FINAL: Headers = (*JSON, (b"x-should-retry", b"false"))
+FINAL: Headers = (*JSON_HEADERS, (b"x-should-retry", b"false"))
 
 _KINDS = {
     400: Kind.MALFORMED,
@@ -78,8 +78,8 @@ def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms
     """
     if isinstance(result, Value):
         body = write(shape(schema, call_id, True, round(duration_ms), {"value": result.value}))
-        return response_of((200, JSON, body))
-    if STATUS[result.kind] != 200:
+        return make_response((200, JSON_HEADERS, body))
+    if STATUS_BY_KIND[result.kind] != 200:
         return refuse(result, schema)
     error = {"message": result.message or "The tool failed.", "can_retry": result.can_retry, **_more(result)}
     return Response(200, FINAL, write(shape(schema, call_id, False, round(duration_ms), {"error": error})))
@@ -87,7 +87,7 @@ def respond(shape: Shape, schema: str, call_id: str, result: Result, duration_ms
 
 def refuse(problem: Problem, schema: str) -> Response:
     """Return the response to a call that was not started, or to no call at all. [OTC-040, OTC-044]"""
-    status = STATUS[problem.kind]
+    status = STATUS_BY_KIND[problem.kind]
     status = 500 if status == 200 else status
     body: Members = {"$schema": schema, "error": problem.kind.value, "message": problem.message}
     if problem.can_retry:
@@ -98,7 +98,7 @@ def refuse(problem: Problem, schema: str) -> Response:
 def _headers(problem: Problem, status: int) -> Headers:
     if status in (429, 503):
         wait_ms = 1_000 if problem.retry_after_ms is None else max(problem.retry_after_ms, 0)
-        return (*JSON, (b"retry-after", b"%d" % -(-wait_ms // 1_000)), (b"retry-after-ms", b"%d" % wait_ms))
+        return (*JSON_HEADERS, (b"retry-after", b"%d" % -(-wait_ms // 1_000)), (b"retry-after-ms", b"%d" % wait_ms))
     return (*FINAL, (b"www-authenticate", b"Bearer")) if status == 401 else FINAL
 
 
@@ -122,12 +122,12 @@ def read(data: Json) -> Result:
     inner = data.get("result") if isinstance(data, dict) else None
     said = inner if isinstance(inner, dict) and "success" in inner else data
     if not isinstance(said, dict):
-        return _unreadable(f"it is {kind_of(said)}, not an object")
+        return _unreadable(f"it is {describe_type(said)}, not an object")
     success, output = said.get("success"), said.get("output")
     if not isinstance(success, bool):
         return _unreadable('it has no "success" that is true or false')
     if not isinstance(output, dict | None):
-        return _unreadable(f'its "output" is {kind_of(output)}, not an object')
+        return _unreadable(f'its "output" is {describe_type(output)}, not an object')
     body = said if output is None else output
     error = body.get("error")
     if success and error is None:
@@ -154,8 +154,8 @@ def read_refusal(response: Response, kinds: Mapping[int, Kind]) -> Problem:
 def _refused(data: Json) -> Json:
     """Return where a refusal says why: at the top, or in the error of an answer as it would have been. [A-33]"""
     if isinstance(data, dict):
-        for said in (data, member(data, "output"), member(data, "result")):
-            if error := member(said, "error"):
+        for said in (data, get_object(data, "output"), get_object(data, "result")):
+            if error := get_object(said, "error"):
                 return dict(error)
     return data
 
@@ -165,7 +165,7 @@ def _kind(status: int, data: Json, kinds: Mapping[int, Kind]) -> Kind:
         if status == 400 and isinstance(data.get("missing_requirements"), dict):
             return Kind.MISSING_REQUIREMENTS
         word = data.get("error")
-        if isinstance(word, str) and word in _WORDS and STATUS[Kind(word)] == status:
+        if isinstance(word, str) and word in _WORDS and STATUS_BY_KIND[Kind(word)] == status:
             return Kind(word)
     return kinds.get(status) or _KINDS.get(status, Kind.BAD_ANSWER)
 
@@ -173,9 +173,9 @@ def _kind(status: int, data: Json, kinds: Mapping[int, Kind]) -> Kind:
 def _problem(kind: Kind, data: Json, unsaid: str) -> Problem:
     """Read an error object: the protocol's own members, and the ``detail`` of a web framework. [OTC-028..032]"""
     said = data if isinstance(data, dict) else {"message": data}
-    wait_ms = milliseconds(said.get("retry_after_ms"))
-    details = member(said, "details")
-    if missing := member(said, "missing_requirements"):
+    wait_ms = parse_wait_ms(said.get("retry_after_ms"))
+    details = get_object(said, "details")
+    if missing := get_object(said, "missing_requirements"):
         details = {**details, "missing_requirements": missing}
     return Problem(
         kind=kind,
@@ -197,7 +197,7 @@ def _message(said: Mapping[str, Json]) -> str:
 
 
 def _parameter_errors(said: Mapping[str, Json]) -> dict[str, str]:
-    given = member(said, "parameter_errors")
+    given = get_object(said, "parameter_errors")
     return {name: _text(text) for name, text in given.items() if _text(text)} or dict(_framework_errors(said))
 
 
@@ -221,10 +221,10 @@ def _text(data: Json) -> str:
 
 def _wait_ms(response: Response) -> int | None:
     """Return the wait that the headers ask for, in our own milliseconds or as HTTP has it."""
-    text = header(response.headers, b"retry-after-ms").strip()
+    text = get_header(response.headers, b"retry-after-ms").strip()
     if text.isascii() and text.isdigit() and len(text) < 10:
         return min(int(text), MAX_WAIT_MS)
-    asked = retry_after_ms(response)
+    asked = read_retry_after_ms(response)
     return None if asked is None else min(asked, MAX_WAIT_MS)
 
 

@@ -51,7 +51,7 @@ def find(url: str) -> Flow[Finding]:
         protocol="otc",
         url=base,
         catalog=listing.catalog,
-        keeps_calls=keeps,
+        deduplicates_calls=keeps,
         memo=memo,
         findings=lambda: listing.findings,
     )

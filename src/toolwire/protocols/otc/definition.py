@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from toolwire.core.catalog import NAME, VERSION, identifier
+from toolwire.core.catalog import NAME, VERSION, build_toolkit_name
 from toolwire.core.model import Authorization, Json, Requirements, Tool
 from toolwire.framing import xllm
-from toolwire.framing.jsontext import member
+from toolwire.framing.jsontext import get_object
 
 from .schema import described, inlined
 
@@ -47,19 +47,19 @@ def read(entry: Mapping[str, Json]) -> tuple[Tool, str] | None:
     if not wire_id or not declared.exposed:
         return None
     said = _Id.read(wire_id)
-    toolkit = member(entry, "toolkit")
+    toolkit = get_object(entry, "toolkit")
     own_name = _name(said.name, name)
     tool = Tool(
         name=own_name,
         original_name="" if own_name.replace("-", "_") == said.name.replace("-", "_") else said.name,
-        toolkit=identifier(said.toolkit or _text(toolkit.get("name"))),
+        toolkit=build_toolkit_name(said.toolkit or _text(toolkit.get("name"))),
         version=_version(said.version, entry.get("version"), toolkit.get("version")),
         description=_text(entry.get("description")),
         input_schema=_read_input(entry),
         output_schema=_read_output(entry),
-        requirements=_read_requirements(member(entry, "requirements")),
-        safe=member(entry, "x-llm").get("readOnly") is True,
-        **declared.members(),
+        requirements=_read_requirements(get_object(entry, "requirements")),
+        safe=get_object(entry, "x-llm").get("readOnly") is True,
+        **declared.list_tool_members(),
     )
     return tool, wire_id
 
@@ -110,12 +110,16 @@ def _read_output(entry: Mapping[str, Json]) -> Mapping[str, Json] | None:
     if "output_schema" in entry:
         schema = entry["output_schema"]
         return schema if isinstance(schema, dict | None) else {}
-    output = member(entry, "output")
+    output = get_object(entry, "output")
     modes = output.get("available_modes")
     if isinstance(modes, list) and "value" not in modes:
         return None
-    properties = member(member(member(output, "value"), "parameters"), "properties")
-    return member(properties, "result") if len(properties) == 1 else member(member(output, "value"), "parameters")
+    properties = get_object(get_object(get_object(output, "value"), "parameters"), "properties")
+    return (
+        get_object(properties, "result")
+        if len(properties) == 1
+        else get_object(get_object(output, "value"), "parameters")
+    )
 
 
 def _write_requirements(needs: Requirements) -> dict[str, Json]:
@@ -135,7 +139,7 @@ def _write_requirements(needs: Requirements) -> dict[str, Json]:
 def _read_requirements(data: Mapping[str, Json]) -> Requirements:
     return Requirements(
         authorization=tuple(
-            Authorization(id=id_, scopes=_texts(member(entry, "oauth2").get("scopes")))
+            Authorization(id=id_, scopes=_texts(get_object(entry, "oauth2").get("scopes")))
             for id_, entry in _identified(data.get("authorization"))
         ),
         secrets=tuple(id_ for id_, _ in _identified(data.get("secrets"))),

@@ -15,7 +15,7 @@ class Dialect(NamedTuple):
 
     ``paths`` are tried in turn while the server answers 404 or 405. ``write`` gives the body for a call and the
     server's id of the tool; ``read`` takes the data of a 200. ``kinds`` is what its other statuses mean. Where a server
-    ``keeps_calls``, a call id makes a call idempotent. [OTC-019]
+    ``deduplicates_calls``, a call id makes a call idempotent. [OTC-019]
     """
 
     title: str

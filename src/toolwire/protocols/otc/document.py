@@ -15,7 +15,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.core.tool_names import add_digest, describe_renamed
-from toolwire.framing.jsontext import kind_of
+from toolwire.framing.jsontext import describe_type
 
 from . import definition
 from .dialect import OPEN_TOOL, OXP, RFC, UNIVERSAL, Dialect
@@ -88,7 +88,7 @@ def read(data: Json, title: str) -> Listing | Problem:
         case list():
             return _no_list("an array without a tool in it")
         case _:
-            return _no_list(f'{kind_of(data)} without "items" or "tools"')
+            return _no_list(f'{describe_type(data)} without "items" or "tools"')
 
 
 def _listing(dialect: Dialect, entries: Sequence[Json], mark: str, title: str) -> Listing | Problem:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Describe, Pending, Reader, Reading
-from toolwire.core.http import JSON, STATUS, Request, Response
+from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
-from toolwire.framing.jsontext import kind_of, read_object
+from toolwire.framing.jsontext import describe_type, read_object
 from toolwire.framing.jsontext import write as write_json
 
 from .call_response import FINAL
@@ -61,9 +61,9 @@ def reading(data: Mapping[str, Json], find: Callable[[str], Tool | Problem], req
     """Return the call that the body ``data`` asks for, or the answer that says why it is none."""
     name, arguments = data.get("name"), data.get("args")
     if not isinstance(name, str):
-        return refuse(_malformed(f'"name" must be a string, not {kind_of(name)}'))
+        return refuse(_malformed(f'"name" must be a string, not {describe_type(name)}'))
     if not isinstance(arguments, dict):
-        return refuse(_malformed(f'"args" must be an object, not {kind_of(arguments)}'))
+        return refuse(_malformed(f'"args" must be an object, not {describe_type(arguments)}'))
     tool = find(name)
     if isinstance(tool, Problem):
         return refuse(tool)
@@ -72,13 +72,13 @@ def reading(data: Mapping[str, Json], find: Callable[[str], Tool | Problem], req
 
 def refuse(problem: Problem) -> Response:
     """Return what went wrong as a status and one sentence."""
-    status = _STATUS.get(problem.kind, STATUS[problem.kind])
+    status = _STATUS.get(problem.kind, STATUS_BY_KIND[problem.kind])
     body = write_json({"detail": problem.message or "The tool failed."})
     return Response(500 if status == 200 else status, FINAL, body)
 
 
 def _reply(result: Result, duration_ms: float) -> Response:  # noqa: ARG001 - a bare value has no room for it
-    return refuse(result) if isinstance(result, Problem) else Response(200, JSON, write_json(result.value))
+    return refuse(result) if isinstance(result, Problem) else Response(200, JSON_HEADERS, write_json(result.value))
 
 
 def _malformed(what: str) -> Problem:

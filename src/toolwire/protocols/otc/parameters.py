@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from toolwire.core.model import Json
-from toolwire.framing.jsontext import MAX_DEPTH, kind_of
-from toolwire.framing.report import Path, Report, quoted
+from toolwire.framing.jsontext import MAX_DEPTH, describe_type
+from toolwire.framing.report import Path, Report, quote_text
 from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
 
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
@@ -24,7 +24,7 @@ def look_at_schema(schema: Json, path: Path, report: Report, *, parameters: bool
         if isinstance(data, bool):
             continue
         if not isinstance(data, dict) or depth > MAX_DEPTH:
-            report.error(here, "OTC-010", f"This is {kind_of(data)}; a schema is an object, true or false.")
+            report.add_error(here, "OTC-010", f"This is {describe_type(data)}; a schema is an object, true or false.")
             continue
         _look_at_keywords(data, here, report)
         tasks += [(inner, way, depth + 1) for inner, way in _inner(data, here, report)]
@@ -32,30 +32,32 @@ def look_at_schema(schema: Json, path: Path, report: Report, *, parameters: bool
 
 def _look_at_parameters(schema: Mapping[str, Json], path: Path, report: Report) -> None:
     if schema.get("type", "object") != "object":
-        report.error((path, "type"), "OTC-008", 'The inputs of a tool are an object: "type" must be "object".')
+        report.add_error((path, "type"), "OTC-008", 'The inputs of a tool are an object: "type" must be "object".')
     properties = schema.get("properties")
     for name, parameter in properties.items() if isinstance(properties, dict) else ():
         here: Path = ((path, "properties"), name)
         text = parameter.get("description") if isinstance(parameter, dict) else None
         if not isinstance(text, str):
-            report.error(here, "OTC-011", f"The parameter {quoted(name)} has no description.")
+            report.add_error(here, "OTC-011", f"The parameter {quote_text(name)} has no description.")
         elif not text:
-            report.warning(here, "OTC-011", f"The description of {quoted(name)} is empty.")
+            report.add_warning(here, "OTC-011", f"The description of {quote_text(name)} is empty.")
 
 
 def _look_at_keywords(schema: Mapping[str, Json], path: Path, report: Report) -> None:
     for word in _REFERS:
         if word in schema:
-            report.error((path, word), "OTC-009", f'"{word}" is not allowed: write out what is meant where it stands.')
+            report.add_error(
+                (path, word), "OTC-009", f'"{word}" is not allowed: write out what is meant where it stands.'
+            )
     if "type" in schema and not _is_type(schema["type"]):
-        report.error((path, "type"), "OTC-010", f'"type" must be one or more of {", ".join(sorted(_TYPES))}.')
+        report.add_error((path, "type"), "OTC-010", f'"type" must be one or more of {", ".join(sorted(_TYPES))}.')
     required = schema.get("required", [])
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
-        report.error((path, "required"), "OTC-010", '"required" must be a list of names.')
+        report.add_error((path, "required"), "OTC-010", '"required" must be a list of names.')
     if not isinstance(schema.get("enum", []), list):
-        report.error((path, "enum"), "OTC-010", '"enum" must be a list of values.')
+        report.add_error((path, "enum"), "OTC-010", '"enum" must be a list of values.')
     if not isinstance(schema.get("description", ""), str):
-        report.error((path, "description"), "OTC-010", '"description" must be a string.')
+        report.add_error((path, "description"), "OTC-010", '"description" must be a string.')
 
 
 def _is_type(data: Json) -> bool:
@@ -72,12 +74,16 @@ def _inner(schema: Mapping[str, Json], path: Path, report: Report) -> Iterator[t
         if isinstance(found := schema.get(word, {}), dict):
             yield from ((inner, ((path, word), name)) for name, inner in found.items())
         else:
-            report.error((path, word), "OTC-010", f'"{word}" is {kind_of(found)}; it must be an object of schemas.')
+            report.add_error(
+                (path, word), "OTC-010", f'"{word}" is {describe_type(found)}; it must be an object of schemas.'
+            )
     for word in LISTED:
         if isinstance(found := schema.get(word, []), list):
             yield from ((inner, ((path, word), place)) for place, inner in enumerate(found))
         else:
-            report.error((path, word), "OTC-010", f'"{word}" is {kind_of(found)}; it must be a list of schemas.')
+            report.add_error(
+                (path, word), "OTC-010", f'"{word}" is {describe_type(found)}; it must be a list of schemas.'
+            )
     for word in SINGLE:
         if word in schema:
             yield schema[word], (path, word)

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from toolwire.core.catalog import NAME, VERSION
 from toolwire.core.model import Json
-from toolwire.framing.jsontext import kind_of
-from toolwire.framing.report import Found, Path, Report, quoted
+from toolwire.framing.jsontext import describe_type
+from toolwire.framing.report import Path, PathFault, Report, quote_text
 
 from .parameters import look_at_schema
 
@@ -34,34 +34,38 @@ class Member(NamedTuple):
     is_needed: bool = True
 
 
-def examine(data: Json) -> list[Found]:
+def examine(data: Json) -> list[PathFault]:
     """Return all that is wrong with ``data`` as a list of tools or as the definition of one."""
     report = Report()
     match data:
         case {"items": _} | {"tools": _}:
             _look_at_lists(data, report)
         case list():
-            report.warning(None, "OTC-034", "A bare array is read by the clients of universal-tool alone.")
+            report.add_warning(None, "OTC-034", "A bare array is read by the clients of universal-tool alone.")
             _look_at_tools(data, None, _RFC, report)
         case dict():
             _look_at_tool(data, None, _RFC, report)
         case _:
-            report.error(None, "OTC-034", f'This is {kind_of(data)}; a list of tools is an object with "tools".')
-    return report.found
+            report.add_error(
+                None, "OTC-034", f'This is {describe_type(data)}; a list of tools is an object with "tools".'
+            )
+    return report.faults
 
 
 def _look_at_lists(data: Mapping[str, Json], report: Report) -> None:
     if not isinstance(data.get("$schema"), str):
-        report.error(None, "OTC-044", '"$schema" is missing: it must be the version of the standard, a string.')
+        report.add_error(None, "OTC-044", '"$schema" is missing: it must be the version of the standard, a string.')
     if "tools" not in data:
-        report.warning(None, "OTC-034", '"tools" is missing: clients of the RFC do not read "items".')
+        report.add_warning(None, "OTC-034", '"tools" is missing: clients of the RFC do not read "items".')
     for name, members in (("items", _OXP), ("tools", _RFC)):
         if name not in data:
             continue
         if isinstance(data[name], list):
             _look_at_tools(data[name], (None, name), members, report)
         else:
-            report.error((None, name), "OTC-034", f'"{name}" is {kind_of(data[name])}; it must be an array of tools.')
+            report.add_error(
+                (None, name), "OTC-034", f'"{name}" is {describe_type(data[name])}; it must be an array of tools.'
+            )
 
 
 def _look_at_tools(tools: Sequence[Json], path: Path, members: Mapping[str, Member], report: Report) -> None:
@@ -71,27 +75,29 @@ def _look_at_tools(tools: Sequence[Json], path: Path, members: Mapping[str, Memb
         if report.is_full:
             return
         if not isinstance(tool, dict):
-            report.error(here, "OTC-034", f"This is {kind_of(tool)}; the definition of a tool is an object.")
+            report.add_error(here, "OTC-034", f"This is {describe_type(tool)}; the definition of a tool is an object.")
             continue
         _look_at_tool(tool, here, members, report)
         id_ = tool.get("id")
         if isinstance(id_, str) and first.setdefault(id_, place) != place:
-            report.clash((here, "id"), "OTC-002", f"{quoted(id_)} is the id of item {first[id_]} already.")
+            report.add_conflict((here, "id"), "OTC-002", f"{quote_text(id_)} is the id of item {first[id_]} already.")
 
 
 def _look_at_tool(tool: Mapping[str, Json], path: Path, members: Mapping[str, Member], report: Report) -> None:
     if "input" in tool and "input_schema" not in tool:
-        report.warning((path, "input"), "A-36", '"input" is an older form: write "input_schema".')
+        report.add_warning((path, "input"), "A-36", '"input" is an older form: write "input_schema".')
     look_at_members(tool, path, members, report)
     if members is _OXP:
         for name in tool.keys() - members.keys():
-            report.error(
-                (path, name), "OXP-005", f'{quoted(name)} is no member of OXP\'s definition; "tools" has room.'
+            report.add_error(
+                (path, name), "OXP-005", f'{quote_text(name)} is no member of OXP\'s definition; "tools" has room.'
             )
     said = _ID.fullmatch(tool["id"]) if isinstance(tool.get("id"), str) else None
     version = tool.get("version")
     if said and isinstance(version, str) and VERSION.fullmatch(version) and said[1] != version:
-        report.clash((path, "version"), "OTC-001", f"{quoted(version)} is not the version in the id, {said[1]}.")
+        report.add_conflict(
+            (path, "version"), "OTC-001", f"{quote_text(version)} is not the version in the id, {said[1]}."
+        )
 
 
 def look_at_members(data: Mapping[str, Json], path: Path, members: Mapping[str, Member], report: Report) -> None:
@@ -100,15 +106,15 @@ def look_at_members(data: Mapping[str, Json], path: Path, members: Mapping[str, 
         here: Path = (path, name)
         if name not in data:
             if member.is_needed:
-                report.error(path, member.rule, f'"{name}" is missing: it must be {member.what}.')
+                report.add_error(path, member.rule, f'"{name}" is missing: it must be {member.what}.')
         elif not member.is_right(data[name]):
-            report.error(here, member.rule, f'"{name}" is {_shown(data[name])}; it must be {member.what}.')
+            report.add_error(here, member.rule, f'"{name}" is {_shown(data[name])}; it must be {member.what}.')
         elif member.look is not None:
             member.look(data[name], here, report)
 
 
 def _shown(value: Json) -> str:
-    return quoted(value) if isinstance(value, str) else kind_of(value)
+    return quote_text(value) if isinstance(value, str) else describe_type(value)
 
 
 def _is_text(value: Json) -> bool:
@@ -143,7 +149,7 @@ def _output(schema: Json, path: Path, report: Report) -> None:
 def _wrapped_inputs(wrapper: Json, path: Path, report: Report) -> None:
     look_at_members(wrapper, path, _PARAMETERS, report)
     if "properties" in wrapper and "parameters" not in wrapper:
-        report.warning(path, "A-35", 'This is OXP\'s form: the RFC has the schema under "parameters".')
+        report.add_warning(path, "A-35", 'This is OXP\'s form: the RFC has the schema under "parameters".')
 
 
 def _each(members: Mapping[str, Member], rule: str) -> Look:
@@ -154,7 +160,9 @@ def _each(members: Mapping[str, Member], rule: str) -> Look:
             if isinstance(entry, dict):
                 look_at_members(entry, (path, place), members, report)
             else:
-                report.error((path, place), rule, f'This is {kind_of(entry)}; it must be an object with an "id".')
+                report.add_error(
+                    (path, place), rule, f'This is {describe_type(entry)}; it must be an object with an "id".'
+                )
 
     return look
 
@@ -167,12 +175,14 @@ def _within(members: Mapping[str, Member]) -> Look:
 def _scopes(scopes: Json, path: Path, report: Report) -> None:
     for place, scope in enumerate(scopes):
         if not isinstance(scope, str):
-            report.error((path, place), "OTC-016", f"This is {kind_of(scope)}; a scope is a string.")
+            report.add_error((path, place), "OTC-016", f"This is {describe_type(scope)}; a scope is a string.")
 
 
 def _described(text: Json, path: Path, report: Report) -> None:
     if not text:
-        report.error(path, "OTC-004", "The description is empty: say what the tool is for, to people and to models.")
+        report.add_error(
+            path, "OTC-004", "The description is empty: say what the tool is for, to people and to models."
+        )
 
 
 _PARAMETERS: Final = {

@@ -8,10 +8,10 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Describe, Reader, Reading, Route, Routes, Site, pending_of
-from toolwire.core.http import JSON, Request, Response, header
+from toolwire.core.codec import Describe, Reader, Reading, Route, Routes, Site, make_pending
+from toolwire.core.http import JSON_HEADERS, Request, Response, get_header
 from toolwire.core.model import Json, Problem, Result, Tool
-from toolwire.framing.jsontext import fragment, read_object
+from toolwire.framing.jsontext import encode_fragment, read_object
 from toolwire.framing.jsontext import write as write_json
 
 from . import call_request, call_response, document, legacy, standard
@@ -42,9 +42,9 @@ def routes(catalog: Catalog, site: Site) -> Routes:
     ``/uts`` and ``/ots`` hold what the clients of universal-tool and open-tool expect at their root; at our own root
     they are told apart by their User-Agent, where the site has ``older_clients``. [A-32, S-13]
     """
-    health = Route(_always(Response(200, JSON, write_json({"status": "OK"}))), open=True)
+    health = Route(_always(Response(200, JSON_HEADERS, write_json({"status": "OK"}))), is_public=True)
     info = Route(_always(_static({"version": catalog.version})))
-    ok = Route(_always(Response(200, JSON, write_json("OK"))))
+    ok = Route(_always(Response(200, JSON_HEADERS, write_json("OK"))))
     cached = document.Definitions(*(partial(site.cache.get, serialize) for serialize in _SERIALIZED))
     listed, universal = _static(document.write(catalog, cached)), _static(document.write_array(catalog, cached))
     open_tool = _static(legacy.write_list(catalog, partial(site.cache.get, _serialize_older)))
@@ -68,7 +68,7 @@ def routes(catalog: Catalog, site: Site) -> Routes:
 
 
 def _serialize(describe: Describe, tool: Tool, name: str) -> Json:
-    return fragment(describe(tool, name))
+    return encode_fragment(describe(tool, name))
 
 
 _SERIALIZED = tuple(partial(_serialize, describe) for describe in document.DEFINITIONS)
@@ -98,7 +98,7 @@ def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
             if isinstance(agreed, Problem):
                 return call_response.refuse(agreed, standard.family(data["$schema"], default))
             schema, shape = agreed, usual if data["$schema"] is None else shared.get(agreed, usual)
-        elif usual is not shared_shape and header(http.headers, b"user-agent").startswith(_UNIVERSAL_AGENT):
+        elif usual is not shared_shape and get_header(http.headers, b"user-agent").startswith(_UNIVERSAL_AGENT):
             shape = shared_shape
         call = call_request.read(data, find, http.id)
         if isinstance(call, Problem):
@@ -108,7 +108,7 @@ def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
         def reply(result: Result, duration_ms: float) -> Response:
             return call_response.respond(shape, schema, call_id, result, duration_ms)
 
-        return pending_of((call, reply))
+        return make_pending((call, reply))
 
     return read
 
@@ -124,7 +124,7 @@ def _by_agent(response: Response, older: Mapping[str, Response]) -> Reader:
     other = response._replace(headers=(*response.headers, vary))
 
     def read(http: Request) -> Reading:
-        agent = header(http.headers, b"user-agent")
+        agent = get_header(http.headers, b"user-agent")
         return known.get(agent[: agent.find("/") + 1], other)
 
     return read
@@ -132,4 +132,4 @@ def _by_agent(response: Response, older: Mapping[str, Response]) -> Reader:
 
 def _static(data: Json) -> Response:
     body = write_json(data)
-    return Response(200, (*JSON, (b"etag", b'"%s"' % sha256(body).hexdigest()[:32].encode())), body)
+    return Response(200, (*JSON_HEADERS, (b"etag", b'"%s"' % sha256(body).hexdigest()[:32].encode())), body)

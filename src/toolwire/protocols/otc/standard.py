@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from toolwire.core.model import Json, Kind, Problem
-from toolwire.framing.jsontext import kind_of
+from toolwire.framing.jsontext import describe_type
 
 RFC = "https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json"
 OXP = "urn:oxp:1.0"
@@ -37,7 +37,7 @@ def agreed(wanted: Json, default: str) -> str | Problem:
     if wanted is None:
         return default
     if not isinstance(wanted, str):
-        return Problem(kind=Kind.MALFORMED, message=f'"$schema" must be a string, not {kind_of(wanted)}.')
+        return Problem(kind=Kind.MALFORMED, message=f'"$schema" must be a string, not {describe_type(wanted)}.')
     if wanted in _NAMES:
         return wanted
     for pattern, name in _FAMILIES:

@@ -14,7 +14,7 @@ from toolwire.core.codec import Reading
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.server.route_table import RouteEntry, RouteTable
-from toolwire.validation import insufficient, permits
+from toolwire.validation import build_insufficient_scopes, permits
 
 from .callers import Caller, Callers
 
@@ -34,7 +34,7 @@ def as_seen(
     if caller.scopes is not None and (isinstance(reading, Response) or not permits(caller.scopes, reading.call.tool)):
         seen = read(table.entry_for(caller.scopes, request.method, path), request)
         if isinstance(seen, Response) and not isinstance(reading, Response):
-            return insufficient(reading.call.tool)
+            return build_insufficient_scopes(reading.call.tool)
         reading = seen
     return private(reading) if isinstance(reading, Response) else reading
 

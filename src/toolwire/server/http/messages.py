@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolwire.core.http import Response, header
+from toolwire.core.http import Response, get_header
 from toolwire.core.model import Kind, Problem
 from toolwire.server.limits import ServerLimits
 from toolwire.server.run.deadline_scheduler import DeadlineExceeded, DeadlineScheduler
@@ -87,7 +87,7 @@ def not_modified(response: Response, fields: Mapping[bytes, bytes]) -> Response:
     if not given or response.status != 200:
         return response
     wanted = given.decode("latin-1")
-    etag = header(response.headers, b"etag")
+    etag = get_header(response.headers, b"etag")
     known = [tag.strip().removeprefix("W/") for tag in wanted.split(",")]
     if not etag or (wanted != "*" and etag not in known):
         return response

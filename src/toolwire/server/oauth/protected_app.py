@@ -7,7 +7,7 @@ from inspect import isawaitable
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from toolwire.core.http import JSON, STATUS, Response
+from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.server.access.callers import Caller, Callers
@@ -89,8 +89,8 @@ async def identified(
 def refusal(callers: Callers, problem: Problem, path: str) -> Response:
     """Return the answer to a request that ``identified`` refused, with its challenge."""
     body = {"error": problem.kind.value, "message": problem.message}
-    headers = (*JSON, (b"cache-control", b"no-store"), *callers.challenge(problem, path))
-    return Response(STATUS[problem.kind], headers, jsontext.write(body))
+    headers = (*JSON_HEADERS, (b"cache-control", b"no-store"), *callers.challenge(problem, path))
+    return Response(STATUS_BY_KIND[problem.kind], headers, jsontext.write(body))
 
 
 _FOREIGN = Problem(

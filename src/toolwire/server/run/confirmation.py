@@ -90,4 +90,4 @@ def challenge(call: Call, question: str, word: str) -> Problem:
 
 
 def _digest(call: Call) -> bytes:
-    return sha256(jsontext.canonical([call.context.principal, call.tool.id, call.arguments])).digest()
+    return sha256(jsontext.write_canonical([call.context.principal, call.tool.id, call.arguments])).digest()

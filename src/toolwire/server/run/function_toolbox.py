@@ -13,9 +13,9 @@ from typing import Any, TypeAlias, assert_never
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolError
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Progress, Result, Tool, Value
-from toolwire.core.toolbox import Notify, unheard
+from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.define import Function, FunctionKind, Toolkit
-from toolwire.validation.results import result_check
+from toolwire.validation.results import build_result_check
 
 from .tool_context import ProgressReporter, given
 from .worker_threads import ThreadPool
@@ -66,7 +66,7 @@ class FunctionToolbox:
         """Return the toolkit's catalog; the same object until a tool is added."""
         return self._toolkit.catalog()
 
-    async def run(self, call: Call, notify: Notify = unheard) -> Result:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run the function of ``call``; what it raises becomes a Problem, and is logged with the call's id."""
         tool = call.tool
         runner = self._by_identity.get(id(tool)) or self._found(tool)
@@ -163,7 +163,7 @@ class FunctionToolbox:
 
 def _with_result_check(function: Function) -> Function:
     """Return ``function`` with what it writes held to its output schema, where that constrains anything."""
-    find_fault = result_check(function.tool)
+    find_fault = build_result_check(function.tool)
     if find_fault is None:
         return function
     write = function.write

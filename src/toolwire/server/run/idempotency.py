@@ -19,17 +19,17 @@ import anyio
 from toolwire.core.http import Response
 from toolwire.core.ledger import (
     Claim,
+    ClaimOutcome,
     InFlight,
     Ledger,
-    Standing,
-    Stored,
+    StoredResult,
     Ticket,
-    claim_of,
-    ending,
-    given_up,
-    key_from,
-    key_of,
-    reruns,
+    build_abandoned_ending,
+    build_ending,
+    build_key,
+    can_rerun,
+    make_claim,
+    make_key,
 )
 from toolwire.core.model import Call, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.toolbox import Notify
@@ -110,8 +110,8 @@ class IdempotencyRunner:
         """
         tool, arguments, _, context, key = call
         _, tool_id, name, may_rerun, ledger = self._known.get(id(tool)) or self._know(call)
-        fingerprint = jsontext.canonical((tool_id, arguments, context.user_id))
-        claim = claim_of((key_from((context.principal, name, key)), fingerprint, may_rerun, 0))
+        fingerprint = jsontext.write_canonical((tool_id, arguments, context.user_id))
+        claim = make_claim((make_key((context.principal, name, key)), fingerprint, may_rerun, 0))
         standing = await ledger.claim(claim)
         if not isinstance(standing, Ticket):
             if isinstance(standing, InFlight):
@@ -121,9 +121,9 @@ class IdempotencyRunner:
         result: Result | None = None
         try:
             result = await run(call, notify)
-            await ledger.settle(standing, ending(tool, result))
+            await ledger.settle(standing, build_ending(tool, result))
         except BaseException:
-            ended = given_up(tool) if result is None else ending(tool, result)
+            ended = build_abandoned_ending(tool) if result is None else build_ending(tool, result)
             with anyio.CancelScope(shield=True):  # also who is cancelled says what became of it; twice does no harm
                 await ledger.settle(standing, ended)
             raise
@@ -135,14 +135,14 @@ class IdempotencyRunner:
             self._known.clear()
         tool = call.tool
         ledger = self._reads if tool.safe else self._writes
-        known = self._known[id(tool)] = (tool, tool.id, key_of(call).tool, reruns(tool), ledger)
+        known = self._known[id(tool)] = (tool, tool.id, build_key(call).tool, can_rerun(tool), ledger)
         return known
 
-    async def _ended(self, ledger: Ledger, claim: Claim, standing: Standing) -> Standing:
+    async def _ended(self, ledger: Ledger, claim: Claim, standing: ClaimOutcome) -> ClaimOutcome:
         """Return what ``claim`` comes to once the run before it has ended, or has been waited for long enough."""
         waited, pause = 0.0, _FIRST_PAUSE_S
         while isinstance(standing, InFlight) and waited < self._wait_s:
-            claim = claim._replace(waited=standing.attempt)
+            claim = claim._replace(awaited_attempt=standing.attempt)
             await self._pause(pause)
             waited += pause
             pause = min(2 * pause, _LONGEST_PAUSE_S)
@@ -168,9 +168,9 @@ def malformed_key(fields: Mapping[bytes, bytes]) -> Problem | None:
     return Problem(kind=Kind.MALFORMED, message=text)
 
 
-async def _told(standing: Stored | InFlight | Problem, call: Call, notify: Notify, run: Run) -> Result:
+async def _told(standing: StoredResult | InFlight | Problem, call: Call, notify: Notify, run: Run) -> Result:
     """Return what is said of ``call``, which does not run: not here, not now, or only unrecorded. [R13]"""
-    if isinstance(standing, Stored):
+    if isinstance(standing, StoredResult):
         await _tell_pieces(call, standing.result, notify)
         return standing.result
     problem = _still_running(call) if isinstance(standing, InFlight) else standing

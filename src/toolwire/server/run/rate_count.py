@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from toolwire.core.check import Deny
 from toolwire.core.model import Call, Problem
-from toolwire.limits import MemoryWindows, Windows, rate_check
+from toolwire.limits import MemoryWindows, Windows, build_rate_check
 
 Count: TypeAlias = Callable[[Call], Awaitable[Problem | None]]
 _AT_ONCE = 16
@@ -23,7 +23,7 @@ _AT_ONCE = 16
 
 def counting(windows: Windows) -> Count:
     """Return what counts a call in ``windows``, and says why it does not run now if it was called too often."""
-    check = rate_check(windows)
+    check = build_rate_check(windows)
     limiters: list[anyio.CapacityLimiter] = []
 
     async def count(call: Call) -> Problem | None:

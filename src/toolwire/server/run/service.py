@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import assert_never
 
-from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, Known, Verdict
+from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Verdict
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
-from toolwire.core.toolbox import Notify, Toolbox, unheard
+from toolwire.core.toolbox import Notify, Toolbox, ignore_progress
 from toolwire.server.developer_messages import expose_developer_message
 from toolwire.server.limits import ServerLimits
 from toolwire.telemetry.redaction import without_secrets
@@ -77,7 +77,7 @@ class Service:
             )
         return None
 
-    async def run(self, call: Call, notify: Notify = unheard) -> tuple[Result, float]:
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> tuple[Result, float]:
         """Return how ``call`` ended, and the milliseconds it took."""
         started = perf_counter()
         caller = call.context.principal
@@ -158,7 +158,7 @@ def _stopped(verdict: Verdict) -> Result | None:
             return None
         case Deny(problem):
             return problem
-        case Known(result):
+        case KnownResult(result):
             return result
         case Ask(question):
             return Problem(

@@ -7,10 +7,10 @@ from collections.abc import Awaitable
 from dataclasses import replace
 
 from toolwire.core.errors import DefinitionError
-from toolwire.core.model import DONE, Call, Context, Progress, Tool
+from toolwire.core.model import COMPLETED, Call, Context, Progress, Tool
 from toolwire.core.toolbox import Notify
 from toolwire.define import Function, FunctionKind
-from toolwire.define.native_values import plain
+from toolwire.define.native_values import is_plain_json
 
 from .worker_threads import run_on_loop
 
@@ -35,14 +35,14 @@ class ProgressReporter:
             ValueError: it is not JSON data.
             DefinitionError: an inline function blocks the event loop, and can send nothing while it runs.
         """
-        if not plain(progress.value):
+        if not is_plain_json(progress.value):
             raise ValueError("progress is JSON data: texts, finite numbers, booleans, None, lists and dicts of them")
         if self._function.inline:
             raise DefinitionError(f"{self._function.tool.name}() is inline and sends no progress: leave out inline.")
         if self._function.kind in _THREADED:
             self.send(progress)
-            return DONE
-        return DONE if self.over else self._notify(progress)
+            return COMPLETED
+        return COMPLETED if self.over else self._notify(progress)
 
     def send(self, progress: Progress) -> None:
         """Send ``progress`` from the thread of the call; after the end of the call, do nothing."""

@@ -17,22 +17,22 @@ from typing import TypeAlias
 
 from toolwire.core.ledger import (
     FULL,
+    CallEnding,
+    CallState,
     Claim,
-    Ending,
+    ClaimAction,
+    ClaimOutcome,
     InFlight,
     LedgerLimits,
-    Row,
-    Standing,
-    State,
-    Step,
-    Stored,
+    LedgerRow,
+    StoredResult,
     Ticket,
-    conflict,
-    digested,
-    is_allowed,
-    next_step,
-    ticket_of,
-    told_again,
+    build_conflict,
+    decide_claim,
+    digest_fingerprint,
+    has_room,
+    make_ticket,
+    mark_replayed,
 )
 from toolwire.core.model import Result, Value
 
@@ -50,7 +50,7 @@ _AS_IT_IS = 64
 """How long a fingerprint may be to be kept as it is, in bytes; a digest of it would take about as much."""
 _SMALL = 1_000
 _WORD = 1 << 63
-_FAILED = State.FAILED
+_FAILED = CallState.FAILED
 
 _Answer: TypeAlias = bytes | str | int | bool | None
 """A value that cannot change, as it is; of any other result what ``ledger_result`` writes."""
@@ -95,11 +95,11 @@ class MemoryLedger:
         """How many bytes the calls in it take."""
         return self._bytes
 
-    async def claim(self, claim: Claim) -> Standing:
+    async def claim(self, claim: Claim) -> ClaimOutcome:
         """Return the ticket for a call that may run now, or why it does not."""
         key, fingerprint, _, _ = claim
         if len(fingerprint) > _AS_IT_IS:
-            claim = digested(claim)
+            claim = digest_fingerprint(claim)
             fingerprint = claim[1]
         name = key[:]
         share = self._shares.get(name[0])
@@ -118,10 +118,10 @@ class MemoryLedger:
         self._bytes += size
         share.size += size
         own = b"%b" % fingerprint  # in a place of its own size, as any answer
-        ticket = share.rows[name] = ticket_of((key, (name, own, size, None), 1))
+        ticket = share.rows[name] = make_ticket((key, (name, own, size, None), 1))
         return ticket
 
-    async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
+    async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
         _, (name, fingerprint, size, before), attempt = ticket
         share = self._shares.get(name[0])
@@ -149,22 +149,24 @@ class MemoryLedger:
         rows.move_to_end(name)
         self._expire_next(now)
 
-    def _again(self, share: _Share, name: _Name, claim: Claim) -> Standing | None:
+    def _again(self, share: _Share, name: _Name, claim: Claim) -> ClaimOutcome | None:
         """Return what a call comes to that has come before; None where that is forgotten by now."""
         before = share.rows[name]
         if isinstance(before, Ticket):
-            run = Row(before.owner[1], State.RUNNING, owned=True, pinned=False, attempt=before.attempt)
-            return InFlight(before.attempt) if next_step(run, claim) is Step.WAIT else conflict(claim.key)
+            run = LedgerRow(before.owner[1], CallState.RUNNING, owned=True, pinned=False, attempt=before.attempt)
+            return (
+                InFlight(before.attempt) if decide_claim(run, claim) is ClaimAction.WAIT else build_conflict(claim.key)
+            )
         fingerprint, attempt, size, answer, failed, pinned, until = before
         if until <= self._clock():
             self._remove(share, name, size)
             return None
-        state = State.FAILED if failed else State.DONE
-        step = next_step(Row(fingerprint, state, owned=True, pinned=pinned, attempt=attempt), claim)
-        if step is Step.REFUSE:
-            return conflict(claim.key)
-        if step is Step.REPLAY:
-            return Stored(_told(answer))
+        state = CallState.FAILED if failed else CallState.DONE
+        step = decide_claim(LedgerRow(fingerprint, state, owned=True, pinned=pinned, attempt=attempt), claim)
+        if step is ClaimAction.REFUSE:
+            return build_conflict(claim.key)
+        if step is ClaimAction.REPLAY:
+            return StoredResult(_told(answer))
         ticket = Ticket(claim.key, (name, fingerprint, size, before), attempt + 1)  # in the room that the call has
         share.rows[name] = ticket
         return ticket
@@ -187,7 +189,7 @@ class MemoryLedger:
         return True
 
     def _is_allowed(self, share: _Share, size: int, rows: int) -> bool:
-        return is_allowed(share.size, size, self._bytes, self._most_bytes) and is_allowed(
+        return has_room(share.size, size, self._bytes, self._most_bytes) and has_room(
             len(share.rows), rows, self._rows, self._most_rows
         )
 
@@ -244,4 +246,4 @@ def _answer(result: Result, most: int) -> tuple[_Answer, int]:
 
 
 def _told(answer: _Answer) -> Result:
-    return result_bytes.read(answer) if isinstance(answer, bytes) else Value(answer, told_again(None))
+    return result_bytes.read(answer) if isinstance(answer, bytes) else Value(answer, mark_replayed(None))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolwire.core.ledger import told_again
+from toolwire.core.ledger import mark_replayed
 from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.framing import jsontext
 
@@ -30,7 +30,7 @@ def read(body: bytes) -> Result:
     data: Any = jsontext.read(body)
     match data:
         case {"value": value, "notes": notes}:
-            return Value(value, told_again(notes))
+            return Value(value, mark_replayed(notes))
         case {"kind": str(kind), "message": str(message), "details": details}:
             return Problem(
                 kind=Kind(kind),
@@ -39,7 +39,7 @@ def read(body: bytes) -> Result:
                 retry_after_ms=data["retry_after_ms"],
                 additional_prompt_content=data["additional_prompt_content"],
                 parameter_errors=data["parameter_errors"],
-                details=told_again(details),
+                details=mark_replayed(details),
             )
         case _:
             return _lost("its answer cannot be read any more")

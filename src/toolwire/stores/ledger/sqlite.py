@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from toolwire.core.ledger import UNAVAILABLE, Claim, Ending, LedgerLimits, Standing, Ticket, digested
+from toolwire.core.ledger import UNAVAILABLE, CallEnding, Claim, ClaimOutcome, LedgerLimits, Ticket, digest_fingerprint
 from toolwire.stores.group_commit import GroupCommit
 
 from . import tables as sql
@@ -53,7 +53,7 @@ class SqliteLedger:
         self._age = LedgerClock(boot_id() if boot is None else boot, clock)
         self._tally = LedgerTally()
         self._calls = SqliteCalls(self._path, limits, age=self._age, tally=self._tally)
-        self._unsaved: dict[Ticket, Ending | None] = {}
+        self._unsaved: dict[Ticket, CallEnding | None] = {}
         self._saved: set[Ticket] = set()
         self._counted = self._tally.counted
         self._changes = GroupCommit(
@@ -75,21 +75,21 @@ class SqliteLedger:
             self._owner.leave()
             self._db.close()
 
-    async def claim(self, claim: Claim) -> Standing:
+    async def claim(self, claim: Claim) -> ClaimOutcome:
         """Return the ticket for a call that may run now, or why it does not."""
         if self._unsaved:
             self._changes.post(self._save_endings)
         return await self._changes.run(
-            partial(self._claim, digested(claim)), refused=_refuse, abandoned=self._give_back
+            partial(self._claim, digest_fingerprint(claim)), refused=_refuse, abandoned=self._give_back
         )
 
-    async def settle(self, ticket: Ticket, ending: Ending | None) -> None:
+    async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
         await self._changes.run(partial(self._settle, ticket, ending), refused=partial(self._keep, ticket, ending))
 
     # What the thread that commits does: ``begin``, changes, and then ``commit`` or ``roll_back``
 
-    def _claim(self, claim: Claim) -> Standing:
+    def _claim(self, claim: Claim) -> ClaimOutcome:
         if self._unsaved and any(ticket.key == claim.key for ticket in self._unsaved.keys() - self._saved):
             return UNAVAILABLE
         return self._add(claim) or self._calls.claim(claim, self._owner.number)
@@ -106,15 +106,15 @@ class SqliteLedger:
         self._tally.add(key.principal, 1, size)
         return Ticket(key, self._owner.number, 1)
 
-    def _settle(self, ticket: Ticket, ending: Ending | None) -> None:
+    def _settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         self._calls.settle(ticket, ending)
 
-    def _give_back(self, standing: Standing) -> None:
+    def _give_back(self, standing: ClaimOutcome) -> None:
         """Forget a call whose caller left before they knew that it may run."""
         if isinstance(standing, Ticket):
             self._changes.post(partial(self._calls.settle, standing, None))
 
-    def _keep(self, ticket: Ticket, ending: Ending | None) -> None:
+    def _keep(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember an ending that cannot be written, to write it when that is possible again."""
         if len(self._unsaved) < _MOST_UNSAVED:
             self._unsaved[ticket] = ending
@@ -164,7 +164,7 @@ class SqliteLedger:
         self._open = True
 
 
-def _refuse() -> Standing:
+def _refuse() -> ClaimOutcome:
     return UNAVAILABLE
 
 

@@ -12,21 +12,21 @@ from pathlib import Path
 
 from toolwire.core.ledger import (
     FULL,
+    CallEnding,
+    CallKey,
+    CallState,
     Claim,
-    Ending,
+    ClaimAction,
+    ClaimOutcome,
     InFlight,
-    Key,
     LedgerLimits,
-    Row,
-    Standing,
-    State,
-    Step,
-    Stored,
+    LedgerRow,
+    StoredResult,
     Ticket,
-    conflict,
-    interrupted,
-    next_step,
-    state_of,
+    build_conflict,
+    build_interrupted,
+    decide_claim,
+    get_state,
 )
 
 from . import result_bytes
@@ -63,25 +63,25 @@ class SqliteCalls:
         there = present(self._path)
         for number, principal, tool, call_id, rerun, owner, size in db.execute(sql.RUNNING).fetchall():
             if owner not in there:
-                self._interrupt(number, Key(principal, tool, call_id), size, rerun=bool(rerun))
+                self._interrupt(number, CallKey(principal, tool, call_id), size, rerun=bool(rerun))
 
-    def claim(self, claim: Claim, owner: int) -> Standing:
+    def claim(self, claim: Claim, owner: int) -> ClaimOutcome:
         """Return the ticket of ``owner`` for a call that may run now, or why it does not."""
         found = self._find(claim.key)
-        match next_step(None if found is None else self._row(found, owner), claim):
-            case Step.WAIT if found is not None:
+        match decide_claim(None if found is None else self._row(found, owner), claim):
+            case ClaimAction.WAIT if found is not None:
                 return InFlight(found.attempt)
-            case Step.REFUSE:
-                return conflict(claim.key)
-            case Step.REPLAY if found is not None:
-                return Stored(result_bytes.read(found.answer or b""))
-            case Step.INTERRUPT if found is not None:
+            case ClaimAction.REFUSE:
+                return build_conflict(claim.key)
+            case ClaimAction.REPLAY if found is not None:
+                return StoredResult(result_bytes.read(found.answer or b""))
+            case ClaimAction.INTERRUPT if found is not None:
                 answer = self._interrupt(found.number, claim.key, found.size, rerun=False)
-                return Stored(result_bytes.read(answer))
+                return StoredResult(result_bytes.read(answer))
             case _:
                 return self._take(claim, found, owner)
 
-    def settle(self, ticket: Ticket, ending: Ending | None) -> None:
+    def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
         mine, earlier, principal = (*ticket.key, ticket.owner, ticket.attempt), 0, ticket.key.principal
         if ticket.attempt > 1:
@@ -128,7 +128,7 @@ class SqliteCalls:
         """Return whether a sweep goes with the next call that is taken in."""
         return (self.taken + 1) % _SWEEP_EVERY == 0
 
-    def _find(self, key: Key) -> sql.LedgerRow | None:
+    def _find(self, key: CallKey) -> sql.LedgerRow | None:
         values = self._db.execute(sql.FIND, key).fetchone()
         if values is None:
             return None
@@ -138,11 +138,11 @@ class SqliteCalls:
             return None
         return found
 
-    def _row(self, found: sql.LedgerRow, owner: int) -> Row:
+    def _row(self, found: sql.LedgerRow, owner: int) -> LedgerRow:
         owned = found.until is None and (found.owner == owner or is_there(self._path, found.owner))
-        return Row(found.fingerprint, State(found.state), owned, bool(found.pinned), found.attempt)
+        return LedgerRow(found.fingerprint, CallState(found.state), owned, bool(found.pinned), found.attempt)
 
-    def _take(self, claim: Claim, found: sql.LedgerRow | None, owner: int) -> Standing:
+    def _take(self, claim: Claim, found: sql.LedgerRow | None, owner: int) -> ClaimOutcome:
         if found is not None:
             return self._take_again(claim, found, owner)
         self.taken += 1
@@ -159,24 +159,24 @@ class SqliteCalls:
     def _take_again(self, claim: Claim, found: sql.LedgerRow, owner: int) -> Ticket:
         """Return the ticket for another run of a call; what is known of the last stays until this one has ended."""
         attempt = found.attempt + 1
-        self._db.execute(sql.AGAIN, (claim.rerun, owner, attempt, found.number))
+        self._db.execute(sql.AGAIN, (claim.can_rerun, owner, attempt, found.number))
         return Ticket(claim.key, owner, attempt)
 
-    def _restore(self, key: Key, number: int, size: int, answer: bytes | None) -> None:
+    def _restore(self, key: CallKey, number: int, size: int, answer: bytes | None) -> None:
         """Know again what was known before a run that was none."""
         if answer is None:  # an owner died with it, and this was the first try after that
             self._interrupt(number, key, size, rerun=True)
             answer = b""
-        state = state_of(result_bytes.read(answer)) if answer else State.INTERRUPTED
+        state = get_state(result_bytes.read(answer)) if answer else CallState.INTERRUPTED
         self._db.execute(sql.RESTORE, (state.value, self._age.now() + self._limits.keep_s, number))
 
     def _remove(self, number: int, principal: str, size: int) -> None:
         self._db.execute(sql.REMOVE, (number,))
         self._tally.add(principal, -1, -size)
 
-    def _interrupt(self, number: int, key: Key, size: int, *, rerun: bool) -> bytes:
+    def _interrupt(self, number: int, key: CallKey, size: int, *, rerun: bool) -> bytes:
         """Note that nobody knows what became of a call; return the answer to it."""
-        answer = result_bytes.write(interrupted(key), self._limits.answer_bytes)
+        answer = result_bytes.write(build_interrupted(key), self._limits.answer_bytes)
         until = self._age.now() + self._limits.keep_s
         self._db.execute(sql.INTERRUPT, (not rerun, answer, size + len(answer), until, number))
         self._tally.add(key.principal, 0, len(answer))
@@ -187,6 +187,6 @@ class SqliteCalls:
         self._db.execute(sql.SAVE_AGE, self._age.mark())
 
 
-def row_bytes(key: Key) -> int:
+def row_bytes(key: CallKey) -> int:
     """Return what the row of a new call takes, in bytes."""
     return ROW_BYTES + len(key.principal) + len(key.tool) + len(key.call_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
-from toolwire.core.ledger import LedgerLimits, is_allowed
+from toolwire.core.ledger import LedgerLimits, has_room
 
 from . import tables as sql
 
@@ -40,7 +40,7 @@ class LedgerTally:
         if self.is_spacious(rows, size, limits):
             return True
         held, held_size = self._share(db, principal)
-        return is_allowed(held, rows, self.counted.rows, limits.rows) and is_allowed(
+        return has_room(held, rows, self.counted.rows, limits.rows) and has_room(
             held_size, size, self.counted.size, limits.bytes
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from toolwire.core.model import Approval, Call, Json, Kind, Problem, Tool, Value
-from toolwire.framing.text_cleaning import cleaned
+from toolwire.framing.text_cleaning import clean_data
 
 from .kit import RETRY_AFTER_MS, SECRET, kit
 from .session import CodecConnection
@@ -39,7 +39,9 @@ def listing(session: CodecConnection) -> Iterator[str]:
     for name in set(ours) & set(theirs):
         our, their = ours[name], theirs[name]
         yield from _differs(f"{name}: the names of the arguments", set(their.parameters), set(our.parameters))
-        yield from _differs(f"{name}: the required arguments", set(their.required), set(our.required))
+        yield from _differs(
+            f"{name}: the required arguments", set(their.required_parameters), set(our.required_parameters)
+        )
         for member in ("approval", "safe", "destructive"):
             yield from _differs(f"{name}: {member}", getattr(their, member), getattr(our, member))
         if our.description not in their.description:
@@ -204,7 +206,7 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
 def _gives(session: CodecConnection, name: str, given: Mapping[str, Json], expected: Json) -> Iterator[str]:
     result = session.call(name, given)
     if isinstance(result, Value) and (result.notes or {}).get("cleaned") is True:
-        expected = cleaned(expected)
+        expected = clean_data(expected)
     if not isinstance(result, Value) or not _same(result.value, expected):
         yield f"{name}({_short(given)}) gives {_short(result)}, not {_short(expected)}"
 

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from toolwire.core.model import Json
-from toolwire.framing.jsontext import kind_of, member
+from toolwire.framing.jsontext import describe_type, get_object
 
 from .check import Check, Skip
 from .probe import ProbeAnswer, ServerProbe
@@ -51,7 +51,7 @@ def _heard(answer: ProbeAnswer) -> ProbeAnswer:
 
 
 def _result(answer: ProbeAnswer) -> Mapping[str, Json]:
-    return member(answer.members, "result")
+    return get_object(answer.members, "result")
 
 
 def _initializes(ask: ServerProbe) -> str | None:
@@ -61,12 +61,12 @@ def _initializes(ask: ServerProbe) -> str | None:
 
 
 def _says_who(ask: ServerProbe) -> str | None:
-    info = member(_result(_greeted(ask)), "serverInfo")
+    info = get_object(_result(_greeted(ask)), "serverInfo")
     return None if isinstance(info.get("name"), str) and isinstance(info.get("version"), str) else "no serverInfo"
 
 
 def _has_tools(ask: ServerProbe) -> str | None:
-    able = member(_result(_greeted(ask)), "capabilities")
+    able = get_object(_result(_greeted(ask)), "capabilities")
     return None if "tools" in able else "its capabilities name no tools"
 
 
@@ -78,11 +78,11 @@ def _pings(ask: ServerProbe) -> str | None:
 def _lists(ask: ServerProbe) -> str | None:
     tools = _result(_rpc(ask, "tools/list")).get("tools")
     if not isinstance(tools, list):
-        return f'"tools" is {kind_of(tools)}'
+        return f'"tools" is {describe_type(tools)}'
     for tool in tools:
         if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
             return f"a tool without a name: {tool!r}"
-        if member(tool, "inputSchema").get("type") != "object":
+        if get_object(tool, "inputSchema").get("type") != "object":
             return f'{tool["name"]}: its inputSchema is not of the type "object"'
     names = [tool["name"] for tool in tools]
     return None if len(set(names)) == len(names) else "two tools have one name"
@@ -94,13 +94,13 @@ def _echoes(ask: ServerProbe) -> str | None:
 
 
 def _unknown_method(ask: ServerProbe) -> str | None:
-    code = member(_rpc(ask, "toolwire/nothing").members, "error").get("code")
+    code = get_object(_rpc(ask, "toolwire/nothing").members, "error").get("code")
     return None if code == -32601 else f"an unknown method has the code {code!r}"
 
 
 def _unknown_tool(ask: ServerProbe) -> str | None:
     answer = _rpc(ask, "tools/call", {"name": NOBODY, "arguments": {}})
-    failed = _result(answer).get("isError") is True or member(answer.members, "error").get("code") == -32602
+    failed = _result(answer).get("isError") is True or get_object(answer.members, "error").get("code") == -32602
     return None if failed and answer.status < 500 else f"an unknown tool: {answer}"
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from toolwire.core.model import Json
-from toolwire.framing.jsontext import kind_of, member
+from toolwire.framing.jsontext import describe_type, get_object
 
 from .check import Check, Look, Skip
 from .probe import ProbeAnswer, ServerProbe
@@ -61,7 +61,7 @@ def _names_document(ask: ServerProbe) -> str | None:
 
 def _auth(ask: ServerProbe) -> str | None:
     said = _llm(ask).members.get("auth")
-    return None if isinstance(said, str | dict | None) else f'"auth" is {kind_of(said)}'
+    return None if isinstance(said, str | dict | None) else f'"auth" is {describe_type(said)}'
 
 
 def _address(ask: ServerProbe) -> str:
@@ -103,7 +103,7 @@ def _is_openapi(ask: ServerProbe) -> str | None:
 
 
 def _root(ask: ServerProbe) -> Mapping[str, Json]:
-    return member(_document(ask).members, "x-llm")
+    return get_object(_document(ask).members, "x-llm")
 
 
 def _has_root(ask: ServerProbe) -> str | None:
@@ -113,7 +113,7 @@ def _has_root(ask: ServerProbe) -> str | None:
 def _root_members(ask: ServerProbe) -> str | None:
     for name in ("version", "name", "description"):
         if not isinstance(_root(ask).get(name), str):
-            return f'"{name}" of the root x-llm is {kind_of(_root(ask).get(name))}'
+            return f'"{name}" of the root x-llm is {describe_type(_root(ask).get(name))}'
     return None
 
 
@@ -123,7 +123,7 @@ def _default_approval(ask: ServerProbe) -> str | None:
 
 
 def _operations(ask: ServerProbe) -> Iterator[tuple[str, Mapping[str, Json]]]:
-    for path, item in member(_document(ask).members, "paths").items():
+    for path, item in get_object(_document(ask).members, "paths").items():
         for method, operation in (item if isinstance(item, dict) else {}).items():
             if method in _METHODS and isinstance(operation, dict):
                 yield f"{method.upper()} {path}", operation
@@ -140,7 +140,7 @@ def _each(problem_of: str) -> Look:
             if isinstance(policy, bool):
                 continue
             if not isinstance(policy, dict):
-                return f"{name}: x-llm is {kind_of(policy)}"
+                return f"{name}: x-llm is {describe_type(policy)}"
             if problem_of in policy and not _RIGHT[problem_of](policy[problem_of]):
                 return f'{name}: "{problem_of}" is {policy[problem_of]!r}'
         return None

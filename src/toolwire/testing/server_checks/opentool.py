@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from toolwire.core.model import Json
-from toolwire.framing.jsontext import kind_of
+from toolwire.framing.jsontext import describe_type
 from toolwire.protocols.opentool.validator import Fault, check
 
 from .check import Check, Look, Skip
@@ -167,7 +167,7 @@ def _succeeds(ask: ServerProbe) -> str | None:
 
 def _result_is_object(ask: ServerProbe) -> str | None:
     result = _called(ask).members.get("result")
-    return None if isinstance(result, dict) else f'"result" is {kind_of(result)}'
+    return None if isinstance(result, dict) else f'"result" is {describe_type(result)}'
 
 
 def _error_is_null(ask: ServerProbe) -> str | None:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from toolwire.client.transport.drivers import SyncTransport
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import SyncNetwork
-from toolwire.core.http import Request, Response, header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Problem, Secret
 from toolwire.framing import jsontext
 
@@ -40,7 +40,7 @@ class ProbeAnswer(NamedTuple):
 
     def header(self, name: str) -> str:
         """The first value of a header field, or an empty text."""
-        return header(self.response.headers, name.encode())
+        return get_header(self.response.headers, name.encode())
 
     @property
     def members(self) -> Mapping[str, Json]:

@@ -78,7 +78,7 @@ def read_operation(
     if declared is not None:
         policy = xllm.read(declared)
     elif not include_all or method in _UNASKED_METHODS:
-        policy = xllm.HIDDEN
+        policy = xllm.HIDDEN_POLICY
     else:
         policy = xllm.Policy(destructive=method == "DELETE")
     policy = policy._replace(approval=policy.approval or site.approval, hint=plain(policy.hint, HINT_CHARACTERS))

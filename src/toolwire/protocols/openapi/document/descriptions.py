@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from toolwire.core.model import Json, Tool
-from toolwire.framing.text_cleaning import capped, clean
+from toolwire.framing.text_cleaning import cap_text, clean
 from toolwire.framing.tool_description import DESCRIPTION_CHARACTERS
 
 from .findings import SHOWN
@@ -69,7 +69,7 @@ def undescribed(tool: Tool) -> str:
 
 def plain(text: Json, characters: int) -> str:
     """Return ``text`` for a model or a screen, or ``""`` where it is none."""
-    return capped(clean(text).text, characters) if isinstance(text, str) else ""
+    return cap_text(clean(text).text, characters) if isinstance(text, str) else ""
 
 
 def gist(text: str, limit: int) -> str:
@@ -83,7 +83,7 @@ def gist(text: str, limit: int) -> str:
     if len(text) <= limit // 2:
         return text
     sentences = [one for one in _SENTENCE.split(text.strip()) if one]
-    kept = {0: capped(sentences[0], limit)} if sentences else {}
+    kept = {0: cap_text(sentences[0], limit)} if sentences else {}
     left = limit - len(kept.get(0, ""))
     for states in _STATES_VALUES:
         for number, one in enumerate(sentences):

@@ -10,7 +10,7 @@ import orjson
 
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
-from toolwire.framing.text_cleaning import clean, hidden_in, is_suspect, may_hide
+from toolwire.framing.text_cleaning import clean, find_hidden, is_suspect, may_hide
 
 from .findings import pointer
 from .references import tokens
@@ -53,7 +53,7 @@ def look(document: dict[str, Any]) -> Hidden:
             users.setdefault(reference, []).append(owner)
         if ((escapes or not text.isascii()) and may_hide(text)) or _is_odd(owner):
             tainted.add(owner)
-            places.extend(pointer(*owner, *map(str, path)) for path in hidden_in(node))
+            places.extend(pointer(*owner, *map(str, path)) for path in find_hidden(node))
     return Hidden(tuple(sorted(places)[:_MOST_PLACES]), frozenset(_reached(tainted, users)))
 
 

@@ -12,7 +12,7 @@ import json
 import re
 from typing import NamedTuple
 
-from toolwire.core.gc_pause import paused
+from toolwire.core.gc_pause import pause_collection
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext, positions, text_cleaning, yamltext
 
@@ -67,7 +67,7 @@ def load(text: bytes, media_type: str = "", name: str = "") -> Loaded | Problem:
 
     ``media_type`` is the content type it came with, and ``name`` the URL or path it came from, where they are known.
     """
-    with paused():
+    with pause_collection():
         return _load(text, media_type, name)
 
 
@@ -81,7 +81,7 @@ def read(text: bytes, media_type: str = "", name: str = "") -> Reading:
     if start[:1] not in (b"{", b"["):
         is_yaml = declared or _YAML_CONTENT.match(start + b"\n") is not None
         return Reading(yamltext.read(text), "YAML") if is_yaml else Reading(jsontext.read(text), "JSON")
-    data = jsontext.read_without_repeats(text) if len(text) > _LARGE else jsontext.read(text)
+    data = jsontext.read_without_duplicates(text) if len(text) > _LARGE else jsontext.read(text)
     if isinstance(data, Problem) and (before or declared or _FLOW_CONTENT.match(start)):
         return Reading(yamltext.read(text), "YAML")
     return Reading(data, "JSON")
@@ -118,7 +118,7 @@ def _unreadable(problem: Problem, written_as: str) -> Problem:
     reason = problem.message.partition(": ")[2].rstrip(".")
     if written_as == "YAML":
         return _unfit(f"is YAML that is not read: {reason}")
-    if jsontext.REPEATS in reason:
+    if jsontext.DUPLICATE_MEMBER in reason:
         return _unfit(_REPEATS)
     return _unfit("is nested too deep" if "deeper" in problem.message else f"is not JSON: {reason}")
 
@@ -134,7 +134,7 @@ def _repeats(text: bytes, data: Json) -> bool:
     spaced = any(space in text for space in _SPACED_COLONS) and _SPACED_NAME.search(text) is not None
     if not spaced and _ESCAPED_NAME.search(text) is None:
         return text.count(b'":') != jsontext.write(data).count(b'":')
-    return positions.repeats(text.decode())
+    return positions.has_duplicates(text.decode())
 
 
 def _references(text: bytes) -> frozenset[str]:

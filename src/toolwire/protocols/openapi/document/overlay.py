@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from toolwire.core.model import Json, Kind, Problem
-from toolwire.framing.jsontext import MAX_DEPTH, kind_of
+from toolwire.framing.jsontext import MAX_DEPTH, describe_type
 
 from .consent_policy import SAFE_METHODS, extension
 from .findings import Note
@@ -56,7 +56,7 @@ class Overlaid(NamedTuple):
 def read(data: Json) -> Overlay | Problem:
     """Return the overlay that ``data`` is, or a Problem that says what is wrong with it."""
     if not isinstance(data, dict):
-        return _bad(f"an overlay is an object, not {kind_of(data)}")
+        return _bad(f"an overlay is an object, not {describe_type(data)}")
     version, listed = data.get("overlay"), data.get("actions")
     if not isinstance(version, str) or _VERSION.fullmatch(version) is None:
         return _bad('its "overlay" must be a version such as "1.0.0"')

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from toolwire.core.model import Json
-from toolwire.framing.positions import Step
+from toolwire.framing.positions import PathStep
 
 _MOVED: Final = {
     "schemas": "definitions",
@@ -16,12 +16,12 @@ _MOVED: Final = {
 }
 
 
-def locate_original(old: Json, new: Json, steps: Sequence[Step]) -> tuple[Step, ...]:
+def locate_original(old: Json, new: Json, steps: Sequence[PathStep]) -> tuple[PathStep, ...]:
     """Return the way in the Swagger document ``old`` to what ``steps`` lead to in ``new``, which was made of it.
 
     Where ``old`` has no such place, it is the way to the nearest object that holds what was meant.
     """
-    taken: list[Step] = []
+    taken: list[PathStep] = []
     rest = list(steps)
     if rest[:1] == ["components"] and len(rest) > 1:
         rest[:2] = [_MOVED.get(str(rest[1]), str(rest[1]))]
@@ -52,7 +52,7 @@ def locate_original(old: Json, new: Json, steps: Sequence[Step]) -> tuple[Step, 
     return tuple(taken)
 
 
-def _in_body(parameters: Json, rest: Sequence[Step]) -> tuple[Step, ...]:
+def _in_body(parameters: Json, rest: Sequence[PathStep]) -> tuple[PathStep, ...]:
     """Return the way to the parameter that is the body, or the member of the form, and on in it."""
     steps = list(rest[2:]) if rest[:1] == ["content"] else []  # what follows the media type
     for place, one in enumerate(parameters if isinstance(parameters, list) else ()):
@@ -66,8 +66,8 @@ def _in_body(parameters: Json, rest: Sequence[Step]) -> tuple[Step, ...]:
     return ()
 
 
-def _existing(node: Json, steps: Sequence[Step]) -> list[Step]:
-    taken: list[Step] = []
+def _existing(node: Json, steps: Sequence[PathStep]) -> list[PathStep]:
+    taken: list[PathStep] = []
     for step in steps:
         if not _has(node, step):
             break
@@ -89,11 +89,11 @@ def _parameter(listed: Json, wanted: dict[str, Any]) -> int | None:
     return None
 
 
-def _has(node: Json, step: Step) -> bool:
+def _has(node: Json, step: PathStep) -> bool:
     if isinstance(node, list):
         return isinstance(step, int) and step < len(node)
     return isinstance(node, dict) and step in node
 
 
-def _at(node: Any, step: Step) -> Any:
+def _at(node: Any, step: PathStep) -> Any:
     return node[step] if _has(node, step) else None

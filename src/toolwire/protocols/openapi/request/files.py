@@ -11,7 +11,7 @@ import binascii
 import re
 
 from toolwire.core.model import Json
-from toolwire.core.resources import PREFIX, Resource, Resources
+from toolwire.core.resources import HANDLE_PREFIX, Resource, Resources
 
 UNTYPED = "application/octet-stream"
 
@@ -28,7 +28,7 @@ def read(value: Json, resources: Resources | None) -> Resource:
     """
     if not isinstance(value, str):
         raise ValueError("must be base64 text, or the handle of a file")
-    if value.startswith(PREFIX):
+    if value.startswith(HANDLE_PREFIX):
         kept = resources.find(value) if resources is not None else None
         if kept is None:
             raise ValueError("is the handle of no file that is kept here")

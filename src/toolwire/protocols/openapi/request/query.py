@@ -60,7 +60,7 @@ class Field(NamedTuple):
 
 def fields(tool: Tool) -> tuple[Field, ...]:
     """Return how each argument of ``tool`` stands in a query."""
-    required = set(tool.required)
+    required = set(tool.required_parameters)
     return tuple(_field(name, schema, tool.input_schema, name in required) for name, schema in tool.parameters.items())
 
 

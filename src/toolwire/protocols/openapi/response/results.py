@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from toolwire.core.http import JSON, Response, header
+from toolwire.core.http import JSON_HEADERS, Response, get_header
 from toolwire.core.model import Json, Kind, Problem, Result, Value
-from toolwire.core.resources import CAPS, Resource, Resources, ResultLimits
+from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, Resources, ResultLimits
 from toolwire.framing import jsontext, rate_headers, stream_types, text_cleaning
 from toolwire.protocols.openapi import problems
 from toolwire.protocols.openapi.request.media_types import essence, is_json, is_text, is_xml
@@ -30,7 +30,7 @@ class Expected(NamedTuple):
     origin: str = ""
     responses: Mapping[str, Mapping[str, Json]] | None = None
     resources: Resources | None = None
-    caps: ResultLimits = CAPS
+    caps: ResultLimits = DEFAULT_RESULT_LIMITS
 
 
 ANYTHING = Expected()
@@ -39,7 +39,7 @@ ANYTHING = Expected()
 def write(result: Result, duration_ms: float) -> Response:  # noqa: ARG001 - HTTP has no place for the duration
     """Return the response that says ``result``: 200 and the value alone, or problem+json."""
     if isinstance(result, Value):
-        return Response(200, JSON, jsontext.write(result.value))
+        return Response(200, JSON_HEADERS, jsontext.write(result.value))
     return problems.write(result)
 
 
@@ -52,7 +52,7 @@ def read(response: Response, expected: Expected = ANYTHING) -> Result:
     if not 200 <= status < 300:
         text = f"The server answered {status} where a result was expected."
         return problems.read(response) if status >= 400 else _bad(text)
-    media_type, _, parameters = header(response.headers, b"content-type").lower().partition(";")
+    media_type, _, parameters = get_header(response.headers, b"content-type").lower().partition(";")
     media_type = media_type.strip()
     notes = _notes(response, media_type, expected)
     if status in (204, 205) or not response.body:
@@ -85,7 +85,7 @@ def ended(heard: Heard, response: Response | Problem, expected: Expected) -> Res
         heard.end()
     except ValueError:
         heard.truncated = True
-    media_type = essence(header(response.headers, b"content-type"))
+    media_type = essence(get_header(response.headers, b"content-type"))
     notes = _notes(response, media_type, expected)
     if heard.truncated:
         notes["truncated"] = True
@@ -94,7 +94,7 @@ def ended(heard: Heard, response: Response | Problem, expected: Expected) -> Res
 
 def hearing(expected: Expected) -> Heard:
     """Return what hears a stream of ``expected``."""
-    return Heard(expected.caps, text_cleaning.cleaned)
+    return Heard(expected.caps, text_cleaning.clean_data)
 
 
 def _notes(response: Response, media_type: str, expected: Expected) -> dict[str, Json]:
@@ -156,10 +156,10 @@ def _text(body: bytes, encoding: str, whole: Resource, expected: Expected, notes
 
 def _cleaned(data: Json, notes: dict[str, Json]) -> Json:
     """Return ``data`` without what nobody could see in it; the notes say so where there was any. [XL-104, D-01]"""
-    if next(text_cleaning.hidden_in(data), None) is None:
+    if next(text_cleaning.find_hidden(data), None) is None:
         return data
     notes["cleaned"] = True
-    return text_cleaning.cleaned(data)
+    return text_cleaning.clean_data(data)
 
 
 def _truncated(whole: Resource, characters: int | None, expected: Expected, notes: dict[str, Json]) -> None:

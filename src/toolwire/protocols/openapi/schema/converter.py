@@ -323,7 +323,7 @@ class Schemas:
             self._odd(built, key, value)
 
     def _fits(self, key: str, value: Json) -> bool:
-        return fits(key, value) and (key != "pattern" or self._patterns.takes(value))
+        return fits(key, value) and (key != "pattern" or self._patterns.accepts(value))
 
     def _kept(self, value: list[Json], gone: Set[str]) -> list[str]:
         """Return the names in ``value`` that are not gone, each once."""
@@ -339,7 +339,7 @@ class Schemas:
             return {name: self._kept(others, gone) for name, others in value.items() if name not in gone}
         elif key == "enum":
             value = _different(value)
-        return text_cleaning.cleaned(value) if self._hides and key in _EXAMPLES else value
+        return text_cleaning.clean_data(value) if self._hides and key in _EXAMPLES else value
 
     def _odd(self, built: dict[str, Json], key: str, value: Json) -> None:
         """Take what is almost right, and note the rest."""
@@ -405,7 +405,7 @@ class Schemas:
     def text(self, text: str) -> str:
         """Return ``text`` for a model: cleaned, and cut where it is long."""
         text = text if text.isascii() and not self._hides else text_cleaning.clean(text).text
-        return text if len(text) <= _DESCRIPTION_CHARACTERS else text_cleaning.capped(text, _DESCRIPTION_CHARACTERS)
+        return text if len(text) <= _DESCRIPTION_CHARACTERS else text_cleaning.cap_text(text, _DESCRIPTION_CHARACTERS)
 
     def _name(self, reference: Json) -> str | None:
         """Return the name of the definition ``reference`` stands for, or None where there is none."""
@@ -441,7 +441,7 @@ def _different(values: list[Json]) -> list[Json]:
         return list(dict.fromkeys(values))
     different: dict[bytes, Json] = {}
     for one in values:
-        different.setdefault(jsontext.canonical(one), one)
+        different.setdefault(jsontext.write_canonical(one), one)
     return list(different.values())
 
 

@@ -14,7 +14,7 @@ def exemplify(built: dict[str, Json], example: Json) -> None:
     """Keep a short example where there is no other; a long one costs more than it tells."""
     plain = isinstance(example, str | int | float) and not isinstance(example, bool)
     if plain and len(str(example)) <= _EXAMPLE_CHARACTERS and not {"enum", "const", "examples"} & built.keys():
-        built["examples"] = [text_cleaning.cleaned(example)]
+        built["examples"] = [text_cleaning.clean_data(example)]
 
 
 def modern(schema: dict[str, Json], node: dict[str, Json]) -> dict[str, Json]:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from toolwire.core.model import Json
-from toolwire.framing.text_cleaning import cleaned
+from toolwire.framing.text_cleaning import clean_data
 from toolwire.framing.tool_description import DESCRIPTION_CHARACTERS
 from toolwire.protocols.openapi.document.consent_policy import extension
 from toolwire.protocols.openapi.document.descriptions import plain
@@ -43,10 +43,10 @@ def write(
         facts["description"] = plain(said, 16 * DESCRIPTION_CHARACTERS)
     following = list(islice(steps, _MOST_FOLLOWING))
     if following:
-        facts["next"] = cleaned(following)
+        facts["next"] = clean_data(following)
     policy = extension(operation)
     if isinstance(policy, dict):
-        facts["x-llm"] = cleaned(policy)
+        facts["x-llm"] = clean_data(policy)
     return facts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from toolwire.core.catalog import identifier
+from toolwire.core.catalog import build_toolkit_name
 from toolwire.core.model import Json
 from toolwire.core.selection import Selection
 from toolwire.framing import jsontext
@@ -55,7 +55,7 @@ class Source:
         self.responses = Schemas(self.references, used_in="response", notes=self.notes, hides=looks)
         self.answers = Answers(self.references)
         self.hides = hidden_text.look(document) if hides is None else hides
-        self.toolkit = identifier(self.site.name)
+        self.toolkit = build_toolkit_name(self.site.name)
         self.version = identity.release(document)
         self.tools: dict[str, Named] = {}
         self._root = [{"url": selection.server}] if selection.server else document.get("servers")

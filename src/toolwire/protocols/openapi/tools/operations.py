@@ -19,9 +19,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.gc_pause import paused
+from toolwire.core.gc_pause import pause_collection
 from toolwire.core.model import Approval, Tool
-from toolwire.core.selection import DECLARED, Selection
+from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.protocols.openapi.document import identity, swagger_20
 from toolwire.protocols.openapi.document.consent_policy import (
     SAFE_METHODS,
@@ -74,7 +74,7 @@ class Offer(NamedTuple):
     memo: Memo
 
 
-def unfit(document: dict[str, Any], selection: Selection = DECLARED) -> str:
+def unfit(document: dict[str, Any], selection: Selection = DEFAULT_SELECTION) -> str:
     """Return why ``document`` is not read at all, as the rest of a sentence, or ``""``. [XL-009, XL-028, CV-29]"""
     version = document.get("openapi")
     if swagger_20.is_swagger(document):
@@ -96,12 +96,14 @@ def unfit(document: dict[str, Any], selection: Selection = DECLARED) -> str:
     return ""
 
 
-def read(document: dict[str, Any], url: str, selection: Selection = DECLARED, *, hides: Hidden | None = None) -> Offer:
+def read(
+    document: dict[str, Any], url: str, selection: Selection = DEFAULT_SELECTION, *, hides: Hidden | None = None
+) -> Offer:
     """Return the tools of the fit ``document`` that came from ``url``.
 
     ``hides`` is what it hides from people, where that is known; else it is looked for.
     """
-    with paused():
+    with pause_collection():
         if not swagger_20.is_swagger(document):
             return _read(document, url, selection, hides)
         document, notes = swagger_20.upgrade(document, url)
@@ -187,9 +189,11 @@ def _offered(
     deprecated = one.node.get("deprecated") is True
     own_tags = _tags(one.node)
     tags.update(own_tags)
-    wanted = partial(selection.takes, name=name, method=one.method, path=one.path, tags=own_tags, deprecated=deprecated)
+    wanted = partial(
+        selection.matches, name=name, method=one.method, path=one.path, tags=own_tags, deprecated=deprecated
+    )
     safe = one.method in SAFE_METHODS
-    if selection.narrows and not wanted(safe=safe):
+    if selection.is_narrowing and not wanted(safe=safe):
         return _Left.UNWANTED
     found: list[str] = []
     try:
@@ -204,10 +208,10 @@ def _offered(
         text = f"{plain(overriding, 100)} can make it another request than a {one.method}: each call asks"
         found.append(text)
         safe, policy = False, policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)
-        if selection.narrows and not wanted(safe=safe):
+        if selection.is_narrowing and not wanted(safe=safe):
             return _Left.UNWANTED
     source.notes.extend(Note(one.where, text, one.pointer) for text in found)
-    members = policy.members()
+    members = policy.list_tool_members()
     members["idempotent"] = policy.idempotent or (one.method in _TWICE_AS_ONCE and not overriding)
     declared = identity.read(one.node)
     who = declared or Identity(name, source.toolkit, source.version)

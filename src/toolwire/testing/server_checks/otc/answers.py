@@ -7,7 +7,7 @@ from typing import Final
 from uuid import uuid4
 
 from toolwire.core.model import Json
-from toolwire.framing.jsontext import member
+from toolwire.framing.jsontext import get_object
 from toolwire.testing.server_checks.check import Check, Skip
 from toolwire.testing.server_checks.probe import ProbeAnswer, ServerProbe
 
@@ -24,7 +24,7 @@ def _called(
 
 def _end(answer: ProbeAnswer) -> Mapping[str, Json]:
     """Return the object with ``call_id`` and ``success``, wherever a dialect has it."""
-    inner = member(answer.members, "result")
+    inner = get_object(answer.members, "result")
     return inner if "success" in inner else answer.members
 
 
@@ -53,14 +53,14 @@ def _answer_says_version(ask: ServerProbe) -> str | None:
 
 def _in_output(ask: ServerProbe) -> str | None:
     answer = _called(ask)
-    return None if "value" in member(answer.members, "output") else f'there is no "output" with a "value": {answer}'
+    return None if "value" in get_object(answer.members, "output") else f'there is no "output" with a "value": {answer}'
 
 
 def _in_result(ask: ServerProbe) -> str | Skip | None:
     if "items" not in ask.get("/tools").members:
         return Skip('it lists no "items", as OXP does')
     answer = _called(ask, "/tools/call")
-    return None if "value" in member(answer.members, "result") else f'there is no "result" with a "value": {answer}'
+    return None if "value" in get_object(answer.members, "result") else f'there is no "result" with a "value": {answer}'
 
 
 def _makes_ids(ask: ServerProbe) -> str | None:
@@ -121,9 +121,9 @@ def _wrong(ask: ServerProbe) -> Mapping[str, Json] | None:
     """Return arguments that do not fit the tool's schema, or None where that cannot be told."""
     arguments = dict(ask.call.arguments) if ask.call else {}
     tool = next((tool for tool in tools_of(ask) if tool.get("id") == _id_of(ask)), {})
-    schema = member(tool, "input_schema")
-    schema = member(schema, "parameters") if "parameters" in schema else schema
-    for name, parameter in member(schema, "properties").items():
+    schema = get_object(tool, "input_schema")
+    schema = get_object(schema, "parameters") if "parameters" in schema else schema
+    for name, parameter in get_object(schema, "properties").items():
         kind = parameter.get("type") if isinstance(parameter, dict) else None
         if isinstance(kind, str):
             return {**arguments, name: "x" if kind != "string" else [7]}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from toolwire.core.catalog import version_key
-from toolwire.framing.jsontext import kind_of
-from toolwire.framing.report import Found, steps
+from toolwire.core.catalog import make_version_key
+from toolwire.framing.jsontext import describe_type
+from toolwire.framing.report import PathFault, list_steps
 from toolwire.protocols.otc.rules import examine
 from toolwire.testing.server_checks.check import Check, Look, Skip
 from toolwire.testing.server_checks.probe import ServerProbe
@@ -34,7 +34,7 @@ def _listed(ask: ServerProbe) -> str | None:
     if answer.status != 200:
         return f"GET /tools: {answer}"
     if not isinstance(answer.data, dict):
-        return f"the body is {kind_of(answer.data)}, not an object"
+        return f"the body is {describe_type(answer.data)}, not an object"
     return None if isinstance(answer.members.get("tools"), list) else 'there is no "tools"'
 
 
@@ -46,11 +46,11 @@ def _items(ask: ServerProbe) -> str | Skip | None:
     items = ask.get("/tools").members.get("items")
     if items is None:
         return Skip('it lists no "items", as OXP does')
-    return None if isinstance(items, list) else f'"items" is {kind_of(items)}'
+    return None if isinstance(items, list) else f'"items" is {describe_type(items)}'
 
 
-def _faults(ask: ServerProbe) -> list[Found]:
-    found: list[Found] = ask.once("faults", lambda: examine(ask.get("/tools").data))
+def _faults(ask: ServerProbe) -> list[PathFault]:
+    found: list[PathFault] = ask.once("faults", lambda: examine(ask.get("/tools").data))
     return found
 
 
@@ -64,7 +64,7 @@ def _defined(*rules: str) -> Look:
         if not faults:
             return None
         first = faults[0]
-        where = "/" + "/".join(str(step) for step in steps(first.path))
+        where = "/" + "/".join(str(step) for step in list_steps(first.path))
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         return f"{where}: {first.message}{more}"
 
@@ -75,7 +75,7 @@ def _ascending(ask: ServerProbe) -> str | Skip | None:
     last: dict[str, str] = {}
     for tool in tools_of(ask):
         name, version = str(tool.get("id", "")).partition("@")[0], str(tool.get("version", "0"))
-        if version_key(version) < version_key(last.get(name, "0")):
+        if make_version_key(version) < make_version_key(last.get(name, "0")):
             return f"{name}@{version} stands after {name}@{last[name]}"
         last[name] = version
     return None
