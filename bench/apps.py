@@ -59,12 +59,12 @@ def gateway() -> Any:
     """Toolwire in front of the server at BENCH_UPSTREAM, as ``toolwire serve URL --agree`` is."""
     import toolwire
     from toolwire.client import Session
-    from toolwire.client.connection.connect import unattended
+    from toolwire.client.connection.connect import connect_without_user
     from toolwire.gateway import merge_toolboxes
     from toolwire.limits import ClientRateLimits
 
     session = Session(limits=ClientRateLimits(tool=None, connection=None))
-    upstream = unattended(os.environ["BENCH_UPSTREAM"], session, agree=lambda _: True)
+    upstream = connect_without_user(os.environ["BENCH_UPSTREAM"], session, agree=lambda _: True)
     return toolwire.asgi(merge_toolboxes([upstream]))
 
 

@@ -85,14 +85,14 @@ def client() -> tuple[Callable[[], object], Callable[[], object]]:
     from toolwire.core.model import Call
     from toolwire.protocols.opentool import CODEC
 
-    connection, door = connected()
+    connection, transport = connected()
     peer = connection.peer
     call = Call(peer.catalog.tools[0], {"a": 1, "b": 2}, "c1")
-    return lambda: run(connection.calling(call), door), lambda: run(CODEC.send(peer, call), door)
+    return lambda: run(connection.run(call), transport), lambda: run(CODEC.send(peer, call), transport)
 
 
 def connected() -> tuple[Connection, SyncTransport]:
-    """Return a connection to our server, unlimited and untraced, and the door to it, which answers at once."""
+    """Return a connection to our server, unlimited and untraced, and the transport to it, which answers at once."""
     from toolwire.client import Session
     from toolwire.client.connection.connection import open_connection
     from toolwire.client.discovery.discover import Discovery
@@ -107,16 +107,16 @@ def connected() -> tuple[Connection, SyncTransport]:
     routes = CODEC.routes(catalog, Site())
     answer = Response(200, JSON_HEADERS, RAW_ANSWER)
 
-    class Door:
+    class FakeTransport:
         def send(self, request: Request) -> object:
             route = routes.get((request.method, request.url.removeprefix(url)))
             return answer if request.method == "POST" or route is None else route.read(request)
 
-    door = Door()
-    peer = run(CODEC.find(url), door).peer  # type: ignore[arg-type]  # it answers what a look asks for
+    transport = FakeTransport()
+    peer = run(CODEC.find(url), transport).peer  # type: ignore[arg-type]  # it answers what a look asks for
     session = Session(limits=ClientRateLimits(tool=None, connection=None), traced=False)
     connection = open_connection(Discovery(url=url, peer=peer), session=session)
-    return connection.agreed(connection.gate.unasked()), door  # type: ignore[return-value]
+    return connection.agree(connection.pipeline.find_unapproved()), transport  # type: ignore[return-value]
 
 
 def cost_us(work: Callable[[], object], *, rounds: int = 7, each: int = 5_000) -> float:

@@ -32,18 +32,18 @@ def toolwire_us(url: str) -> float:
 
 
 def own_us() -> float:
-    """Return the CPU microseconds of ``remote.call`` alone, over a door that answers at once."""
+    """Return the CPU microseconds of ``remote.call`` alone, over a transport that answers at once."""
 
     async def main() -> float:
         from toolwire.core.http import Request
 
         connection, blocking = checks.connected()
 
-        class Door:
+        class FakeTransport:
             async def send(self, request: Request) -> object:
                 return blocking.send(request)
 
-        return await _cost(_adding(Remote(connection, Door(), None)))  # type: ignore[arg-type]  # it answers what is sent
+        return await _cost(_adding(Remote(connection, FakeTransport(), None)))  # type: ignore[arg-type]  # it answers what is sent
 
     return uvloop.run(main())
 
@@ -61,7 +61,7 @@ def _adding(remote: Remote) -> Callable[[], Awaitable[None]]:
 
 
 def door_us(url: str) -> float:
-    """Return the CPU microseconds of the network door alone: the same request, no toolwire around it."""
+    """Return the CPU microseconds of the network transport alone: the same request, no toolwire around it."""
 
     async def main() -> float:
         from toolwire.client.transport.network import Network
@@ -69,16 +69,16 @@ def door_us(url: str) -> float:
 
         body = b'{"jsonrpc":"2.0","method":"add","params":{"a":1,"b":2},"id":"c1"}'
         request = Request("POST", f"{url}/opentool/call", ((b"content-type", b"application/json"),), body)
-        door = Network()
+        transport = Network()
 
         async def once() -> None:
-            if not isinstance(await door.send(request), Response):
+            if not isinstance(await transport.send(request), Response):
                 raise RuntimeError("no response")
 
         try:
             return await _cost(once)
         finally:
-            await door.aclose()
+            await transport.aclose()
 
     return uvloop.run(main())
 

@@ -197,7 +197,7 @@ def clients() -> Iterator[Row]:
     with wire.served("ours") as port:
         url = f"http://127.0.0.1:{port}"
         yield Row("client, a call, 32 in flight", client.toolwire_us(url), "us", 300.0, least=False)
-        yield Row("client, the network door alone, 32 in flight", client.door_us(url), "us")
+        yield Row("client, the network transport alone, 32 in flight", client.door_us(url), "us")
         if importlib.util.find_spec("aiohttp"):
             what = "client, a call to a bare aiohttp POST, 32 in flight"
             yield Row(what, client.times_of_aiohttp(url), "times", 1.35, least=False)
@@ -206,7 +206,7 @@ def clients() -> Iterator[Row]:
         yield Row("client, the first call after it", called, "ms", 1.0, least=False)
         yield Row("client, name of connection 1,000 to one host", client.admit_ms(1_000), "ms", 0.1, least=False)
         own = client.own_us()
-        yield Row("client, our own share: a call whose door answers at once", own, "us", 60.0, least=False)
+        yield Row("client, our own share: a call whose transport answers at once", own, "us", 60.0, least=False)
         if importlib.util.find_spec("httpx2"):
             yield Row("client, peer: a bare httpx2 POST", client.httpx_us(url), "us")
     yield Row("gateway, what it adds to a call", wire.hop_us(CALLS["opentool"]), "us", 250.0, least=False)

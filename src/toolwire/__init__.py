@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .client import Cache, Remote, Selection, Session, SyncRemote, connect, connect_sync, stored_session
+    from .client import Cache, Remote, Selection, Session, SyncRemote, connect, connect_sync, open_stored_session
     from .consent import ClientRules, DefinitionLock, Preferences, read_lock
     from .core.check import Answer, Question
     from .core.errors import ConnectError, DefinitionError, ToolError, ToolwireError
@@ -40,7 +40,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     **dict.fromkeys(("Cache", "Remote", "Selection", "Session", "SyncRemote", "connect"), "client"),
-    **dict.fromkeys(("connect_sync", "stored_session"), "client"),
+    **dict.fromkeys(("connect_sync", "open_stored_session"), "client"),
     **dict.fromkeys(("ClientRules", "DefinitionLock", "Preferences", "read_lock"), "consent"),
     **dict.fromkeys(("Answer", "Question"), "core.check"),
     **dict.fromkeys(("ConnectError", "DefinitionError", "ToolError", "ToolwireError"), "core.errors"),
@@ -97,8 +97,8 @@ __all__ = [
     "connect",
     "connect_sync",
     "merge_toolboxes",
+    "open_stored_session",
     "read_lock",
-    "stored_session",
 ]
 
 

@@ -22,7 +22,7 @@ from toolwire import Session, Tool, Toolkit, asgi, connect_sync, merge_toolboxes
 from toolwire.adapters.schema import Provider
 from toolwire.adapters.tool_declarations import declare_tools, run_named_call_sync
 from toolwire.cli import main
-from toolwire.client.connection.connect import unattended
+from toolwire.client.connection.connect import connect_without_user
 from toolwire.consent import ClientRules
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError
@@ -235,7 +235,7 @@ def test_a_gateway_to_a_hostile_site_serves_on(listed: list[Tool], answer: Resul
 
     with served(listed, answer, 0, "") as (site, url):
         try:
-            far = unattended(url, Session())
+            far = connect_without_user(url, Session())
         except ToolwireError:
             return
         with (

@@ -70,7 +70,7 @@ def test_a_person_lets_an_assistant_in_watches_it_and_sends_it_away(
     page.evaluate("window.sameDocument = true")
     ada = Ada()
     signed_in = CredentialStore(tmp_path / "toolwire" / "credentials")
-    with connect_sync(tasks, approve=ada, signed_in=signed_in, session=Session()) as remote:
+    with connect_sync(tasks, approve=ada, credential_store=signed_in, session=Session()) as remote:
         listed = remote.call("listTasks")
         assert not isinstance(listed, Problem), listed
         assert [task["name"] for task in listed.value] == ["Water the plants"]

@@ -163,26 +163,26 @@ def listen() -> Iterator[Callable[..., Listener]]:
 
 
 @dataclass
-class Door:
-    """One door with one way to use it, whether it is async inside or not."""
+class FakeTransport:
+    """One transport with one way to use it, whether it is async inside or not."""
 
     send: Callable[..., Response | Problem]
     network: Network | SyncNetwork
 
 
-OpenDoor = Callable[..., Door]
+OpenDoor = Callable[..., FakeTransport]
 
 
 @pytest.fixture(params=["asyncio", "uvloop", "sync"])
-def open_door(request: pytest.FixtureRequest) -> Iterator[OpenDoor]:
+def open_network(request: pytest.FixtureRequest) -> Iterator[OpenDoor]:
     """Make doors of each kind."""
     with ExitStack() as ending:
 
-        def make(**options: Any) -> Door:
+        def make(**options: Any) -> FakeTransport:
             if request.param == "sync":
                 sync = SyncNetwork(**options)
                 ending.callback(sync.close)
-                return Door(sync.send, sync)
+                return FakeTransport(sync.send, sync)
             factory = uvloop.new_event_loop if request.param == "uvloop" else None
             runner = ending.enter_context(asyncio.Runner(loop_factory=factory))
             network = Network(**options)
@@ -191,6 +191,6 @@ def open_door(request: pytest.FixtureRequest) -> Iterator[OpenDoor]:
             def send(wanted: Request, **more: Any) -> Response | Problem:
                 return runner.run(network.send(wanted, **more))
 
-            return Door(send, network)
+            return FakeTransport(send, network)
 
         yield make

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.client.transport.addresses import NetworkReach, fits
+from toolwire.client.transport.addresses import NetworkReach, is_address_allowed
 
 PUBLIC = ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1"]
 LOOPBACK = ["127.0.0.1", "127.255.255.254", "::1"]
@@ -70,27 +70,27 @@ NO_ADDRESS = [
 @pytest.mark.requirement("D-05")
 @pytest.mark.parametrize("address", PUBLIC)
 def test_a_public_address_is_fit_for_the_public_and_is_not_loopback(address: str) -> None:
-    assert fits(address, NetworkReach.PUBLIC)
-    assert fits(address, NetworkReach.PRIVATE)
-    assert not fits(address, NetworkReach.LOOPBACK)
+    assert is_address_allowed(address, NetworkReach.PUBLIC)
+    assert is_address_allowed(address, NetworkReach.PRIVATE)
+    assert not is_address_allowed(address, NetworkReach.LOOPBACK)
 
 
 @pytest.mark.requirement("D-05")
 @pytest.mark.parametrize("address", PRIVATE)
 def test_a_private_address_is_fit_only_where_private_ones_are_allowed(address: str) -> None:
-    assert [reach for reach in NetworkReach if fits(address, reach)] == [NetworkReach.PRIVATE]
+    assert [reach for reach in NetworkReach if is_address_allowed(address, reach)] == [NetworkReach.PRIVATE]
 
 
 @pytest.mark.requirement("D-05")
 @pytest.mark.parametrize("address", LOOPBACK)
 def test_a_loopback_address_is_fit_only_where_this_machine_was_named(address: str) -> None:
-    assert [reach for reach in NetworkReach if fits(address, reach)] == [NetworkReach.LOOPBACK]
+    assert [reach for reach in NetworkReach if is_address_allowed(address, reach)] == [NetworkReach.LOOPBACK]
 
 
 @pytest.mark.requirement("D-05")
 @pytest.mark.parametrize("address", METADATA + SPECIAL + DISGUISED + NO_ADDRESS)
 def test_metadata_special_and_disguised_addresses_are_never_fit(address: str) -> None:
-    assert not any(fits(address, reach) for reach in NetworkReach)
+    assert not any(is_address_allowed(address, reach) for reach in NetworkReach)
 
 
 @pytest.mark.requirement("D-05")
@@ -98,19 +98,27 @@ def test_metadata_special_and_disguised_addresses_are_never_fit(address: str) ->
 def test_an_ipv4_address_inside_an_ipv6_one_is_fit_for_the_public_only_if_it_is_by_itself(
     inner: IPv4Address, form: str
 ) -> None:
-    assert fits(str(IPv6Address(form.format(inner))), NetworkReach.PUBLIC) == fits(str(inner), NetworkReach.PUBLIC)
+    assert is_address_allowed(str(IPv6Address(form.format(inner))), NetworkReach.PUBLIC) == is_address_allowed(
+        str(inner), NetworkReach.PUBLIC
+    )
 
 
 @pytest.mark.requirement("D-05")
-@given(st.integers(0, 2**32 - 1).map(IPv4Address).filter(lambda inner: not fits(str(inner), NetworkReach.PUBLIC)))
+@given(
+    st.integers(0, 2**32 - 1)
+    .map(IPv4Address)
+    .filter(lambda inner: not is_address_allowed(str(inner), NetworkReach.PUBLIC))
+)
 def test_no_tunnel_leads_to_an_address_that_is_not_public(inner: IPv4Address) -> None:
     sixtofour = IPv6Address((0x2002 << 112) | (int(inner) << 80) | 1)
     teredo = IPv6Address((0x2001_0000 << 96) | (0x0808_0808 << 64) | (int(inner) ^ 0xFFFF_FFFF))
     isatap = IPv6Address((0x2606_4700 << 96) | (0x5EFE << 32) | int(inner))
-    assert not any(fits(str(tunnel), reach) for tunnel in (sixtofour, teredo, isatap) for reach in NetworkReach)
+    assert not any(
+        is_address_allowed(str(tunnel), reach) for tunnel in (sixtofour, teredo, isatap) for reach in NetworkReach
+    )
 
 
 @given(st.text(max_size=60))
 def test_any_text_at_all_is_fit_or_not_and_raises_nothing(text: str) -> None:
     for reach in NetworkReach:
-        assert fits(text, reach) in (True, False)
+        assert is_address_allowed(text, reach) in (True, False)

@@ -23,9 +23,9 @@ def test_a_remote_has_no_other_way_to_call_than_those_that_ask(remote: type) -> 
     for name, member in public.items():
         source = inspect.getsource(member.fget if isinstance(member, property) else member)
         if name in CALLING:
-            assert "calling(" in source or "self._run(" in source
+            assert "connection.run(" in source or "self._run(" in source
         else:
-            assert "_door" not in source
+            assert "_transport" not in source
 
 
 @pytest.mark.requirement("XL-057")
@@ -35,7 +35,7 @@ def test_no_option_turns_asking_off() -> None:
     assert [name for name in names if any(word in name for word in words)] == []
     public = [getattr(Connection, name) for name in dir(Connection) if not name.startswith("_")]
     flows = [one for one in public if callable(one) and "Flow" in str(inspect.signature(one).return_annotation)]
-    assert [one.__name__ for one in flows] == ["calling"]
+    assert [one.__name__ for one in flows] == ["run"]
 
 
 @pytest.mark.requirement("XL-057", "XL-053")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from toolwire.client.discovery.cache import DAY_S, Cache
-from toolwire.client.discovery.local_files import file_url, folder_of, read_file
+from toolwire.client.discovery.local_files import file_url, find_folder, read_file
 from toolwire.client.discovery.probe_transport import SyncProbeTransport
-from toolwire.client.discovery.source import source_of
+from toolwire.client.discovery.source import build_source
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 
@@ -115,7 +115,7 @@ def test_what_one_key_was_shown_is_not_given_to_another() -> None:
 def test_a_refresh_can_be_forced() -> None:
     server = Server(said(b"1", etag="x"), Response(304))
     server.get()
-    server.cache.forget(URL)
+    server.cache.expire(URL)
     assert server.get() == said(b"1", etag="x")
     assert len(server.asked) == 2
 
@@ -134,7 +134,7 @@ def test_no_look_begins_after_its_time() -> None:
 def test_a_source_says_what_was_found_and_cannot_be_changed() -> None:
     server = Server(said(b'{ "b": 1,\n "a": [2] }', etag='"e"'))
     server.get()
-    source = source_of("https://site.test", URL, server.cache.find(URL))
+    source = build_source("https://site.test", URL, server.cache.find(URL))
     assert source is not None
     assert (source.origin, source.url, source.fetched_at, source.etag, source.stale) == (
         "https://site.test", URL, server.now, '"e"', False,
@@ -152,10 +152,10 @@ def test_a_file_is_read_from_the_folder_of_the_document_alone(tmp_path: Path) ->
     (tmp_path / "secret.json").write_text("{}")
     (inside / "link.json").symlink_to(tmp_path / "secret.json")
     url = file_url(str(inside / "a.json"))
-    folder = folder_of(url)
+    folder = find_folder(url)
     assert read_file(url, folder) == Response(200, (), b'{"a": 1}')
     for other in ("link.json", "../secret.json", "none.json"):
         assert isinstance(read_file((inside / other).as_uri().replace("%2E", "."), folder), Problem)
     assert file_url(str(inside / "none.json")) == ""
     assert file_url("https://site.test/a.json") == ""
-    assert folder_of("https://site.test/a.json") is None
+    assert find_folder("https://site.test/a.json") is None

@@ -12,7 +12,7 @@ import pytest
 
 from toolwire import Answer, Kind, Problem, Question, Tool, connect, connect_sync
 from toolwire.client import Session
-from toolwire.client.calls.session import stored_session
+from toolwire.client.calls.session import open_stored_session
 from toolwire.core.model import Result
 
 PAY: dict[str, Any] = {"type": "object", "properties": {"amount": {"type": "integer"}}}
@@ -141,13 +141,13 @@ def test_an_agreement_is_given_once_and_is_void_for_another_definition(bank: Ban
         return True
 
     for _ in range(2):
-        with connect_sync(bank.url, protocol=bank.wire, session=stored_session(tmp_path), agree=agree) as remote:
+        with connect_sync(bank.url, protocol=bank.wire, session=open_stored_session(tmp_path), agree=agree) as remote:
             assert remote.tools[0].safe
             remote.call("wire_money", {"amount": 5})
     assert [[tool.name for tool in tools] for tools in lists] == [["wire_money"]]
     sent = len(bank.sent)
     assert sent >= 2
-    with connect_sync(bank.url, protocol=bank.wire, session=stored_session(tmp_path)) as remote:
+    with connect_sync(bank.url, protocol=bank.wire, session=open_stored_session(tmp_path)) as remote:
         bank.description = "Say how it is, and pay."
         assert not isinstance(remote.refresh(), Problem)
         assert not remote.tools[0].safe
@@ -178,13 +178,13 @@ def test_several_connections_share_no_agreement(bank: Bank) -> None:
 
 @pytest.mark.requirement("XL-044")
 def test_a_gateway_does_not_pass_the_claim_on_as_its_own(bank: Bank) -> None:
-    from toolwire.client.connection.connect import unattended
+    from toolwire.client.connection.connect import connect_without_user
     from toolwire.server import asgi
     from toolwire.testing.loopback import background
 
     if bank.wire == "mcp":
         pytest.skip("a gateway finds an MCP server only where it says so by a GET")
-    remote = unattended(bank.url, Session())
+    remote = connect_without_user(bank.url, Session())
     with background(asgi(remote)) as url:
         for protocol in ("openapi", "otc", "opentool", "mcp"):
             with connect_sync(url, protocol=protocol, approve=lambda _: Answer(allowed=True)) as near:

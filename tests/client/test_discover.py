@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.client.discovery.discover import Discovery, absolute, candidates, discover, origin
+from toolwire.client.discovery.discover import Discovery, complete_url, discover, find_codecs, origin
 from toolwire.client.transport.drivers import run
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
@@ -14,8 +14,8 @@ from toolwire.testing.conformance import kit
 from toolwire.testing.wire import HERE, CannedTransport, SyncAppTransport
 
 
-def look(door: Any, url: str = HERE, **options: Any) -> Discovery:
-    return run(discover(url, **options), door, None)
+def look(transport: Any, url: str = HERE, **options: Any) -> Discovery:
+    return run(discover(url, **options), transport, None)
 
 
 @pytest.mark.requirement("XL-006")
@@ -37,7 +37,7 @@ def look(door: Any, url: str = HERE, **options: Any) -> Discovery:
     ],
 )
 def test_a_text_without_a_scheme_means_https_and_http_on_this_machine(text: str, url: str) -> None:
-    assert absolute(text) == url
+    assert complete_url(text) == url
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_a_site_is_shown_by_scheme_host_and_port(url: str, site: str) -> None:
 
 @pytest.mark.requirement("XL-001", "XL-005")
 def test_the_first_protocol_that_is_found_wins_and_the_rest_is_not_asked() -> None:
-    door = SyncAppTransport(asgi(kit()))
-    found = look(door)
-    door.close()
+    transport = SyncAppTransport(asgi(kit()))
+    found = look(transport)
+    transport.close()
     assert found.peer is not None
     assert found.peer.protocol == BUILTIN[0].name
     assert found.others == ()
@@ -66,18 +66,18 @@ def test_the_first_protocol_that_is_found_wins_and_the_rest_is_not_asked() -> No
 
 
 def test_a_survey_goes_on_to_the_other_protocols() -> None:
-    door = SyncAppTransport(asgi(kit()))
-    found = look(door, survey=True)
-    door.close()
+    transport = SyncAppTransport(asgi(kit()))
+    found = look(transport, survey=True)
+    transport.close()
     assert found.peer is not None
     assert [found.peer.protocol, *(peer.protocol for peer in found.others)] == [codec.name for codec in BUILTIN]
 
 
 @pytest.mark.parametrize("name", [codec.name for codec in BUILTIN])
 def test_one_protocol_can_be_asked_for(name: str) -> None:
-    door = SyncAppTransport(asgi(kit()))
-    found = look(door, protocol=name)
-    door.close()
+    transport = SyncAppTransport(asgi(kit()))
+    found = look(transport, protocol=name)
+    transport.close()
     assert found.peer is not None
     assert found.peer.protocol == name
     assert {probe.protocol for probe in found.probes} == {name}
@@ -86,15 +86,15 @@ def test_one_protocol_can_be_asked_for(name: str) -> None:
 @pytest.mark.requirement("XL-005", "C-8", "XL-014")
 @pytest.mark.parametrize("path", ["", "/", "/tools", "/mcp", "/opentool/version", "/somewhere/else"])
 def test_every_look_is_recorded_and_no_url_is_fetched_twice(path: str) -> None:
-    door = CannedTransport(lambda _: Response(404))
-    found = look(door, HERE + path)
+    transport = CannedTransport(lambda _: Response(404))
+    found = look(transport, HERE + path)
     assert found.peer is None
     assert {probe.protocol for probe in found.probes} == {codec.name for codec in BUILTIN}
-    gets = [request.url for request in door.sent if request.method == "GET"]
+    gets = [request.url for request in transport.sent if request.method == "GET"]
     assert len(gets) == len(set(gets))
-    first_post = next((at for at, request in enumerate(door.sent) if request.method != "GET"), len(door.sent))
-    assert all(request.method != "GET" for request in door.sent[first_post:])
-    assert not any(name in (b"authorization", b"cookie") for request in door.sent for name, _ in request.headers)
+    first_post = next((at for at, request in enumerate(transport.sent) if request.method != "GET"), len(transport.sent))
+    assert all(request.method != "GET" for request in transport.sent[first_post:])
+    assert not any(name in (b"authorization", b"cookie") for request in transport.sent for name, _ in request.headers)
 
 
 @pytest.mark.requirement("XL-005")
@@ -115,6 +115,6 @@ def test_no_url_is_an_exception(url: str) -> None:
 
 
 def test_there_is_no_other_protocol() -> None:
-    assert candidates(None) == BUILTIN
+    assert find_codecs(None) == BUILTIN
     with pytest.raises(ValueError, match="'gopher' is no protocol; there is openapi, opentool, otc, mcp"):
-        candidates("gopher")
+        find_codecs("gopher")

@@ -35,7 +35,7 @@ def read(*pieces: bytes, method: str = "GET", ends: bool = False, limits: Transp
 
 
 def outcome(reader: ResponseReader) -> Response | str:
-    assert reader.done
+    assert reader.is_done
     answer = reader.outcome()
     return answer if isinstance(answer, Response) else str(answer.details["reason"])
 
@@ -52,7 +52,7 @@ def test_however_a_response_is_cut_it_is_the_same_and_its_connection_is_kept(siz
         rest = rest[size:]
     reader = read(*pieces)
     assert outcome(reader) == Response(200, ((b"x-a", b"1"), (b"transfer-encoding", b"chunked")), b"abcde")
-    assert reader.reusable
+    assert reader.is_reusable
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_a_connection_that_says_more_or_less_than_it_should_is_not_used_again(wi
     answer = outcome(reader)
     assert isinstance(answer, Response)
     assert answer.body == (b"" if method == "HEAD" else b"hi")
-    assert not reader.reusable
+    assert not reader.is_reusable
 
 
 def test_interim_responses_are_passed_over() -> None:
     reader = read(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nlink: x\r\n\r\n" + FINE)
     assert outcome(reader) == Response(200, ((b"content-length", b"2"),), b"hi")
-    assert reader.reusable
+    assert reader.is_reusable
 
 
 def test_lines_may_end_with_a_line_feed_alone() -> None:
@@ -100,7 +100,7 @@ def test_lines_may_end_with_a_line_feed_alone() -> None:
 def test_what_could_be_read_in_two_ways_is_refused(wire: bytes) -> None:
     reader = read(wire, ends=True)
     assert outcome(reader) == "not_http"
-    assert not reader.reusable
+    assert not reader.is_reusable
 
 
 @pytest.mark.requirement("D-13")
@@ -117,7 +117,7 @@ def test_what_could_be_read_in_two_ways_is_refused(wire: bytes) -> None:
 )
 def test_what_is_not_body_has_a_limit_wherever_it_stands(start: bytes, more: bytes) -> None:
     reader, sent = read(start), 0
-    while not reader.done and sent < 200_000:
+    while not reader.is_done and sent < 200_000:
         reader.feed(more)
         sent += len(more)
     assert outcome(reader) == "too_large"
@@ -127,33 +127,33 @@ def test_what_is_not_body_has_a_limit_wherever_it_stands(start: bytes, more: byt
 @given(st.binary(max_size=400), st.integers(1, 50))
 def test_any_bytes_end_in_a_response_or_a_problem(wire: bytes, size: int) -> None:
     reader = read(*(wire[start : start + size] for start in range(0, len(wire), size)), ends=True)
-    assert reader.done
+    assert reader.is_done
     assert isinstance(reader.outcome(), Response | Problem)
 
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
 def test_a_call_opens_a_new_connection_where_the_server_has_left_the_old_one(
-    listen: Any, open_door: Any, method: str
+    listen: Any, open_network: Any, method: str
 ) -> None:
     def once(_: object) -> Iterator[bytes]:
         yield FINE
         raise ConnectionAbortedError
 
-    listener, door = listen(once), open_door()
+    listener, transport = listen(once), open_network()
     for number in range(1, 4):
-        assert door.send(Request(method, listener.origin, (), b"")).status == 200
+        assert transport.send(Request(method, listener.origin, (), b"")).status == 200
         assert listener.hung_up.wait(10)
         listener.hung_up.clear()
         assert len(listener.requests) == listener.connections == number
 
 
-def test_tls_roots_are_read_once_and_never_for_http(listen: Any, open_door: Any) -> None:
+def test_tls_roots_are_read_once_and_never_for_http(listen: Any, open_network: Any) -> None:
     _make_context.cache_clear()
-    door = open_door(resolve=lambda host, port: ["127.0.0.1"])
+    transport = open_network(resolve=lambda host, port: ["127.0.0.1"])
     listener = listen()
-    door.send(Request("GET", listener.origin))
+    transport.send(Request("GET", listener.origin))
     assert _make_context.cache_info().misses == 0
-    for network in (door, SyncNetwork(resolve=lambda host, port: ["127.0.0.1"])):
+    for network in (transport, SyncNetwork(resolve=lambda host, port: ["127.0.0.1"])):
         network.send(Request("GET", f"https://localhost:{listener.port}/"))
     assert _make_context.cache_info().misses == 1
     assert find_tls_context() is find_tls_context()

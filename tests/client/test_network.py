@@ -1,4 +1,4 @@
-"""What goes out of the door and what comes back: requests as they are, connections kept, loops and cancelling."""
+"""What goes out of the transport and what comes back: requests as they are, connections kept, loops and cancelling."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from toolwire.core.model import Kind, Problem, Secret
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 
 
-def test_a_request_arrives_as_it_was_made(listen: Any, open_door: Any, said: Any) -> None:
+def test_a_request_arrives_as_it_was_made(listen: Any, open_network: Any, said: Any) -> None:
     listener = listen(
         said(b'{"result":3}', "content-type: application/json", "X-Trace: 1", "x-trace: 2", status="201 Made")
     )
     request = Request(
         "POST", f"{listener.origin}/tools/call?a=%20b#top", ((b"x-call", b"7"), (b"x-call", b"8")), b'{"a":1}'
     )
-    answer = open_door().send(request)
+    answer = open_network().send(request)
     [seen] = listener.requests
     assert seen.line == "POST /tools/call?a=%20b HTTP/1.1"
     assert seen.body == b'{"a":1}'
@@ -40,67 +40,71 @@ def test_a_request_arrives_as_it_was_made(listen: Any, open_door: Any, said: Any
 
 
 @pytest.mark.requirement("D-14")
-def test_only_gzip_is_asked_for(listen: Any, open_door: Any) -> None:
+def test_only_gzip_is_asked_for(listen: Any, open_network: Any) -> None:
     listener = listen()
-    open_door().send(Request("GET", listener.origin))
+    open_network().send(Request("GET", listener.origin))
     assert listener.requests[0].headers["accept-encoding"] == "gzip"
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_every_method_of_a_tool_goes_through(listen: Any, open_door: Any, said: Any, method: str) -> None:
+def test_every_method_of_a_tool_goes_through(listen: Any, open_network: Any, said: Any, method: str) -> None:
     listener = listen(lambda seen: [said(b"" if method == "HEAD" else b"{}")])
-    assert open_door().send(Request(method, listener.origin)).status == 200
+    assert open_network().send(Request(method, listener.origin)).status == 200
     assert listener.requests[0].line == f"{method} / HTTP/1.1"
 
 
 def test_connections_are_kept_until_the_door_is_closed_and_then_opened_anew(listen: Any) -> None:
     listener = listen()
-    door = SyncNetwork()
+    transport = SyncNetwork()
     for connections in (1, 2):
         for _ in range(3):
-            door.send(Request("GET", listener.origin))
+            transport.send(Request("GET", listener.origin))
         assert listener.connections == connections
-        door.close()
+        transport.close()
 
 
-def test_calls_one_after_another_share_a_connection(listen: Any, open_door: Any) -> None:
+def test_calls_one_after_another_share_a_connection(listen: Any, open_network: Any) -> None:
     listener = listen()
-    door = open_door()
-    assert {door.send(Request(method, listener.origin)).status for method in ("GET", "POST", "PUT", "GET")} == {200}
+    transport = open_network()
+    assert {transport.send(Request(method, listener.origin)).status for method in ("GET", "POST", "PUT", "GET")} == {
+        200
+    }
     assert listener.connections == 1
 
 
-def test_no_more_connections_are_kept_than_some(listen: Any, open_door: Any) -> None:
+def test_no_more_connections_are_kept_than_some(listen: Any, open_network: Any) -> None:
     listener = listen()
     addresses = iter(f"127.0.0.{number}" for number in range(2, 255))
-    door = open_door(resolve=lambda host, port: [next(addresses), "127.0.0.1"], limits=TransportLimits(pin_s=0))
-    assert {door.send(Request("GET", f"http://localhost:{listener.port}/")).status for _ in range(70)} == {200}
-    pools = [door.network._pool] if isinstance(door.network, SyncNetwork) else door.network._pools.values()
+    transport = open_network(resolve=lambda host, port: [next(addresses), "127.0.0.1"], limits=TransportLimits(pin_s=0))
+    assert {transport.send(Request("GET", f"http://localhost:{listener.port}/")).status for _ in range(70)} == {200}
+    pools = (
+        [transport.network._pool] if isinstance(transport.network, SyncNetwork) else transport.network._pools.values()
+    )
     assert all(1 <= len(pool) <= 64 for pool in pools)
 
 
-def test_a_cookie_is_not_kept(listen: Any, open_door: Any, said: Any) -> None:
+def test_a_cookie_is_not_kept(listen: Any, open_network: Any, said: Any) -> None:
     listener = listen(said(b"{}", "set-cookie: session=1; path=/"))
-    door = open_door()
+    transport = open_network()
     for _ in range(2):
-        door.send(Request("GET", listener.origin))
+        transport.send(Request("GET", listener.origin))
     assert all("cookie" not in seen.headers for seen in listener.requests)
 
 
 def test_proxies_of_the_environment_are_not_used(
-    listen: Any, open_door: Any, said: Any, monkeypatch: pytest.MonkeyPatch
+    listen: Any, open_network: Any, said: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy, listener = listen(), listen(said(b"direct"))
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.setenv(name, proxy.origin)
         monkeypatch.setenv(name.upper(), proxy.origin)
-    assert open_door().send(Request("GET", listener.origin)).body == b"direct"
+    assert open_network().send(Request("GET", listener.origin)).body == b"direct"
     assert proxy.connections == 0
 
 
-def test_a_header_that_is_not_text_is_left_out_and_the_others_stay(listen: Any, open_door: Any) -> None:
+def test_a_header_that_is_not_text_is_left_out_and_the_others_stay(listen: Any, open_network: Any) -> None:
     listener = listen(b"HTTP/1.1 200 OK\r\nx-name: caf\xe9\r\nx-other: fine\r\ncontent-length: 2\r\n\r\nhi")
-    answer = open_door().send(Request("GET", listener.origin))
+    answer = open_network().send(Request("GET", listener.origin))
     assert answer.body == b"hi"
     assert (b"x-other", b"fine") in answer.headers
     assert all(name != b"x-name" for name, _ in answer.headers)
@@ -140,10 +144,10 @@ def test_a_header_that_is_not_text_is_left_out_and_the_others_stay(listen: Any, 
     ],
 )
 def test_a_header_that_could_become_another_is_not_sent(
-    listen: Any, open_door: Any, header: tuple[bytes, bytes]
+    listen: Any, open_network: Any, header: tuple[bytes, bytes]
 ) -> None:
     listener = listen()
-    answer = open_door().send(Request("GET", listener.origin, (header,)))
+    answer = open_network().send(Request("GET", listener.origin, (header,)))
     assert answer.kind is Kind.MALFORMED
     assert answer.details["sent"] is False
     assert "evil" not in repr(answer)
@@ -154,9 +158,9 @@ def test_a_header_that_could_become_another_is_not_sent(
 @pytest.mark.parametrize(
     "method", ["", "get", "GE T", "GET\r\nx: y", "GET /evil HTTP/1.1\r\n", "G\x00", "É", "CONNECT", "TRACE"]
 )
-def test_a_method_that_is_not_one_word_is_not_sent(listen: Any, open_door: Any, method: str) -> None:
+def test_a_method_that_is_not_one_word_is_not_sent(listen: Any, open_network: Any, method: str) -> None:
     listener = listen()
-    assert open_door().send(Request(method, listener.origin)).kind is Kind.MALFORMED
+    assert open_network().send(Request(method, listener.origin)).kind is Kind.MALFORMED
     assert listener.connections == 0
 
 
@@ -177,9 +181,9 @@ def test_a_method_that_is_not_one_word_is_not_sent(listen: Any, open_door: Any, 
         "/" + "a" * 40_000,
     ],
 )
-def test_a_url_with_what_does_not_belong_there_is_not_sent(listen: Any, open_door: Any, tail: str) -> None:
+def test_a_url_with_what_does_not_belong_there_is_not_sent(listen: Any, open_network: Any, tail: str) -> None:
     listener = listen()
-    answer = open_door().send(Request("GET", listener.origin + tail))
+    answer = open_network().send(Request("GET", listener.origin + tail))
     assert answer.kind is Kind.MALFORMED
     assert listener.connections == 0
 
@@ -202,8 +206,8 @@ def test_a_url_with_what_does_not_belong_there_is_not_sent(listen: Any, open_doo
         "https://[",
     ],
 )
-def test_what_is_not_a_whole_url_is_refused_in_one_sentence(open_door: Any, url: str) -> None:
-    answer = open_door(resolve=lambda host, port: ["127.0.0.1"]).send(Request("GET", url))
+def test_what_is_not_a_whole_url_is_refused_in_one_sentence(open_network: Any, url: str) -> None:
+    answer = open_network(resolve=lambda host, port: ["127.0.0.1"]).send(Request("GET", url))
     assert answer.kind is Kind.MALFORMED
     assert answer.details == {"reason": "url", "sent": False}
     assert answer.message.endswith(".")
@@ -214,35 +218,37 @@ def credentials(origin: str, name: str = "authorization") -> dict[str, tuple[tup
 
 
 @pytest.mark.requirement("D-08", "AC-11")
-def test_credentials_go_to_their_own_origin_and_to_no_other(listen: Any, open_door: Any) -> None:
+def test_credentials_go_to_their_own_origin_and_to_no_other(listen: Any, open_network: Any) -> None:
     mine, other = listen(), listen()
-    door = open_door(credentials=credentials(mine.origin), resolve=lambda host, port: ["127.0.0.1"])
-    door.send(Request("GET", f"{mine.origin}/tools"))
-    door.send(Request("GET", f"{other.origin}/tools"))
-    door.send(Request("GET", f"http://localhost:{mine.port}/tools"))
+    transport = open_network(credentials=credentials(mine.origin), resolve=lambda host, port: ["127.0.0.1"])
+    transport.send(Request("GET", f"{mine.origin}/tools"))
+    transport.send(Request("GET", f"{other.origin}/tools"))
+    transport.send(Request("GET", f"http://localhost:{mine.port}/tools"))
     assert [seen.headers.get("authorization") for seen in mine.requests] == ["Bearer tops3cret", None]
     assert [seen.headers.get("authorization") for seen in other.requests] == [None]
 
 
 @pytest.mark.requirement("D-08")
-def test_a_credential_takes_the_place_of_what_the_request_says(listen: Any, open_door: Any) -> None:
+def test_a_credential_takes_the_place_of_what_the_request_says(listen: Any, open_network: Any) -> None:
     listener = listen()
-    door = open_door(credentials=credentials(listener.origin, "X-Api-Key"))
-    door.send(Request("GET", listener.origin, ((b"x-api-key", b"from the model"), (b"x-other", b"1"))))
+    transport = open_network(credentials=credentials(listener.origin, "X-Api-Key"))
+    transport.send(Request("GET", listener.origin, ((b"x-api-key", b"from the model"), (b"x-other", b"1"))))
     [seen] = listener.requests
     assert [value for name, value in seen.fields if name == "x-api-key"] == ["Bearer tops3cret"]
     assert seen.headers["x-other"] == "1"
 
 
 @pytest.mark.requirement("D-08")
-def test_a_credential_is_in_no_text_and_no_log(listen: Any, open_door: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_credential_is_in_no_text_and_no_log(
+    listen: Any, open_network: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     listener = listen()
-    door = open_door(credentials=credentials(listener.origin))
-    door.send(Request("GET", listener.origin))
+    transport = open_network(credentials=credentials(listener.origin))
+    transport.send(Request("GET", listener.origin))
     listener.close()
-    answer = door.send(Request("GET", f"{listener.origin}/?key=hidden"))
-    for text in (repr(answer), repr(door.network), repr(vars(door.network)), caplog.text):
+    answer = transport.send(Request("GET", f"{listener.origin}/?key=hidden"))
+    for text in (repr(answer), repr(transport.network), repr(vars(transport.network)), caplog.text):
         assert "tops3cret" not in text
         assert "hidden" not in text
 
@@ -333,19 +339,19 @@ def test_many_calls_at_once_each_get_their_own_answer(listen: Any, said: Any) ->
 
 def test_threads_may_share_a_sync_door(listen: Any, said: Any) -> None:
     listener = listen(lambda seen: [said(seen.body)])
-    door = SyncNetwork()
+    transport = SyncNetwork()
     with ThreadPoolExecutor(8) as pool:
         bodies = pool.map(
-            lambda number: door.send(Request("POST", listener.origin, (), b"%d" % number)).body, range(64)
+            lambda number: transport.send(Request("POST", listener.origin, (), b"%d" % number)).body, range(64)
         )
         assert list(bodies) == [b"%d" % number for number in range(64)]
-    door.close()
+    transport.close()
 
 
-def test_a_compressed_answer_comes_back_plain(listen: Any, open_door: Any, said: Any) -> None:
+def test_a_compressed_answer_comes_back_plain(listen: Any, open_network: Any, said: Any) -> None:
     body = b'{"tools": []}' * 500
     for coding in ("gzip", "GZIP", "x-gzip", "identity, gzip"):
         listener = listen(said(gzip.compress(body), f"content-encoding: {coding}"))
-        answer = open_door().send(Request("GET", listener.origin))
+        answer = open_network().send(Request("GET", listener.origin))
         assert answer.body == body
         assert answer.headers == ()

@@ -1,4 +1,4 @@
-"""Where the door to the network does not lead, whatever a URL or a resolver says."""
+"""Where the transport to the network does not lead, whatever a URL or a resolver says."""
 
 from __future__ import annotations
 
@@ -114,19 +114,19 @@ def is_refused(answer: Response | Problem) -> bool:
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("host", HOSTS)
 def test_no_spelling_of_a_host_leads_to_this_machine_or_its_network(
-    listen: Any, open_door: Any, scheme: str, host: str
+    listen: Any, open_network: Any, scheme: str, host: str
 ) -> None:
     listener = listen()
-    answer = open_door(resolve=to_this_machine).send(Request("GET", f"{scheme}://{host}:{listener.port}/"))
+    answer = open_network(resolve=to_this_machine).send(Request("GET", f"{scheme}://{host}:{listener.port}/"))
     assert is_refused(answer)
     assert listener.connections == 0
 
 
 @pytest.mark.requirement("D-05")
 @pytest.mark.parametrize("userinfo", USERINFO)
-def test_a_url_with_a_user_in_it_is_refused_and_not_repeated(listen: Any, open_door: Any, userinfo: str) -> None:
+def test_a_url_with_a_user_in_it_is_refused_and_not_repeated(listen: Any, open_network: Any, userinfo: str) -> None:
     listener = listen()
-    answer = open_door(resolve=to_this_machine).send(Request("GET", f"http://{userinfo}127.0.0.1:{listener.port}/"))
+    answer = open_network(resolve=to_this_machine).send(Request("GET", f"http://{userinfo}127.0.0.1:{listener.port}/"))
     assert is_refused(answer)
     assert "pass" not in repr(answer).replace("password", "")
     assert listener.connections == 0
@@ -134,22 +134,22 @@ def test_a_url_with_a_user_in_it_is_refused_and_not_repeated(listen: Any, open_d
 
 @pytest.mark.requirement("XL-010")
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_only_http_and_https_are_spoken(listen: Any, open_door: Any, scheme: str) -> None:
+def test_only_http_and_https_are_spoken(listen: Any, open_network: Any, scheme: str) -> None:
     listener = listen()
-    answer = open_door(resolve=to_this_machine).send(Request("GET", f"{scheme}://127.0.0.1:{listener.port}/"))
+    answer = open_network(resolve=to_this_machine).send(Request("GET", f"{scheme}://127.0.0.1:{listener.port}/"))
     assert is_refused(answer)
     assert listener.connections == 0
 
 
 @pytest.mark.requirement("XL-010")
-def test_http_to_elsewhere_is_refused_before_its_name_is_looked_up(open_door: Any) -> None:
+def test_http_to_elsewhere_is_refused_before_its_name_is_looked_up(open_network: Any) -> None:
     looked_up: list[str] = []
 
     def resolve(host: str, port: int) -> Sequence[str]:
         looked_up.append(host)
         return ["8.8.8.8"]
 
-    answer = open_door(resolve=resolve).send(Request("GET", "http://example.invalid/tools?key=hidden"))
+    answer = open_network(resolve=resolve).send(Request("GET", "http://example.invalid/tools?key=hidden"))
     assert answer.kind is Kind.UNREACHABLE
     assert answer.details == {"reason": "blocked", "sent": False}
     assert "http://example.invalid" in answer.message
@@ -159,9 +159,9 @@ def test_http_to_elsewhere_is_refused_before_its_name_is_looked_up(open_door: An
 
 @pytest.mark.requirement("XL-010")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "LocalHost"])
-def test_http_reaches_this_machine_under_its_plain_names(listen: Any, open_door: Any, host: str) -> None:
+def test_http_reaches_this_machine_under_its_plain_names(listen: Any, open_network: Any, host: str) -> None:
     listener = listen()
-    answer = open_door(resolve=to_this_machine).send(Request("GET", f"http://{host}:{listener.port}/tools"))
+    answer = open_network(resolve=to_this_machine).send(Request("GET", f"http://{host}:{listener.port}/tools"))
     assert answer.status == 200
     assert listener.requests[0].headers["host"] == f"{host.lower()}:{listener.port}"
 
@@ -173,29 +173,29 @@ def test_http_reaches_this_machine_under_its_plain_names(listen: Any, open_door:
 )
 @pytest.mark.parametrize("host", ["localhost", "evil.example"])
 def test_one_unfit_address_among_those_of_a_name_refuses_all(
-    listen: Any, open_door: Any, host: str, addresses: list[str]
+    listen: Any, open_network: Any, host: str, addresses: list[str]
 ) -> None:
     listener = listen()
-    answer = open_door(resolve=lambda host, port: addresses).send(Request("GET", f"https://{host}:{listener.port}/"))
+    answer = open_network(resolve=lambda host, port: addresses).send(Request("GET", f"https://{host}:{listener.port}/"))
     assert is_refused(answer)
     assert listener.connections == 0
 
 
 @pytest.mark.requirement("D-06")
-def test_the_address_that_was_checked_is_the_one_connected_to(listen: Any, open_door: Any) -> None:
-    """The system would find localhost at 127.0.0.1; the door goes where its own look-up said."""
+def test_the_address_that_was_checked_is_the_one_connected_to(listen: Any, open_network: Any) -> None:
+    """The system would find localhost at 127.0.0.1; the transport goes where its own look-up said."""
     listener = listen(host="127.0.0.2")
-    door = open_door(resolve=lambda host, port: ["127.0.0.2"])
-    assert door.send(Request("GET", f"http://localhost:{listener.port}/")).status == 200
+    transport = open_network(resolve=lambda host, port: ["127.0.0.2"])
+    assert transport.send(Request("GET", f"http://localhost:{listener.port}/")).status == 200
     assert listener.requests[0].headers["host"] == f"localhost:{listener.port}"
 
 
-def test_each_url_of_a_name_is_connected_to_at_its_own_port(listen: Any, open_door: Any) -> None:
+def test_each_url_of_a_name_is_connected_to_at_its_own_port(listen: Any, open_network: Any) -> None:
     """The first port that a name was reached at is not where its other URLs go."""
     listener = listen()
-    door = open_door(resolve=to_this_machine)
-    door.send(Request("GET", f"http://localhost:{listener.port}/first"))
-    door.send(Request("GET", "http://localhost/second"), total_s=1.0)
+    transport = open_network(resolve=to_this_machine)
+    transport.send(Request("GET", f"http://localhost:{listener.port}/first"))
+    transport.send(Request("GET", "http://localhost/second"), total_s=1.0)
     assert [seen.line for seen in listener.requests] == ["GET /first HTTP/1.1"]
 
 
@@ -259,7 +259,7 @@ def test_an_allowance_that_is_not_an_origin_is_refused_at_once(text: str) -> Non
 
 
 def test_the_next_address_is_tried_where_nothing_was_sent_and_the_one_that_answers_is_kept(
-    listen: Any, open_door: Any
+    listen: Any, open_network: Any
 ) -> None:
     looked_up: list[str] = []
 
@@ -268,8 +268,8 @@ def test_the_next_address_is_tried_where_nothing_was_sent_and_the_one_that_answe
         return ["127.0.0.3", "127.0.0.1"]
 
     listener = listen()
-    door = open_door(resolve=resolve)
-    assert [door.send(Request("GET", f"http://localhost:{listener.port}/")).status for _ in range(3)] == [200] * 3
+    transport = open_network(resolve=resolve)
+    assert [transport.send(Request("GET", f"http://localhost:{listener.port}/")).status for _ in range(3)] == [200] * 3
     assert looked_up == ["localhost"]
     assert listener.connections == 1
 

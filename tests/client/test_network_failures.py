@@ -45,29 +45,29 @@ def then_hang_up(said: bytes) -> Any:
     return answer
 
 
-def test_nobody_there(open_door: Any) -> None:
+def test_nobody_there(open_network: Any) -> None:
     origin = f"http://127.0.0.1:{free_port()}"
-    answer = open_door().send(Request("GET", f"{origin}/tools?key=hidden"))
+    answer = open_network().send(Request("GET", f"{origin}/tools?key=hidden"))
     check(answer, origin, Kind.UNREACHABLE, "refused", sent=False)
 
 
 @pytest.mark.parametrize(
     "error", [socket.gaierror(-2, "Name or service not known"), OSError("no network"), UnicodeError("label too long")]
 )
-def test_a_name_that_is_not_found(open_door: Any, error: Exception) -> None:
+def test_a_name_that_is_not_found(open_network: Any, error: Exception) -> None:
     def resolve(host: str, port: int) -> list[str]:
         raise error
 
-    answer = open_door(resolve=resolve).send(Request("GET", "https://nowhere.example/?key=hidden"))
+    answer = open_network(resolve=resolve).send(Request("GET", "https://nowhere.example/?key=hidden"))
     check(answer, "https://nowhere.example", Kind.UNREACHABLE, "dns", sent=False)
 
 
-def test_a_name_without_an_address(open_door: Any) -> None:
-    answer = open_door(resolve=lambda host, port: []).send(Request("GET", "https://nowhere.example/?key=hidden"))
+def test_a_name_without_an_address(open_network: Any) -> None:
+    answer = open_network(resolve=lambda host, port: []).send(Request("GET", "https://nowhere.example/?key=hidden"))
     check(answer, "https://nowhere.example", Kind.UNREACHABLE, "dns", sent=False)
 
 
-def test_a_server_that_takes_no_more_connections(open_door: Any) -> None:
+def test_a_server_that_takes_no_more_connections(open_network: Any) -> None:
     """Its queue is full: the system does not answer the next knock at all."""
     with ExitStack() as ending:
         server = ending.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
@@ -76,15 +76,15 @@ def test_a_server_that_takes_no_more_connections(open_door: Any) -> None:
             waiting.setblocking(False)
             waiting.connect_ex(server.getsockname())
         origin = f"http://127.0.0.1:{server.getsockname()[1]}"
-        answer = open_door(limits=TransportLimits(connect_s=0.2)).send(Request("GET", f"{origin}/?key=hidden"))
+        answer = open_network(limits=TransportLimits(connect_s=0.2)).send(Request("GET", f"{origin}/?key=hidden"))
     check(answer, origin, Kind.UNREACHABLE, "timeout", sent=False)
 
 
-def test_the_systems_own_resolver_is_the_usual_one(listen: Any, open_door: Any) -> None:
+def test_the_systems_own_resolver_is_the_usual_one(listen: Any, open_network: Any) -> None:
     listener = listen()
-    door = open_door()
-    assert door.send(Request("GET", f"http://localhost:{listener.port}/")).status == 200
-    answer = door.send(Request("GET", f"https://{'a' * 70}.example/"))
+    transport = open_network()
+    assert transport.send(Request("GET", f"http://localhost:{listener.port}/")).status == 200
+    answer = transport.send(Request("GET", f"https://{'a' * 70}.example/"))
     check(answer, ".example", Kind.UNREACHABLE, "dns", sent=False)
 
 
@@ -97,9 +97,9 @@ def test_the_systems_own_resolver_is_the_usual_one(listen: Any, open_door: Any) 
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhi",
     ],
 )
-def test_a_server_that_hangs_up_too_early(listen: Any, open_door: Any, said: bytes) -> None:
+def test_a_server_that_hangs_up_too_early(listen: Any, open_network: Any, said: bytes) -> None:
     listener = listen(then_hang_up(said))
-    answer = open_door().send(Request("POST", f"{listener.origin}/?key=hidden", (), b"{}"))
+    answer = open_network().send(Request("POST", f"{listener.origin}/?key=hidden", (), b"{}"))
     check(answer, listener.origin, Kind.UNREACHABLE, "closed", sent=True)
 
 
@@ -116,16 +116,20 @@ def test_a_server_that_hangs_up_too_early(listen: Any, open_door: Any, said: byt
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nhi",
     ],
 )
-def test_a_server_that_does_not_speak_http(listen: Any, open_door: Any, said: bytes) -> None:
+def test_a_server_that_does_not_speak_http(listen: Any, open_network: Any, said: bytes) -> None:
     listener = listen(then_hang_up(said))
-    answer = open_door().send(Request("GET", f"{listener.origin}/?key=hidden"))
+    answer = open_network().send(Request("GET", f"{listener.origin}/?key=hidden"))
     check(answer, listener.origin, Kind.BAD_ANSWER, "not_http", sent=True)
 
 
-def test_the_name_of_the_server_goes_into_the_tls_hello_and_nothing_else_goes_out(listen: Any, open_door: Any) -> None:
+def test_the_name_of_the_server_goes_into_the_tls_hello_and_nothing_else_goes_out(
+    listen: Any, open_network: Any
+) -> None:
     listener = listen()
-    door = open_door(resolve=lambda host, port: ["127.0.0.1"])
-    answer = door.send(Request("POST", f"https://localhost:{listener.port}/?key=hidden", (), b"body"), total_s=10.0)
+    transport = open_network(resolve=lambda host, port: ["127.0.0.1"])
+    answer = transport.send(
+        Request("POST", f"https://localhost:{listener.port}/?key=hidden", (), b"body"), total_s=10.0
+    )
     check(answer, f"https://localhost:{listener.port}", Kind.UNREACHABLE, "tls", sent=False)
     assert listener.hung_up.wait(10)
     [hello] = listener.first_bytes
@@ -135,7 +139,7 @@ def test_the_name_of_the_server_goes_into_the_tls_hello_and_nothing_else_goes_ou
 
 
 def test_only_a_trusted_certificate_of_that_very_name_will_do(
-    listen: Any, open_door: Any, said: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    listen: Any, open_network: Any, said: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, trusted, reached in (
         ("localhost", False, False),
@@ -148,8 +152,8 @@ def test_only_a_trusted_certificate_of_that_very_name_will_do(
         listener = listen(said(b"safe"), tls=context)
         if trusted:
             monkeypatch.setenv("SSL_CERT_FILE", str(path))
-        door = open_door(resolve=lambda host, port: ["127.0.0.1"])
-        answer = door.send(Request("GET", f"https://localhost:{listener.port}/?key=hidden"))
+        transport = open_network(resolve=lambda host, port: ["127.0.0.1"])
+        answer = transport.send(Request("GET", f"https://localhost:{listener.port}/?key=hidden"))
         if reached:
             assert answer.body == b"safe"
         else:
@@ -190,26 +194,26 @@ def silently_gone(status: str) -> Any:
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "QUERY"])
 def test_a_request_that_may_be_made_twice_is_sent_again_where_its_connection_was_dead(
-    listen: Any, open_door: Any, method: str
+    listen: Any, open_network: Any, method: str
 ) -> None:
-    listener, door = listen(silently_gone("200 OK")), open_door()
-    answers = [door.send(Request(method, listener.origin)) for _ in range(3)]
+    listener, transport = listen(silently_gone("200 OK")), open_network()
+    answers = [transport.send(Request(method, listener.origin)) for _ in range(3)]
     assert [answer.status for answer in answers] == [200, 200, 200]
 
 
-def test_a_request_that_may_not_be_made_twice_is_not_sent_again(listen: Any, open_door: Any) -> None:
-    listener, door = listen(silently_gone("200 OK")), open_door()
-    assert door.send(Request("POST", listener.origin, (), b"{}")).status == 200
-    answer = door.send(Request("POST", listener.origin, (), b"{}"))
+def test_a_request_that_may_not_be_made_twice_is_not_sent_again(listen: Any, open_network: Any) -> None:
+    listener, transport = listen(silently_gone("200 OK")), open_network()
+    assert transport.send(Request("POST", listener.origin, (), b"{}")).status == 200
+    answer = transport.send(Request("POST", listener.origin, (), b"{}"))
     check(answer, listener.origin, Kind.UNREACHABLE, "closed", sent=True)
     assert len(listener.requests) == 2
 
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
 def test_after_a_failure_of_the_server_the_next_call_opens_a_connection_of_its_own(
-    listen: Any, open_door: Any, method: str
+    listen: Any, open_network: Any, method: str
 ) -> None:
-    listener, door = listen(silently_gone("500 Oops")), open_door()
-    answers = [door.send(Request(method, listener.origin, (), b"")) for _ in range(4)]
+    listener, transport = listen(silently_gone("500 Oops")), open_network()
+    answers = [transport.send(Request(method, listener.origin, (), b"")) for _ in range(4)]
     assert [answer.status for answer in answers] == [500] * 4
     assert len(listener.requests) == 4

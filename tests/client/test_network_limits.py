@@ -39,7 +39,7 @@ def hundred_mib() -> bytes:
 @pytest.mark.parametrize(("size", "taken"), [(64 * 1024, True), (64 * 1024 + 1, False)])
 @pytest.mark.parametrize("framing", ["declared", "chunked", "until the end"])
 def test_a_body_may_be_as_large_as_the_limit_and_no_byte_larger(
-    listen: Any, open_door: Any, framing: str, size: int, taken: bool
+    listen: Any, open_network: Any, framing: str, size: int, taken: bool
 ) -> None:
     fields = {
         "declared": b"content-length: %d" % size,
@@ -54,7 +54,7 @@ def test_a_body_may_be_as_large_as_the_limit_and_no_byte_larger(
             raise ConnectionAbortedError
 
     listener = listen(answer)
-    got = open_door(limits=SMALL).send(Request("GET", listener.origin))
+    got = open_network(limits=SMALL).send(Request("GET", listener.origin))
     if taken:
         assert len(got.body) == size
     else:
@@ -71,7 +71,7 @@ def test_a_body_may_be_as_large_as_the_limit_and_no_byte_larger(
         b"content-type: text/event-stream",
     ],
 )
-def test_an_endless_body_is_left_once_the_limit_is_reached(listen: Any, open_door: Any, head: bytes) -> None:
+def test_an_endless_body_is_left_once_the_limit_is_reached(listen: Any, open_network: Any, head: bytes) -> None:
     piece = b"a" * 8192
     chunk = b"2000\r\n" + piece + b"\r\n" if b"chunked" in head else piece
 
@@ -81,16 +81,16 @@ def test_an_endless_body_is_left_once_the_limit_is_reached(listen: Any, open_doo
             yield chunk
 
     listener = listen(endless)
-    answer = open_door(limits=SMALL).send(Request("GET", listener.origin))
+    answer = open_network(limits=SMALL).send(Request("GET", listener.origin))
     assert answer.details["reason"] == "too_large"
     assert listener.hung_up.wait(10)
     assert listener.sent_bytes < 64 * MIB  # what was under way in the system's own buffers
 
 
 @pytest.mark.requirement("D-14")
-def test_a_gzip_bomb_is_refused(listen: Any, open_door: Any, said: Any, hundred_mib: bytes) -> None:
+def test_a_gzip_bomb_is_refused(listen: Any, open_network: Any, said: Any, hundred_mib: bytes) -> None:
     listener = listen(said(hundred_mib, "content-encoding: gzip"))
-    answer = open_door().send(Request("GET", listener.origin))
+    answer = open_network().send(Request("GET", listener.origin))
     assert answer.kind is Kind.BAD_ANSWER
     assert answer.details["reason"] == "too_large"
     assert "decompressed" in answer.message
@@ -102,7 +102,7 @@ def test_a_gzip_bomb_costs_little_memory_even_where_much_may_come(hundred_mib: b
         incoming = ResponseCollector("https://a.example", limits)
         incoming.begin(200, [(b"content-encoding", b"gzip")])
         tracemalloc.start()
-        problem = incoming.take(hundred_mib)
+        problem = incoming.add_piece(hundred_mib)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert problem is not None
@@ -110,19 +110,19 @@ def test_a_gzip_bomb_costs_little_memory_even_where_much_may_come(hundred_mib: b
 
 
 @pytest.mark.requirement("D-14")
-def test_the_ratio_counts_only_above_a_mebibyte(listen: Any, open_door: Any, said: Any) -> None:
+def test_the_ratio_counts_only_above_a_mebibyte(listen: Any, open_network: Any, said: Any) -> None:
     body = bytes(MIB)
     listener = listen(said(gzip.compress(body), "content-encoding: gzip"))
-    assert open_door().send(Request("GET", listener.origin)).body == body
+    assert open_network().send(Request("GET", listener.origin)).body == body
     listener = listen(said(gzip.compress(body + b"a"), "content-encoding: gzip"))
-    assert open_door().send(Request("GET", listener.origin)).details["reason"] == "too_large"
+    assert open_network().send(Request("GET", listener.origin)).details["reason"] == "too_large"
 
 
 @pytest.mark.requirement("D-13", "D-14", "XL-012")
-def test_the_limit_counts_decompressed_bytes(listen: Any, open_door: Any, said: Any) -> None:
+def test_the_limit_counts_decompressed_bytes(listen: Any, open_network: Any, said: Any) -> None:
     for size, taken in ((64 * 1024, True), (64 * 1024 + 1, False)):
         listener = listen(said(gzip.compress(bytes(size)), "content-encoding: gzip"))
-        answer = open_door(limits=SMALL).send(Request("GET", listener.origin))
+        answer = open_network(limits=SMALL).send(Request("GET", listener.origin))
         assert isinstance(answer, Response) is taken
 
 
@@ -140,9 +140,9 @@ def test_the_limit_counts_decompressed_bytes(listen: Any, open_door: Any, said: 
         ["content-encoding: \x09gzip , br"],
     ],
 )
-def test_no_encoding_but_one_gzip_is_taken(listen: Any, open_door: Any, said: Any, fields: list[str]) -> None:
+def test_no_encoding_but_one_gzip_is_taken(listen: Any, open_network: Any, said: Any, fields: list[str]) -> None:
     listener = listen(said(gzip.compress(gzip.compress(b"{}", mtime=0)), *fields))
-    answer = open_door().send(Request("GET", listener.origin))
+    answer = open_network().send(Request("GET", listener.origin))
     assert answer.kind is Kind.BAD_ANSWER
     assert answer.details["reason"] == "encoding"
 
@@ -160,8 +160,8 @@ def test_no_encoding_but_one_gzip_is_taken(listen: Any, open_door: Any, said: An
         zlib.compress(b"{}"),
     ],
 )
-def test_what_is_not_one_whole_gzip_stream_is_not_taken(listen: Any, open_door: Any, said: Any, body: bytes) -> None:
-    answer = open_door().send(Request("GET", listen(said(body, "content-encoding: gzip")).origin))
+def test_what_is_not_one_whole_gzip_stream_is_not_taken(listen: Any, open_network: Any, said: Any, body: bytes) -> None:
+    answer = open_network().send(Request("GET", listen(said(body, "content-encoding: gzip")).origin))
     assert answer.kind is Kind.BAD_ANSWER
     assert answer.details["reason"] == "encoding"
 
@@ -170,8 +170,8 @@ def taken(limits: TransportLimits, pieces: Sequence[bytes], *fields: tuple[bytes
     incoming = ResponseCollector("https://a.example", limits)
     problem = incoming.begin(200, fields)
     for piece in pieces:
-        problem = problem or incoming.take(piece)
-    return problem or incoming.whole()
+        problem = problem or incoming.add_piece(piece)
+    return problem or incoming.build_response()
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(1, 40), min_size=1), st.booleans())
@@ -195,17 +195,17 @@ def test_any_bytes_under_any_encoding_are_taken_or_refused_within_the_limit(piec
 
 @pytest.mark.requirement("D-13")
 @pytest.mark.parametrize("field", ["x: " + "a" * 70_000, "x: " + "a" * 900_000])
-def test_headers_have_a_limit_too(listen: Any, open_door: Any, said: Any, field: str) -> None:
-    answer = open_door().send(Request("GET", listen(said(b"{}", field)).origin))
+def test_headers_have_a_limit_too(listen: Any, open_network: Any, said: Any, field: str) -> None:
+    answer = open_network().send(Request("GET", listen(said(b"{}", field)).origin))
     assert answer.kind is Kind.BAD_ANSWER
     assert answer.details["reason"] == "too_large"
     assert len(answer.message) < 200
 
 
 @pytest.mark.requirement("D-13")
-def test_headers_without_number_are_refused(listen: Any, open_door: Any, said: Any) -> None:
+def test_headers_without_number_are_refused(listen: Any, open_network: Any, said: Any) -> None:
     fields = [f"x-{number}: 1" for number in range(5_000)]
-    assert open_door().send(Request("GET", listen(said(b"{}", *fields)).origin)).details["reason"] == "too_large"
+    assert open_network().send(Request("GET", listen(said(b"{}", *fields)).origin)).details["reason"] == "too_large"
 
 
 def drip(start: bytes, drop: bytes) -> Any:
@@ -235,10 +235,10 @@ def drip(start: bytes, drop: bytes) -> Any:
     ],
 )
 def test_a_server_that_takes_its_time_is_left_at_the_deadline(
-    listen: Any, open_door: Any, start: bytes, drop: bytes
+    listen: Any, open_network: Any, start: bytes, drop: bytes
 ) -> None:
     listener = listen(drip(start, drop))
-    answer = open_door(limits=QUICK).send(Request("POST", f"{listener.origin}/?key=hidden", (), b"{}"))
+    answer = open_network(limits=QUICK).send(Request("POST", f"{listener.origin}/?key=hidden", (), b"{}"))
     assert answer.kind is Kind.UNREACHABLE
     assert answer.details == {"reason": "timeout", "sent": True}
     assert listener.origin in answer.message
@@ -252,14 +252,14 @@ def test_a_call_may_be_given_more_time_or_less() -> None:
 
 
 @pytest.mark.requirement("XL-012")
-def test_a_look_up_counts_towards_the_deadline(open_door: Any) -> None:
+def test_a_look_up_counts_towards_the_deadline(open_network: Any) -> None:
     answered = threading.Event()
 
     def never(host: str, port: int) -> Sequence[str]:
         answered.wait(5)
         return ["8.8.8.8"]
 
-    answer = open_door(limits=QUICK, resolve=never).send(Request("GET", "https://slow.example/"))
+    answer = open_network(limits=QUICK, resolve=never).send(Request("GET", "https://slow.example/"))
     answered.set()
     assert answer.details == {"reason": "timeout", "sent": False}
 

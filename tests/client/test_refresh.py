@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from toolwire import Answer, Kind, Preferences, Problem, Question, Session, Toolkit, Value, asgi, connect, connect_sync
-from toolwire.client.connection.connect import unattended
+from toolwire.client.connection.connect import connect_without_user
 from toolwire.client.discovery.cache import DAY_S, Cache
-from toolwire.client.discovery.document_snapshot import DocumentSnapshot, again
+from toolwire.client.discovery.document_snapshot import DocumentSnapshot, refetch
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Context
 from toolwire.testing.loopback import background
@@ -483,7 +483,7 @@ def test_a_server_in_front_of_others_sees_them_change_and_brings_nobodys_credent
     site: Site, url: str, clock: Clock, session: Session
 ) -> None:
     async def served() -> list[Any]:
-        remote = unattended(url, session)  # inside a running loop, as an app may be made
+        remote = connect_without_user(url, session)  # inside a running loop, as an app may be made
         before = remote.catalog()
         denied = await remote.call("note", {"text": "1"})
         site.listing = "List every note."
@@ -515,7 +515,7 @@ def test_documents_are_compared_in_order_and_the_first_that_differs_is_enough() 
         yield  # a conversation that asks nothing
 
     def ended(*answers: Any) -> tuple[Any, int]:
-        flow, said = again(basis, found()), iter(answers)
+        flow, said = refetch(basis, found()), iter(answers)
         asked = 0
         try:
             flow.send(None)

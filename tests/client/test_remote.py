@@ -22,7 +22,7 @@ from toolwire import (
     connect,
     connect_sync,
 )
-from toolwire.client.connection.connection import nothing_found, open_connection
+from toolwire.client.connection.connection import explain_failure, open_connection
 from toolwire.client.connection.options import ConnectOptions
 from toolwire.client.discovery.discover import Discovery
 from toolwire.core.check import KnownResult
@@ -255,9 +255,10 @@ def test_a_url_that_is_none_is_said(visit: Visit, bad: str, key: str | None) -> 
 
 def test_a_server_that_speaks_nothing_we_know_is_said() -> None:
     probes = (Probe("otc", "https://a.example/tools", 404, "not there"),)
-    assert "speaks none of our protocols" in nothing_found(Discovery(url="https://a.example", peer=None, probes=probes))
+    found = Discovery(url="https://a.example", peer=None, probes=probes)
+    assert "speaks none of our protocols" in explain_failure(found)
     with pytest.raises(ConnectError, match="speaks none") as failed:
-        open_connection(Discovery(url="https://a.example", peer=None, probes=probes), Preferences())
+        open_connection(found, Preferences())
     assert failed.value.probes == probes
 
 
@@ -276,9 +277,9 @@ def test_a_check_that_knows_the_result_ends_the_call(url: str) -> None:
     with connect_sync(url) as remote:
         connection = remote._connection
 
-    connection.gate.checks = (lambda _: KnownResult(Value("before")),)
+    connection.pipeline.checks = (lambda _: KnownResult(Value("before")),)
     with pytest.raises(StopIteration) as stop:
-        next(connection.calling(Call(connection.peer.catalog.names["add"], {})))
+        next(connection.run(Call(connection.peer.catalog.names["add"], {})))
     assert stop.value.value == Value("before")
 
 
@@ -293,4 +294,4 @@ def test_a_check_that_knows_the_result_ends_the_call(url: str) -> None:
 def test_why_a_site_was_not_reached_is_one_sentence(meaning: str, sentence: str) -> None:
     probes = (Probe("openapi", "https://a.example/llm.json?key=k", None, meaning),)
     found = Discovery(url="https://a.example", peer=None, probes=probes)
-    assert nothing_found(found) == f"https://a.example {sentence}"
+    assert explain_failure(found) == f"https://a.example {sentence}"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from toolwire import Context, Kind, Problem, Tool, Value, connect
-from toolwire.client.calls.retry import RetryLimits, again, send
+from toolwire.client.calls.retry import RetryLimits, find_next_attempt, send
 from toolwire.client.connection.options import ConnectOptions
-from toolwire.client.transport.drivers import MAX_PAUSE_S, arun, progress, run
+from toolwire.client.transport.drivers import MAX_PAUSE_S, arun, run, stream_progress
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Flow, Pause, Peer, pause
 from toolwire.core.http import JSON_HEADERS, Response
@@ -126,16 +126,16 @@ def test_progress_that_was_shown_is_not_shown_twice() -> None:
     ids=lambda problem: problem.kind,
 )
 def test_what_would_fail_again_is_not_tried_again(problem: Problem) -> None:
-    assert again(KEEPS, Call(WRITES, {}, "c0"), problem, lambda: "c1") is None
+    assert find_next_attempt(KEEPS, Call(WRITES, {}, "c0"), problem, lambda: "c1") is None
 
 
 @pytest.mark.requirement("C-11", "OTC-032")
 def test_retries_are_counted_and_the_result_says_how_many() -> None:
     talk = Talk([TRY_AGAIN])
-    result = talk.end(more=3)
+    result = talk.end(retries=3)
     assert talk.log == ["c0", 0.5, "c1", 0.5, "c2", 0.5, "c3"]
     assert result == replace(TRY_AGAIN, details={"attempts": 4})
-    assert Talk([TRY_AGAIN]).end(more=0) is TRY_AGAIN
+    assert Talk([TRY_AGAIN]).end(retries=0) is TRY_AGAIN
 
 
 @pytest.mark.requirement("OTC-032")
@@ -158,7 +158,7 @@ def test_chance_makes_a_wait_longer_and_never_shorter() -> None:
 
 def test_a_new_call_is_named_anew_for_the_tool_too() -> None:
     call = Call(WRITES, {}, "c0", Context(call_id="c0", principal="ann"))
-    following = again(KEEPS, call, TRY_AGAIN, lambda: "c1")
+    following = find_next_attempt(KEEPS, call, TRY_AGAIN, lambda: "c1")
     assert following is not None
     assert (following.call_id, following.context.call_id, following.context.principal) == ("c1", "c1", "ann")
 
@@ -181,7 +181,7 @@ def test_each_driver_waits_and_none_for_longer_than_it_should() -> None:
 
     assert asyncio.run(arun(talk(), NOWHERE, sleep=sleep)) == "done"  # type: ignore[arg-type]  # nothing goes through it
     assert run(talk(), NOWHERE, sleep=waits.append) == "done"
-    assert list(progress(talk(), NOWHERE, sleep=waits.append)) == []  # type: ignore[arg-type]  # nothing goes through it
+    assert list(stream_progress(talk(), NOWHERE, sleep=waits.append)) == []  # type: ignore[arg-type]  # nothing goes through it
     assert waits == [1.5, MAX_PAUSE_S] * 3
 
 

@@ -12,7 +12,7 @@ import pytest
 from toolwire import connect_sync
 from toolwire.cli import main
 from toolwire.client.discovery.discover import discover
-from toolwire.client.login import declared
+from toolwire.client.login import read_declared_sign_in
 from toolwire.client.transport.drivers import run
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.model import Value
@@ -214,9 +214,9 @@ def test_every_command_reads_it(
 
 
 def test_sign_in_reads_its_security_definitions(pets: Any) -> None:
-    door = SyncNetwork()
-    said = declared(run(discover(f"{pets.origin}/swagger.json", selection=EVERY), door), door)
-    door.close()
+    transport = SyncNetwork()
+    said = read_declared_sign_in(run(discover(f"{pets.origin}/swagger.json", selection=EVERY), transport), transport)
+    transport.close()
     assert said is not None
     assert ("x-key", "") in said.keys
     assert ("authorization", "Basic ") in said.keys

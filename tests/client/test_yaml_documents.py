@@ -10,7 +10,7 @@ import pytest
 from toolwire import connect_sync
 from toolwire.cli import main
 from toolwire.client.discovery.discover import discover
-from toolwire.client.login import declared
+from toolwire.client.login import read_declared_sign_in
 from toolwire.client.transport.drivers import run
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.errors import ConnectError
@@ -183,10 +183,10 @@ def test_sign_in_reads_yaml_and_schemes_behind_references(listen: Any, said: Any
     text = SORTED.replace("components:\n", "components:\n  securitySchemes:\n    ours: {$ref: '#/x-key'}\n")
     text += "x-key: {type: apiKey, in: header, name: X-Key}\n"
     site = listen(said(text.encode(), "content-type: text/yaml"))
-    door = SyncNetwork()
-    found = run(discover(f"{site.origin}/spec", selection=EVERY), door)
-    said_of_keys = declared(found, door)
-    door.close()
+    transport = SyncNetwork()
+    found = run(discover(f"{site.origin}/spec", selection=EVERY), transport)
+    said_of_keys = read_declared_sign_in(found, transport)
+    transport.close()
     assert said_of_keys is not None
     assert said_of_keys.keys == (("x-key", ""),)
 

@@ -27,7 +27,7 @@ CALLS: tuple[tuple[str, Mapping[str, Json], Json], ...] = (
     ("count", {"to": 3}, [1, 2, 3]),
 )
 
-ONCE = RetryLimits(more=0)
+ONCE = RetryLimits(retries=0)
 """A failure is what is looked at here, not what comes of trying again."""
 
 
@@ -47,7 +47,7 @@ async def connected(toolbox: Toolbox, codec: Codec) -> Remote:
     door = AppTransport(asgi(toolbox))
     found = await arun(discover(HERE, protocol=codec.name), door, None)
     connection = open_connection(found, Preferences(), retries=ONCE)
-    return Remote(connection.agreed(connection.gate.unasked()), door, None)
+    return Remote(connection.agree(connection.pipeline.find_unapproved()), door, None)
 
 
 async def gateway(inner: Codec, outer: Codec) -> tuple[Remote, Remote]:

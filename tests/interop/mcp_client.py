@@ -33,7 +33,7 @@ def main(url: str) -> int:
         _sign_in(url, kept, person)
         try:
             with connect_sync(
-                url, protocol="mcp", approve=lambda _: True, person=person, signed_in=kept, timeout_s=PATIENCE_S
+                url, protocol="mcp", approve=lambda _: True, user=person, credential_store=kept, timeout_s=PATIENCE_S
             ) as remote:
                 schemas = {tool.name: (tool.id, tool.input_schema) for tool in remote.tools}
                 for name, arguments in _calls(schemas):
@@ -61,7 +61,7 @@ def _calls(schemas: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[tup
 def _sign_in(url: str, kept: Any, person: Any) -> None:
     """Do what ``toolwire login`` does with the options that two scenarios are about."""
     from toolwire.auth.client_identity import ClientIdentity
-    from toolwire.client.login import SignInOptions, seek, sign_in, with_secret
+    from toolwire.client.login import SignInOptions, find_sign_in, sign_in, sign_in_with_secret
     from toolwire.client.transport.network import SyncNetwork
     from toolwire.core.model import Problem, Secret
 
@@ -72,11 +72,11 @@ def _sign_in(url: str, kept: Any, person: Any) -> None:
     elif SCENARIO != "auth/basic-cimd":
         return
     door = SyncNetwork()
-    place = seek(url, door)
+    place = find_sign_in(url, door)
     if isinstance(place, Problem):
         found: Any = place
     elif identity is not None and SCENARIO == "auth/client-credentials-basic":
-        found = with_secret(place, identity, (), person, door)
+        found = sign_in_with_secret(place, identity, (), person, door)
     else:
         found = sign_in(place, SignInOptions(identity=identity, document_url=DOCUMENT), person, door)
     door.close()
@@ -89,7 +89,7 @@ def _sign_in(url: str, kept: Any, person: Any) -> None:
 def _person() -> Any:
     from toolwire.client.login import SignInUser
 
-    return SignInUser(tell=say, open_page=_browse, wait_s=PATIENCE_S)
+    return SignInUser(show=say, open_page=_browse, wait_s=PATIENCE_S)
 
 
 def _browse(address: str) -> bool:

@@ -11,7 +11,7 @@ from mcp import Client
 from mcp.server.mcpserver import MCPServer
 
 from toolwire import Session, asgi
-from toolwire.client.connection.connect import unattended
+from toolwire.client.connection.connect import connect_without_user
 from toolwire.testing.loopback import background
 
 from .conftest import running
@@ -49,7 +49,7 @@ async def listed(url: str) -> dict[str, dict[str, Any]]:
 def hints() -> dict[str, dict[str, Any]]:
     with (
         running(hinting_server().streamable_http_app()) as url,
-        background(asgi(unattended(url, Session()))) as gateway,
+        background(asgi(connect_without_user(url, Session()))) as gateway,
     ):
         return asyncio.run(listed(gateway))
 

@@ -256,7 +256,7 @@ class Walker:
         self.told: list[str] = []
 
     def person(self, **more: Any) -> SignInUser:
-        return SignInUser(tell=self.told.append, open_page=self.open, **more)
+        return SignInUser(show=self.told.append, open_page=self.open, **more)
 
     def open(self, url: str) -> bool:
         """Do what the pages ask; the way back is walked in a thread, as the program begins to listen only then."""

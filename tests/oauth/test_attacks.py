@@ -170,20 +170,20 @@ def honest(issuer: str, names_issuer: bool = True) -> StartedSignIn:
 @pytest.mark.requirement("D-28", "R18", "AC-06")
 @pytest.mark.parametrize("issuer", [None, "https://honest.example", "https://evil.example/"])
 def test_a_mix_up_of_two_servers_sends_the_code_to_neither(issuer: str | None) -> None:
-    door = CannedTransport(lambda _: Response(200, (), b"{}"))
+    transport = CannedTransport(lambda _: Response(200, (), b"{}"))
     answer = {"code": "c", "state": "s" * 43, **({"iss": issuer} if issuer else {})}
-    assert isinstance(run(finish(honest("https://evil.example"), urlencode(answer), 0.0), door), Problem)
-    assert door.sent == []
+    assert isinstance(run(finish(honest("https://evil.example"), urlencode(answer), 0.0), transport), Problem)
+    assert transport.sent == []
 
 
 @pytest.mark.requirement("D-28", "R18", "AC-02")
 def test_a_site_cannot_point_at_the_metadata_of_another() -> None:
     evil = {"resource": "https://tasks.example", "authorization_servers": ["https://evil.example"]}
-    door = CannedTransport(
+    transport = CannedTransport(
         lambda request: Response(200, (), json.dumps(evil).encode()) if "protected" in request.url else Response(404)
     )
-    assert isinstance(run(find_place("https://other.example/api"), door), Problem)
-    assert not any("evil" in request.url for request in door.sent)
+    assert isinstance(run(find_place("https://other.example/api"), transport), Problem)
+    assert not any("evil" in request.url for request in transport.sent)
 
 
 @pytest.mark.requirement("D-09", "AS-17")
@@ -224,10 +224,10 @@ def test_a_gateway_passes_no_token_of_its_callers_on(site: Site, serve: Callable
 
     async def through() -> tuple[Response, Response]:
         async with toolwire.connect(base, protocol="otc", agree=lambda _: True) as remote:
-            door = AppTransport(toolwire.asgi(remote, callers=site.server.callers))
+            transport = AppTransport(toolwire.asgi(remote, callers=site.server.callers))
             url = "http://127.0.0.1:9627/tools/call"
-            nobody = await door.send(Request("POST", url, JSON_HEADERS, body))
-            return nobody, await door.send(Request("POST", url, (*JSON_HEADERS, field), body))
+            nobody = await transport.send(Request("POST", url, JSON_HEADERS, body))
+            return nobody, await transport.send(Request("POST", url, (*JSON_HEADERS, field), body))
 
     nobody, answer = anyio.run(through)
     assert nobody.status == 401
@@ -267,7 +267,7 @@ _MAY_COMPARE = {
     "pkce.py: parameters.get('code_challenge_method') != METHOD",
     "grants.py: wish.request == token.request",
     # Secret compares in constant time itself
-    "keeper.py: stored.access != refused",
+    "refresher.py: stored.access != refused",
 }
 
 

@@ -26,7 +26,7 @@ from toolwire.client.login import (
     SignInUser,
     SyncAuthTransport,
     TokenRefresher,
-    seek,
+    find_sign_in,
     sign_in,
     sign_out,
     step_up,
@@ -77,7 +77,7 @@ class Running:
             return self.server.before(self.wrapped())
 
         self.url = serve(make)
-        self.door = SyncNetwork()
+        self.transport = SyncNetwork()
         self.credentials = CredentialStore(folder / "credentials")
 
     def wrapped(self) -> Any:
@@ -88,9 +88,9 @@ class Running:
             return [event.kind for event in rows.events()[::-1] if event.client_id]
 
     def signed_in(self, walker: Walker, wish: SignInOptions = ME) -> Credential:
-        place = seek(f"{self.url}/tools", self.door)
+        place = find_sign_in(f"{self.url}/tools", self.transport)
         assert not isinstance(place, Problem), place
-        found = sign_in(place, wish, walker.person(), self.door)
+        found = sign_in(place, wish, walker.person(), self.transport)
         assert isinstance(found, Credential), found
         self.credentials.put(found)
         return found
@@ -108,7 +108,7 @@ def test_a_person_signs_in_once_and_calls_work_from_then_on(running: Running) ->
     assert found.scopes == ("tasks:read",)
     for _ in range(2):  # a new connection, as after a restart
         with toolwire.connect_sync(
-            running.url, protocol="otc", agree=lambda _: True, signed_in=running.credentials
+            running.url, protocol="otc", agree=lambda _: True, credential_store=running.credentials
         ) as remote:
             assert remote.call("list_tasks") == toolwire.Value(["wash up"])
     assert len(walker.pages) == 1
@@ -133,13 +133,13 @@ def guarded(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> Run
 
 
 def door_of(running: Running, person: SignInUser | None, first: Credential | None = None) -> SyncAuthTransport:
-    keeper = TokenRefresher(running.url, running.credentials, first, running.door)
-    ask = None if person is None else step_up(ME, person, running.door)
-    return SyncAuthTransport(SyncNetwork(), CredentialAuth(running.url, keeper, ask))
+    refresher = TokenRefresher(running.url, running.credentials, first, running.transport)
+    ask = None if person is None else step_up(ME, person, running.transport)
+    return SyncAuthTransport(SyncNetwork(), CredentialAuth(running.url, refresher, ask))
 
 
-def status(door: SyncAuthTransport, url: str) -> int:
-    answer = door.send(Request("POST", url, (), b"x"))
+def status(transport: SyncAuthTransport, url: str) -> int:
+    answer = transport.send(Request("POST", url, (), b"x"))
     assert isinstance(answer, Response), answer
     return answer.status
 
@@ -152,13 +152,13 @@ def test_a_401_starts_signing_in_and_a_403_asks_for_more_before_anybody_is_told(
         asked.append(tuple(scopes))
         return True
 
-    door = door_of(guarded, walker.person(allow=allow))
-    assert status(door, f"{guarded.url}/read") == 200
-    assert status(door, f"{guarded.url}/read") == 200
+    transport = door_of(guarded, walker.person(allow=allow))
+    assert status(transport, f"{guarded.url}/read") == 200
+    assert status(transport, f"{guarded.url}/read") == 200
     assert asked == [("tasks:read",)]
-    assert status(door, f"{guarded.url}/clear") == 200
+    assert status(transport, f"{guarded.url}/clear") == 200
     assert asked[1:] == [("tasks:read", "tasks:delete")]  # what there was, and what was missing
-    assert status(door, f"{guarded.url}/read") == 200
+    assert status(transport, f"{guarded.url}/read") == 200
     assert len(walker.pages) == 2
     assert [each.scopes for each in guarded.credentials.all()] == [("tasks:read", "tasks:delete")]
 
@@ -167,9 +167,9 @@ def test_a_401_starts_signing_in_and_a_403_asks_for_more_before_anybody_is_told(
 def test_asking_for_more_ends_where_it_does_not_help(guarded: Running) -> None:
     walker = Walker(scopes=("tasks:read",))  # never ticks what is missing
     first = guarded.signed_in(walker)
-    door = door_of(guarded, walker.person(), first)
+    transport = door_of(guarded, walker.person(), first)
     for _ in range(4):
-        assert status(door, f"{guarded.url}/clear") == 403
+        assert status(transport, f"{guarded.url}/clear") == 403
     assert len(walker.pages) == 1 + 2
     refuses = door_of(guarded, walker.person(allow=lambda _, scopes: False), first)
     assert status(refuses, f"{guarded.url}/clear") == 403
@@ -193,8 +193,8 @@ def test_a_request_to_another_origin_is_sent_without_the_token(guarded: Running)
 
         def close(self) -> None: ...
 
-    keeper = TokenRefresher(guarded.url, guarded.credentials, first, guarded.door)
-    door = SyncAuthTransport(Recording(), CredentialAuth(guarded.url, keeper))
+    refresher = TokenRefresher(guarded.url, guarded.credentials, first, guarded.transport)
+    transport = SyncAuthTransport(Recording(), CredentialAuth(guarded.url, refresher))
     ours = [f"{guarded.url}/read", f"{guarded.url}?x=1"]
     others = [
         "https://evil.example/read",
@@ -203,7 +203,7 @@ def test_a_request_to_another_origin_is_sent_without_the_token(guarded: Running)
         f"https://e.example?{guarded.url}/",
     ]
     for url in ours + others:
-        door.send(Request("GET", url, ((b"Authorization", b"Bearer of the model"),) if url in ours else ()))
+        transport.send(Request("GET", url, ((b"Authorization", b"Bearer of the model"),) if url in ours else ()))
     token = f"Bearer {first.access.reveal()}".encode()
     assert [request.headers for request in sent[:2]] == [((b"authorization", token),)] * 2
     assert [request.headers for request in sent[2:]] == [()] * 4
@@ -228,8 +228,8 @@ def test_where_apps_may_register_nothing_needs_to_be_configured(
 @pytest.mark.requirement("AC-12", "XL-116")
 def test_signing_out_gives_the_tokens_back(running: Running) -> None:
     found = running.signed_in(Walker())
-    assert sign_out(found, running.door) is True
-    answer = running.door.send(
+    assert sign_out(found, running.transport) is True
+    answer = running.transport.send(
         Request("GET", f"{running.url}/tools", ((b"authorization", f"Bearer {found.access.reveal()}".encode()),))
     )
     assert isinstance(answer, Response)
@@ -246,9 +246,9 @@ def test_a_token_that_one_has_can_be_given_by_hand(running: Running) -> None:
 
 @pytest.mark.requirement("AC-06")
 def test_a_person_who_does_not_allow_it_ends_it(running: Running) -> None:
-    place = seek(f"{running.url}/tools", running.door)
+    place = find_sign_in(f"{running.url}/tools", running.transport)
     assert not isinstance(place, Problem)
-    said = sign_in(place, ME, Walker(decision="deny").person(), running.door)
+    said = sign_in(place, ME, Walker(decision="deny").person(), running.transport)
     assert isinstance(said, Problem)
     assert said.kind is Kind.DENIED
 
@@ -257,14 +257,16 @@ def test_a_person_who_does_not_allow_it_ends_it(running: Running) -> None:
 def test_threads_with_an_old_token_refresh_it_once(running: Running) -> None:
     found = running.signed_in(Walker())
     keepers = [
-        TokenRefresher(running.url, running.credentials, found, running.door, now=lambda: (found.until or 0.0) - 30)
+        TokenRefresher(
+            running.url, running.credentials, found, running.transport, now=lambda: (found.until or 0.0) - 30
+        )
         for _ in range(2)  # two that know nothing of each other, as two processes
     ]
     at_once = threading.Barrier(8)
 
     def fresh(number: int) -> Credential | Problem:
         at_once.wait(10)
-        return keepers[number % 2].fresh(found.access)
+        return keepers[number % 2].ensure_valid(found.access)
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(fresh, range(8)))
@@ -287,7 +289,7 @@ def test_processes_share_one_refresh(running: Running, tmp_path: Path) -> None:
         "first = kept.get(sys.argv[2])\n"
         "print('ready', flush=True)\n"
         "refused = Secret(sys.stdin.readline().strip())\n"
-        "print(type(TokenRefresher(first.resource, kept, first, SyncNetwork()).fresh(refused)).__name__)\n"
+        "print(type(TokenRefresher(first.resource, kept, first, SyncNetwork()).ensure_valid(refused)).__name__)\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "credentials"), found.name]
     started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -304,8 +306,8 @@ def test_processes_share_one_refresh(running: Running, tmp_path: Path) -> None:
 @pytest.mark.requirement("AC-09")
 def test_a_refused_refresh_forgets_the_sign_in_and_says_how_to_sign_in_again(running: Running) -> None:
     found = running.signed_in(Walker())
-    sign_out(found, running.door)
-    said = TokenRefresher(running.url, running.credentials, found, running.door).fresh(found.access)
+    sign_out(found, running.transport)
+    said = TokenRefresher(running.url, running.credentials, found, running.transport).ensure_valid(found.access)
     assert isinstance(said, Problem)
     assert "toolwire login" in said.message
     assert running.credentials.all() == []
@@ -317,7 +319,7 @@ def test_a_token_that_was_ended_is_refreshed_in_the_middle_of_a_connection(runni
 
     async def calls() -> list[Any]:
         async with toolwire.connect(
-            running.url, protocol="otc", agree=lambda _: True, signed_in=running.credentials
+            running.url, protocol="otc", agree=lambda _: True, credential_store=running.credentials
         ) as remote:
             first = await remote.call("list_tasks")
             form = f"client_id=native&token={found.access.reveal()}".encode()
@@ -346,7 +348,7 @@ def test_a_token_goes_to_its_resource_and_nowhere_else(
 
     elsewhere = serve(lambda _: other)
     running.signed_in(Walker())
-    with pytest.raises(toolwire.ConnectError), toolwire.connect_sync(elsewhere, signed_in=running.credentials):
+    with pytest.raises(toolwire.ConnectError), toolwire.connect_sync(elsewhere, credential_store=running.credentials):
         pass
     assert seen
     assert not any(name == b"authorization" for scope in seen for name, _ in scope["headers"])
@@ -367,7 +369,7 @@ def test_who_is_signed_in_is_still_asked_about_each_call_that_needs_it(
 
     preferences = toolwire.Preferences(everything=toolwire.Approval.PER_CALL)
     with toolwire.connect_sync(
-        running.url, protocol="otc", signed_in=running.credentials, approve=approve, preferences=preferences
+        running.url, protocol="otc", credential_store=running.credentials, approve=approve, preferences=preferences
     ) as remote:
         said = remote.call("list_tasks")
     assert isinstance(said, Problem)
@@ -510,7 +512,7 @@ def test_a_device_without_a_browser_waits_for_another(tmp_path: Path) -> None:
     server = AuthorizationServerMetadata(
         issuer="https://login.example", token_url="https://login.example/t", device_url="https://login.example/d"
     )
-    person = SignInUser(tell=told.append, sleep=waited.append, now=lambda: 0.0)
+    person = SignInUser(show=told.append, sleep=waited.append, now=lambda: 0.0)
     place = SignInTarget(resource="https://tasks.example", server=server)
     found = sign_in(place, SignInOptions(identity=ClientIdentity(client_id="me"), device=True), person, Scripted())
     assert isinstance(found, Credential)

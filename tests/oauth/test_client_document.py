@@ -61,5 +61,7 @@ def test_a_person_signs_in_by_our_document_where_nobody_registered_us(
     walker = Walker()
     found = site.signed_in(walker, SignInOptions(document_url=ours))
     assert (found.client_id, found.registered) == (ours, False)
-    with toolwire.connect_sync(site.url, protocol="otc", agree=lambda _: True, signed_in=site.credentials) as remote:
+    with toolwire.connect_sync(
+        site.url, protocol="otc", agree=lambda _: True, credential_store=site.credentials
+    ) as remote:
         assert remote.call("list_tasks") == toolwire.Value(["wash up"])

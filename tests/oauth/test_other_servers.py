@@ -27,7 +27,7 @@ from werkzeug.serving import make_server
 from toolwire.auth.authorization_code import renew
 from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.credential import Credential
-from toolwire.client.login import SignInOptions, seek, sign_in, sign_out
+from toolwire.client.login import SignInOptions, find_sign_in, sign_in, sign_out
 from toolwire.client.transport.drivers import run
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.model import Problem
@@ -107,18 +107,18 @@ def test_our_client_signs_in_to_a_server_made_with_the_mcp_sdk(serve: Callable[[
         routes += create_protected_resource_routes(resource, [AnyHttpUrl(base)], ["a"])
         return Starlette(routes=routes)
 
-    base, door = serve(make), SyncNetwork()
-    place = seek(f"{base}/mcp", door)
+    base, transport = serve(make), SyncNetwork()
+    place = find_sign_in(f"{base}/mcp", transport)
     assert not isinstance(place, Problem), place
     assert (place.resource, place.scopes) == (f"{base}/mcp", ("a",))
-    first = sign_in(place, SignInOptions(), Walker().person(), door)
+    first = sign_in(place, SignInOptions(), Walker().person(), transport)
     assert isinstance(first, Credential), first
     assert first.registered is True
-    second = run(renew(first, 0.0), door)
+    second = run(renew(first, 0.0), transport)
     assert isinstance(second, Credential)
     assert second.refresh != first.refresh
     assert second.scopes == ("a",)
-    assert sign_out(second, door) is False  # this server wants a client_secret of public clients, and says 400
+    assert sign_out(second, transport) is False  # this server wants a client_secret of public clients, and says 400
     assert provider.revoked == []
 
 
@@ -266,16 +266,16 @@ def flask_site(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.mark.requirement("AC-01", "AC-04", "AC-06", "AC-09")
 def test_our_client_signs_in_to_a_server_made_with_authlib_on_flask(flask_site: str) -> None:
-    door = SyncNetwork()
-    place = seek(f"{flask_site}/api", door)
+    transport = SyncNetwork()
+    place = find_sign_in(f"{flask_site}/api", transport)
     assert not isinstance(place, Problem), place
     assert (place.indicated, place.server.names_issuer) == (False, True)
-    first = sign_in(place, SignInOptions(identity=ClientIdentity(client_id="native")), Walker().person(), door)
+    first = sign_in(place, SignInOptions(identity=ClientIdentity(client_id="native")), Walker().person(), transport)
     assert isinstance(first, Credential), first
     assert first.scopes == ("a",)
-    second = run(renew(first, 0.0), door)
+    second = run(renew(first, 0.0), transport)
     assert isinstance(second, Credential)
     assert second.refresh != first.refresh
-    unknown = sign_in(place, SignInOptions(), Walker().person(), door)
+    unknown = sign_in(place, SignInOptions(), Walker().person(), transport)
     assert isinstance(unknown, Problem)
     assert "--client-id" in unknown.message

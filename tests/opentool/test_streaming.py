@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.client.transport.drivers import Hear, Pieces
-from toolwire.client.transport.failures import bad_answer
+from toolwire.client.transport.drivers import PieceHandler, Pieces
+from toolwire.client.transport.failures import bad_response
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.opentool import (
@@ -47,7 +47,7 @@ FAILED = 'event:error\ndata:{"jsonrpc":"2.0","result":{},"error":{"code":500,"me
 THROWN = 'event:error\ndata:{"code":500,"message":"it broke","id":"c1"}\n\n'
 TWO = [ToolReturn("c1", {"text": "h\u00e9"}), ToolReturn("c1", {"n": 2, "m": [1]})]
 
-LOST = bad_answer("It was lost.", "closed")
+LOST = bad_response("It was lost.", "closed")
 
 Ask = Callable[[str], list[ToolReturn]]
 
@@ -215,7 +215,7 @@ class AsyncSource(Source):
     async def send(self, request: Request) -> Response | Problem:  # type: ignore[override]  # async
         raise AssertionError(f"nothing but a stream is asked for, not {request.url}")
 
-    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
+    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
         try:
             for piece in self.given:
                 self.taken += 1

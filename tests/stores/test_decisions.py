@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from toolwire.client.approvers.store_approver import aqueued, queued
+from toolwire.client.approvers.store_approver import astore_approver, store_approver
 from toolwire.consent.decision_record import Decision, find_chain_fault
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Approval, Call, Tool
@@ -93,13 +93,13 @@ def test_an_approver_waits_for_the_answer_of_another_thread(tmp_path: Path) -> N
         (waiting,) = approvals.waiting()
         threading.Thread(target=approvals.answer, args=(waiting.id, Answer(allowed=True))).run()
 
-    assert queued(approvals, sleep=sleep)(QUESTION).allowed
+    assert store_approver(approvals, sleep=sleep)(QUESTION).allowed
 
     async def asleep(seconds: float) -> None:
         sleep(seconds)
 
     async def ask() -> Answer:
-        return await aqueued(approvals, sleep=asleep)(replace(QUESTION, binding="b9"))
+        return await astore_approver(approvals, sleep=asleep)(replace(QUESTION, binding="b9"))
 
     assert anyio.run(ask).allowed
     approvals.close()

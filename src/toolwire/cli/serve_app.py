@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from toolwire.client.calls.session import Session
-from toolwire.client.connection.connect import unattended
+from toolwire.client.connection.connect import connect_without_user
 from toolwire.client.connection.remote import Remote
 from toolwire.consent import ClientRules
 from toolwire.core.toolbox import Toolbox
@@ -124,7 +124,9 @@ def open_toolbox(target: Target, document: Path | None = None, *, agree: bool = 
     unlimited = Session(  # many callers share it; the limits that the site declares hold
         limits=ClientRateLimits(tool=None, connection=None), rules=ClientRules(questions_a_minute=_QUESTIONS_A_MINUTE)
     )
-    return unattended(target.text, unlimited, approve=CallerConsent(), agree=(lambda _: True) if agree else None)
+    return connect_without_user(
+        target.text, unlimited, approve=CallerConsent(), agree=(lambda _: True) if agree else None
+    )
 
 
 def count_asking_tools(toolboxes: Sequence[Toolbox]) -> int:

@@ -2,7 +2,7 @@
 
 from toolwire.core.selection import Selection
 
-from .calls.session import Session, stored_session
+from .calls.session import Session, open_stored_session
 from .connection.connect import connect, connect_sync
 from .connection.remote import Remote, SyncRemote
 from .discovery.cache import Cache
@@ -21,6 +21,6 @@ __all__ = [
     "connect",
     "connect_sync",
     "discover",
+    "open_stored_session",
     "run",
-    "stored_session",
 ]

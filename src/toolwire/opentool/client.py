@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Generator, Sequence
 from types import TracebackType
 
-from toolwire.client.discovery.discover import absolute, origin
+from toolwire.client.discovery.discover import complete_url, origin
 from toolwire.client.transport.drivers import arun, run
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network, SyncNetwork
@@ -150,10 +150,10 @@ def _base(base_url: str | None, host: str | None, port: int | None) -> str:
     if base_url is not None:
         if host is not None or port is not None:
             raise ValueError("give either a base_url or host and port, not both")
-        return endpoint(absolute(base_url))
+        return endpoint(complete_url(base_url))
     name = HOST if host is None else host
     name = f"[{name}]" if ":" in name and not name.startswith("[") else name
-    return endpoint(absolute(f"{name}:{PORT if port is None else port}"))
+    return endpoint(complete_url(f"{name}:{PORT if port is None else port}"))
 
 
 def _signed(base: str, api_key: str | Secret | None) -> Credentials:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 
 import anyio
 
-from toolwire.client.transport.drivers import SyncStreamingTransport, Transport, arun, progress
+from toolwire.client.transport.drivers import SyncStreamingTransport, Transport, arun, stream_progress
 from toolwire.core.model import Progress
 from toolwire.protocols.opentool.quirks import Quirk
 
@@ -20,14 +20,14 @@ from .messages import FunctionCall, ToolReturn
 
 
 async def astream(
-    base: str, call: FunctionCall, mended: Sequence[Quirk], door: Transport
+    base: str, call: FunctionCall, mended: Sequence[Quirk], transport: Transport
 ) -> AsyncGenerator[ToolReturn, None]:
     """Yield what ``call`` sends at ``base``, in order. See ``OpenToolClient.stream_call`` for what is raised."""
     sender, receiver = anyio.create_memory_object_stream[Progress](0)
 
     async def drive() -> ToolReturn | None:
         with sender:
-            return await arun(stream_function(base, call, mended), door, None, sender.send)
+            return await arun(stream_function(base, call, mended), transport, None, sender.send)
 
     task = asyncio.create_task(drive())
     try:
@@ -46,10 +46,10 @@ async def astream(
 
 
 def stream(
-    base: str, call: FunctionCall, mended: Sequence[Quirk], door: SyncStreamingTransport
+    base: str, call: FunctionCall, mended: Sequence[Quirk], transport: SyncStreamingTransport
 ) -> Generator[ToolReturn, None, None]:
     """Yield what ``call`` sends at ``base``, in order, blocking."""
-    pieces = progress(stream_function(base, call, mended), door)
+    pieces = stream_progress(stream_function(base, call, mended), transport)
     try:
         while True:
             try:

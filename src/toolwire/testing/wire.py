@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from toolwire.client.transport.drivers import Hear, SyncHear
+from toolwire.client.transport.drivers import PieceHandler, SyncPieceHandler
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Problem
 
@@ -31,7 +31,7 @@ class RecordedExchange(NamedTuple):
 
 
 class AppTransport:
-    """A Door into an ASGI application; ``exchanges`` is everything that went through it."""
+    """A FakeTransport into an ASGI application; ``exchanges`` is everything that went through it."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -44,7 +44,7 @@ class AppTransport:
         self.exchanges.append(RecordedExchange(request, response))
         return response
 
-    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:  # noqa: ARG002  # no clock here
+    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:  # noqa: ARG002  # no clock here
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
         async with running(self._app, request) as answer:
             begun = await answer.begun()
@@ -75,14 +75,14 @@ class SyncAppTransport:
 
     @property
     def exchanges(self) -> list[RecordedExchange]:
-        """Everything that went through this door."""
+        """Everything that went through this transport."""
         return self._door.exchanges
 
     def send(self, request: Request) -> Response:
         """Return the application's answer to ``request``, whole."""
         return self._runner.run(self._door.send(request))
 
-    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
+    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it."""
 
         async def hearing(piece: bytes) -> Problem | None:
@@ -114,7 +114,7 @@ class CannedTransport:
             raise RuntimeError(f"more than {self._most} requests")
         return self._answers(request)
 
-    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:  # noqa: ARG002  # no clock here
+    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:  # noqa: ARG002  # no clock here
         """Return the answer to ``request``; a stream of events is given to ``hear`` in two pieces."""
         answer = self.send(request)
         if isinstance(answer, Problem) or not is_stream(answer):

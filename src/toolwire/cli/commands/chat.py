@@ -62,8 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
                     api_key=key,
                     protocol=arguments.protocol,
                     session=session,
-                    person=person,
-                    moved=confirm_relocation,
+                    user=person,
+                    approve_relocation=confirm_relocation,
                     agree=build_agreement(agreed=arguments.agree),
                 )
             )
@@ -149,7 +149,7 @@ def _build_user() -> SignInUser | None:
     """Return the user who can sign in, or None without a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
-    return SignInUser(tell=lambda sentence: print(escaped(sentence), file=sys.stderr, flush=True))
+    return SignInUser(show=lambda sentence: print(escaped(sentence), file=sys.stderr, flush=True))
 
 
 def _read_url(text: str) -> str:

@@ -6,12 +6,12 @@ import argparse
 
 from toolwire.cli.exits import OK
 from toolwire.cli.terminal.screen import escaped, json_text
-from toolwire.client.login.saved_credentials import own_credentials
+from toolwire.client.login.saved_credentials import open_credentials
 
 
 def run(arguments: argparse.Namespace) -> int:
     """List the sites and what each sign-in allows. Tokens are never printed."""
-    known = sorted(own_credentials().all(), key=lambda each: each.resource)
+    known = sorted(open_credentials().all(), key=lambda each: each.resource)
     if arguments.json:
         rows = [
             {"resource": each.resource, "kind": each.kind, "issuer": each.issuer, "scopes": list(each.scopes)}

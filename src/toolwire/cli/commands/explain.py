@@ -12,13 +12,13 @@ from toolwire.cli.targets.open_target import read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table
-from toolwire.client.connection.connection import nothing_found
+from toolwire.client.connection.connection import explain_failure
 from toolwire.client.connection.options import ConnectOptions
 from toolwire.client.discovery.auth_on_challenge import SyncAuthOnChallenge
 from toolwire.client.discovery.discover import Discovery, discover, end_sessions
 from toolwire.client.transport.drivers import BRIEF_S
 from toolwire.client.transport.drivers import run as drive
-from toolwire.client.transport.limits import LOOKING, TransportLimits
+from toolwire.client.transport.limits import DISCOVERY_LIMITS, TransportLimits
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.codec import Peer
 from toolwire.core.model import Json, Secret
@@ -43,11 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def survey_url(url: str, key: Secret | None) -> Discovery:
     """Return every protocol that ``url`` speaks. The key is sent only where the server asks for it."""
-    with closing(_build_transport(url, key, LOOKING)) as door:
-        found = drive(discover(url, survey=True), door, None)
-    with closing(_build_transport(url, key, TransportLimits(total_s=BRIEF_S))) as door:
+    with closing(_build_transport(url, key, DISCOVERY_LIMITS)) as transport:
+        found = drive(discover(url, survey=True), transport, None)
+    with closing(_build_transport(url, key, TransportLimits(total_s=BRIEF_S))) as transport:
         for request in end_sessions(found):
-            door.send(request)
+            transport.send(request)
     return found
 
 
@@ -98,7 +98,7 @@ def _print(found: Discovery) -> None:
     print_table(_COLUMNS, rows, sys.stdout)
     print(flush=True)
     if found.peer is None:
-        print_error(nothing_found(found))
+        print_error(explain_failure(found))
         return
     chosen = apply_style(_get_title(found.peer), "bold", sys.stdout)
     print(f"{chosen} was chosen: {_count_tools(found.peer)} at {escaped(show_url(found.peer.url))}.")

@@ -11,7 +11,7 @@ from toolwire.cli.targets.open_target import read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped
 from toolwire.client import Session, SyncRemote
-from toolwire.client.connection.fetch_definitions import FetchedDefinitions, surveyed
+from toolwire.client.connection.fetch_definitions import FetchedDefinitions, list_definitions
 from toolwire.consent import DefinitionLock, read_lock, write_lock
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.errors import DefinitionError
@@ -45,7 +45,7 @@ def fetch_definitions(url: str, arguments: argparse.Namespace) -> FetchedDefinit
     """Return the present definitions of the tools at ``url``."""
     key = read_key(arguments.key, arguments.key_env)
     try:
-        return surveyed(url, api_key=key, protocol=arguments.protocol, session=Session())
+        return list_definitions(url, api_key=key, protocol=arguments.protocol, session=Session())
     except ValueError as error:
         raise UsageError(f"{error}.") from error
 

@@ -16,11 +16,19 @@ from toolwire.cli.exits import OK, UsageError, exit_code
 from toolwire.cli.targets.open_target import check_url, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, print_error
-from toolwire.client.discovery.discover import Discovery, absolute, discover
-from toolwire.client.login import SignInOptions, SignInUser, declared, place_of, seek, sign_in, with_secret
-from toolwire.client.login.saved_credentials import own_credentials
+from toolwire.client.discovery.discover import Discovery, complete_url, discover
+from toolwire.client.login import (
+    SignInOptions,
+    SignInUser,
+    find_sign_in,
+    read_declared_sign_in,
+    resolve_sign_in,
+    sign_in,
+    sign_in_with_secret,
+)
+from toolwire.client.login.saved_credentials import open_credentials
 from toolwire.client.transport.drivers import run as drive
-from toolwire.client.transport.limits import LOOKING
+from toolwire.client.transport.limits import DISCOVERY_LIMITS
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.errors import ConnectError
 from toolwire.core.model import Problem, Secret
@@ -31,16 +39,16 @@ def run(arguments: argparse.Namespace) -> int:
     target = read_target(arguments.url)
     if not isinstance(target, UrlTarget):
         raise UsageError("login needs a URL; this target is code on this machine.")
-    url = absolute(check_url(target.text))
-    door = SyncNetwork(limits=LOOKING)
+    url = complete_url(check_url(target.text))
+    transport = SyncNetwork(limits=DISCOVERY_LIMITS)
     try:
-        found = _ask_for_key(url, door) if arguments.key else _sign_in(url, arguments, door)
+        found = _ask_for_key(url, transport) if arguments.key else _sign_in(url, arguments, transport)
     finally:
-        door.close()
+        transport.close()
     if isinstance(found, Problem):
         print_error(found.message)
         return exit_code(found)
-    credentials = own_credentials()
+    credentials = open_credentials()
     credentials.put(found)
     for older in credentials.all():
         if older.resource == found.resource and older.name != found.name:
@@ -50,13 +58,13 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _sign_in(url: str, arguments: argparse.Namespace, door: SyncNetwork) -> Credential | Problem:
+def _sign_in(url: str, arguments: argparse.Namespace, transport: SyncNetwork) -> Credential | Problem:
     identity = _read_identity(arguments)
-    person = SignInUser(tell=lambda sentence: print(escaped(sentence), file=sys.stderr))
-    place = seek(url, door)
+    person = SignInUser(show=lambda sentence: print(escaped(sentence), file=sys.stderr))
+    place = find_sign_in(url, transport)
     if isinstance(place, Problem):
-        said = declared(_discover(url, door), door)
-        place = _choose_declared(said, place, door, arguments) if said is not None else place
+        said = read_declared_sign_in(_discover(url, transport), transport)
+        place = _choose_declared(said, place, transport, arguments) if said is not None else place
     if isinstance(place, Problem):
         return place
     if not place.server.proven:
@@ -65,28 +73,28 @@ def _sign_in(url: str, arguments: argparse.Namespace, door: SyncNetwork) -> Cred
     if arguments.as_program:
         if identity is None or identity.secret is None:
             raise UsageError("--as-program needs --client-id and --client-secret-env.")
-        return with_secret(place, identity, scopes, person, door)
+        return sign_in_with_secret(place, identity, scopes, person, transport)
     wish = SignInOptions(
         identity=identity,
         document_url=arguments.client_document or "",
         scopes=tuple(scopes),
         device=arguments.device,
     )
-    return sign_in(place, wish, person, door)
+    return sign_in(place, wish, person, transport)
 
 
-def _discover(url: str, door: SyncNetwork) -> Discovery:
-    return drive(discover(url), door, None)
+def _discover(url: str, transport: SyncNetwork) -> Discovery:
+    return drive(discover(url), transport, None)
 
 
 def _choose_declared(
-    said: DeclaredSignIn, sought: Problem, door: SyncNetwork, arguments: argparse.Namespace
+    said: DeclaredSignIn, sought: Problem, transport: SyncNetwork, arguments: argparse.Namespace
 ) -> SignInTarget | Problem:
     """Return the sign-in that the site's document declares, or what the user can do instead."""
     # AC-13
     if arguments.as_program and "secret" in said.places:
         return said.places["secret"]
-    place = place_of(said, door, device=arguments.device)
+    place = resolve_sign_in(said, transport, device=arguments.device)
     if place is not None:
         return place
     if said.unsafe:
@@ -105,14 +113,14 @@ def _read_identity(arguments: argparse.Namespace) -> ClientIdentity | None:
     )
 
 
-def _ask_for_key(url: str, door: SyncNetwork) -> Credential | Problem:
+def _ask_for_key(url: str, transport: SyncNetwork) -> Credential | Problem:
     """Ask once, without echo, for a key, a token, or a name and password."""
     # AC-14
-    found = _discover(url, door)
+    found = _discover(url, transport)
     reached = [probe for probe in found.probes if probe.status is not None]
     if not reached:
         raise ConnectError(f"{'/'.join(url.split('/')[:3])} could not be reached.", found.probes)
-    said = declared(found, door)
+    said = read_declared_sign_in(found, transport)
     header, prefix = said.keys[0] if said is not None and said.keys else ("authorization", "Bearer ")
     resource = "/".join(url.split("/")[:3])
     if prefix == "Basic ":

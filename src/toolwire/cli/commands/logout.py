@@ -6,9 +6,9 @@ import argparse
 
 from toolwire.cli.exits import NOT_FOUND, OK
 from toolwire.cli.terminal.screen import escaped, print_error, print_warning
-from toolwire.client.discovery.discover import absolute
+from toolwire.client.discovery.discover import complete_url
 from toolwire.client.login import sign_out
-from toolwire.client.login.saved_credentials import own_credentials
+from toolwire.client.login.saved_credentials import open_credentials
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.url_display import show_url
 
@@ -16,16 +16,16 @@ from toolwire.core.url_display import show_url
 def run(arguments: argparse.Namespace) -> int:
     """Revoke the tokens for a URL and delete them here, even where revoking fails."""
     # AC-12, XL-116
-    credentials = own_credentials()
-    found = credentials.covering(absolute(arguments.url))
+    credentials = open_credentials()
+    found = credentials.covering(complete_url(arguments.url))
     if found is None:
         print_error(f"There is no sign-in for {show_url(arguments.url)}.")
         return NOT_FOUND
-    door = SyncNetwork()
+    transport = SyncNetwork()
     try:
-        taken_back = found.kind == "key" or sign_out(found, door)
+        taken_back = found.kind == "key" or sign_out(found, transport)
     finally:
-        door.close()
+        transport.close()
         credentials.delete(found.name)
     if not taken_back:
         print_warning(f"{found.resource} did not take its tokens back; they are deleted here and end by themselves.")

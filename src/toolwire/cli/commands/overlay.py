@@ -9,9 +9,9 @@ from typing import Any
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import json_text
-from toolwire.client.discovery.discover import absolute
+from toolwire.client.discovery.discover import complete_url
 from toolwire.client.transport.drivers import run as drive
-from toolwire.client.transport.limits import LOOKING
+from toolwire.client.transport.limits import DISCOVERY_LIMITS
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.codec import Flow, fetch
 from toolwire.core.errors import ConnectError
@@ -47,11 +47,11 @@ def _fetch_document(text: str) -> dict[str, Any]:
     target = read_target(text)
     if not isinstance(target, UrlTarget):
         raise UsageError("overlay takes a URL, or a file that is an OpenAPI document.")
-    door = SyncNetwork(limits=LOOKING)
+    transport = SyncNetwork(limits=DISCOVERY_LIMITS)
     try:
-        return drive(_find_document(absolute(target.text)), door, None)
+        return drive(_find_document(complete_url(target.text)), transport, None)
     finally:
-        door.close()
+        transport.close()
 
 
 def _find_document(url: str) -> Flow[dict[str, Any]]:

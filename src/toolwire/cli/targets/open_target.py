@@ -15,7 +15,7 @@ from toolwire.cli.exits import UsageError
 from toolwire.cli.terminal.relocation_prompt import confirm_relocation
 from toolwire.cli.terminal.terminal_approver import Approver
 from toolwire.client import Session, connect_sync
-from toolwire.client.discovery.discover import absolute
+from toolwire.client.discovery.discover import complete_url
 from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.transport.drivers import SyncNotify
 from toolwire.client.transport.url_policy import read_url
@@ -145,8 +145,8 @@ def open_target(
             locked=reach.locked,
             agree=reach.agree,
             selection=reach.selection,
-            person=person,
-            moved=confirm_relocation,
+            user=person,
+            approve_relocation=confirm_relocation,
         )
     except ValueError as error:
         raise UsageError(f"{error}.") from error
@@ -176,7 +176,7 @@ def check_url(url: str) -> str:
     Raises:
         UsageError: it is not an http or https URL.
     """
-    found = read_url(absolute(url))
+    found = read_url(complete_url(url))
     if isinstance(found, Problem):
         raise UsageError(f"{show_url(url)}: {found.message}")
     return url

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
-from toolwire.client import Session, stored_session
+from toolwire.client import Session, open_stored_session
 from toolwire.consent.display import DisplayRow, build_display_rows, confirmation_text, needs_typed_confirmation
 from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
@@ -86,19 +86,19 @@ def choose_approver(where: str, advance: Advance) -> Approver:
         from toolwire.client.approvers.browser_approver import page_approver  # noqa: PLC0415 - imports a server, which only this needs
 
         return page_approver(_open_page)
-    from toolwire.client.approvers.store_approver import queued  # noqa: PLC0415 - loads sqlite3
+    from toolwire.client.approvers.store_approver import store_approver  # noqa: PLC0415 - loads sqlite3
     from toolwire.stores.consent.approvals import Approvals  # noqa: PLC0415 - likewise
     from toolwire.stores.paths import state_folder  # noqa: PLC0415 - likewise
 
     approvals = Approvals(state_folder())
     print_error("The question waits: answer it with `toolwire approvals`.")
-    return queued(approvals)
+    return store_approver(approvals)
 
 
 def open_session() -> Session:
     """Return the user's session with its stored grants and decisions, or one in memory where none can be stored."""
     try:
-        return stored_session()
+        return open_stored_session()
     except DefinitionError as error:
         print_warning(f"Decisions are not kept: {error}")
         return Session()

@@ -20,7 +20,7 @@ def build_terminal_user() -> SignInUser | None:
         return None
     from toolwire.client.login import SignInUser  # noqa: PLC0415 - only needed at a terminal
 
-    return SignInUser(tell=print_instruction, allow=_confirm_sign_in)
+    return SignInUser(show=print_instruction, allow=_confirm_sign_in)
 
 
 def _confirm_sign_in(site: str, scopes: Sequence[str]) -> bool:

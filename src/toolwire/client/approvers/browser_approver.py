@@ -24,8 +24,8 @@ from toolwire.consent.display import confirmation_text, find_secrets, needs_type
 from toolwire.consent.question_page import PAGE_HEADERS, build_final_page, build_question_page
 from toolwire.core.check import Answer, Question
 
-_MOST_BYTES = 4 << 20
-_PATIENCE_S = 10.0
+_MAX_BYTES = 4 << 20
+_TIMEOUT_S = 10.0
 
 
 class QuestionServer:
@@ -39,7 +39,7 @@ class QuestionServer:
         self.port = 0
         self.done = threading.Event()
 
-    def say(self, form: dict[str, list[str]]) -> str:
+    def submit(self, form: dict[str, list[str]]) -> str:
         """Take the answer in ``form``, and return why it is none, or nothing."""
         given = {name: values[0] for name, values in form.items()}
         if not compare_digest(given.get("token", "").encode(), self.token.encode()):
@@ -69,7 +69,7 @@ class QuestionServer:
 
 
 def page_approver(
-    show: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
+    open_url: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
 ) -> Callable[[Question], Answer]:
     """Return an approver for blocking connections that asks on a page; ``show`` is given its URL to open it.
 
@@ -77,29 +77,29 @@ def page_approver(
     """
 
     def approve(question: Question) -> Answer:
-        desk = QuestionServer(question)
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(desk))
+        question_server = QuestionServer(question)
+        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(question_server))
         server.daemon_threads = True
-        desk.port = server.server_port
+        question_server.port = server.server_port
         serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         serving.start()
         try:
-            show(f"http://127.0.0.1:{server.server_port}{desk.path}")
-            desk.done.wait(within_s)
+            open_url(f"http://127.0.0.1:{server.server_port}{question_server.path}")
+            question_server.done.wait(within_s)
         finally:
             server.shutdown()
             server.server_close()
-            serving.join(_PATIENCE_S)
-        return desk.answer or Answer(allowed=False, reason="timeout", channel="page")
+            serving.join(_TIMEOUT_S)
+        return question_server.answer or Answer(allowed=False, reason="timeout", channel="page")
 
     return approve
 
 
 def apage_approver(
-    show: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
+    open_url: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
 ) -> Callable[[Question], Any]:
     """Return what ``page_approver`` does for asynchronous connections."""
-    blocking = page_approver(show, within_s=within_s)
+    blocking = page_approver(open_url, within_s=within_s)
 
     async def approve(question: Question) -> Answer:
         return await anyio.to_thread.run_sync(blocking, question, abandon_on_cancel=True)
@@ -107,21 +107,21 @@ def apage_approver(
     return approve
 
 
-def _handler(desk: QuestionServer) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - a class that knows its desk, in one piece
+def _handler(question_server: QuestionServer) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - a class that knows its question_server, in one piece
     class QuestionHandler(BaseHTTPRequestHandler):
-        """Answers for one desk."""
+        """Answers for one question_server."""
 
-        timeout = _PATIENCE_S
+        timeout = _TIMEOUT_S
 
         def do_GET(self) -> None:
             if self._is_ours():
-                self._send(200, build_question_page(desk.question, desk.token))
+                self._send(200, build_question_page(question_server.question, question_server.token))
 
         def do_POST(self) -> None:
             size = self.headers.get("Content-Length", "")
             if not self._is_ours():
                 return
-            if not (size.isascii() and size.isdigit() and len(size) < 9 and int(size) <= _MOST_BYTES):
+            if not (size.isascii() and size.isdigit() and len(size) < 9 and int(size) <= _MAX_BYTES):
                 self._send(413, build_final_page("This answer is too long."))
                 return
             text = self.rfile.read(int(size)).decode("utf-8", "replace")
@@ -129,23 +129,23 @@ def _handler(desk: QuestionServer) -> type[BaseHTTPRequestHandler]:  # noqa: C90
                 form = parse_qs(text, keep_blank_values=True, max_num_fields=20)
             except ValueError:
                 form = {}
-            fault = desk.say(form)
+            fault = question_server.submit(form)
             if fault:
-                self._send(400, build_question_page(desk.question, desk.token, fault))
+                self._send(400, build_question_page(question_server.question, question_server.token, fault))
                 return
-            allowed = desk.answer is not None and desk.answer.allowed
+            allowed = question_server.answer is not None and question_server.answer.allowed
             self._send(200, build_final_page("Allowed." if allowed else "Denied. Nothing was sent."))
-            desk.done.set()
+            question_server.done.set()
 
         def _is_ours(self) -> bool:
-            """Refuse whatever was not sent to this page by itself or by the person who opened it."""
-            own = f"127.0.0.1:{desk.port}"
+            """Refuse whatever was not sent to this page by itself or by the user who opened it."""
+            own = f"127.0.0.1:{question_server.port}"
             elsewhere = self.headers.get("Origin") not in (None, f"http://{own}")
             elsewhere |= self.command == "POST" and self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin"
             if self.headers.get("Host") != own or elsewhere:
                 self._send(403, build_final_page("This page answers to its own address alone."))
                 return False
-            if not compare_digest(self.path.encode(), desk.path.encode()):
+            if not compare_digest(self.path.encode(), question_server.path.encode()):
                 self._send(404, build_final_page("There is no such page."))
                 return False
             return True

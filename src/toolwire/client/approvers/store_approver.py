@@ -13,7 +13,9 @@ from toolwire.stores.consent.approvals import Approvals
 _EVERY_S = 0.2
 
 
-def queued(approvals: Approvals, *, sleep: Callable[[float], object] = time.sleep) -> Callable[[Question], Answer]:
+def store_approver(
+    approvals: Approvals, *, sleep: Callable[[float], object] = time.sleep
+) -> Callable[[Question], Answer]:
     """Return an approver for blocking connections that leaves its questions in ``approvals``.
 
     A question that nobody answers in its time is denied with the reason "timeout". Somebody who asks the very same
@@ -29,10 +31,10 @@ def queued(approvals: Approvals, *, sleep: Callable[[float], object] = time.slee
     return approve
 
 
-def aqueued(
+def astore_approver(
     approvals: Approvals, *, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
 ) -> Callable[[Question], Awaitable[Answer]]:
-    """Return what ``queued`` does for asynchronous connections."""
+    """Return what ``store_approver`` does for asynchronous connections."""
 
     async def approve(question: Question) -> Answer:
         id_ = approvals.ask(question)

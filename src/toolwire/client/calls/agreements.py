@@ -1,4 +1,4 @@
-"""What a person has agreed to of one connection's tools, by their definitions, and the record of what they decided.
+"""What a user has agreed to of one connection's tools, by their definitions, and the record of what they decided.
 
 Rules:
 - A server's word only tightens. That a tool only reads is such a word where the method of its requests does not say it:
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from toolwire.client.transport.drivers import UNASKED
+from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import Decision, DefinitionLock, Preferences
 from toolwire.consent.binding import CredentialRef
 from toolwire.consent.grant import GrantKey
@@ -42,7 +42,7 @@ class CallParties:
     credential: Callable[[Tool], CredentialRef]
 
 
-class _Known(NamedTuple):
+class _DefinedTool(NamedTuple):
     tool: Tool
     parts: dict[str, Json]
     key: GrantKey
@@ -56,17 +56,17 @@ class Agreements:
         self._session = parties.session
         self._target = target
         self._plan = plan
-        self._known: dict[int, _Known] = {}
-        self._settled: dict[int, Tool] = {}
+        self._defined: dict[int, _DefinedTool] = {}
+        self._unchanged: dict[int, Tool] = {}
         self._agreed: set[int] = set()
 
-    def key(self, tool: Tool) -> GrantKey:
+    def grant_key(self, tool: Tool) -> GrantKey:
         """Return what a grant for ``tool`` as it is defined now is kept under."""
-        return self._definition(tool).key
+        return self._define(tool).key
 
     def definitions(self, tools: Iterable[Tool]) -> list[dict[str, Json]]:
         """Return the definition of each tool, as a lock pins it."""
-        return [{**self._definition(tool).parts, "credential": ""} for tool in tools]
+        return [{**self._define(tool).parts, "credential": ""} for tool in tools]
 
     def check_claims(self, catalog: Catalog) -> Catalog:
         """Return ``catalog`` with ``safe`` turned into ``claimed_safe`` for each tool that was not agreed to."""
@@ -78,18 +78,18 @@ class Agreements:
         if not tool.safe:
             return tool
         doubted = replace(tool, safe=False, claimed_safe=True)
-        agreed = find_unasked_writes((doubted,)) and self._session.grants.has_grant(self._unasked_key(doubted))
+        agreed = find_unasked_writes((doubted,)) and self._session.grants.has_grant(self._agreement_key(doubted))
         return tool if agreed else doubted
 
-    def agreed(self, tool: Tool) -> bool:
+    def is_agreed(self, tool: Tool) -> bool:
         """Return whether the site's word stands for a tool that is not safe."""
         return id(tool) in self._agreed
 
-    def unasked(self, tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    def find_unapproved(self, tools: Iterable[Tool]) -> tuple[Tool, ...]:
         """Return the tools that would run unasked by the site's word alone, and nobody here has agreed to. [XL-044]"""
         waiting: list[Tool] = []
         for tool in find_unasked_writes(tools):
-            if self._session.grants.has_grant(self._unasked_key(tool)):
+            if self._session.grants.has_grant(self._agreement_key(tool)):
                 self._agreed.add(id(tool))
             else:
                 waiting.append(tool)
@@ -99,32 +99,32 @@ class Agreements:
         """Let the site's word stand for ``tools``, until their definitions change."""
         for tool in tools:
             self._agreed.add(id(tool))
-            self._session.grants.add(self._unasked_key(tool))
-            self.note(tool, "", "agreed", UNASKED)
+            self._session.grants.add(self._agreement_key(tool))
+            self.record(tool, "", "agreed", NO_APPROVER)
 
-    def renew(self, tools: Iterable[Tool]) -> None:
+    def revoke_changed(self, tools: Iterable[Tool]) -> None:
         """Take back what was allowed of another definition of any of ``tools``. [XL-048]"""
         grants, name = self._session.grants, self._parties.name
         granted = {grant.key.tool.partition(" ")[0] for grant in grants.list_grants() if grant.key.connection == name}
         for tool in tools if granted else ():
             if tool.id in granted:
-                grants.revoke_outdated(self.key(tool))
+                grants.revoke_outdated(self.grant_key(tool))
 
-    def changes(self, tool: Tool) -> tuple[Change, ...]:
+    def find_changes(self, tool: Tool) -> tuple[Change, ...]:
         """Return how ``tool`` differs from what was last approved; nothing where nothing was. [D-04]"""
-        known = self._definition(tool)
+        known = self._define(tool)
         before = self._session.grants.find_pinned(known.key)
         return () if before is None else find_changes(before, known.parts)
 
-    def notices(self, call: Call) -> tuple[str, ...]:
+    def find_reasons(self, call: Call) -> tuple[str, ...]:
         """Return the reasons to ask about this very call, whatever was allowed before."""
         tool, found = call.tool, []
-        if self._settled.get(id(tool)) is not tool:
-            changed = self.changes(tool)
+        if self._unchanged.get(id(tool)) is not tool:
+            changed = self.find_changes(tool)
             if changed:
-                found.append(_SIGNED_OTHERWISE if {one.part for one in changed} == {"credential"} else _CHANGED)
+                found.append(_CREDENTIAL_CHANGED if {one.part for one in changed} == {"credential"} else _CHANGED)
             else:
-                self._settled[id(tool)] = tool
+                self._unchanged[id(tool)] = tool
         if self._session.traces is not None:  # D-33: a GET carries text away as well as a POST does
             name = self._parties.name
             sources = self._session.traces.find_sources(name, call.arguments)
@@ -133,13 +133,13 @@ class Agreements:
 
     def remember(self, tool: Tool, *, always: bool) -> None:
         """Keep ``tool`` as the one that was approved, and with ``always`` a grant for later calls."""
-        known = self._definition(tool)
+        known = self._define(tool)
         self._session.grants.pin_definition(known.key, known.parts)
-        self._settled.pop(id(tool), None)
+        self._unchanged.pop(id(tool), None)
         if always:
             self._session.grants.add(known.key)
 
-    def note(self, tool: Tool, bound: str, decision: str, answer: Answer, took_s: float = 0.0) -> None:
+    def record(self, tool: Tool, bound: str, decision: str, answer: Answer, took_s: float = 0.0) -> None:
         """Record a decision about what ``bound`` is the digest of, and how long the question was shown."""
         self._session.audit.append(
             Decision(
@@ -155,28 +155,28 @@ class Agreements:
             )
         )
 
-    def _definition(self, tool: Tool) -> _Known:
-        known = self._known.get(id(tool))
+    def _define(self, tool: Tool) -> _DefinedTool:
+        known = self._defined.get(id(tool))
         if known is None or known.tool is not tool:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
+            if len(self._defined) >= _MAX_DEFINITIONS:
+                self._defined.clear()
             parties = self._parties
             parts = build_definition(
                 tool,
-                target=_masked(self._target(tool)),
+                target=_mask_query(self._target(tool)),
                 plan=self._plan(tool),
                 credential=parties.credential(tool).scheme,
             )
             key = GrantKey(self._session.principal, parties.name, parties.site, tool.id, definition_hash(parts))
-            known = self._known[id(tool)] = _Known(tool, parts, key)
+            known = self._defined[id(tool)] = _DefinedTool(tool, parts, key)
         return known
 
-    def _unasked_key(self, tool: Tool) -> GrantKey:
-        key = self.key(tool)
+    def _agreement_key(self, tool: Tool) -> GrantKey:
+        key = self.grant_key(tool)
         return key._replace(tool=f"{key.tool} unasked")
 
 
-def _masked(target: str) -> str:
+def _mask_query(target: str) -> str:
     """Return ``target`` with the values of its query masked: a definition is stored, and keys stand in queries."""
     address, mark, query = target.partition("?")
     return address + mark + "&".join(f"{one.partition('=')[0]}=***" for one in query.split("&") if one)
@@ -198,6 +198,6 @@ def lock_check(locked: DefinitionLock, url: str, definitions: list[dict[str, Jso
     return check
 
 
-_KEPT = 20_000
+_MAX_DEFINITIONS = 20_000
 _CHANGED = "The site has changed this tool since it was approved."
-_SIGNED_OTHERWISE = "You approved this tool with another credential, or with none."
+_CREDENTIAL_CHANGED = "You approved this tool with another credential, or with none."

@@ -1,7 +1,7 @@
 """Keys put on calls the way an OpenAPI document says: in a header, a cookie or the query, one or several together.
 
 Rules:
-- Only requests to the connection's own origin carry them, and only after everything a person is shown was made. [D-08]
+- Only requests to the connection's own origin carry them, and only after everything a user is shown was made. [D-08]
 - Of the alternatives of an operation the first is taken for which every key is there; a part is never sent. [XL-118]
 - Each key goes once. A request that carries what its document asks for gets no other credential.
 """
@@ -25,7 +25,7 @@ Keys: TypeAlias = Mapping[str, Secret]
 _KINDS = ("apiKey", "http", "oauth2", "openIdConnect")
 
 
-def attached(flow: Flow[Result], tool: Tool, keys: Keys, home: str) -> Flow[Result]:
+def attach_keys(flow: Flow[Result], tool: Tool, keys: Keys, site: str) -> Flow[Result]:
     """Return the value of ``flow``, whose requests to the origin ``home`` carry what ``tool`` asks for of ``keys``."""
     wanted = choose_keys(tool, keys)
     said: Any = None
@@ -33,9 +33,9 @@ def attached(flow: Flow[Result], tool: Tool, keys: Keys, home: str) -> Flow[Resu
         while True:
             asked = flow.send(said)
             if isinstance(asked, Request):
-                asked = _with(asked, wanted, home)
+                asked = _with(asked, wanted, site)
             elif isinstance(asked, Listen):
-                asked = asked._replace(request=_with(asked.request, wanted, home))
+                asked = asked._replace(request=_with(asked.request, wanted, site))
             said = yield asked
     except StopIteration as stop:
         result: Result = stop.value
@@ -64,7 +64,7 @@ def choose_keys(tool: Tool, keys: Keys) -> Sequence[tuple[Mapping[str, Json], Se
 
 
 def describe_key(scheme: Mapping[str, Json]) -> str:
-    """Return where the key of ``scheme`` goes, for a person to read."""
+    """Return where the key of ``scheme`` goes, for a user to read."""
     name, id_ = str(scheme.get("name", "")), str(scheme.get("id", ""))
     match scheme:
         case {"kind": "apiKey", "place": place}:
@@ -80,34 +80,34 @@ def _with(request: Request, wanted: Sequence[tuple[Mapping[str, Json], Secret]],
     if not wanted or origin(request.url) != home:
         return request
     for scheme, key in wanted:
-        request = _put(request, scheme, key.reveal())
+        request = _add_key(request, scheme, key.reveal())
     return request._replace(signed=True, credentials=tuple(key for _, key in wanted))
 
 
-def _put(request: Request, scheme: Mapping[str, Json], key: str) -> Request:
+def _add_key(request: Request, scheme: Mapping[str, Json], key: str) -> Request:
     name = str(scheme.get("name", ""))
     match scheme:
         case {"kind": "apiKey", "place": "header"}:
-            return _field(request, name.lower(), key)
+            return _set_header(request, name.lower(), key)
         case {"kind": "apiKey", "place": "cookie"}:
-            return _cookie(request, f"{name}={key}")
+            return _add_cookie(request, f"{name}={key}")
         case {"kind": "apiKey", "place": "query"}:
             mark = "&" if "?" in request.url else "?"
             return request._replace(url=f"{request.url}{mark}{quote(name, safe='')}={quote(key, safe='')}")
         case {"kind": "http", "scheme": "basic"}:
-            return _field(request, "authorization", "Basic " + b64encode(key.encode()).decode())
+            return _set_header(request, "authorization", "Basic " + b64encode(key.encode()).decode())
         case {"kind": "http" | "oauth2" | "openIdConnect"}:
-            return _field(request, "authorization", f"Bearer {key}")
+            return _set_header(request, "authorization", f"Bearer {key}")
         case _:
             return request
 
 
-def _field(request: Request, name: str, value: str) -> Request:
+def _set_header(request: Request, name: str, value: str) -> Request:
     field = name.encode("latin-1", "replace")
     others = [one for one in request.headers if one[0].lower() != field]
     return request._replace(headers=(*others, (field, value.encode("latin-1", "replace"))))
 
 
-def _cookie(request: Request, pair: str) -> Request:
+def _add_cookie(request: Request, pair: str) -> Request:
     sent = [value.decode("latin-1") for name, value in request.headers if name == b"cookie"]
-    return _field(request, "cookie", "; ".join([*sent, pair]))
+    return _set_header(request, "cookie", "; ".join([*sent, pair]))

@@ -19,11 +19,11 @@ class Budget(NamedTuple):
     """The limits of one connection and what is left of them; it goes on counting when the server is looked at again."""
 
     throttle: Throttle
-    allowance: CostBudget
+    costs: CostBudget
 
-    def refusal(self, tool: Tool) -> Problem | None:
+    def find_refusal(self, tool: Tool) -> Problem | None:
         """Return why a call could not be sent now, counting nothing, or None."""
-        if self.allowance.count_remaining(tool) == 0:
+        if self.costs.count_remaining(tool) == 0:
             return build_budget_denial(tool)
         wait = self.throttle.wait_s(tool)
         return build_rate_limited(tool, wait) if wait > 0.0 else None
@@ -33,9 +33,9 @@ class Budget(NamedTuple):
         wait = self.throttle.take(tool)
         if wait > 0.0:
             return build_rate_limited(tool, wait)
-        return None if self.allowance.take_call(tool) else build_budget_denial(tool)
+        return None if self.costs.take_call(tool) else build_budget_denial(tool)
 
-    def ended(self, tool: Tool, result: Result) -> None:
+    def record_result(self, tool: Tool, result: Result) -> None:
         """Hold ``tool`` back for as long as the server asked for."""
         if isinstance(result, Value):
             return
@@ -43,7 +43,7 @@ class Budget(NamedTuple):
             self.throttle.pause(tool, min(result.retry_after_ms / 1_000, _LONGEST_PAUSE_S))
 
 
-def budget(session: Session, codec: Codec) -> Budget:
+def build_budget(session: Session, codec: Codec) -> Budget:
     """Return what a new connection of ``session`` that speaks ``codec`` may call."""
     unsaid = CLIENT_DEFAULTS if codec.default_limits else NO_DEFAULTS
     limits = unsaid if session.limits is None else session.limits

@@ -35,14 +35,14 @@ class RetryLimits:
         ValueError: ``more`` is not 0 to 10, or ``total_s`` is negative.
     """
 
-    more: int = 2
+    retries: int = 2
     total_s: float = 30.0
     chance: Callable[[], float] = random
     new_id: Callable[[], str] = new_id
 
     def __post_init__(self) -> None:
-        if type(self.more) is not int or not 0 <= self.more <= 10:
-            raise ValueError(f"retries is a number from 0 to 10, not {self.more!r}")
+        if type(self.retries) is not int or not 0 <= self.retries <= 10:
+            raise ValueError(f"retries is a number from 0 to 10, not {self.retries!r}")
         if not self.total_s >= 0:
             raise ValueError(f"total_s is a number of seconds, not {self.total_s!r}")
 
@@ -59,22 +59,22 @@ def send(codec: Codec, peer: Peer, call: Call, retries: RetryLimits) -> Flow[Res
     attempts = 1
     while True:
         result = yield from codec.send(peer, call)
-        if not isinstance(result, Problem) or attempts > retries.more:
+        if not isinstance(result, Problem) or attempts > retries.retries:
             break
-        following = again(peer, call, result, retries.new_id)
+        following = find_next_attempt(peer, call, result, retries.new_id)
         if following is None:
             break
-        wait_s = _wait_s(result, attempts, retries.chance())
+        wait_s = _find_wait_s(result, attempts, retries.chance())
         if wait_s > left_s:
             break
         yield from pause(wait_s)
         left_s -= wait_s
         attempts += 1
         call = following
-    return _counted(result, attempts)
+    return _add_attempts(result, attempts)
 
 
-def again(peer: Peer, call: Call, problem: Problem, new_id: Callable[[], str]) -> Call | None:
+def find_next_attempt(peer: Peer, call: Call, problem: Problem, new_id: Callable[[], str]) -> Call | None:
     """Return the call to make after ``call`` ended with ``problem``, or None where there is to be none. [C-11]"""
     if not (peer.deduplicates_calls or call.tool.safe or call.tool.idempotent) or call.tool.streams:
         return None  # it may have run, or its progress was shown already
@@ -89,24 +89,24 @@ def again(peer: Peer, call: Call, problem: Problem, new_id: Callable[[], str]) -
     return call._replace(call_id=id_, context=context)
 
 
-def relies_on_word(peer: Peer, tool: Tool, request: Request | None, retries: RetryLimits) -> bool:
+def relies_on_claim(peer: Peer, tool: Tool, request: Request | None, retries: RetryLimits) -> bool:
     """Return whether a call may be sent again only because its site says that twice is as once."""
-    if not retries.more or not tool.idempotent or tool.safe or tool.streams or peer.deduplicates_calls:
+    if not retries.retries or not tool.idempotent or tool.safe or tool.streams or peer.deduplicates_calls:
         return False
-    return request is None or request.method not in _TWICE_AS_ONCE
+    return request is None or request.method not in _IDEMPOTENT
 
 
-_TWICE_AS_ONCE = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "PUT", "DELETE"})
+_IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "PUT", "DELETE"})
 SENT_AGAIN = "If no answer comes, this is sent again: the site says that twice is as once."
 
 
-def _wait_s(problem: Problem, attempts: int, chance: float) -> float:
+def _find_wait_s(problem: Problem, attempts: int, chance: float) -> float:
     """Return how long to wait: what was asked for, else twice as long each time; a little more for some than others."""
     asked_s = problem.retry_after_ms / 1_000 if problem.retry_after_ms is not None else _FIRST_S * 2 ** (attempts - 1)
     return asked_s * (1 + _SPREAD * chance)
 
 
-def _counted(result: Result, attempts: int) -> Result:
+def _add_attempts(result: Result, attempts: int) -> Result:
     if attempts == 1:
         return result
     if isinstance(result, Value):

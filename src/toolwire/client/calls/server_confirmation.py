@@ -1,7 +1,7 @@
-"""A call that its server wants confirmed: the person is asked, and the call is sent again with its word. [XL-056]
+"""A call that its server wants confirmed: the user is asked, and the call is sent again with its word. [XL-056]
 
 Rules:
-- Nobody but the person confirms; without a way to ask the call ends as the server said.
+- Nobody but the user confirms; without a way to ask the call ends as the server said.
 - A server asks once: a second challenge of the same call is its answer.
 """
 
@@ -32,7 +32,7 @@ class ConfirmationChallenge(NamedTuple):
     word: str
 
 
-def challenge(result: Result) -> ConfirmationChallenge | None:
+def read_challenge(result: Result) -> ConfirmationChallenge | None:
     """Return what ``result`` asks for, or None where it is no challenge that can be answered."""
     if not isinstance(result, Problem) or result.kind is not Kind.UNCONFIRMED:
         return None
@@ -44,9 +44,9 @@ def challenge(result: Result) -> ConfirmationChallenge | None:
 
 
 def send(codec: Codec, peer: Peer, call: Call, retries: RetryLimits) -> Flow[Result]:
-    """Return how ``call`` ended; see ``retry.send``. A challenge of the server becomes a Question to the person."""
+    """Return how ``call`` ended; see ``retry.send``. A challenge of the server becomes a Question to the user."""
     result = yield from retry.send(codec, peer, call, retries)
-    asked = challenge(result)
+    asked = read_challenge(result)
     if asked is None:
         return result
     reasons = (f"The server asks before it does this: {asked.question}",)
@@ -63,9 +63,9 @@ def _with(flow: Flow[Result], word: str) -> Flow[Result]:
         while True:
             asked = flow.send(said)
             if isinstance(asked, Request):
-                asked = _signed(asked, word)
+                asked = _add_word(asked, word)
             elif isinstance(asked, Listen):
-                asked = asked._replace(request=_signed(asked.request, word))
+                asked = asked._replace(request=_add_word(asked.request, word))
             said = yield asked
     except StopIteration as stop:
         result: Result = stop.value
@@ -74,5 +74,5 @@ def _with(flow: Flow[Result], word: str) -> Flow[Result]:
         flow.close()
 
 
-def _signed(request: Request, word: str) -> Request:
+def _add_word(request: Request, word: str) -> Request:
     return request._replace(headers=(*request.headers, (FIELD, word.encode("ascii"))))

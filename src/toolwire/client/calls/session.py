@@ -1,4 +1,4 @@
-"""What the connections of one person share: grants, the record of decisions, patience, names, traces of texts."""
+"""What the connections of one user share: grants, the record of decisions, patience, names, traces of texts."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ class SessionTool(NamedTuple):
 
 
 class Session:
-    """What connections share when they are made with the same ``session=``.
+    """What connections share if they are made with the same ``session=``.
 
-    ``principal`` is for whom calls are made. ``preferences`` hold for every connection, on top of its own. ``limits``
-    is how often this client calls at most, whatever a tool declares; without them each tool 60 times a minute, and 300
-    for a connection, over the protocols that ask for that. ``grants`` and ``audit`` are kept in memory unless stores
-    are given; see ``stored_session``. ``traced`` has texts remembered, to know them on their way to another connection.
-    ``cache`` keeps what was fetched to find tools, as HTTP lets it; without one every connection
-    looks again. ``telemetry`` takes spans and metrics elsewhere than to what is set up for the process. ``clock`` gives
-    seconds and never goes back, ``wall`` seconds since 1970.
+    ``principal`` is the user for whom calls are made. ``preferences`` hold for every connection, in addition to its
+    own, and ``rules`` are the user's rules for consent. ``limits`` is how often this client calls at most, whatever a
+    tool declares; without it, each tool is called at most 60 times a minute and each connection 300 times, over the
+    protocols that need a limit. ``grants`` and ``audit`` are kept in memory unless stores are given; see
+    ``open_stored_session``. With ``traced``, texts of results are remembered, so that a question can say when an
+    argument carries them to another connection. ``cache`` keeps fetched documents for as long as HTTP allows; without
+    it, every connection fetches them again. ``telemetry`` sends spans and metrics elsewhere than to the providers of
+    the process. ``clock`` returns seconds and never goes back; ``wall`` returns seconds since 1970.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing that connections share
@@ -206,7 +207,7 @@ def _beginnings(folded: str) -> list[str]:
     return [folded[: match.start()] for match in _UNDERSCORE.finditer(folded)] + [folded]
 
 
-def stored_session(folder: Path | None = None, *, principal: str = "me") -> Session:
+def open_stored_session(folder: Path | None = None, *, principal: str = "me") -> Session:
     """Return a Session whose grants and record of decisions outlive the process, in ``folder``.
 
     Without one that is ``toolwire`` below XDG_STATE_HOME or ~/.local/state.

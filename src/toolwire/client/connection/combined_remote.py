@@ -19,22 +19,22 @@ class CombinedRemote:
 
     def __init__(self, remotes: Sequence[SyncRemote]) -> None:
         self._remotes = tuple(remotes)
-        self._take()
+        self._rebuild()
 
-    def _take(self) -> None:
-        self._seen = [remote.catalog() for remote in self._remotes]
+    def _rebuild(self) -> None:
+        self._catalogs = [remote.catalog() for remote in self._remotes]
         named = [
             (replace(tool, name=f"{remote.name}_{unique}", toolkit=remote.name), remote, tool)
             for remote in self._remotes
             for unique, tool in remote.catalog().names.items()
         ]
-        self._homes = {new.id: (remote, tool.id) for new, remote, tool in named}
+        self._owners = {new.id: (remote, tool.id) for new, remote, tool in named}
         self._catalog = Catalog(title="Tools", tools=tuple(new for new, _, _ in named))
 
     def catalog(self) -> Catalog:
         """Return all tools as they were last seen: another object where one of the servers has changed."""
-        if any(remote.catalog() is not seen for remote, seen in zip(self._remotes, self._seen, strict=True)):
-            self._take()
+        if any(remote.catalog() is not seen for remote, seen in zip(self._remotes, self._catalogs, strict=True)):
+            self._rebuild()
         return self._catalog
 
     def call(self, name: str, arguments: Mapping[str, Json], /) -> Result:
@@ -42,5 +42,5 @@ class CombinedRemote:
         tool = self.catalog().find(name)
         if isinstance(tool, Problem):
             return tool
-        remote, own = self._homes[tool.id]
+        remote, own = self._owners[tool.id]
         return remote.call(own, arguments)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypedDict, Unpack
 from urllib.parse import urlsplit
 
-from toolwire.client.calls.api_keys import Keys, attached
+from toolwire.client.calls.api_keys import Keys, attach_keys
 from toolwire.client.calls.call_pipeline import CallPipeline
 from toolwire.client.calls.retry import DEFAULT_RETRIES, RetryLimits
 from toolwire.client.calls.session import Session
-from toolwire.client.discovery.discover import Discovery, candidates, origin
-from toolwire.client.discovery.document_snapshot import NO_BASIS, DocumentSnapshot
-from toolwire.client.discovery.source import DocumentSource, document_url
+from toolwire.client.discovery.discover import Discovery, find_codecs, origin
+from toolwire.client.discovery.document_snapshot import NO_DOCUMENTS, DocumentSnapshot
+from toolwire.client.discovery.source import DocumentSource, find_document_url
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef
 from toolwire.consent.policy import merge_preferences, reject_lowering
@@ -34,46 +34,46 @@ class Connection:
     """
 
     peer: Peer
-    gate: CallPipeline
-    sender: ClientObserver
+    pipeline: CallPipeline
+    observer: ClientObserver
     probes: tuple[Probe, ...]
     source: DocumentSource | None = None
-    basis: DocumentSnapshot = NO_BASIS
+    snapshot: DocumentSnapshot = NO_DOCUMENTS
     keys: Keys = field(default_factory=dict, repr=False)
-    changed: bool = False
+    has_changed: bool = False
 
-    def calling(self, call: Call) -> Flow[Result]:
-        """Return the result of ``call``: checks first, then the person if they must be asked, then the server."""
-        return self.sender.calling(call, self._begun)
+    def run(self, call: Call) -> Flow[Result]:
+        """Return the result of ``call``: checks first, then the user if they must be asked, then the server."""
+        return self.observer.calling(call, self._start)
 
-    def current(self, call: Call) -> Call | Problem:
+    def find_current(self, call: Call) -> Call | Problem:
         """Return ``call`` with its tool as the server describes it now, or the Problem that there is none."""
-        if not self.changed:
+        if not self.has_changed:
             return call
         tool = self.peer.find_current(call.tool)
         return tool if isinstance(tool, Problem) else call._replace(tool=tool)
 
-    def renewed(self, found: Discovery) -> Connection | Problem:
+    def rebuild(self, found: Discovery) -> Connection | Problem:
         """Return this connection to what was found now: limits, name and bytes go on, grants of what changed are void.
 
         A site that is found elsewhere, or not at all, has to be connected to anew. [XL-048]
         """
         if found.peer is None:
-            return _lost(self, found)
-        if origin(found.peer.url) != self.gate.site:
-            return withdrawn(self.peer.url, f"it leads to {origin(found.peer.url)} now, connect to that one")
+            return _explain_loss(self, found)
+        if origin(found.peer.url) != self.pipeline.site:
+            return withdrawal(self.peer.url, f"it leads to {origin(found.peer.url)} now, connect to that one")
         peer = replace(
             found.peer, origins=self.peer.origins, resources=self.peer.resources, result_limits=self.peer.result_limits
         )
-        gate = self.gate.renewed(peer)
+        pipeline = self.pipeline.rebuild(peer)
         return replace(
             self,
-            peer=gate.peer,
-            gate=gate,
+            peer=pipeline.peer,
+            pipeline=pipeline,
             probes=found.probes,
             source=found.source,
-            basis=found.basis,
-            changed=True,
+            snapshot=found.snapshot,
+            has_changed=True,
         )
 
     def findings(self) -> tuple[str, ...]:
@@ -83,14 +83,14 @@ class Connection:
         faults = ((tool, find_schema_fault(tool.input_schema)) for tool in plain)
         return (*self.peer.findings(), *(f"{tool.id} cannot be called: {fault}." for tool, fault in faults if fault))
 
-    def agreed(self, tools: tuple[Tool, ...]) -> Connection:
+    def agree(self, tools: tuple[Tool, ...]) -> Connection:
         """Return this connection with the site's word standing for ``tools``, until their definitions change."""
-        gate = self.gate.agree(tools)
-        return replace(self, peer=gate.peer, gate=gate)
+        pipeline = self.pipeline.agree(tools)
+        return replace(self, peer=pipeline.peer, pipeline=pipeline)
 
-    def _begun(self, call: Call) -> Flow[Result]:
-        flow = self.gate.calling(call)
-        return attached(flow, call.tool, self.keys, self.gate.site) if self.keys else flow
+    def _start(self, call: Call) -> Flow[Result]:
+        flow = self.pipeline.run(call)
+        return attach_keys(flow, call.tool, self.keys, self.pipeline.site) if self.keys else flow
 
     def resource(self, handle: str) -> Resource | None:
         """Return what is kept under ``handle``, or None."""
@@ -116,10 +116,10 @@ def open_connection(
     """
     peer = found.peer
     if peer is None:
-        raise ConnectError(nothing_found(found, keyed=keyed), found.probes, failure_kind(found))
-    (codec,) = candidates(peer.protocol)
+        raise ConnectError(explain_failure(found, keyed=keyed), found.probes, failure_kind(found))
+    (codec,) = find_codecs(peer.protocol)
     connection = connection_to(peer, codec, preferences, probes=found.probes, **terms)
-    return replace(connection, source=found.source, basis=found.basis)
+    return replace(connection, source=found.source, snapshot=found.snapshot)
 
 
 class ConnectionTerms(TypedDict, total=False):
@@ -151,38 +151,38 @@ def connection_to(
     """
     session = terms.get("session") or Session(traced=False)
     reject_lowering(peer.catalog.tools, merge_preferences(session.preferences, preferences))
-    gate = CallPipeline(
+    pipeline = CallPipeline(
         session=session,
         peer=peer,
         codec=codec,
         name=session.admit(terms.get("name", ""), urlsplit(peer.url).hostname or "", peer.catalog),
         preferences=preferences,
-        credential=terms.get("credential", _unsigned),
+        credential=terms.get("credential", _no_credential),
         retries=terms.get("retries", DEFAULT_RETRIES),
         locked=terms.get("locked"),
     )
-    session.renew(gate.name, gate.peer.catalog)
+    session.renew(pipeline.name, pipeline.peer.catalog)
     sender = ClientObserver(session.telemetry, peer.protocol, peer.url)
-    return Connection(peer=gate.peer, gate=gate, sender=sender, probes=probes)
+    return Connection(peer=pipeline.peer, pipeline=pipeline, observer=sender, probes=probes)
 
 
-def withdrawn(url: str, why: str) -> Problem:
+def withdrawal(url: str, why: str) -> Problem:
     """Return the Problem of a server that no longer says what may be called; ``why`` ends the sentence. [XL-048]"""
     text = f"{show_url(url)} no longer says what may be called, so nothing is: {why.rstrip('.')}."
     return Problem(kind=Kind.NOT_FOUND, message=text, can_retry=True, details={"reason": "withdrawn", "sent": False})
 
 
-def _lost(connection: Connection, found: Discovery) -> Problem:
+def _explain_loss(connection: Connection, found: Discovery) -> Problem:
     """Return the Problem of a look that found nothing: the server fails, or has taken back what it said."""
     if all(probe.status is None or probe.status >= 500 for probe in found.probes):
         text = f"{show_url(found.url)} could not be looked at again: it does not answer as it should."
         return Problem(kind=Kind.UNREACHABLE, message=text, can_retry=True)
-    url = document_url(connection.peer, connection.probes)
+    url = find_document_url(connection.peer, connection.probes)
     meaning = next((one.meaning for one in found.probes if one.url == url), "is not what it was")
-    return withdrawn(connection.peer.url, f"{show_url(url)} {meaning}")
+    return withdrawal(connection.peer.url, f"{show_url(url)} {meaning}")
 
 
-def _unsigned(_: Tool) -> CredentialRef:
+def _no_credential(_: Tool) -> CredentialRef:
     return NO_CREDENTIAL
 
 
@@ -194,7 +194,7 @@ def failure_kind(found: Discovery) -> Kind:
     return Kind.NOT_FOUND if statuses - {None} else Kind.UNREACHABLE
 
 
-def nothing_found(found: Discovery, *, keyed: bool = False) -> str:
+def explain_failure(found: Discovery, *, keyed: bool = False) -> str:
     """Return one sentence that says why nothing was found; ``keyed`` says whether a key was given."""
     url = show_url(found.url)
     if url.startswith("file:") and found.probes:
@@ -209,7 +209,7 @@ def nothing_found(found: Discovery, *, keyed: bool = False) -> str:
     if not reached and found.probes:
         probe = found.probes[0]
         site = "/".join(show_url(probe.url).split("/")[:3])
-        return _unreached(url, probe.meaning.removeprefix(site).strip())
+        return _explain_unreachable(url, probe.meaning.removeprefix(site).strip())
     if any(probe.status in (401, 403) for probe in reached):
         if keyed:
             return f"{url} does not accept this key."
@@ -219,7 +219,7 @@ def nothing_found(found: Discovery, *, keyed: bool = False) -> str:
     return f"{url} speaks none of our protocols; `toolwire explain {url}` shows every look that was taken; {elsewhere}."
 
 
-def _unreached(url: str, said: str) -> str:
+def _explain_unreachable(url: str, said: str) -> str:
     """Return why ``url`` was not reached; ``said`` is a sentence of its own, or the rest of one about the site."""
     if said.startswith("could not be reached"):
         return f"{url} {said}"

@@ -17,7 +17,7 @@ class FetchedDefinitions(NamedTuple):
     definitions: list[dict[str, Json]]
 
 
-def surveyed(url: str, *, api_key: Secret | None, protocol: str | None, session: Session) -> FetchedDefinitions:
+def list_definitions(url: str, *, api_key: Secret | None, protocol: str | None, session: Session) -> FetchedDefinitions:
     """Return the definitions of the tools at ``url``.
 
     Raises:

@@ -21,7 +21,7 @@ from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
 
 from .connection import Connection
 
-LEAST_S = 10.0
+MIN_INTERVAL_S = 10.0
 _DOUBTFUL = frozenset({404, 405, 410, 415, 422})
 _UNKNOWN = frozenset({Kind.UNKNOWN_TOOL})
 _UNFIT = frozenset({Kind.UNKNOWN_TOOL, Kind.INVALID_ARGUMENTS})
@@ -49,7 +49,7 @@ class CallOutcome(NamedTuple):
     result: Result
     status: int | None
 
-    def doubts(self, basis: DocumentSnapshot) -> bool:
+    def suggests_stale_catalog(self, basis: DocumentSnapshot) -> bool:
         """Return whether the server does not know the tool as it was described. [OQ-4]
 
         Where there are documents, statuses say so; where there are none, as with MCP, the kind of the problem does.
@@ -79,57 +79,57 @@ def record_status(flow: Flow[Result]) -> Flow[CallOutcome]:
 class Freshness:
     """Holds the connection of now. ``gone`` says why nothing is called, where a site took everything back."""
 
-    __slots__ = ("_doubted_at", "_looked_at", "_session", "connection", "gone")
+    __slots__ = ("_doubted_at", "_looked_at", "_session", "connection", "withdrawal")
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.gone: Problem | None = None
-        self._session = connection.gate.session
+        self.withdrawal: Problem | None = None
+        self._session = connection.pipeline.session
         source = connection.source
         age_s = 0.0 if source is None else max(0.0, self._session.wall() - source.fetched_at)
         self._looked_at = self._session.clock() - age_s
         self._doubted_at = -inf
 
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         """Return whether to look before the next call."""
-        if self.gone is None and self._session.wall() < self.connection.basis.fresh_until:
+        if self.withdrawal is None and self._session.wall() < self.connection.snapshot.fresh_until:
             return False
-        return self._session.clock() - self._looked_at >= LEAST_S
+        return self._session.clock() - self._looked_at >= MIN_INTERVAL_S
 
-    def doubts(self) -> bool:
+    def is_doubted(self) -> bool:
         """Return whether to look after a doubtful answer, and count that as done."""
         now = self._session.clock()
-        if now - self._doubted_at < LEAST_S:
+        if now - self._doubted_at < MIN_INTERVAL_S:
             return False
         self._doubted_at = now
         return True
 
-    def take(self, came: Connection | Problem) -> Problem | None:
+    def replace_connection(self, came: Connection | Problem) -> Problem | None:
         """Stand for what a look gave, and return what went wrong; what was before serves where it could not look."""
         self._looked_at = self._session.clock()
         if isinstance(came, Connection):
-            self.connection, self.gone = came, None
+            self.connection, self.withdrawal = came, None
             return None
-        if came.kind is Kind.NOT_FOUND or self._session.wall() >= self.connection.basis.serves_until:
-            self.gone = came
+        if came.kind is Kind.NOT_FOUND or self._session.wall() >= self.connection.snapshot.serves_until:
+            self.withdrawal = came
         return came
 
 
-def differences(before: Connection, after: Connection) -> tuple[Difference, ...]:
+def find_differences(before: Connection, after: Connection) -> tuple[Difference, ...]:
     """Return every tool that is not as it was, sorted by id."""
     if before.peer is after.peer:
         return ()
-    pinned = DefinitionLock().with_connection("", before.gate.definitions())
-    return pinned.find_differences("", after.gate.definitions())
+    pinned = DefinitionLock().with_connection("", before.pipeline.definitions())
+    return pinned.find_differences("", after.pipeline.definitions())
 
 
-def explained(result: Result, tool: Tool, before: Connection, now: Freshness) -> Result:
+def explain_change(result: Result, tool: Tool, before: Connection, now: Freshness) -> Result:
     """Return ``result`` with what became of its tool, where the site changed it since ``before``."""
     if isinstance(result, Value):
         return result
-    if now.gone is not None:
-        return _with(result, now.gone.message, {"what": "removed", "direction": "narrower", "changes": []})
-    found = [one for one in differences(before, now.connection) if one.tool == tool.id]
+    if now.withdrawal is not None:
+        return _with(result, now.withdrawal.message, {"what": "removed", "direction": "narrower", "changes": []})
+    found = [one for one in find_differences(before, now.connection) if one.tool == tool.id]
     if not found:
         return result
     facts: dict[str, Json] = {
@@ -137,10 +137,10 @@ def explained(result: Result, tool: Tool, before: Connection, now: Freshness) ->
         "direction": found[0].direction,
         "changes": [change.sentence for change in found[0].changes],
     }
-    return _with(result, _sentence(tool, found[0], now.connection), facts)
+    return _with(result, _describe_difference(tool, found[0], now.connection), facts)
 
 
-def _sentence(tool: Tool, difference: Difference, now: Connection) -> str:
+def _describe_difference(tool: Tool, difference: Difference, now: Connection) -> str:
     if difference.what == "removed":
         other = now.peer.catalog.find(f"{tool.toolkit}.{tool.name}")
         if isinstance(other, Tool):

@@ -35,7 +35,7 @@ from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Notify, ignore_progress
 
 from .connection import Connection
-from .freshness import FetchPeer, Freshness, SyncFetchPeer, differences, explained, record_status
+from .freshness import FetchPeer, Freshness, SyncFetchPeer, explain_change, find_differences, record_status
 
 
 class Remote:
@@ -44,16 +44,16 @@ class Remote:
     def __init__(
         self,
         connection: Connection,
-        door: Transport,
+        transport: Transport,
         approve: Approver | None,
         context: Context = ANONYMOUS,
         *,
-        look: FetchPeer | None = None,
+        fetch_peer: FetchPeer | None = None,
     ) -> None:
-        self._standing = Freshness(connection)
-        self._look = look
-        self._looking = anyio.Lock()
-        self._door = door
+        self._freshness = Freshness(connection)
+        self._fetch_peer = fetch_peer
+        self._refetch_lock = anyio.Lock()
+        self._transport = transport
         self._approve = approve
         self._context = context
         self.closed = False
@@ -62,15 +62,15 @@ class Remote:
         """Make no more calls, and leave the session."""
         if not self.closed:
             self.closed = True
-            self._connection.gate.session.release(self._connection.gate.name)
+            self._connection.pipeline.session.release(self._connection.pipeline.name)
 
     def end_session(self) -> Request | None:
         """Return the request that ends the server's memory of this connection, or None where it has none."""
-        return self._connection.gate.end_session()
+        return self._connection.pipeline.end_session()
 
     @property
     def _connection(self) -> Connection:
-        return self._standing.connection
+        return self._freshness.connection
 
     @property
     def url(self) -> str:
@@ -79,7 +79,7 @@ class Remote:
 
     def definitions(self) -> list[dict[str, Json]]:
         """Return the definition of each tool as plain data, as a lock pins it."""
-        return self._connection.gate.definitions()
+        return self._connection.pipeline.definitions()
 
     def tags(self) -> Mapping[str, int]:
         """Return how many tools the server offers under each tag, whatever was selected; none where it has no tags."""
@@ -103,7 +103,7 @@ class Remote:
     @property
     def name(self) -> str:
         """What this connection is called in its session."""
-        return self._connection.gate.name
+        return self._connection.pipeline.name
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -112,7 +112,7 @@ class Remote:
 
     def needs_consent(self, tool: Tool) -> bool:
         """Return whether a call of ``tool`` is asked about, whatever its arguments."""
-        return self._connection.gate.needs_consent(tool)
+        return self._connection.pipeline.needs_consent(tool)
 
     @property
     def protocol(self) -> str:
@@ -153,7 +153,7 @@ class Remote:
         ``notify`` is a coroutine function that is given each Progress of a tool that streams, in order. ``context``
         takes the place of the connection's.
         """
-        refusal = await self._fresh()
+        refusal = await self._ensure_fresh()
         if refusal is not None:
             return refusal
         tool = self.find(name)
@@ -164,22 +164,22 @@ class Remote:
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` on the server; see ``Toolbox.run``."""
-        refusal = await self._fresh()
+        refusal = await self._ensure_fresh()
         return await self._run(call, notify) if refusal is None else refusal
 
     async def _run(self, call: Call, notify: Notify) -> Result:
         connection = self._connection
-        current = connection.current(call)
+        current = connection.find_current(call)
         if isinstance(current, Problem):
             return current
         if notify is not ignore_progress:
             current = current._replace(context=replace(current.context, report=notify))
-        calling = record_status(connection.calling(current))
-        ended = await arun(calling, self._door, self._approve, notify, cancel=connection.gate.cancel)
-        if self._look is None or not ended.doubts(connection.basis):
+        calling = record_status(connection.run(current))
+        ended = await arun(calling, self._transport, self._approve, notify, cancel=connection.pipeline.cancel)
+        if self._fetch_peer is None or not ended.suggests_stale_catalog(connection.snapshot):
             return ended.result
-        await self._looked(self._standing.doubts, anew=True)
-        return explained(ended.result, current.tool, connection, self._standing)
+        await self._refetch(self._freshness.is_doubted, anew=True)
+        return explain_change(ended.result, current.tool, connection, self._freshness)
 
     async def refresh(self) -> tuple[Difference, ...] | Problem:
         """Look at the server again, and return every tool that is not as it was; calls go to what is there from now on.
@@ -189,24 +189,24 @@ class Remote:
         if self.closed:
             return _CLOSED
         before = self._connection
-        problem = await self._looked(_always, anew=True)
-        return problem if problem is not None else differences(before, self._connection)
+        problem = await self._refetch(_always, anew=True)
+        return problem if problem is not None else find_differences(before, self._connection)
 
-    async def _fresh(self) -> Problem | None:
+    async def _ensure_fresh(self) -> Problem | None:
         """Look again where that is due; return why nothing may be called, if so."""
         if self.closed:
             return _CLOSED
-        if self._look is not None and self._standing.due():
-            await self._looked(self._standing.due)
-        return self._standing.gone
+        if self._fetch_peer is not None and self._freshness.is_due():
+            await self._refetch(self._freshness.is_due)
+        return self._freshness.withdrawal
 
-    async def _looked(self, wanted: Callable[[], bool], *, anew: bool = False) -> Problem | None:
+    async def _refetch(self, wanted: Callable[[], bool], *, anew: bool = False) -> Problem | None:
         """Look again if it is still wanted once nobody else looks, and return what went wrong."""
-        async with self._looking:
-            if self._look is None or not wanted():
-                return self._standing.gone
-            came = await self._look(self._connection, anew=anew)
-            return self._standing.take(came)
+        async with self._refetch_lock:
+            if self._fetch_peer is None or not wanted():
+                return self._freshness.withdrawal
+            came = await self._fetch_peer(self._connection, anew=anew)
+            return self._freshness.replace_connection(came)
 
 
 class SyncRemote:
@@ -215,16 +215,16 @@ class SyncRemote:
     def __init__(
         self,
         connection: Connection,
-        door: SyncTransport,
+        transport: SyncTransport,
         approve: Approver | None,
         context: Context = ANONYMOUS,
         *,
-        look: SyncFetchPeer | None = None,
+        fetch_peer: SyncFetchPeer | None = None,
     ) -> None:
-        self._standing = Freshness(connection)
-        self._look = look
-        self._looking = Lock()
-        self._door = door
+        self._freshness = Freshness(connection)
+        self._fetch_peer = fetch_peer
+        self._refetch_lock = Lock()
+        self._transport = transport
         self._approve = approve
         self._context = context
         self.closed = False
@@ -233,15 +233,15 @@ class SyncRemote:
         """Make no more calls, and leave the session."""
         if not self.closed:
             self.closed = True
-            self._connection.gate.session.release(self._connection.gate.name)
+            self._connection.pipeline.session.release(self._connection.pipeline.name)
 
     def end_session(self) -> Request | None:
         """Return the request that ends the server's memory of this connection, or None where it has none."""
-        return self._connection.gate.end_session()
+        return self._connection.pipeline.end_session()
 
     @property
     def _connection(self) -> Connection:
-        return self._standing.connection
+        return self._freshness.connection
 
     @property
     def url(self) -> str:
@@ -250,7 +250,7 @@ class SyncRemote:
 
     def definitions(self) -> list[dict[str, Json]]:
         """Return the definition of each tool as plain data, as a lock pins it."""
-        return self._connection.gate.definitions()
+        return self._connection.pipeline.definitions()
 
     def tags(self) -> Mapping[str, int]:
         """Return how many tools the server offers under each tag, whatever was selected; none where it has no tags."""
@@ -274,7 +274,7 @@ class SyncRemote:
     @property
     def name(self) -> str:
         """What this connection is called in its session."""
-        return self._connection.gate.name
+        return self._connection.pipeline.name
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -283,7 +283,7 @@ class SyncRemote:
 
     def needs_consent(self, tool: Tool) -> bool:
         """Return whether a call of ``tool`` is asked about, whatever its arguments."""
-        return self._connection.gate.needs_consent(tool)
+        return self._connection.pipeline.needs_consent(tool)
 
     @property
     def protocol(self) -> str:
@@ -324,7 +324,7 @@ class SyncRemote:
         ``notify`` is a function that is given each Progress of a tool that streams, in order. ``context`` takes the
         place of the connection's.
         """
-        refusal = self._fresh()
+        refusal = self._ensure_fresh()
         if refusal is not None:
             return refusal
         connection = self._connection
@@ -335,11 +335,11 @@ class SyncRemote:
         if notify is not None:
             given = replace(given, report=_is_heard)
         call = Call(tool, {} if arguments is None else arguments, new_id(), given)
-        ended = run(record_status(connection.calling(call)), self._door, self._approve, notify)
-        if self._look is None or not ended.doubts(connection.basis):
+        ended = run(record_status(connection.run(call)), self._transport, self._approve, notify)
+        if self._fetch_peer is None or not ended.suggests_stale_catalog(connection.snapshot):
             return ended.result
-        self._looked(self._standing.doubts, anew=True)
-        return explained(ended.result, tool, connection, self._standing)
+        self._refetch(self._freshness.is_doubted, anew=True)
+        return explain_change(ended.result, tool, connection, self._freshness)
 
     def refresh(self) -> tuple[Difference, ...] | Problem:
         """Look at the server again, and return every tool that is not as it was; calls go to what is there from now on.
@@ -349,24 +349,24 @@ class SyncRemote:
         if self.closed:
             return _CLOSED
         before = self._connection
-        problem = self._looked(_always, anew=True)
-        return problem if problem is not None else differences(before, self._connection)
+        problem = self._refetch(_always, anew=True)
+        return problem if problem is not None else find_differences(before, self._connection)
 
-    def _fresh(self) -> Problem | None:
+    def _ensure_fresh(self) -> Problem | None:
         """Look again where that is due; return why nothing may be called, if so."""
         if self.closed:
             return _CLOSED
-        if self._look is not None and self._standing.due():
-            self._looked(self._standing.due)
-        return self._standing.gone
+        if self._fetch_peer is not None and self._freshness.is_due():
+            self._refetch(self._freshness.is_due)
+        return self._freshness.withdrawal
 
-    def _looked(self, wanted: Callable[[], bool], *, anew: bool = False) -> Problem | None:
+    def _refetch(self, wanted: Callable[[], bool], *, anew: bool = False) -> Problem | None:
         """Look again if it is still wanted once nobody else looks, and return what went wrong."""
-        with self._looking:
-            if self._look is None or not wanted():
-                return self._standing.gone
-            came = self._look(self._connection, anew=anew)
-            return self._standing.take(came)
+        with self._refetch_lock:
+            if self._fetch_peer is None or not wanted():
+                return self._freshness.withdrawal
+            came = self._fetch_peer(self._connection, anew=anew)
+            return self._freshness.replace_connection(came)
 
 
 def _always() -> bool:

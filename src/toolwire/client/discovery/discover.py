@@ -17,7 +17,7 @@ from toolwire.framing.readable_tool import make_readable
 from toolwire.framing.text_cleaning import clean
 from toolwire.protocols import BUILTIN
 
-from .document_snapshot import NO_BASIS, DocumentSnapshot
+from .document_snapshot import NO_DOCUMENTS, DocumentSnapshot
 from .local_files import file_url
 from .source import DocumentSource
 
@@ -37,13 +37,13 @@ class Discovery:
     source: DocumentSource | None = None
     others: tuple[Peer, ...] = ()
     probes: tuple[Probe, ...] = ()
-    basis: DocumentSnapshot = field(default=NO_BASIS, repr=False)
+    snapshot: DocumentSnapshot = field(default=NO_DOCUMENTS, repr=False)
 
     def __repr__(self) -> str:
         return f"Discovery(url={show_url(self.url)!r}, peer={self.peer!r}, probes={self.probes!r})"
 
 
-def _answered(codec: Codec, probes: Sequence[Probe]) -> bool:
+def _has_response(codec: Codec, probes: Sequence[Probe]) -> bool:
     """Return whether a look for ``codec`` got an answer, so that there is a server to ask in another way."""
     return any(probe.protocol == codec.name and probe.status is not None for probe in probes)
 
@@ -51,7 +51,7 @@ def _answered(codec: Codec, probes: Sequence[Probe]) -> bool:
 def end_sessions(found: Discovery) -> Iterator[Request]:
     """Yield the requests that end what the servers in ``found`` remember of a look that no calls follow."""
     for peer in (found.peer, *found.others):
-        codec = candidates(peer.protocol)[0] if peer is not None else None
+        codec = find_codecs(peer.protocol)[0] if peer is not None else None
         if peer is None or codec is None or codec.end_session is None:
             continue
         request = codec.end_session(peer)
@@ -59,8 +59,8 @@ def end_sessions(found: Discovery) -> Iterator[Request]:
             yield request
 
 
-def absolute(text: str) -> str:
-    """Return the URL a person meant by ``text``: without a scheme https, and http for loopback names. [XL-006]"""
+def complete_url(text: str) -> str:
+    """Return the URL a user meant by ``text``: without a scheme https, and http for loopback names. [XL-006]"""
     text = text.strip()
     if _SCHEME.match(text):
         return text
@@ -76,33 +76,33 @@ def discover(
     on this machine. Probing sends no credentials of its own, and GETs before anything else; where they find nothing, a
     protocol may be looked for by a POST that changes nothing. [XL-001, XL-005, C-8]
     """
-    url = file_url(url) or absolute(url)
+    url = file_url(url) or complete_url(url)
     found: list[Peer] = []
     probes: list[Probe] = []
     seen: dict[Request, Response | Problem] = {}
-    for codec in candidates(protocol):
+    for codec in find_codecs(protocol):
         if codec.find_selected is None and url.startswith("file:"):
             continue  # a file is a document; whoever has none has to be a server
         find = codec.find if protocol is None or codec.find_explicit is None else codec.find_explicit
         flow = find(url) if codec.find_selected is None else codec.find_selected(url, selection)
-        finding = yield from _remembering(flow, seen)
+        finding = yield from _share_fetches(flow, seen)
         probes.extend(finding.probes)
         if finding.peer is not None:
-            peer = _readable(finding.peer)
-            found.append(peer if codec.find_selected is not None else _selected(peer, selection))
+            peer = _clean_texts(finding.peer)
+            found.append(peer if codec.find_selected is not None else _select_tools(peer, selection))
             if not survey and (finding.peer.catalog.tools or finding.peer.takes_any_name):
                 break
     for codec in BUILTIN if protocol is None and not found else ():
-        if codec.find_by_post is not None and _answered(codec, probes):
+        if codec.find_by_post is not None and _has_response(codec, probes):
             finding = yield from codec.find_by_post(url)
             probes.extend(finding.probes)
             if finding.peer is not None:
-                found.append(_selected(_readable(finding.peer), selection))
+                found.append(_select_tools(_clean_texts(finding.peer), selection))
     found.sort(key=lambda peer: not (peer.catalog.tools or peer.takes_any_name))
     return Discovery(url=url, peer=found[0] if found else None, others=tuple(found[1:]), probes=tuple(probes))
 
 
-def _readable(peer: Peer) -> Peer:
+def _clean_texts(peer: Peer) -> Peer:
     """Return ``peer`` with nothing hidden in what describes it; a finding names each tool that hid something."""
     catalog = peer.catalog
     tools = tuple(map(make_readable, catalog.tools))
@@ -115,7 +115,7 @@ def _readable(peer: Peer) -> Peer:
     return replace(peer, catalog=readable, findings=lambda: (*peer.findings(), *told))
 
 
-def _selected(peer: Peer, selection: Selection) -> Peer:
+def _select_tools(peer: Peer, selection: Selection) -> Peer:
     """Return ``peer`` with the tools that are wanted, for a protocol whose tools have no tag, path or method."""
     wanted = replace(selection, tags=(), paths=(), methods=())
     if not wanted.is_narrowing:
@@ -130,7 +130,7 @@ def _selected(peer: Peer, selection: Selection) -> Peer:
     return replace(peer, catalog=replace(peer.catalog, tools=tools))
 
 
-def candidates(protocol: str | None) -> Sequence[Codec]:
+def find_codecs(protocol: str | None) -> Sequence[Codec]:
     """Return the codecs to try: all, or the one named ``protocol``.
 
     Raises:
@@ -145,12 +145,12 @@ def candidates(protocol: str | None) -> Sequence[Codec]:
 
 
 def origin(url: str) -> str:
-    """Return scheme, host and port of ``url``: what a person is shown as the site."""
+    """Return scheme, host and port of ``url``: what a user is shown as the site."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def _remembering(flow: Flow[Finding], seen: dict[Request, Response | Problem]) -> Flow[Finding]:
+def _share_fetches(flow: Flow[Finding], seen: dict[Request, Response | Problem]) -> Flow[Finding]:
     """Return what ``flow`` returns; what two codecs GET alike is fetched once."""
     said: Any = None
     while True:

@@ -22,9 +22,9 @@ from .relocation import Relocation
 
 T = TypeVar("T")
 
-_NO_DOCUMENTS = ("text/html", "text/event-stream")
-_TOO_MANY = 429
-_FAILS = 500
+_IGNORED_TYPES = ("text/html", "text/event-stream")
+_TOO_MANY_REQUESTS = 429
+_SERVER_ERROR = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +39,13 @@ class DocumentSnapshot:
     fresh_until: float = inf
     serves_until: float = inf
 
-    def forget(self, cache: Cache, identity: str) -> None:
+    def expire(self, cache: Cache, identity: str) -> None:
         """Make the next look ask the server for each of the documents, however fresh they are. [OQ-4]"""
         for request in self.digests:
-            cache.forget(request.url, identity)
+            cache.expire(request.url, identity)
 
 
-NO_BASIS = DocumentSnapshot()
+NO_DOCUMENTS = DocumentSnapshot()
 """That of a connection made without documents, as to an MCP server: it is looked at again only where there is doubt."""
 
 
@@ -58,59 +58,59 @@ class _FetchedDocument(NamedTuple):
 class SnapshotBuilder:
     """Collects what the looks of one discovery were given. ``move`` is where the first of them was sent elsewhere."""
 
-    __slots__ = ("_cache", "_read", "identity", "move")
+    __slots__ = ("_cache", "_documents", "identity", "relocation")
 
     def __init__(self, cache: Cache, identity: str = "") -> None:
         self._cache = cache
         self.identity = identity
-        self._read: dict[Request, _FetchedDocument] = {}
-        self.move: Relocation | None = None
+        self._documents: dict[Request, _FetchedDocument] = {}
+        self.relocation: Relocation | None = None
 
-    def note(self, request: Request, came: Response | Problem) -> None:
+    def record(self, request: Request, came: Response | Problem) -> None:
         """Take in what came back for ``request``."""
         if isinstance(came, Problem):
             there = came.details.get("url")
-            if self.move is None and isinstance(there, str):
-                self.move = Relocation(request.url, there)
+            if self.relocation is None and isinstance(there, str):
+                self.relocation = Relocation(request.url, there)
             return
         if request.method != "GET" or not 200 <= came.status < 300:
             return
-        if get_header(came.headers, b"content-type").lower().startswith(_NO_DOCUMENTS):
+        if get_header(came.headers, b"content-type").lower().startswith(_IGNORED_TYPES):
             return
         kept = self._cache.find(request.url, self.identity)
         fresh_until = self._cache.now() if kept is None else kept.fresh_until
         serves_until = fresh_until if kept is not None and kept.strict else fresh_until + DAY_S
         asked = request._replace(headers=tuple(request.headers))
-        self._read[asked] = _FetchedDocument(_digest(came), fresh_until, serves_until)
+        self._documents[asked] = _FetchedDocument(_hash_body(came), fresh_until, serves_until)
 
-    def basis(self, url: str) -> DocumentSnapshot:
+    def build(self, url: str) -> DocumentSnapshot:
         """Return what rests on the document at ``url``: all that was read, or nothing where that one was not."""
-        if all(request.url != url for request in self._read):
-            return NO_BASIS
+        if all(request.url != url for request in self._documents):
+            return NO_DOCUMENTS
         return DocumentSnapshot(
-            digests={request: reading.digest for request, reading in self._read.items()},
-            fresh_until=min(reading.fresh_until for reading in self._read.values()),
-            serves_until=min(reading.serves_until for reading in self._read.values()),
+            digests={request: reading.digest for request, reading in self._documents.items()},
+            fresh_until=min(reading.fresh_until for reading in self._documents.values()),
+            serves_until=min(reading.serves_until for reading in self._documents.values()),
         )
 
 
-def again(basis: DocumentSnapshot, discovery: Flow[T]) -> Flow[T | Problem | None]:
+def refetch(snapshot: DocumentSnapshot, discovery: Flow[T]) -> Flow[T | Problem | None]:
     """Return what is found now, None where everything is as it was, or a Problem where that cannot be told.
 
     The documents are compared first: what did not change is not read again. [OQ-4]
     """
-    for request, digest in basis.digests.items():
+    for request, digest in snapshot.digests.items():
         answer = yield from fetch(request)
         if isinstance(answer, Problem):
             return answer
-        if answer.status >= _FAILS or answer.status == _TOO_MANY:
+        if answer.status >= _SERVER_ERROR or answer.status == _TOO_MANY_REQUESTS:
             where = request.url.partition("?")[0]
             text = f"{where} could not be looked at again: it answers with status {answer.status}."
             return Problem(kind=Kind.UNREACHABLE, message=text, can_retry=True)
-        if answer.status != 200 or _digest(answer) != digest:
+        if answer.status != 200 or _hash_body(answer) != digest:
             return (yield from discovery)
-    return None if basis.digests else (yield from discovery)
+    return None if snapshot.digests else (yield from discovery)
 
 
-def _digest(response: Response) -> bytes:
+def _hash_body(response: Response) -> bytes:
     return sha256(response.body).digest()

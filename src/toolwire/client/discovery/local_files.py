@@ -21,7 +21,7 @@ def file_url(text: str) -> str:
     return path.resolve().as_uri() if path.is_file() else ""
 
 
-def folder_of(url: str) -> Path | None:
+def find_folder(url: str) -> Path | None:
     """Return the folder of the document at a ``file:`` URL, or None for any other URL."""
     return _path(url).parent if url.startswith("file:///") else None
 

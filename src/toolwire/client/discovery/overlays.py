@@ -1,4 +1,4 @@
-"""An overlay as a person gives it to ``connect``: a file on this machine, or its data."""
+"""An overlay as a user gives it to ``connect``: a file on this machine, or its data."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from toolwire.protocols.openapi.document.loading import load
 MAX_BYTES: Final = 4 * 1024 * 1024
 
 
-def read_overlay(given: str | Path | Mapping[str, Json]) -> Json:
+def read_overlay(source: str | Path | Mapping[str, Json]) -> Json:
     """Return the data of the overlay that is ``given``.
 
     Raises:
         ValueError: it cannot be read, or is no overlay; the sentence says why.
     """
-    data: Json = given
-    if not isinstance(given, Mapping):
+    data: Json = source
+    if not isinstance(source, Mapping):
         try:
-            with Path(given).open("rb") as opened:
-                loaded = load(opened.read(MAX_BYTES + 1)[:MAX_BYTES], name=str(given))
+            with Path(source).open("rb") as opened:
+                loaded = load(opened.read(MAX_BYTES + 1)[:MAX_BYTES], name=str(source))
         except OSError as error:
-            raise ValueError(f"the overlay {given} cannot be read: {error.strerror}") from error
+            raise ValueError(f"the overlay {source} cannot be read: {error.strerror}") from error
         if isinstance(loaded, Problem):
-            raise ValueError(f"the overlay {given} {loaded.message.rstrip('.')}")
+            raise ValueError(f"the overlay {source} {loaded.message.rstrip('.')}")
         data = loaded.data
     found = overlay.read(data)
     if isinstance(found, Problem):

@@ -1,4 +1,4 @@
-"""The door that looking at a server goes through: a cache, local files, and an end to all looks together.
+"""The transport that looking at a server goes through: a cache, local files, and an end to all looks together.
 
 Rules:
 - All looks of one discovery take 30 s at most: none begins after 15 s, and none takes longer than that. [XL-012]
@@ -13,15 +13,15 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from toolwire.client.transport.drivers import Hear, SyncHear, SyncTransport, Transport
-from toolwire.client.transport.failures import too_slow
+from toolwire.client.transport.drivers import PieceHandler, SyncPieceHandler, SyncTransport, Transport
+from toolwire.client.transport.failures import timeout
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.core.selection import DOCUMENT_BYTES
 
 from .cache import Cache
 from .document_snapshot import SnapshotBuilder
-from .local_files import folder_of, read_file
+from .local_files import find_folder, read_file
 
 TOTAL_S = 15.0
 
@@ -40,7 +40,7 @@ class _RemainingTime:
 
 
 class ProbeTransport:
-    """A door for discovery. ``identity`` names the credential that ``door`` may use; ``url`` is what is looked at.
+    """A transport for discovery. ``identity`` names the credential of ``transport``; ``url`` is what is looked at.
     A file may have ``most_bytes``.
 
     ``readings`` is what it was given.
@@ -48,7 +48,7 @@ class ProbeTransport:
 
     def __init__(
         self,
-        door: Transport,
+        transport: Transport,
         url: str,
         *,
         cache: Cache,
@@ -56,9 +56,9 @@ class ProbeTransport:
         most_bytes: int = DOCUMENT_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._door = door
+        self._transport = transport
         self._most_bytes = most_bytes
-        self._folder: Path | None = folder_of(url)
+        self._folder: Path | None = find_folder(url)
         self._cache = cache
         self._identity = identity
         self.readings = SnapshotBuilder(cache, identity)
@@ -66,35 +66,35 @@ class ProbeTransport:
 
     async def send(self, request: Request) -> Response | Problem:
         """Return what came back for ``request``, what is kept of it, or the file it names."""
-        came = await self._sent(request)
-        self.readings.note(request, came)
+        came = await self._send(request)
+        self.readings.record(request, came)
         return came
 
-    async def _sent(self, request: Request) -> Response | Problem:
+    async def _send(self, request: Request) -> Response | Problem:
         if request.url.startswith("file:"):
             answer = await to_thread.run_sync(read_file, request.url, self._folder, self._most_bytes)
             if isinstance(answer, Response):
-                self._cache.note(request.url, answer, self._identity)
+                self._cache.store(request.url, answer, self._identity)
             return answer
-        steps = self._cache.steps(request, self._identity)
+        steps = self._cache.fetch(request, self._identity)
         try:
             asked = next(steps)
             while True:
                 late = self._rest() <= 0
-                asked = steps.send(too_slow("Looking", sent=False) if late else await self._door.send(asked))
+                asked = steps.send(timeout("Looking", sent=False) if late else await self._transport.send(asked))
         except StopIteration as stop:
             came: Response | Problem = stop.value
             return came
 
-    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
+    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what came back for ``request``; nothing of it is kept."""
         if self._rest() <= 0:
-            return too_slow("Looking", sent=False)
-        return await self._door.listen(request, hear, brief=brief)
+            return timeout("Looking", sent=False)
+        return await self._transport.listen(request, hear, brief=brief)
 
     async def aclose(self) -> None:
-        """Close the door behind this one."""
-        await self._door.aclose()
+        """Close the transport behind this one."""
+        await self._transport.aclose()
 
 
 class SyncProbeTransport:
@@ -102,7 +102,7 @@ class SyncProbeTransport:
 
     def __init__(
         self,
-        door: SyncTransport,
+        transport: SyncTransport,
         url: str,
         *,
         cache: Cache,
@@ -110,9 +110,9 @@ class SyncProbeTransport:
         most_bytes: int = DOCUMENT_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._door = door
+        self._transport = transport
         self._most_bytes = most_bytes
-        self._folder: Path | None = folder_of(url)
+        self._folder: Path | None = find_folder(url)
         self._cache = cache
         self._identity = identity
         self.readings = SnapshotBuilder(cache, identity)
@@ -120,32 +120,32 @@ class SyncProbeTransport:
 
     def send(self, request: Request) -> Response | Problem:
         """Return what came back for ``request``, what is kept of it, or the file it names."""
-        came = self._sent(request)
-        self.readings.note(request, came)
+        came = self._send(request)
+        self.readings.record(request, came)
         return came
 
-    def _sent(self, request: Request) -> Response | Problem:
+    def _send(self, request: Request) -> Response | Problem:
         if request.url.startswith("file:"):
             answer = read_file(request.url, self._folder, self._most_bytes)
             if isinstance(answer, Response):
-                self._cache.note(request.url, answer, self._identity)
+                self._cache.store(request.url, answer, self._identity)
             return answer
-        steps = self._cache.steps(request, self._identity)
+        steps = self._cache.fetch(request, self._identity)
         try:
             asked = next(steps)
             while True:
                 late = self._rest() <= 0
-                asked = steps.send(too_slow("Looking", sent=False) if late else self._door.send(asked))
+                asked = steps.send(timeout("Looking", sent=False) if late else self._transport.send(asked))
         except StopIteration as stop:
             came: Response | Problem = stop.value
             return came
 
-    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
+    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what came back for ``request``; nothing of it is kept."""
         if self._rest() <= 0:
-            return too_slow("Looking", sent=False)
-        return self._door.listen(request, hear, brief=brief)
+            return timeout("Looking", sent=False)
+        return self._transport.listen(request, hear, brief=brief)
 
     def close(self) -> None:
-        """Close the door behind this one."""
-        self._door.close()
+        """Close the transport behind this one."""
+        self._transport.close()

@@ -32,11 +32,11 @@ class DocumentSource:
     def sha256(self) -> str:
         """The hash of the document as canonical JSON, members by name and no space, else of its bytes."""
         data = read(self.body, name=self.url).data
-        text = self.body if isinstance(data, Problem) else jsontext.write(_ordered(data))
+        text = self.body if isinstance(data, Problem) else jsontext.write(_sort_members(data))
         return sha256(text).hexdigest()
 
 
-def source_of(origin: str, url: str, kept: CachedResponse | None) -> DocumentSource | None:
+def build_source(origin: str, url: str, kept: CachedResponse | None) -> DocumentSource | None:
     """Return the source of what came from ``url``, or None where nothing of it is kept."""
     if kept is None:
         return None
@@ -46,12 +46,12 @@ def source_of(origin: str, url: str, kept: CachedResponse | None) -> DocumentSou
     )
 
 
-def document_url(peer: Peer, probes: tuple[Probe, ...]) -> str:
+def find_document_url(peer: Peer, probes: tuple[Probe, ...]) -> str:
     """Return the URL of the look that found ``peer``."""
     return next((one.url for one in probes if one.accepted and one.protocol == peer.protocol), peer.url)
 
 
-def _ordered(data: Json) -> Json:
+def _sort_members(data: Json) -> Json:
     if isinstance(data, dict):
-        return {name: _ordered(data[name]) for name in sorted(data)}
-    return [_ordered(item) for item in data] if isinstance(data, list) else data
+        return {name: _sort_members(data[name]) for name in sorted(data)}
+    return [_sort_members(item) for item in data] if isinstance(data, list) else data

@@ -1,7 +1,17 @@
 """Signing in to sites, and the credentials that come of it, on every request they are for."""
 
 from .auth_transport import AuthTransport, CredentialAuth, SyncAuthTransport
-from .sign_in import SignInOptions, SignInUser, declared, place_of, seek, sign_in, sign_out, step_up, with_secret
+from .sign_in import (
+    SignInOptions,
+    SignInUser,
+    find_sign_in,
+    read_declared_sign_in,
+    resolve_sign_in,
+    sign_in,
+    sign_in_with_secret,
+    sign_out,
+    step_up,
+)
 from .token_refresher import TokenRefresher
 
 __all__ = [
@@ -11,11 +21,11 @@ __all__ = [
     "SignInUser",
     "SyncAuthTransport",
     "TokenRefresher",
-    "declared",
-    "place_of",
-    "seek",
+    "find_sign_in",
+    "read_declared_sign_in",
+    "resolve_sign_in",
     "sign_in",
+    "sign_in_with_secret",
     "sign_out",
     "step_up",
-    "with_secret",
 ]

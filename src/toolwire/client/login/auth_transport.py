@@ -1,8 +1,8 @@
-"""Doors that put a person's credential on the requests it is for, and see to it when it is refused.
+"""Transports that put a user's credential on the requests it is for, and see to it when it is refused.
 
 Rules:
 - Only requests to the resource of a credential carry it, in a header, never in a URL. [AC-11, D-08]
-- A refused request is sent again after a refresh, and after the person allowed more; twice at most, then its answer
+- A refused request is sent again after a refresh, and after the user allowed more; twice at most, then its answer
   stands. [XL-102, AC-08]
 """
 
@@ -17,121 +17,121 @@ from anyio import to_thread
 from toolwire.auth.challenge import Challenge, bearer
 from toolwire.auth.credential import Credential
 from toolwire.auth.resource_indicators import covers
-from toolwire.client.transport.drivers import Hear, SyncHear, SyncTransport, Transport
+from toolwire.client.transport.drivers import PieceHandler, SyncPieceHandler, SyncTransport, Transport
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
 from .token_refresher import TokenRefresher
 
 SignIn: TypeAlias = Callable[[str, Challenge, Credential | None], Credential | Problem]
-"""Takes the URL that was refused, its challenge and what there is; asks the person, and returns a credential."""
+"""Takes the URL that was refused, its challenge and what there is; asks the user, and returns a credential."""
 
-_AGAIN = 2
+_MAX_REPEATS = 2
 
 
 class CredentialAuth:
-    """What signs requests to ``site``, and decides what to do about a refusal. It may wait for network and person."""
+    """What signs requests to ``site``, and decides what to do about a refusal. It may wait for network and user."""
 
-    def __init__(self, site: str, keeper: TokenRefresher, sign_in: SignIn | None = None) -> None:
+    def __init__(self, site: str, refresher: TokenRefresher, sign_in: SignIn | None = None) -> None:
         self._site = site
-        self._keeper = keeper
+        self._refresher = refresher
         self._sign_in = sign_in
-        self._asked: Counter[tuple[str, str]] = Counter()
+        self._sign_in_counts: Counter[tuple[str, str]] = Counter()
 
     @property
     def identity(self) -> tuple[str, tuple[str, ...]]:
         """What tells the credential from another: a name that is no secret, and its scopes."""
-        return self._keeper.identity
+        return self._refresher.identity
 
-    def signing(self, door: Transport) -> AuthTransport:
-        """Return ``door``, with what this hand puts on each request."""
-        return AuthTransport(door, self)
+    def wrap(self, transport: Transport) -> AuthTransport:
+        """Return ``transport``, with what this auth puts on each request."""
+        return AuthTransport(transport, self)
 
-    def signing_sync(self, door: SyncTransport) -> SyncAuthTransport:
-        """Return the blocking ``door``, with what this hand puts on each request."""
-        return SyncAuthTransport(door, self)
+    def wrap_sync(self, transport: SyncTransport) -> SyncAuthTransport:
+        """Return the blocking ``transport``, with what this auth puts on each request."""
+        return SyncAuthTransport(transport, self)
 
-    def ready(self, request: Request) -> Request | None:
+    def sign_now(self, request: Request) -> Request | None:
         """Return ``request`` as it is sent, None where that has to be waited for."""
         if request.signed:
             return request
-        held = self._keeper.held()
-        if not covers(self._site, request.url) or self._keeper.empty:
+        held = self._refresher.find_valid()
+        if not covers(self._site, request.url) or self._refresher.is_empty:
             return request
-        return None if held is None else _signed(request, held)
+        return None if held is None else _add_credential(request, held)
 
     def sign(self, request: Request) -> Request | Problem:
         """Return ``request`` signed with a credential that is good."""
-        fresh = self._keeper.fresh()
-        if isinstance(fresh, Problem) and self._keeper.empty and self._sign_in is not None:
+        fresh = self._refresher.ensure_valid()
+        if isinstance(fresh, Problem) and self._refresher.is_empty and self._sign_in is not None:
             return request  # its refusal says where to sign in
-        return fresh if isinstance(fresh, Problem) else _signed(request, fresh)
+        return fresh if isinstance(fresh, Problem) else _add_credential(request, fresh)
 
-    def again(self, request: Request, answer: Response) -> Request | None:
+    def sign_again(self, request: Request, answer: Response) -> Request | None:
         """Return ``request`` to be sent once more after ``answer`` refused it, None where that would not help."""
         if request.signed or not covers(self._site, request.url):
             return None
         values = [value.decode("latin-1") for name, value in answer.headers if name == b"www-authenticate"]
         challenge = bearer(values)
-        held = self._keeper.credential
+        held = self._refresher.credential
         if answer.status == 401 and held is not None:
-            fresh = self._keeper.fresh(held.access)
+            fresh = self._refresher.ensure_valid(held.access)
             if not isinstance(fresh, Problem):
-                return _signed(request, fresh)
+                return _add_credential(request, fresh)
         if challenge is None or (answer.status == 403 and challenge.parameters.get("error") != "insufficient_scope"):
             return None
-        return self._signed_in(request, challenge)
+        return self._sign_in_again(request, challenge)
 
-    def _signed_in(self, request: Request, challenge: Challenge) -> Request | None:
-        held = self._keeper.credential
+    def _sign_in_again(self, request: Request, challenge: Challenge) -> Request | None:
+        held = self._refresher.credential
         operation = (request.method, request.url.partition("?")[0])
         wanted = set(challenge.parameters.get("scope", "").split())
         goes_round = held is not None and bool(wanted) and wanted <= set(held.scopes)
-        if self._sign_in is None or goes_round or self._asked[operation] >= _AGAIN:
+        if self._sign_in is None or goes_round or self._sign_in_counts[operation] >= _MAX_REPEATS:
             return None
-        self._asked[operation] += 1
+        self._sign_in_counts[operation] += 1
         found = self._sign_in(request.url, challenge, held)
         if isinstance(found, Problem):
             return None
-        self._keeper.replace(found)
-        return _signed(request, found)
+        self._refresher.replace(found)
+        return _add_credential(request, found)
 
 
 class AuthTransport:
-    """What asynchronous requests go through: ``door``, with what ``hand`` puts on them."""
+    """What asynchronous requests go through: ``transport``, with what ``auth`` puts on them."""
 
-    def __init__(self, door: Transport, hand: CredentialAuth) -> None:
-        self._door = door
-        self._hand = hand
+    def __init__(self, transport: Transport, auth: CredentialAuth) -> None:
+        self._transport = transport
+        self._auth = auth
 
     async def send(self, request: Request) -> Response | Problem:
         """Return what came back for ``request``."""
-        return await self._sent(request, self._door.send)
+        return await self._send_signed(request, self._transport.send)
 
-    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
+    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what came back for ``request``, whose stream goes to ``hear``."""
 
         async def send(signed: Request) -> Response | Problem:
-            return await self._door.listen(signed, hear, brief=brief)
+            return await self._transport.listen(signed, hear, brief=brief)
 
-        return await self._sent(request, send)
+        return await self._send_signed(request, send)
 
     async def aclose(self) -> None:
         """Close every connection."""
-        await self._door.aclose()
+        await self._transport.aclose()
 
-    async def _sent(
+    async def _send_signed(
         self, request: Request, send: Callable[[Request], Awaitable[Response | Problem]]
     ) -> Response | Problem:
-        ready = self._hand.ready(request)
-        signed = ready if ready is not None else await to_thread.run_sync(self._hand.sign, request)
+        ready = self._auth.sign_now(request)
+        signed = ready if ready is not None else await to_thread.run_sync(self._auth.sign, request)
         if isinstance(signed, Problem):
             return signed
         answer = await send(signed)
-        for _ in range(_AGAIN):
+        for _ in range(_MAX_REPEATS):
             if not isinstance(answer, Response) or answer.status not in (401, 403):
                 break
-            again = await to_thread.run_sync(self._hand.again, request, answer)
+            again = await to_thread.run_sync(self._auth.sign_again, request, answer)
             if again is None:
                 break
             answer = await send(again)
@@ -139,40 +139,40 @@ class AuthTransport:
 
 
 class SyncAuthTransport:
-    """What blocking requests go through: ``door``, with what ``hand`` puts on them."""
+    """What blocking requests go through: ``transport``, with what ``auth`` puts on them."""
 
-    def __init__(self, door: SyncTransport, hand: CredentialAuth) -> None:
-        self._door = door
-        self._hand = hand
+    def __init__(self, transport: SyncTransport, auth: CredentialAuth) -> None:
+        self._transport = transport
+        self._auth = auth
 
     def send(self, request: Request) -> Response | Problem:
         """Return what came back for ``request``."""
-        return self._sent(request, self._door.send)
+        return self._send_signed(request, self._transport.send)
 
-    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
+    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what came back for ``request``, whose stream goes to ``hear``."""
-        return self._sent(request, lambda signed: self._door.listen(signed, hear, brief=brief))
+        return self._send_signed(request, lambda signed: self._transport.listen(signed, hear, brief=brief))
 
     def close(self) -> None:
         """Close every connection."""
-        self._door.close()
+        self._transport.close()
 
-    def _sent(self, request: Request, send: Callable[[Request], Response | Problem]) -> Response | Problem:
-        signed = self._hand.ready(request) or self._hand.sign(request)
+    def _send_signed(self, request: Request, send: Callable[[Request], Response | Problem]) -> Response | Problem:
+        signed = self._auth.sign_now(request) or self._auth.sign(request)
         if isinstance(signed, Problem):
             return signed
         answer = send(signed)
-        for _ in range(_AGAIN):
+        for _ in range(_MAX_REPEATS):
             if not isinstance(answer, Response) or answer.status not in (401, 403):
                 break
-            again = self._hand.again(request, answer)
+            again = self._auth.sign_again(request, answer)
             if again is None:
                 break
             answer = send(again)
         return answer
 
 
-def _signed(request: Request, credential: Credential) -> Request:
+def _add_credential(request: Request, credential: Credential) -> Request:
     """Return ``request`` with ``credential``, if it is for what that covers, in the place of any other."""
     if not covers(credential.resource, request.url):
         return request

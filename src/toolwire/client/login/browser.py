@@ -1,4 +1,4 @@
-"""Opening a page in the person's browser, and nothing else.
+"""Opening a page in the user's browser, and nothing else.
 
 Rules:
 - Only http and https URLs are opened, each as one argument of a program; there is no shell. [D-29]

@@ -15,7 +15,7 @@ from time import monotonic
 from toolwire.core.model import Kind, Problem
 
 _HEAD_BYTES = 16 * 1024
-_ONE_S = 5.0
+_REQUEST_S = 5.0
 _PAGE = (
     b"<!doctype html><html lang=en><meta charset=utf-8><title>toolwire</title>"
     b"<p>You can close this page and go back to toolwire."
@@ -50,7 +50,7 @@ class RedirectListener:
                 self._socket.settimeout(left_s)
                 connection, _ = self._socket.accept()
                 with connection:
-                    query = self._heard(connection)
+                    query = self._receive_query(connection)
                 if query is not None:
                     return query
         except (TimeoutError, OSError):
@@ -63,9 +63,9 @@ class RedirectListener:
         """Listen no more."""
         self._socket.close()
 
-    def _heard(self, connection: socket.socket) -> str | None:
+    def _receive_query(self, connection: socket.socket) -> str | None:
         """Return the query of one request, if it is the one we wait for."""
-        connection.settimeout(_ONE_S)
+        connection.settimeout(_REQUEST_S)
         head = b""
         with suppress(OSError):
             while b"\r\n\r\n" not in head and len(head) <= _HEAD_BYTES and (piece := connection.recv(4_096)):

@@ -1,4 +1,4 @@
-"""The credentials of this person, found for a URL and kept good while a connection is open."""
+"""The credentials of this user, found for a URL and kept good while a connection is open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .sign_in import SignInOptions, SignInUser, step_up
 from .token_refresher import TokenRefresher
 
 
-def own_credentials(folder: Path | None = None) -> CredentialStore:
+def open_credentials(folder: Path | None = None) -> CredentialStore:
     """Return the credentials of whoever runs this: in the system's keyring, else in files only they can read. [AC-10]
 
     ``TOOLWIRE_PASSPHRASE`` seals the files where there is no keyring.
@@ -26,15 +26,15 @@ def own_credentials(folder: Path | None = None) -> CredentialStore:
     return CredentialStore(folder, find_vault=system_vault, passphrase=Secret(passphrase) if passphrase else None)
 
 
-def hand_for(
-    url: str, door: SyncTransport, credentials: CredentialStore | None, person: SignInUser | None
+def find_auth(
+    url: str, transport: SyncTransport, credentials: CredentialStore | None, user: SignInUser | None
 ) -> CredentialAuth | None:
     """Return what signs requests to the site of ``url``; None where there is no credential and nobody to ask."""
     if credentials is None:
-        credentials = own_credentials()
+        credentials = open_credentials()
     first = credentials.covering(url)
-    if first is None and person is None:
+    if first is None and user is None:
         return None
     site = "/".join(url.partition("?")[0].split("/")[:3])
-    sign_in = None if person is None else step_up(SignInOptions(), person, door)
-    return CredentialAuth(site, TokenRefresher(site, credentials, first, door), sign_in)
+    sign_in = None if user is None else step_up(SignInOptions(), user, transport)
+    return CredentialAuth(site, TokenRefresher(site, credentials, first, transport), sign_in)

@@ -1,4 +1,4 @@
-"""Signing in to a site as a person does it: in their browser, on another device, or with a key they type."""
+"""Signing in to a site as a user does it: in their browser, on another device, or with a key they type."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _GET = ((b"accept", b"application/json, text/event-stream"),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInUser:
-    """How the person is reached. ``open_page`` starts a browser, ``tell`` says a sentence.
+    """How the user is reached. ``open_page`` starts a browser, ``tell`` says a sentence.
 
     ``allow`` is asked before more scopes are asked for; ``wait_s`` is how long they have, ``sleep`` waits.
     """
 
-    tell: Callable[[str], None]
+    show: Callable[[str], None]
     open_page: Callable[[str], bool] = open_page
     allow: Callable[[str, Sequence[str]], bool] = lambda _site, _scopes: True
     wait_s: float = 300.0
@@ -61,22 +61,22 @@ class SignInOptions:
     host: str = "127.0.0.1"
 
 
-def seek(url: str, door: SyncTransport, challenge: Challenge | None = None) -> SignInTarget | Problem:
+def find_sign_in(url: str, transport: SyncTransport, challenge: Challenge | None = None) -> SignInTarget | Problem:
     """Return where to sign in for ``url``; without a challenge it is asked for one. [AC-01]"""
     if challenge is None:
-        answer = door.send(Request("GET", url, _GET))
+        answer = transport.send(Request("GET", url, _GET))
         if isinstance(answer, Response):
             challenge = bearer(
                 [value.decode("latin-1") for name, value in answer.headers if name == b"www-authenticate"]
             )
-    return run(find_place(url, challenge), door)
+    return run(find_place(url, challenge), transport)
 
 
-def declared(found: Discovery, door: SyncTransport) -> DeclaredSignIn | None:
+def read_declared_sign_in(found: Discovery, transport: SyncTransport) -> DeclaredSignIn | None:
     """Return what the OpenAPI document that was found at a URL declares, None where none was found. [AC-01]"""
     addresses = [probe.url for probe in found.probes if probe.protocol == "openapi" and probe.accepted]
     for address in addresses:
-        answer = door.send(Request("GET", address, ((b"accept", b"application/json"),)))
+        answer = transport.send(Request("GET", address, ((b"accept", b"application/json"),)))
         if isinstance(answer, Problem) or answer.status != 200:
             continue
         data = read(answer.body, get_header(answer.headers, b"content-type"), address).data
@@ -88,122 +88,127 @@ def declared(found: Discovery, door: SyncTransport) -> DeclaredSignIn | None:
     return None
 
 
-def place_of(said: DeclaredSignIn, door: SyncTransport, *, device: bool = False) -> SignInTarget | None:
-    """Return where a document says that a person signs in: its flows, or the metadata it names."""
-    place = said.places.get("device" if device else "page")
-    if place is not None:
-        return place
+def resolve_sign_in(said: DeclaredSignIn, transport: SyncTransport, *, device: bool = False) -> SignInTarget | None:
+    """Return where a document says that a user signs in: its flows, or the metadata it names."""
+    target = said.places.get("device" if device else "page")
+    if target is not None:
+        return target
     for address in said.metadata_urls:
-        server = run(find_server_at(address), door)
+        server = run(find_server_at(address), transport)
         if not isinstance(server, Problem):
             resource = canonical("/".join(address.split("/")[:3]))
             return SignInTarget(resource=resource, server=server, scopes=(), indicated=False)
     return None
 
 
-def sign_in(place: SignInTarget, wish: SignInOptions, person: SignInUser, door: SyncTransport) -> Credential | Problem:
-    """Return the credential of a person who has signed in at ``place``. [AC-04..08, AC-13]"""
-    scopes = wish.scopes or place.scopes
-    if wish.device:
-        return _on_another_device(place, wish, scopes, person, door)
-    listener = RedirectListener(wish.host)
+def sign_in(
+    target: SignInTarget, options: SignInOptions, user: SignInUser, transport: SyncTransport
+) -> Credential | Problem:
+    """Return the credential of a user who has signed in at ``target``. [AC-04..08, AC-13]"""
+    scopes = options.scopes or target.scopes
+    if options.device:
+        return _sign_in_on_device(target, options, scopes, user, transport)
+    listener = RedirectListener(options.host)
     try:
         identity = run(
             identify(
-                place.server,
+                target.server,
                 (listener.redirect_uri,),
-                configured=wish.identity,
-                document_url=wish.document_url,
+                configured=options.identity,
+                document_url=options.document_url,
             ),
-            door,
+            transport,
         )
         if isinstance(identity, Problem):
             return identity
-        started = start(place, identity, listener.redirect_uri, scopes, state=person.secret(), verifier=person.secret())
-        return started if isinstance(started, Problem) else _answered(started, listener, person, door)
+        started = start(target, identity, listener.redirect_uri, scopes, state=user.secret(), verifier=user.secret())
+        return started if isinstance(started, Problem) else _await_redirect(started, listener, user, transport)
     finally:
         listener.close()
 
 
 def step_up(
-    wish: SignInOptions, person: SignInUser, door: SyncTransport
+    options: SignInOptions, user: SignInUser, transport: SyncTransport
 ) -> Callable[[str, Challenge, Credential | None], Credential | Problem]:
     """Return what signs in when a request was refused: with all scopes there were, and those it needs. [AC-08]"""
 
-    def more(url: str, challenge: Challenge, held: Credential | None) -> Credential | Problem:
-        place = seek(url, door, challenge)
-        if isinstance(place, Problem):
-            return place
-        scopes = union(() if held is None else held.scopes, place.scopes)
+    def sign_in_again(url: str, challenge: Challenge, held: Credential | None) -> Credential | Problem:
+        target = find_sign_in(url, transport, challenge)
+        if isinstance(target, Problem):
+            return target
+        scopes = union(() if held is None else held.scopes, target.scopes)
         site = "/".join(url.split("/")[:3])
-        if not person.allow(site, scopes):
+        if not user.allow(site, scopes):
             return Problem(kind=Kind.DENIED, message=f"Nothing more was asked of {site}.")
-        known = wish.identity
-        if known is None and held is not None and held.issuer == place.server.issuer and not held.registered:
+        known = options.identity
+        if known is None and held is not None and held.issuer == target.server.issuer and not held.registered:
             known = ClientIdentity(client_id=held.client_id, secret=held.client_secret, method=held.method)
         again = SignInOptions(
-            identity=known, document_url=wish.document_url, scopes=scopes, device=wish.device, host=wish.host
+            identity=known, document_url=options.document_url, scopes=scopes, device=options.device, host=options.host
         )
-        return sign_in(place, again, person, door)
+        return sign_in(target, again, user, transport)
 
-    return more
+    return sign_in_again
 
 
-def with_secret(
-    place: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], person: SignInUser, door: SyncTransport
+def sign_in_with_secret(
+    target: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], user: SignInUser, transport: SyncTransport
 ) -> Credential | Problem:
-    """Return a credential that stands for a program and no person. [AC-13]"""
-    return run(by_secret(place, identity, scopes or place.scopes, person.now()), door)
+    """Return a credential that stands for a program and no user. [AC-13]"""
+    return run(by_secret(target, identity, scopes or target.scopes, user.now()), transport)
 
 
-def sign_out(credential: Credential, door: SyncTransport) -> bool:
+def sign_out(credential: Credential, transport: SyncTransport) -> bool:
     """Return whether the server took the tokens back; they are to be deleted here in any case. [AC-12]"""
-    return run(revoke(credential), door)
+    return run(revoke(credential), transport)
 
 
-def _answered(
-    started: StartedSignIn, listener: RedirectListener, person: SignInUser, door: SyncTransport
+def _await_redirect(
+    started: StartedSignIn, listener: RedirectListener, user: SignInUser, transport: SyncTransport
 ) -> Credential | Problem:
-    if person.open_page(started.url):
-        person.tell(f"Your browser opens {started.place.server.issuer}: sign in there.")
+    if user.open_page(started.url):
+        user.show(f"Your browser opens {started.place.server.issuer}: sign in there.")
     else:
-        person.tell(f"Open this page in a browser on this machine: {started.url}")
-    query = listener.wait(person.wait_s)
-    return query if isinstance(query, Problem) else run(finish(started, query, person.now()), door)
+        user.show(f"Open this page in a browser on this machine: {started.url}")
+    query = listener.wait(user.wait_s)
+    return query if isinstance(query, Problem) else run(finish(started, query, user.now()), transport)
 
 
-def _on_another_device(
-    place: SignInTarget, wish: SignInOptions, scopes: Sequence[str], person: SignInUser, door: SyncTransport
+def _sign_in_on_device(
+    target: SignInTarget, options: SignInOptions, scopes: Sequence[str], user: SignInUser, transport: SyncTransport
 ) -> Credential | Problem:
     identity = run(
         identify(
-            place.server, ("http://127.0.0.1/callback",), configured=wish.identity, document_url=wish.document_url
+            target.server,
+            ("http://127.0.0.1/callback",),
+            configured=options.identity,
+            document_url=options.document_url,
         ),
-        door,
+        transport,
     )
     if isinstance(identity, Problem):
         return identity
-    device = run(start_device(place, identity, scopes, person.now()), door)
+    device = run(start_device(target, identity, scopes, user.now()), transport)
     if isinstance(device, Problem):
         return device
     if device.warning:
-        person.tell(device.warning)
-    person.tell(f"On any device, open {device.url} and type {device.user_code}")
-    return _polled(place, identity, device, scopes, person, door)
+        user.show(device.warning)
+    user.show(f"On any device, open {device.url} and type {device.user_code}")
+    return _poll_for_token(target, identity, device, scopes, user, transport)
 
 
-def _polled(
-    place: SignInTarget,
+def _poll_for_token(
+    target: SignInTarget,
     identity: ClientIdentity,
     device: DeviceCode,
     scopes: Sequence[str],
-    person: SignInUser,
-    door: SyncTransport,
+    user: SignInUser,
+    transport: SyncTransport,
 ) -> Credential | Problem:
     pause_s = device.interval_s
-    while person.now() + pause_s < device.until:
-        person.sleep(pause_s)
-        found = run(poll_device(place, identity, device, scopes, person.now()), door)
+    while user.now() + pause_s < device.until:
+        user.sleep(pause_s)
+        found = run(poll_device(target, identity, device, scopes, user.now()), transport)
         error = found.details.get("error") if isinstance(found, Problem) else None
         if error == "slow_down":
             pause_s += 5.0

@@ -2,7 +2,7 @@
 
 Rules:
 - What a refresh gave is stored before it is used. [AC-09]
-- A refresh that was refused ends the credential; the person is asked to sign in again.
+- A refresh that was refused ends the credential; the user is asked to sign in again.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ class TokenRefresher:
         self,
         site: str,
         credentials: CredentialStore,
-        first: Credential | None,
-        door: SyncTransport,
+        stored: Credential | None,
+        transport: SyncTransport,
         *,
         now: Callable[[], float] = time,
     ) -> None:
         self._site = site
         self._credentials = credentials
-        self._held = first
-        self._door = door
+        self._held = stored
+        self._transport = transport
         self._now = now
         self._lock = Lock()
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether there is no credential."""
         return self._held is None
 
@@ -55,12 +55,12 @@ class TokenRefresher:
         """The credential as it was last seen, good or not."""
         return self._held
 
-    def held(self) -> Credential | None:
+    def find_valid(self) -> Credential | None:
         """Return the credential if it needs no refresh now; never waits."""
         held = self._held
-        return held if held is not None and not self._ending(held) else None
+        return held if held is not None and not self._is_expiring(held) else None
 
-    def fresh(self, refused: Secret | None = None) -> Credential | Problem:
+    def ensure_valid(self, refused: Secret | None = None) -> Credential | Problem:
         """Return a credential that is good, refreshed if it must be; ``refused`` is an access token that was not."""
         with self._lock:
             held = self._held
@@ -68,11 +68,11 @@ class TokenRefresher:
                 return _sign_in(self._site)
             with self._credentials.alone(held.name):
                 stored = self._credentials.get(held.name)
-                good = stored is not None and not self._ending(stored) and stored.access != refused
+                good = stored is not None and not self._is_expiring(stored) and stored.access != refused
                 if stored is None or good or stored.kind == "key":
                     self._held = stored
                     return stored if stored is not None and good else _sign_in(self._site)
-                return self._renewed(stored)
+                return self._refresh(stored)
 
     def replace(self, newer: Credential) -> None:
         """Keep ``newer`` in the place of what there was."""
@@ -82,8 +82,8 @@ class TokenRefresher:
             self._credentials.put(newer)
             self._held = newer
 
-    def _renewed(self, stored: Credential) -> Credential | Problem:
-        newer = run(renew(stored, self._now()), self._door)
+    def _refresh(self, stored: Credential) -> Credential | Problem:
+        newer = run(renew(stored, self._now()), self._transport)
         if isinstance(newer, Problem):
             if newer.details.get("error") != "invalid_grant":
                 return newer
@@ -94,7 +94,7 @@ class TokenRefresher:
         self._held = newer
         return newer
 
-    def _ending(self, credential: Credential) -> bool:
+    def _is_expiring(self, credential: Credential) -> bool:
         return credential.until is not None and self._now() >= credential.until - _SKEW_S
 
 

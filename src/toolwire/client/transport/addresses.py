@@ -71,7 +71,7 @@ def is_loopback(address: Address) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def fits(text: str, reach: NetworkReach) -> bool:
+def is_address_allowed(text: str, reach: NetworkReach) -> bool:
     """Return whether a connection within ``reach`` may be made to the address ``text``. [D-05]"""
     address = read_address(text)
     if address is None or address in _METADATA:
@@ -91,10 +91,10 @@ def _is_public(address: Address) -> bool:
     if address in _NAT64:
         return _is_public(_last_four_bytes(address))
     is_global = address.is_global or address.sixtofour is not None  # private to older Pythons, whatever it carries
-    return address in _UNICAST and is_global and all(_is_public(inner) for inner in _carried(address))
+    return address in _UNICAST and is_global and all(_is_public(inner) for inner in _find_embedded_ipv4(address))
 
 
-def _carried(address: IPv6Address) -> list[IPv4Address]:
+def _find_embedded_ipv4(address: IPv6Address) -> list[IPv4Address]:
     """Return the IPv4 addresses that a tunnel of ``address`` would lead to."""
     carried = list(address.teredo or ())
     if address.sixtofour is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolwire.core.model import Problem
 
-from .failures import left, no_tls, refused, too_slow
+from .failures import connection_refusal, local_close, timeout, tls_failure
 from .http1 import ResponseReader
 from .tls import find_tls_context
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _UNREAD_BYTES = 256 * 1024
 """How much of a stream may wait for whoever listens before reading from the connection pauses."""
 
-IDLE_KEPT = 64
+MAX_IDLE = 64
 IDLE_S = 60.0
 
 
@@ -31,7 +31,7 @@ class PoolKey(NamedTuple):
     address: str
 
 
-def find_key(hop: SendRequest) -> PoolKey:
+def build_pool_key(hop: SendRequest) -> PoolKey:
     """Return the key of the connections that may carry ``hop``."""
     return PoolKey(hop.target.origin, hop.address or hop.target.address or "")
 
@@ -70,8 +70,8 @@ class PooledConnection(asyncio.Protocol):
         "_transport",
         "_waiter",
         "idle_since",
+        "is_lost",
         "key",
-        "lost",
     )
 
     def __init__(self, key: PoolKey, plain: socket.socket) -> None:
@@ -81,14 +81,14 @@ class PooledConnection(asyncio.Protocol):
         self._reader: ResponseReader | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._paused = self.lost = False
+        self._paused = self.is_lost = False
         self.idle_since = 0.0
 
     def start(self, request: bytes, reader: ResponseReader, within_s: float) -> None:
         """Send ``request`` and let ``reader`` have what comes back, for ``within_s`` seconds at most."""
         assert self._transport is not None  # noqa: S101 - a connection is given out once it is made
         self._reader = reader
-        self._deadline = self._loop.call_later(within_s, self._end_late)
+        self._deadline = self._loop.call_later(within_s, self._end_at_deadline)
         self._transport.write(request)
 
     async def wait(self) -> None:
@@ -97,7 +97,7 @@ class PooledConnection(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
         reader = self._reader
-        if reader is None or reader.done or reader.has_pieces:
+        if reader is None or reader.is_done or reader.has_pieces:
             return
         self._waiter = self._loop.create_future()
         try:
@@ -114,9 +114,9 @@ class PooledConnection(asyncio.Protocol):
         transport = self._transport
         if (
             reader is not None
-            and reader.done
-            and reader.reusable
-            and not self.lost
+            and reader.is_done
+            and reader.is_reusable
+            and not self.is_lost
             and transport is not None
             and not transport.is_closing()
             and not transport.get_write_buffer_size()
@@ -129,20 +129,20 @@ class PooledConnection(asyncio.Protocol):
         self.abort()
         return False
 
-    def is_fit(self, now: float) -> bool:
+    def is_usable(self, now: float) -> bool:
         """Return whether an idle connection can still be used, as far as that can be known."""
-        return not self.lost and now - self.idle_since < IDLE_S and not has_input(self._socket)
+        return not self.is_lost and now - self.idle_since < IDLE_S and not has_input(self._socket)
 
-    def leave(self) -> None:
+    def interrupt(self) -> None:
         """Close the connection now; the call that is under way over it ends with a Problem."""
         if self._reader is not None:
-            self._reader.fail(left(self.key.origin))
+            self._reader.fail(local_close(self.key.origin))
         self.abort()
         self._wake()
 
     def abort(self) -> None:
         """Close the connection now, without a word."""
-        self.lost = True
+        self.is_lost = True
         if self._transport is None:
             self._socket.close()
         elif self._loop.is_closed():
@@ -165,7 +165,7 @@ class PooledConnection(asyncio.Protocol):
             self.abort()  # nothing was asked
             return
         reader.feed(data)
-        if reader.done:
+        if reader.is_done:
             self._wake()
         elif reader.has_pieces:
             if reader.unread_bytes > _UNREAD_BYTES and not self._paused and self._transport is not None:
@@ -183,14 +183,14 @@ class PooledConnection(asyncio.Protocol):
         self._end(orderly=exc is None)
 
     def _end(self, *, orderly: bool) -> None:
-        self.lost = True
+        self.is_lost = True
         if self._reader is not None:
             self._reader.end(orderly=orderly)
             self._wake()
 
-    def _end_late(self) -> None:
+    def _end_at_deadline(self) -> None:
         if self._reader is not None:
-            self._reader.fail(too_slow(self.key.origin, sent=True))
+            self._reader.fail(timeout(self.key.origin, sent=True))
         self.abort()
         self._wake()
 
@@ -214,17 +214,17 @@ async def open_connection(hop: SendRequest, key: PoolKey, within_s: float) -> Po
                 raise
             except OSError:
                 connection.abort()
-                return refused(hop.target.origin)
+                return connection_refusal(hop.target.origin)
             context = find_tls_context() if secure else None
             await loop.create_connection(
                 lambda: connection, sock=plain, ssl=context, server_hostname=server_name(hop) if secure else None
             )
     except TimeoutError:
         connection.abort()
-        return too_slow(hop.target.origin, sent=False)
+        return timeout(hop.target.origin, sent=False)
     except (OSError, EOFError):
         connection.abort()
-        return no_tls(hop.target.origin)
+        return tls_failure(hop.target.origin)
     except BaseException:
         connection.abort()
         raise
@@ -256,7 +256,7 @@ class ConnectionPool:
         for connection in reversed(self._idle):
             if connection.key == key:
                 del self._idle[connection]
-                if connection.is_fit(now):
+                if connection.is_usable(now):
                     self._busy.add(connection)
                     return connection
                 connection.abort()
@@ -277,7 +277,7 @@ class ConnectionPool:
             connection.abort()
             return
         self._idle[connection] = None
-        if len(self._idle) > IDLE_KEPT:
+        if len(self._idle) > MAX_IDLE:
             oldest = next(iter(self._idle))
             del self._idle[oldest]
             oldest.abort()
@@ -292,7 +292,7 @@ class ConnectionPool:
         """Close every connection, and end the calls that are under way."""
         self.closed = True
         while self._busy:
-            self._busy.pop().leave()
+            self._busy.pop().interrupt()
         while self._idle:
             self._idle.popitem()[0].abort()
 

@@ -1,4 +1,4 @@
-"""Credentials of ours taken out of what a server sends back: an echo of them would reach a model, a log or a person.
+"""Credentials of ours taken out of what a server sends back: an echo of them would reach a model, a log or a user.
 
 Rules:
 - A key that was sent is looked for as it is, and as JSON, a URL, HTML and base64 write it. [D-26]
@@ -49,14 +49,14 @@ NO_ECHOES = CredentialEchoes()
 
 def find_echoes(secrets: Iterable[Secret]) -> CredentialEchoes:
     """Return what to look for of ``secrets``, each a credential or the whole value of a header field that has one."""
-    texts = {part for secret in secrets for part in _parts(secret.reveal())}
+    texts = {part for secret in secrets for part in _find_parts(secret.reveal())}
     if not texts:
         return NO_ECHOES
     everywhere = {text for text in texts if len(text) >= _LONG or (len(text) >= _SHORT and not _is_word(text))}
-    return CredentialEchoes(_forms(texts), _forms(everywhere))
+    return CredentialEchoes(_find_all_forms(texts), _find_all_forms(everywhere))
 
 
-def _parts(value: str) -> Iterable[str]:
+def _find_parts(value: str) -> Iterable[str]:
     """Yield a credential, and what stands behind the scheme where it is a whole field such as ``Bearer KEY``."""
     scheme, _, rest = value.partition(" ")
     for text in (value, rest.strip() if scheme.isalpha() else ""):
@@ -68,6 +68,6 @@ def _is_word(text: str) -> bool:
     return text.replace("_", "").replace("-", "").isalpha()
 
 
-def _forms(texts: Iterable[str]) -> tuple[bytes, ...]:
+def _find_all_forms(texts: Iterable[str]) -> tuple[bytes, ...]:
     forms = {form.encode("utf-8", "replace") for text in texts for form in find_forms(text)}
     return tuple(sorted(forms, key=lambda form: (-len(form), form)))

@@ -12,13 +12,13 @@ Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
 """Takes a host name and a port and returns addresses, best first. It may block, and raise OSError or UnicodeError."""
 
 
-def system_resolve(host: str, port: int) -> Sequence[str]:
+def resolve_with_system(host: str, port: int) -> Sequence[str]:
     """Return the addresses that this machine's own resolver has for ``host``, each once."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
 
 
-def looking_up(resolve: Resolve, host: str, port: int) -> Future[Sequence[str]]:
+def resolve_in_thread(resolve: Resolve, host: str, port: int) -> Future[Sequence[str]]:
     """Return the answer of ``resolve`` as a future.
 
     The system's resolver cannot be interrupted. It gets a thread of its own, so that a name nobody answers for

@@ -1,4 +1,4 @@
-"""The two drivers: the only places where a conversation meets the network and a person."""
+"""The two drivers: the only places where a conversation meets the network and a user."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from toolwire.core.toolbox import Notify, ignore_progress
 T = TypeVar("T")
 
 Approver: TypeAlias = Callable[[Question], Answer | bool | Awaitable[Answer | bool]]
-"""Asks the person: is given the Question, returns an Answer or just yes or no. It may be a coroutine function."""
+"""Asks the user: is given the Question, returns an Answer or just yes or no. It may be a coroutine function."""
 
-UNASKED = Answer(allowed=False)
+NO_APPROVER = Answer(allowed=False)
 """The answer where no approver is configured: no. [XL-053]"""
 
 
-Hear: TypeAlias = Callable[[bytes], Awaitable[Problem | None]]
+PieceHandler: TypeAlias = Callable[[bytes], Awaitable[Problem | None]]
 """Takes each piece of a stream; awaiting it is the back-pressure. A Problem ends the exchange."""
 
-SyncHear: TypeAlias = Callable[[bytes], Problem | None]
+SyncPieceHandler: TypeAlias = Callable[[bytes], Problem | None]
 Pieces: TypeAlias = Generator[bytes, Problem | None, Response | Problem]
 """Yields the pieces of a stream as they are asked for, is sent a Problem to end it, and returns what came back."""
 
@@ -54,7 +54,7 @@ class Transport(Protocol):
         """Return what came back, or the Problem of not reaching the server."""
         ...
 
-    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
+    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what came back; a stream of events is given to ``hear`` piece by piece instead of kept.
 
         A ``brief`` exchange has the time of ``send``.
@@ -73,7 +73,7 @@ class SyncTransport(Protocol):
         """Return what came back, or the Problem of not reaching the server."""
         ...
 
-    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
+    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what came back; a stream of events is given to ``hear`` piece by piece instead of kept.
 
         A ``brief`` exchange has the time of ``send``.
@@ -99,7 +99,7 @@ class SyncStreamingTransport(Protocol):
 
 async def arun(
     flow: Flow[T],
-    door: Transport,
+    transport: Transport,
     approve: Approver | None = None,
     notify: Notify = ignore_progress,
     *,
@@ -107,54 +107,55 @@ async def arun(
     in_thread: bool = False,
     cancel: Callable[[Request], Request | None] | None = None,
 ) -> T:
-    """Return the value of ``flow``: requests go through ``door``, questions to ``approve``, progress to ``notify``.
+    """Run ``flow`` and return its value.
 
-    With ``in_thread`` each step of the flow runs in a worker thread, for a flow that reads large documents. ``cancel``
-    makes the message that the last request of the flow is cancelled, which is sent where this is.
+    Requests go to ``transport``, questions to ``approve``, progress to ``notify``. With ``in_thread`` each step of the
+    flow runs in a worker thread: for a flow that parses large documents. ``cancel`` builds the message that cancels the
+    last request of the flow; it is sent if this task is cancelled.
     """
     said: Response | Problem | Answer | None = None
     sent: Request | None = None
     try:
         while True:
             asked = await _step_in_thread(flow, said) if in_thread else flow.send(said)
-            if isinstance(asked, _Returned):
+            if isinstance(asked, _FlowResult):
                 returned: T = asked.value
                 return returned
             if isinstance(asked, Request):
-                sent = _last_sent(sent, asked)
-                said = await door.send(asked)
+                sent = _find_cancelled_request(sent, asked)
+                said = await transport.send(asked)
             elif isinstance(asked, Listen):
-                sent = _last_sent(sent, asked.request)
-                said = await _alisten(asked, door, notify)
+                sent = _find_cancelled_request(sent, asked.request)
+                said = await _listen_async(asked, transport, notify)
             elif isinstance(asked, Pause):
                 await sleep(min(asked.seconds, MAX_PAUSE_S))
                 said = None
             else:
-                said = await _aask(asked, approve)
+                said = await _ask_async(asked, approve)
     except StopIteration as stop:
         value: T = stop.value
         return value
     except anyio.get_cancelled_exc_class():
         if cancel is not None and sent is not None:
-            await send_briefly(door, cancel(sent))
+            await send_briefly(transport, cancel(sent))
         raise
     finally:
         flow.close()
 
 
-def _last_sent(before: Request | None, request: Request) -> Request:
+def _find_cancelled_request(before: Request | None, request: Request) -> Request:
     """Return the request that a cancellation is about: a GET only fetches the rest of an answer to the one before."""
     return before if before is not None and request.method == "GET" else request
 
 
-async def send_briefly(door: Transport, message: Request | None) -> None:
+async def send_briefly(transport: Transport, message: Request | None) -> None:
     """Send ``message``, if there is one, as far as that goes within a moment, also where this task is cancelled."""
     if message is not None:
         with anyio.move_on_after(BRIEF_S, shield=True):
-            await door.send(message)
+            await transport.send(message)
 
 
-class _Returned(Generic[T]):
+class _FlowResult(Generic[T]):
     """What a flow returned, from a thread: no StopIteration may leave one."""
 
     __slots__ = ("value",)
@@ -164,20 +165,20 @@ class _Returned(Generic[T]):
 
 
 async def _step_in_thread(flow: Flow[T], said: Response | Problem | Answer | None) -> Any:
-    """Return what ``flow`` asks for next, or a ``_Returned`` with its value."""
+    """Return what ``flow`` asks for next, or a ``_FlowResult`` with its value."""
 
     def step() -> Any:
         try:
             return flow.send(said)
         except StopIteration as stop:
-            return _Returned(stop.value)
+            return _FlowResult(stop.value)
 
     return await anyio.to_thread.run_sync(step)
 
 
 def run(
     flow: Flow[T],
-    door: SyncTransport,
+    transport: SyncTransport,
     approve: Approver | None = None,
     notify: SyncNotify | None = None,
     *,
@@ -189,9 +190,9 @@ def run(
         while True:
             asked = flow.send(said)
             if isinstance(asked, Request):
-                said = door.send(asked)
+                said = transport.send(asked)
             elif isinstance(asked, Listen):
-                said = _listen(asked, door, notify)
+                said = _listen(asked, transport, notify)
             elif isinstance(asked, Pause):
                 sleep(min(asked.seconds, MAX_PAUSE_S))
                 said = None
@@ -204,8 +205,8 @@ def run(
         flow.close()
 
 
-def progress(
-    flow: Flow[T], door: SyncStreamingTransport, *, sleep: SyncSleep = time.sleep
+def stream_progress(
+    flow: Flow[T], transport: SyncStreamingTransport, *, sleep: SyncSleep = time.sleep
 ) -> Generator[Progress, None, T]:
     """Yield the progress of ``flow`` as it is asked for, and return its value; closing it ends the exchange."""
     said: Response | Problem | Answer | None = None
@@ -213,14 +214,14 @@ def progress(
         while True:
             asked = flow.send(said)
             if isinstance(asked, Request):
-                said = door.send(asked)
+                said = transport.send(asked)
             elif isinstance(asked, Listen):
-                said = yield from _progress(asked, door.pieces(asked.request), door)
+                said = yield from _stream_pieces(asked, transport.pieces(asked.request), transport)
             elif isinstance(asked, Pause):
                 sleep(min(asked.seconds, MAX_PAUSE_S))
                 said = None
             else:
-                said = UNASKED
+                said = NO_APPROVER
     except StopIteration as stop:
         value: T = stop.value
         return value
@@ -228,7 +229,7 @@ def progress(
         flow.close()
 
 
-def heard(pieces: Pieces, hear: SyncHear) -> Response | Problem:
+def consume_pieces(pieces: Pieces, hear: SyncPieceHandler) -> Response | Problem:
     """Return what ``pieces`` returns, after giving each of them to ``hear``."""
     said: Problem | None = None
     try:
@@ -241,8 +242,8 @@ def heard(pieces: Pieces, hear: SyncHear) -> Response | Problem:
         pieces.close()
 
 
-def _progress(
-    asked: Listen, pieces: Pieces, door: SyncStreamingTransport
+def _stream_pieces(
+    asked: Listen, pieces: Pieces, transport: SyncStreamingTransport
 ) -> Generator[Progress, None, Response | Problem]:
     said: Problem | None = None
     try:
@@ -252,74 +253,74 @@ def _progress(
             except StopIteration as stop:
                 came: Response | Problem = stop.value
                 return came
-            understood = _heard(asked, piece)
+            understood = _parse_piece(asked, piece)
             said = understood if isinstance(understood, Problem) else None
             if not isinstance(understood, Problem):
                 for one in understood:
                     if isinstance(one, Request):
-                        door.send(one)
+                        transport.send(one)
                     else:
                         yield one
     finally:
         pieces.close()
 
 
-async def _alisten(asked: Listen, door: Transport, notify: Notify) -> Response | Problem:
+async def _listen_async(asked: Listen, transport: Transport, notify: Notify) -> Response | Problem:
     async def hear(piece: bytes) -> Problem | None:
-        heard = _heard(asked, piece)
+        heard = _parse_piece(asked, piece)
         if isinstance(heard, Problem):
             return heard
         for said in heard:
             if isinstance(said, Request):
-                await door.send(said)
+                await transport.send(said)
             else:
                 await notify(said)
         return None
 
-    return await door.listen(asked.request, hear, brief=asked.is_brief)
+    return await transport.listen(asked.request, hear, brief=asked.is_brief)
 
 
-def _listen(asked: Listen, door: SyncTransport, notify: SyncNotify | None) -> Response | Problem:
+def _listen(asked: Listen, transport: SyncTransport, notify: SyncNotify | None) -> Response | Problem:
     def hear(piece: bytes) -> Problem | None:
-        heard = _heard(asked, piece)
+        heard = _parse_piece(asked, piece)
         if isinstance(heard, Problem):
             return heard
         for said in heard:
             if isinstance(said, Request):
-                door.send(said)
+                transport.send(said)
             elif notify is not None:
                 notify(said)
         return None
 
-    return door.listen(asked.request, hear, brief=asked.is_brief)
+    return transport.listen(asked.request, hear, brief=asked.is_brief)
 
 
-def _heard(asked: Listen, piece: bytes) -> list[Progress | Request] | Problem:
+def _parse_piece(asked: Listen, piece: bytes) -> list[Progress | Request] | Problem:
     try:
         return list(asked.read_chunk(piece))
     except ValueError as error:
         return Problem(kind=Kind.BAD_ANSWER, message=f"The server sent a stream that cannot be read: {error}.")
 
 
-async def _aask(question: Question, approve: Approver | None) -> Answer:
+async def _ask_async(question: Question, approve: Approver | None) -> Answer:
     if approve is None:
-        return UNASKED
+        return NO_APPROVER
     said = approve(question)
-    return _answer(await said if inspect.isawaitable(said) else said)
+    return _read_answer(await said if inspect.isawaitable(said) else said)
 
 
 def _ask(question: Question, approve: Approver | None) -> Answer:
     if approve is None:
-        return UNASKED
+        return NO_APPROVER
     said = approve(question)
     if inspect.isawaitable(said):
         if inspect.iscoroutine(said):
             said.close()
         raise TypeError("a blocking connection needs an approve that is a plain function")
-    return _answer(said)
+    return _read_answer(said)
 
 
-def _answer(said: object) -> Answer:
+def _read_answer(said: object) -> Answer:
     """Only an Answer that allows, or True itself, is a yes."""
     if isinstance(said, Answer):
         return said

@@ -13,12 +13,12 @@ from dataclasses import replace
 from toolwire.core.model import Kind, Problem
 
 
-def malformed(message: str, reason: str = "request") -> Problem:
+def invalid_request(message: str, reason: str = "request") -> Problem:
     """Return the Problem of a request that cannot be sent as it is."""
     return Problem(kind=Kind.MALFORMED, message=message, details={"reason": reason, "sent": False})
 
 
-def blocked(message: str) -> Problem:
+def forbidden_target(message: str) -> Problem:
     """Return the Problem of a URL that the rules do not let through."""
     return Problem(kind=Kind.UNREACHABLE, message=message, details={"reason": "blocked", "sent": False})
 
@@ -28,34 +28,34 @@ def unreachable(message: str, reason: str, *, sent: bool) -> Problem:
     return Problem(kind=Kind.UNREACHABLE, message=message, details={"reason": reason, "sent": sent})
 
 
-def bad_answer(message: str, reason: str) -> Problem:
+def bad_response(message: str, reason: str) -> Problem:
     """Return the Problem of an answer that is not taken."""
     return Problem(kind=Kind.BAD_ANSWER, message=message, details={"reason": reason, "sent": True})
 
 
-def too_slow(origin: str, *, sent: bool) -> Problem:
+def timeout(origin: str, *, sent: bool) -> Problem:
     """Return the Problem of a server that did not finish in time."""
     return unreachable(f"{origin} did not answer in time.", "timeout", sent=sent)
 
 
-def closed_early(origin: str, *, answered: bool) -> Problem:
+def early_close(origin: str, *, answered: bool) -> Problem:
     """Return the Problem of a connection that ended before the answer was complete; ``answered``: after some of it."""
     problem = unreachable(f"{origin} closed the connection before its answer was complete.", "closed", sent=True)
     return problem if answered else replace(problem, details={**problem.details, "answered": False})
 
 
-def left(origin: str) -> Problem:
+def local_close(origin: str) -> Problem:
     """Return the Problem of a call that was under way when its own side closed the connections."""
     text = f"The connection to {origin} was closed here while the call was under way."
     return Problem(kind=Kind.CANCELLED, message=text, details={"reason": "left", "sent": True})
 
 
-def refused(origin: str) -> Problem:
+def connection_refusal(origin: str) -> Problem:
     """Return the Problem of a server that takes no connection."""
     return unreachable(f"{origin} does not take connections: is the server running there?", "refused", sent=False)
 
 
-def no_tls(origin: str) -> Problem:
+def tls_failure(origin: str) -> Problem:
     """Return the Problem of a server with which no TLS connection can be made."""
     text = f"{origin} could not be reached safely: its TLS certificate or handshake is not valid."
     return unreachable(text, "tls", sent=False)

@@ -18,7 +18,7 @@ class Gunzip:
         self._stream = zlib.decompressobj(_GZIP)
         self.read_bytes = 0
 
-    def steps(self, piece: bytes) -> Iterator[bytes]:
+    def decompress(self, piece: bytes) -> Iterator[bytes]:
         """Give what ``piece`` decompresses to, at most 256 KiB at a time.
 
         Raises:
@@ -37,6 +37,6 @@ class Gunzip:
             piece = rest
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the stream has come to its end, checksum and all."""
         return self._stream.eof

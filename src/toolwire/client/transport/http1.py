@@ -14,7 +14,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from toolwire.core.http import Response
 from toolwire.core.model import Problem
 
-from .failures import bad_answer, closed_early
+from .failures import bad_response, early_close
 from .limits import TransportLimits
 from .response_reader import ResponseCollector
 
@@ -59,11 +59,11 @@ class ResponseReader:
 
     __slots__ = (
         "_body_bytes",
+        "_collector",
         "_fields",
         "_head_complete",
         "_header_bytes",
         "_header_count",
-        "_incoming",
         "_interim",
         "_is_head",
         "_origin",
@@ -71,19 +71,19 @@ class ResponseReader:
         "_problem",
         "_until_end",
         "_wire_bytes",
-        "done",
-        "reusable",
+        "is_done",
+        "is_reusable",
         "status",
     )
 
-    def __init__(self, origin: str, method: str, incoming: ResponseCollector, limits: TransportLimits) -> None:
-        self._origin, self._incoming, self._is_head = origin, incoming, method == "HEAD"
+    def __init__(self, origin: str, method: str, collector: ResponseCollector, limits: TransportLimits) -> None:
+        self._origin, self._collector, self._is_head = origin, collector, method == "HEAD"
         self._header_bytes, self._header_count = limits.header_bytes, limits.header_count
         self._fields: list[tuple[bytes, bytes]] = []
         self._wire_bytes = self._body_bytes = self.status = 0
         self._head_complete = self._interim = self._until_end = False
         self._problem: Problem | None = None
-        self.done = self.reusable = False
+        self.is_done = self.is_reusable = False
         self._parser = HttpResponseParser(self)
         # Small servers end lines with a bare line feed. Nothing is shared with other clients on this connection, so
         # another place to end a header field cannot lead anybody else astray.
@@ -92,12 +92,12 @@ class ResponseReader:
     @property
     def has_pieces(self) -> bool:
         """Whether pieces of a stream wait to be taken."""
-        return self._head_complete and self._incoming.streams and self._incoming.unread_bytes > 0
+        return self._head_complete and self._collector.is_streaming and self._collector.unread_bytes > 0
 
     @property
     def unread_bytes(self) -> int:
         """How much of a stream has come and has not been taken yet."""
-        return self._incoming.unread_bytes
+        return self._collector.unread_bytes
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the connection."""
@@ -105,17 +105,17 @@ class ResponseReader:
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade):
-            self.reusable = False  # after a complete response, this is what follows it
+            self.is_reusable = False  # after a complete response, this is what follows it
             self._fail_not_http()
         if self._wire_bytes - self._body_bytes > self._header_bytes + _FRAMING_PER_BODY_BYTE * self._body_bytes:
             self._fail(self._too_many_headers())
 
     def end(self, *, orderly: bool = True) -> None:
         """Take the end of the connection. ``orderly`` is false where it broke instead of being closed."""
-        self.reusable = False
+        self.is_reusable = False
         if self._head_complete and self._until_end and orderly:
-            self.done = True
-        self._fail(closed_early(self._origin, answered=self._wire_bytes > 0))
+            self.is_done = True
+        self._fail(early_close(self._origin, answered=self._wire_bytes > 0))
 
     def fail(self, problem: Problem) -> None:
         """End with ``problem``, unless the response is complete."""
@@ -123,18 +123,18 @@ class ResponseReader:
 
     def outcome(self) -> Response | Problem:
         """Return the response, or the problem it ended with. Call it once ``done`` is true."""
-        return self._problem if self._problem is not None else self._incoming.whole()
+        return self._problem if self._problem is not None else self._collector.build_response()
 
     # The parser calls these. They raise nothing: what they find out stands in ``_problem``.
 
     def on_message_begin(self) -> None:
         """Take the start of a message; a second one is more than was asked for."""
-        if self.done:
-            self.reusable = False  # the server says more than it was asked
+        if self.is_done:
+            self.is_reusable = False  # the server says more than it was asked
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take one header field."""
-        if self.done or self._head_complete:
+        if self.is_done or self._head_complete:
             return  # trailers say nothing that a call needs
         self._fields.append((name.lower(), value))
         if len(self._fields) > self._header_count:
@@ -142,7 +142,7 @@ class ResponseReader:
 
     def on_headers_complete(self) -> None:
         """Take the end of a head, which may be that of an interim response."""
-        if self.done:
+        if self.is_done:
             return
         self.status = self._parser.get_status_code()
         if self.status < 200 and self.status != _SWITCHING_PROTOCOLS:
@@ -156,18 +156,18 @@ class ResponseReader:
             return
         self._head_complete = True
         self._until_end = not codings and not any(name == b"content-length" for name, _ in self._fields)
-        problem = self._incoming.begin(self.status, _drop_unreadable(self._fields))
+        problem = self._collector.begin(self.status, _drop_unreadable(self._fields))
         if problem is not None:
             self._fail(problem)
         elif self._is_head:
-            self.done = True  # the parser would wait for the body that the header fields speak of
+            self.is_done = True  # the parser would wait for the body that the header fields speak of
 
     def on_body(self, piece: bytes) -> None:
         """Take a piece of the body."""
-        if self.done:
+        if self.is_done:
             return
         self._body_bytes += len(piece)
-        problem = self._incoming.take(piece)
+        problem = self._collector.add_piece(piece)
         if problem is not None:
             self._fail(problem)
 
@@ -175,19 +175,19 @@ class ResponseReader:
         """Take the end of a message."""
         if self._interim:
             self._interim = False
-        elif not self.done:
-            self.done = True
-            self.reusable = self._parser.should_keep_alive()
+        elif not self.is_done:
+            self.is_done = True
+            self.is_reusable = self._parser.should_keep_alive()
 
     def _fail(self, problem: Problem) -> None:
-        if not self.done:
-            self.done, self._problem = True, problem
+        if not self.is_done:
+            self.is_done, self._problem = True, problem
 
     def _fail_not_http(self) -> None:
-        self._fail(bad_answer(f"{self._origin} did not answer in HTTP.", "not_http"))
+        self._fail(bad_response(f"{self._origin} did not answer in HTTP.", "not_http"))
 
     def _too_many_headers(self) -> Problem:
-        return bad_answer(f"{self._origin} sent more headers than are taken.", "too_large")
+        return bad_response(f"{self._origin} sent more headers than are taken.", "too_large")
 
 
 def _drop_unreadable(fields: Sequence[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:

@@ -33,5 +33,5 @@ class TransportLimits:
     pin_s: float = 60.0
 
 
-LOOKING = TransportLimits(response_bytes=DOCUMENT_BYTES)
+DISCOVERY_LIMITS = TransportLimits(response_bytes=DOCUMENT_BYTES)
 """The bounds of a look at a server: a document that describes tools may be larger than an answer to a call."""

@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
-from .async_pool import ConnectionPool, find_key, open_connection
-from .dns import Resolve, looking_up, system_resolve
-from .drivers import Hear, Pieces, SyncHear, heard
-from .failures import blocked, left, too_slow, unreachable
+from .async_pool import ConnectionPool, build_pool_key, open_connection
+from .dns import Resolve, resolve_in_thread, resolve_with_system
+from .drivers import PieceHandler, Pieces, SyncPieceHandler, consume_pieces
+from .failures import forbidden_target, local_close, timeout, unreachable
 from .http1 import ResponseReader, write_request
 from .limits import TransportLimits
 from .request_rules import Credentials, RequestRules, ResolveHost, SendRequest, Steps
@@ -36,7 +36,7 @@ of finding that out.
 
 
 class Network:
-    """The door for async code. One serves any number of event loops, one after the other or at once.
+    """The transport for async code. One serves any number of event loops, one after the other or at once.
 
     ``credentials`` go to their own origins only. Names and addresses of the own network are refused but for the
     origins in ``allow_private``, and so is every origin but ``origins``, where they are given. ``may_connect`` is asked
@@ -51,7 +51,7 @@ class Network:
         allow_private: Iterable[str] = (),
         origins: Container[str] | None = None,
         may_connect: Callable[[str], Awaitable[bool]] | None = None,
-        resolve: Resolve = system_resolve,
+        resolve: Resolve = resolve_with_system,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._exchange = RequestRules(
@@ -68,7 +68,7 @@ class Network:
         """
         return await self._drive(self._exchange.steps(request, total_s), None)
 
-    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
+    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it.
 
         A ``brief`` exchange has the time of ``send``.
@@ -76,7 +76,7 @@ class Network:
         total_s = None if brief else self._exchange.limits.stream_s
         return await self._drive(self._exchange.steps(request, total_s), hear)
 
-    async def _drive(self, steps: Steps[Response | Problem], hear: Hear | None) -> Response | Problem:
+    async def _drive(self, steps: Steps[Response | Problem], hear: PieceHandler | None) -> Response | Problem:
         came: object = None
         while True:
             try:
@@ -86,11 +86,11 @@ class Network:
                 return result
             if not isinstance(step, SendRequest):
                 came = await self._look_up(step)
-            elif self._may_connect is not None and not await self._may_connect(find_key(step).address):
+            elif self._may_connect is not None and not await self._may_connect(build_pool_key(step).address):
                 text = f"{step.target.origin} is not connected to: its address was asked too often of late."
-                came = blocked(text)
+                came = forbidden_target(text)
             else:
-                came = await self._hop(step, hear)
+                came = await self._send_to_address(step, hear)
 
     async def aclose(self) -> None:
         """Close all connections, and end the calls that are under way. A later ``send`` opens new ones."""
@@ -105,14 +105,14 @@ class Network:
                 loop.call_soon_threadsafe(pool.close)
 
     async def _look_up(self, step: ResolveHost) -> Sequence[str] | Problem:
-        answer = asyncio.wrap_future(looking_up(self._resolve, step.host, step.port))
+        answer = asyncio.wrap_future(resolve_in_thread(self._resolve, step.host, step.port))
         try:
             return await asyncio.wait_for(answer, step.within_s)
         except (OSError, UnicodeError) as error:
-            return _not_found(step.origin, error)
+            return _dns_failure(step.origin, error)
 
-    async def _hop(self, hop: SendRequest, hear: Hear | None) -> Response | Problem:
-        limits, loop, key = self._exchange.limits, asyncio.get_running_loop(), find_key(hop)
+    async def _send_to_address(self, hop: SendRequest, hear: PieceHandler | None) -> Response | Problem:
+        limits, loop, key = self._exchange.limits, asyncio.get_running_loop(), build_pool_key(hop)
         pool = self._pools.get(loop)
         if pool is None:
             pool = await self._open_pool(loop)
@@ -125,19 +125,19 @@ class Network:
             connection = opened
             if pool.closed:
                 connection.abort()
-                return left(hop.target.origin)
+                return local_close(hop.target.origin)
             pool.add(connection)
-        incoming = ResponseCollector(hop.target.origin, limits, heard=hear is not None, echoes=hop.echoes)
+        incoming = ResponseCollector(hop.target.origin, limits, streaming=hear is not None, echoes=hop.echoes)
         reader = ResponseReader(hop.target.origin, hop.method, incoming, limits)
         try:
             connection.start(write_request(hop), reader, until - loop.time())
             while True:
                 await connection.wait()
                 if hear is not None and reader.has_pieces:
-                    problem = await hear(incoming.taken())
+                    problem = await hear(incoming.drain())
                     if problem is not None:
                         return problem
-                elif reader.done:
+                elif reader.is_done:
                     break
         finally:
             pool.release(connection, now=loop.time(), keep=reader.status < _SERVER_ERROR)
@@ -154,7 +154,7 @@ class Network:
 
 
 class SyncNetwork:
-    """The door for sync code: what Network is, said without ``await``. Threads may share one."""
+    """The transport for sync code: what Network is, said without ``await``. Threads may share one."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class SyncNetwork:
         credentials: Credentials | None = None,
         allow_private: Iterable[str] = (),
         origins: Container[str] | None = None,
-        resolve: Resolve = system_resolve,
+        resolve: Resolve = resolve_with_system,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._exchange = RequestRules(
@@ -185,14 +185,14 @@ class SyncNetwork:
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
-            came = self._whole(step) if isinstance(step, SendRequest) else self._look_up(step)
+            came = self._fetch_response(step) if isinstance(step, SendRequest) else self._look_up(step)
 
-    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
+    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it.
 
         A ``brief`` exchange has the time of ``send``.
         """
-        return heard(self.pieces(request, brief=brief), hear)
+        return consume_pieces(self.pieces(request, brief=brief), hear)
 
     def pieces(self, request: Request, *, brief: bool = False) -> Pieces:
         """Yield a stream of events piece by piece, and return what ``send`` would; closing it closes the exchange.
@@ -208,7 +208,7 @@ class SyncNetwork:
             except StopIteration as end:
                 result: Response | Problem = end.value
                 return result
-            came = (yield from self._heard(step)) if isinstance(step, SendRequest) else self._look_up(step)
+            came = (yield from self._stream_response(step)) if isinstance(step, SendRequest) else self._look_up(step)
 
     def close(self) -> None:
         """Close all connections; other threads' calls that are under way end. A later ``send`` opens new ones."""
@@ -216,22 +216,22 @@ class SyncNetwork:
 
     def _look_up(self, step: ResolveHost) -> Sequence[str] | Problem:
         try:
-            return looking_up(self._resolve, step.host, step.port).result(step.within_s)
+            return resolve_in_thread(self._resolve, step.host, step.port).result(step.within_s)
         except (OSError, UnicodeError) as error:
-            return _not_found(step.origin, error)
+            return _dns_failure(step.origin, error)
 
-    def _whole(self, hop: SendRequest) -> Response | Problem:
+    def _fetch_response(self, hop: SendRequest) -> Response | Problem:
         incoming = ResponseCollector(hop.target.origin, self._exchange.limits, echoes=hop.echoes)
-        return heard(self._exchange_pieces(hop, incoming), _ignore)
+        return consume_pieces(self._exchange_pieces(hop, incoming), _discard_piece)
 
-    def _heard(self, hop: SendRequest) -> Pieces:
+    def _stream_response(self, hop: SendRequest) -> Pieces:
         return self._exchange_pieces(
-            hop, ResponseCollector(hop.target.origin, self._exchange.limits, heard=True, echoes=hop.echoes)
+            hop, ResponseCollector(hop.target.origin, self._exchange.limits, streaming=True, echoes=hop.echoes)
         )
 
     def _exchange_pieces(self, hop: SendRequest, incoming: ResponseCollector) -> Pieces:
         """Yield the pieces of a stream, if one comes, and return the response."""
-        limits, key, now = self._exchange.limits, find_key(hop), time.monotonic()
+        limits, key, now = self._exchange.limits, build_pool_key(hop), time.monotonic()
         until = now + hop.within_s
         connection = self._pool.take(key, now)
         if connection is None:
@@ -243,25 +243,25 @@ class SyncNetwork:
         reader = ResponseReader(hop.target.origin, hop.method, incoming, limits)
         try:
             connection.send(write_request(hop), reader, until)
-            while not reader.done:
+            while not reader.is_done:
                 connection.receive(reader, until)
                 if reader.has_pieces:
-                    problem = yield incoming.taken()
+                    problem = yield incoming.drain()
                     if problem is not None:
                         return problem
         finally:
-            reusable = reader.done and reader.reusable and reader.status < _SERVER_ERROR
+            reusable = reader.is_done and reader.is_reusable and reader.status < _SERVER_ERROR
             self._pool.release(connection, time.monotonic(), keep=reusable)
             if reader.status >= _SERVER_ERROR:
                 self._pool.drop(key)
         return reader.outcome()
 
 
-def _ignore(_: bytes) -> None:
+def _discard_piece(_: bytes) -> None:
     """Take a piece that nobody listens for; there is none where ``Incoming`` keeps the body."""
 
 
-def _not_found(origin: str, error: Exception) -> Problem:
+def _dns_failure(origin: str, error: Exception) -> Problem:
     if isinstance(error, TimeoutError):
-        return too_slow(origin, sent=False)
+        return timeout(origin, sent=False)
     return unreachable(f"{origin} has no address: is its name right?", "dns", sent=False)

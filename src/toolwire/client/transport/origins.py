@@ -12,7 +12,7 @@ AllowOrigins: TypeAlias = Iterable[str] | Callable[[str], bool]
 
 
 class AllowedOrigins:
-    """Holds the site's own origin, those that were allowed by name, and those the person agreed to when asked.
+    """Holds the site's own origin, those that were allowed by name, and those the user agreed to when asked.
 
     Raises:
         ValueError: one of ``allowed`` is no origin like ``https://example.com``.
@@ -28,7 +28,7 @@ class AllowedOrigins:
         else:
             self._said.update((origin_of(origin), True) for origin in allowed)
 
-    def settle(self, home: str) -> None:
+    def allow(self, home: str) -> None:
         """Let calls go to ``home``: that of a document from a file, known once it is read."""
         self._said[home] = True
 

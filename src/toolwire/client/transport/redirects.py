@@ -3,7 +3,7 @@
 Rules:
 - Never to another origin: the user connected to this one, and credentials are bound to it.
 - A request is repeated as it was or not at all: GET and HEAD on any redirect, the others only on 307 and 308.
-- A request that a person approved, or that changes something, is not repeated at another path before somebody is asked.
+- A request that a user approved, or that changes something, is not repeated at another path before somebody is asked.
   A slash at the end of the path is no other path: servers add and remove it.
 """
 
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from toolwire.core.http import Response, get_header
 from toolwire.core.model import Json, Kind, Problem
 
-from .failures import bad_answer, malformed
+from .failures import bad_response, invalid_request
 from .url_policy import Target
 from .urls import Url, find_scheme, has_user, resolve_location
 
@@ -22,7 +22,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAME_METHOD = frozenset({307, 308})
 
 
-def onward(method: str, target: Target, response: Response) -> str | Problem | None:
+def find_redirect(method: str, target: Target, response: Response) -> str | Problem | None:
     """Return the URL ``response`` leads to, None if it is no redirect, or why it is not followed. [XL-011, C-13]"""
     location = get_header(response.headers, b"location")
     if response.status not in _REDIRECTS or not location:
@@ -32,7 +32,7 @@ def onward(method: str, target: Target, response: Response) -> str | Problem | N
         return url
     if method not in ("GET", "HEAD") and response.status not in _SAME_METHOD:
         text = f"{target.origin} redirects a {method} in a way that would turn it into another request."
-        return bad_answer(text, "redirect")
+        return bad_response(text, "redirect")
     return url.origin + url.request_target
 
 
@@ -43,33 +43,33 @@ def _read_location(target: Target, location: str) -> Url | Problem:
     except ValueError:
         scheme = find_scheme(location)
         if scheme not in ("", "http", "https"):
-            return _elsewhere(target.origin, f"{scheme[:20]}:")
-        return bad_answer(f"{target.origin} redirects to something that is not a URL.", "redirect")
+            return _cross_origin_redirect(target.origin, f"{scheme[:20]}:")
+        return bad_response(f"{target.origin} redirects to something that is not a URL.", "redirect")
     if url.origin != target.origin:
-        return _elsewhere(target.origin, url.origin, url.path)
+        return _cross_origin_redirect(target.origin, url.origin, url.path)
     if has_user(location):
-        return malformed(f"{target.origin} redirects to a URL with a user name or password in it.", "url")
+        return invalid_request(f"{target.origin} redirects to a URL with a user name or password in it.", "url")
     return url
 
 
-def is_same_place(target: Target, url: str) -> bool:
-    """Return whether ``url``, of the same origin as ``target``, is what a person who saw ``target`` approved."""
+def is_same_resource(target: Target, url: str) -> bool:
+    """Return whether ``url``, of the same origin as ``target``, is what a user who saw ``target`` approved."""
     here, there = urlsplit(str(target.url)), urlsplit(url)
     return (here.path.rstrip("/"), here.query) == (there.path.rstrip("/"), there.query)
 
 
-def not_approved(method: str, origin: str, url: str) -> Problem:
+def redirect_without_approval(method: str, origin: str, url: str) -> Problem:
     """Return the Problem of a redirect to ``url`` that is asked about first; its ``onward`` is that URL."""
     text = f"{origin} redirects the {method} to another path, which was not approved, so it is not followed."
     return Problem(kind=Kind.UNREACHABLE, message=text, details={"reason": "redirect", "sent": True, "onward": url})
 
 
-def going_round(origin: str, redirects: int) -> Problem:
+def redirect_loop(origin: str, redirects: int) -> Problem:
     """Return the Problem of a server that redirects again and again."""
-    return bad_answer(f"{origin} redirects more than {redirects} times.", "redirect")
+    return bad_response(f"{origin} redirects more than {redirects} times.", "redirect")
 
 
-def _elsewhere(origin: str, other: str, path: str = "") -> Problem:
+def _cross_origin_redirect(origin: str, other: str, path: str = "") -> Problem:
     """Return the Problem of a redirect to ``other``. Its ``url`` is where to go on, without what a query may hide."""
     text = f"{origin} redirects to {other}, which is not followed: connect to that one if you trust it."
     details: dict[str, Json] = {"reason": "redirect", "sent": True, "origin": other}

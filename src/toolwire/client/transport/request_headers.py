@@ -10,7 +10,7 @@ from typing import TypeAlias
 from toolwire.core.http import Request
 from toolwire.core.model import Problem
 
-from .failures import malformed
+from .failures import invalid_request
 
 Fields: TypeAlias = Sequence[tuple[str, str]]
 """Header fields as text."""
@@ -19,9 +19,9 @@ _METHOD = re.compile(r"[A-Z]{1,20}")
 NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 VALUE = re.compile(r"[\t -~]*")
 # CONNECT opens a tunnel and TRACE shows credentials; neither is a call.
-_NEVER = frozenset({"CONNECT", "TRACE"})
+_FORBIDDEN_METHODS = frozenset({"CONNECT", "TRACE"})
 # What says where a message ends or how it is sent belongs to the one who sends it.
-_OURS = frozenset(
+_RESERVED = frozenset(
     {
         "accept-encoding",
         "connection",
@@ -37,26 +37,28 @@ _OURS = frozenset(
 )
 
 
-def outgoing(request: Request) -> Fields | Problem:
+def check_headers(request: Request) -> Fields | Problem:
     """Return the header fields of ``request`` as text, or the Problem that keeps it from being sent. [D-11]"""
-    if _METHOD.fullmatch(request.method) is None or request.method in _NEVER:
-        return malformed("The method of this request is not one that calls use: write it like GET or POST.")
+    if _METHOD.fullmatch(request.method) is None or request.method in _FORBIDDEN_METHODS:
+        return invalid_request("The method of this request is not one that calls use: write it like GET or POST.")
     fields: list[tuple[str, str]] = []
     for raw_name, raw_value in request.headers:
-        name, value = _name(raw_name), raw_value.decode("latin-1")
+        name, value = _check_name(raw_name), raw_value.decode("latin-1")
         if isinstance(name, Problem):
             return name
         if VALUE.fullmatch(value) is None:
-            return malformed(f"The header {name} has a line break or another character that does not belong there.")
+            return invalid_request(
+                f"The header {name} has a line break or another character that does not belong there."
+            )
         fields.append((name, value))
     return fields
 
 
 @lru_cache(maxsize=1024)  # few names, in every request
-def _name(raw: bytes) -> str | Problem:
+def _check_name(raw: bytes) -> str | Problem:
     name = raw.decode("latin-1")
     if NAME.fullmatch(name) is None:
-        return malformed("A header of this request has a name that is not made of letters, digits and dashes.")
-    if name.lower() in _OURS or name.lower().startswith("proxy-"):
-        return malformed(f"The header {name} is not for a call to set: leave it out.")
+        return invalid_request("A header of this request has a name that is not made of letters, digits and dashes.")
+    if name.lower() in _RESERVED or name.lower().startswith("proxy-"):
+        return invalid_request(f"The header {name} is not for a call to set: leave it out.")
     return name

@@ -1,6 +1,6 @@
 """One exchange with a server as a conversation: every rule of the network, and no network in it.
 
-A door (async or sync) drives the conversation: it is asked for a Lookup or a Hop, does that and nothing else, and
+A transport (async or sync) drives the conversation: it is asked for a Lookup or a Hop, does that and nothing else, and
 sends back what came of it.
 
 Rules:
@@ -21,13 +21,13 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem, Secret
 from toolwire.telemetry.propagation import current_traceparent
 
-from .addresses import fits
+from .addresses import is_address_allowed
 from .credential_echoes import NO_ECHOES, CredentialEchoes, find_echoes
-from .failures import blocked, too_slow, unreachable
+from .failures import forbidden_target, timeout, unreachable
 from .limits import TransportLimits
-from .redirects import going_round, is_same_place, not_approved, onward
-from .request_headers import NAME, VALUE, Fields, outgoing
-from .url_policy import Target, admit, not_fit, origin_of
+from .redirects import find_redirect, is_same_resource, redirect_loop, redirect_without_approval
+from .request_headers import NAME, VALUE, Fields, check_headers
+from .url_policy import Target, admit, origin_of, private_address
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class RequestRules:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits = limits
-        self._credentials = _bound(credentials or {})
+        self._credentials = _check_credentials(credentials or {})
         self._echoes = {
             origin: find_echoes(secret for _, secret in secrets) for origin, secrets in self._credentials.items()
         }
@@ -101,41 +101,43 @@ class RequestRules:
 
     def steps(self, request: Request, total_s: float | None) -> Steps[Response | Problem]:
         """Return the conversation that ends with the response to ``request``, or a Problem. [D-08, XL-011]"""
-        fields = outgoing(request)
+        fields = check_headers(request)
         if isinstance(fields, Problem):
             return fields
         if traceparent := current_traceparent():
             fields = [*fields, ("traceparent", traceparent)]
-        target = self._admitted(request.url)
+        target = self._admit_target(request.url)
         if isinstance(target, Problem):
             return target
         deadline = self._clock() + (self.limits.total_s if total_s is None else total_s)
         for _ in range(self.limits.redirects + 1):
-            response = yield from self._hop(target, request, fields, deadline)
+            response = yield from self._send_to_target(target, request, fields, deadline)
             if isinstance(response, Problem):
                 return response
-            following = self._following(request, target, response)
+            following = self._find_next_target(request, target, response)
             if not isinstance(following, Target):
                 return response if following is None else following
             target = following
-        return going_round(target.origin, self.limits.redirects)
+        return redirect_loop(target.origin, self.limits.redirects)
 
-    def _following(self, request: Request, target: Target, response: Response) -> Target | Problem | None:
+    def _find_next_target(self, request: Request, target: Target, response: Response) -> Target | Problem | None:
         """Return where ``response`` leads to, None if it is no redirect, or why it is not followed."""
-        url = onward(request.method, target, response)
+        url = find_redirect(request.method, target, response)
         if url is None or isinstance(url, Problem):
             return url
-        if request.approved and not is_same_place(target, url):
-            return not_approved(request.method, target.origin, url)
-        return self._admitted(url)
+        if request.approved and not is_same_resource(target, url):
+            return redirect_without_approval(request.method, target.origin, url)
+        return self._admit_target(url)
 
-    def _admitted(self, url: str) -> Target | Problem:
+    def _admit_target(self, url: str) -> Target | Problem:
         target = admit(url, self._private)
         if isinstance(target, Problem) or self._origins is None or target.origin in self._origins:
             return target
-        return blocked(f"{target.origin} is not connected to: allow it by name if you trust it.")
+        return forbidden_target(f"{target.origin} is not connected to: allow it by name if you trust it.")
 
-    def _hop(self, target: Target, request: Request, fields: Fields, deadline: float) -> Steps[Response | Problem]:
+    def _send_to_target(
+        self, target: Target, request: Request, fields: Fields, deadline: float
+    ) -> Steps[Response | Problem]:
         secrets = () if request.signed else self._credentials.get(target.origin, ())
         if secrets:
             taken = {name.lower() for name, _ in secrets}
@@ -143,14 +145,14 @@ class RequestRules:
         echoes = self._echoes.get(target.origin, NO_ECHOES) if secrets else NO_ECHOES
         if request.credentials:
             echoes = echoes.join(find_echoes(request.credentials))
-        addresses = yield from self._addresses(target, deadline)
+        addresses = yield from self._find_addresses(target, deadline)
         if isinstance(addresses, Problem):
             return addresses
         last: Problem | None = None
         for address in addresses:
             within_s = deadline - self._clock()
             if within_s <= 0:
-                return too_slow(target.origin, sent=False)
+                return timeout(target.origin, sent=False)
             hop = SendRequest(target, address, request.method, fields, secrets, request.body, within_s, echoes)
             answer: Response | Problem = yield hop
             if request.method in _REPEATABLE and _is_stale(answer):
@@ -160,9 +162,9 @@ class RequestRules:
                 return answer
             last = answer
         self._pins.pop(target.origin, None)
-        return too_slow(target.origin, sent=False) if last is None else last
+        return timeout(target.origin, sent=False) if last is None else last
 
-    def _addresses(self, target: Target, deadline: float) -> Steps[Sequence[str | None] | Problem]:
+    def _find_addresses(self, target: Target, deadline: float) -> Steps[Sequence[str | None] | Problem]:
         """Return the addresses of a name, all of them checked; None for a host that is an address. [D-05, D-06]"""
         if target.address is not None:
             return (None,)
@@ -176,8 +178,8 @@ class RequestRules:
         self._pins.pop(target.origin, None)
         if not found:
             return unreachable(f"{target.origin} has no address: is its name right?", "dns", sent=False)
-        if not all(fits(address, target.reach) for address in found):
-            return not_fit(target.origin)
+        if not all(is_address_allowed(address, target.reach) for address in found):
+            return private_address(target.origin)
         if len(self._pins) >= _ORIGINS_KEPT:
             self._pins.clear()
         pin = self._pins[target.origin] = _PinnedAddress(
@@ -186,7 +188,7 @@ class RequestRules:
         return pin.addresses
 
     def _prefer(self, origin: str, address: str | None) -> None:
-        """Put the address that answered first, so that the next call does not knock at a closed door."""
+        """Put the address that answered first, so that the next call does not knock at a closed transport."""
         pin = self._pins.get(origin)
         if pin is not None and address is not None and address in pin.addresses[1:]:
             others = (other for other in pin.addresses if other != address)
@@ -198,7 +200,7 @@ def _is_stale(answer: Response | Problem) -> bool:
     return isinstance(answer, Problem) and answer.details.get("answered") is False
 
 
-def _bound(credentials: Credentials) -> Mapping[str, Sequence[tuple[str, Secret]]]:
+def _check_credentials(credentials: Credentials) -> Mapping[str, Sequence[tuple[str, Secret]]]:
     bound: dict[str, Sequence[tuple[str, Secret]]] = {}
     for text, secrets in credentials.items():
         origin = origin_of(text)

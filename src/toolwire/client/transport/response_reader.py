@@ -12,7 +12,7 @@ from toolwire.core.model import Problem
 from toolwire.framing.stream_types import is_stream
 
 from .credential_echoes import NO_ECHOES, CredentialEchoes
-from .failures import bad_answer
+from .failures import bad_response
 from .gunzip import Gunzip
 from .limits import TransportLimits
 
@@ -20,7 +20,7 @@ from .limits import TransportLimits
 class ResponseCollector:
     """Collects a response: ``begin`` once, ``take`` for each piece, then ``whole``; the first Problem ends it.
 
-    ``streams`` is true, once it has begun, where somebody listens and a stream of items comes: ``taken`` then gives
+    ``streams`` is true, once it has prepared, where somebody listens and a stream of items comes: ``taken`` then gives
     what has come since the last time, and nothing is kept.
     """
 
@@ -29,22 +29,22 @@ class ResponseCollector:
         "_gunzip",
         "_headers",
         "_limits",
-        "_most",
+        "_max_bytes",
         "_origin",
         "_pieces",
         "_size",
         "_status",
         "_wire",
-        "streams",
+        "is_streaming",
         "unread_bytes",
     )
 
     def __init__(
-        self, origin: str, limits: TransportLimits, *, heard: bool = False, echoes: CredentialEchoes = NO_ECHOES
+        self, origin: str, limits: TransportLimits, *, streaming: bool = False, echoes: CredentialEchoes = NO_ECHOES
     ) -> None:
         self._origin, self._limits, self._echoes = origin, limits, echoes
-        self._most = limits.response_bytes
-        self.streams = heard
+        self._max_bytes = limits.response_bytes
+        self.is_streaming = streaming
         self._status = 0
         self._headers: Headers = ()
         self._pieces: list[bytes] = []
@@ -61,39 +61,39 @@ class ResponseCollector:
             elif name == b"content-type" and not media:
                 media = value
         if size > self._limits.header_bytes:
-            return bad_answer(f"{self._origin} sent more headers than are taken.", "too_large")
+            return bad_response(f"{self._origin} sent more headers than are taken.", "too_large")
         if codings == ["gzip"]:
             self._gunzip = Gunzip()
             fields = [field for field in fields if field[0] not in (b"content-encoding", b"content-length")]
         elif codings:
-            return bad_answer(f"{self._origin} sent its answer in an encoding that was not asked for.", "encoding")
+            return bad_response(f"{self._origin} sent its answer in an encoding that was not asked for.", "encoding")
         self._status = status
-        self.streams = self.streams and 200 <= status < 300 and is_stream(media.decode("ascii"))
-        self._most = self._limits.stream_bytes if self.streams else self._limits.response_bytes
+        self.is_streaming = self.is_streaming and 200 <= status < 300 and is_stream(media.decode("ascii"))
+        self._max_bytes = self._limits.stream_bytes if self.is_streaming else self._limits.response_bytes
         self._headers = tuple(self._echoes.remove_from_fields(fields))
         return None
 
-    def take(self, piece: bytes) -> Problem | None:
+    def add_piece(self, piece: bytes) -> Problem | None:
         """Take the next piece of the body as it came over the wire. [D-13]"""
         self._wire += len(piece)
-        if self._wire > self._most:
+        if self._wire > self._max_bytes:
             return self._too_large()
         if self._gunzip is not None:
             return self._inflate(self._gunzip, piece)
         self._size += len(piece)
-        self._keep(piece)
+        self._store(piece)
         return None
 
-    def taken(self) -> bytes:
+    def drain(self) -> bytes:
         """Return what has come since the last time, and forget it."""
         piece = b"".join(self._pieces)
         self._pieces.clear()
         self.unread_bytes = 0
         return self._echoes.remove_from(piece, self._status)
 
-    def whole(self) -> Response | Problem:
+    def build_response(self) -> Response | Problem:
         """Return the response, now that the body has ended."""
-        if self._gunzip is not None and self._wire and not self._gunzip.complete:
+        if self._gunzip is not None and self._wire and not self._gunzip.is_complete:
             return self._not_gzip()
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         return Response(self._status, self._headers, self._echoes.remove_from(body, self._status))
@@ -101,19 +101,19 @@ class ResponseCollector:
     def _inflate(self, gunzip: Gunzip, piece: bytes) -> Problem | None:
         """Decompress ``piece``, and stop as soon as it proves to be a bomb. [D-14]"""
         try:
-            for step in gunzip.steps(piece):
+            for step in gunzip.decompress(piece):
                 self._size += len(step)
                 if self._is_bomb(gunzip):
                     text = f"{self._origin} sent an answer that grows beyond measure when it is decompressed."
-                    return bad_answer(text, "too_large")
-                if self._size > self._most:
+                    return bad_response(text, "too_large")
+                if self._size > self._max_bytes:
                     return self._too_large()
-                self._keep(step)
+                self._store(step)
         except ValueError:
             return self._not_gzip()
         return None
 
-    def _keep(self, piece: bytes) -> None:
+    def _store(self, piece: bytes) -> None:
         self._pieces.append(piece)
         self.unread_bytes += len(piece)
 
@@ -121,11 +121,11 @@ class ResponseCollector:
         return self._size > self._limits.ratio_after_bytes and self._size > self._limits.ratio * gunzip.read_bytes
 
     def _too_large(self) -> Problem:
-        text = f"{self._origin} sent more than the {self._most} bytes that are taken."
-        return bad_answer(text, "too_large")
+        text = f"{self._origin} sent more than the {self._max_bytes} bytes that are taken."
+        return bad_response(text, "too_large")
 
     def _not_gzip(self) -> Problem:
-        return bad_answer(f"{self._origin} sent an answer that says it is gzip and is not.", "encoding")
+        return bad_response(f"{self._origin} sent an answer that says it is gzip and is not.", "encoding")
 
 
 def _codings(value: str) -> list[str]:

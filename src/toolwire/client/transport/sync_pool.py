@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from toolwire.core.model import Problem
 
-from .async_pool import IDLE_KEPT, IDLE_S, PoolKey, has_input, open_socket, server_name
-from .failures import left, no_tls, refused, too_slow
+from .async_pool import IDLE_S, MAX_IDLE, PoolKey, has_input, open_socket, server_name
+from .failures import connection_refusal, local_close, timeout, tls_failure
 from .http1 import ResponseReader
 from .tls import find_tls_context
 
@@ -37,7 +37,7 @@ class SyncPooledConnection:
             self._wait_until(until)
             self._socket.sendall(request)
         except TimeoutError:
-            reader.fail(too_slow(self.key.origin, sent=True))
+            reader.fail(timeout(self.key.origin, sent=True))
         except OSError:
             pass  # a server may refuse a large body before it has read all of it: its answer waits to be read
 
@@ -47,7 +47,7 @@ class SyncPooledConnection:
             self._wait_until(until)
             data = self._socket.recv(_READ_BYTES)
         except TimeoutError:
-            reader.fail(too_slow(self.key.origin, sent=True))
+            reader.fail(timeout(self.key.origin, sent=True))
         except OSError:
             self._end(reader, orderly=False)
         else:
@@ -56,7 +56,7 @@ class SyncPooledConnection:
             else:
                 self._end(reader, orderly=True)
 
-    def is_fit(self, now: float) -> bool:
+    def is_usable(self, now: float) -> bool:
         """Return whether an idle connection can still be used, as far as that can be known."""
         return now - self.idle_since < IDLE_S and not has_input(self._socket)
 
@@ -72,7 +72,7 @@ class SyncPooledConnection:
 
     def _end(self, reader: ResponseReader, *, orderly: bool) -> None:
         if self._interrupted:
-            reader.fail(left(self.key.origin))
+            reader.fail(local_close(self.key.origin))
         else:
             reader.end(orderly=orderly)
 
@@ -93,10 +93,10 @@ def open_sync_connection(hop: SendRequest, key: PoolKey, within_s: float) -> Syn
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except TimeoutError:
         plain.close()
-        return too_slow(hop.target.origin, sent=False)
+        return timeout(hop.target.origin, sent=False)
     except OSError:
         plain.close()
-        return refused(hop.target.origin)
+        return connection_refusal(hop.target.origin)
     except BaseException:
         plain.close()
         raise
@@ -107,10 +107,10 @@ def open_sync_connection(hop: SendRequest, key: PoolKey, within_s: float) -> Syn
         return SyncPooledConnection(key, find_tls_context().wrap_socket(plain, server_hostname=server_name(hop)))
     except TimeoutError:
         plain.close()
-        return too_slow(hop.target.origin, sent=False)
+        return timeout(hop.target.origin, sent=False)
     except OSError:
         plain.close()
-        return no_tls(hop.target.origin)
+        return tls_failure(hop.target.origin)
     except BaseException:
         plain.close()
         raise
@@ -137,7 +137,7 @@ class SyncConnectionPool:
                 return None
             del self._idle[found]
             self._busy.add(found)
-        if found.is_fit(now):
+        if found.is_usable(now):
             return found
         self.release(found, now, keep=False)
         self.drop(key)  # the server has left, and so it has from those that were idle longer
@@ -157,7 +157,7 @@ class SyncConnectionPool:
             if keep and known:
                 connection.idle_since = now
                 self._idle[connection] = None
-                closed = next(iter(self._idle)) if len(self._idle) > IDLE_KEPT else None
+                closed = next(iter(self._idle)) if len(self._idle) > MAX_IDLE else None
                 if closed is not None:
                     del self._idle[closed]
         if closed is not None:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from toolwire.core.model import Problem
 
-from .addresses import NetworkReach, fits, is_loopback, read_address
-from .failures import blocked, malformed
+from .addresses import NetworkReach, is_address_allowed, is_loopback, read_address
+from .failures import forbidden_target, invalid_request
 from .urls import Url, parse_url, replace_path
 
 _URL_CHARS = 32 * 1024
@@ -43,7 +43,7 @@ class Target(NamedTuple):
     address: str | None
 
 
-class _Place(NamedTuple):
+class _OriginTarget(NamedTuple):
     """What is known of an origin, whatever is asked of it."""
 
     url: Url
@@ -60,35 +60,35 @@ def admit(text: str, private: frozenset[str] = frozenset()) -> Target | Problem:
     The origins in ``private`` may lead to private addresses. Names are not looked up here.
     """
     if _URL.fullmatch(text) is None:
-        return malformed(_CHARACTERS, "url")
+        return invalid_request(_CHARACTERS, "url")
     start = _PARTS.match(text)
-    place = _place(start[0] if start is not None else text, private)
+    place = _admit_origin(start[0] if start is not None else text, private)
     if isinstance(place, Problem):
         return place
     return Target(replace_path(place.url, text[start.end() :] if start is not None else ""), *place[1:])
 
 
 @lru_cache(maxsize=4096)  # most calls go where the last one went
-def _place(start: str, private: frozenset[str]) -> _Place | Problem:
+def _admit_origin(start: str, private: frozenset[str]) -> _OriginTarget | Problem:
     """Return what is known of the origin of a URL by its ``start``: scheme, host and port, and nothing after them."""
     url = read_url(start)
     if isinstance(url, Problem):
         return url
     origin, host, address = url.origin, url.host, url.address
     if not url.port:
-        return malformed("This URL has the port 0, where nothing can be.", "url")
-    reach = _reach(origin, host, address, private)
+        return invalid_request("This URL has the port 0, where nothing can be.", "url")
+    reach = _find_reach(origin, host, address, private)
     if url.scheme == "http" and reach is not NetworkReach.LOOPBACK:
-        return blocked(f"{origin} is not connected to: {_HTTP_NOT_HERE}")
-    if address is not None and not fits(address, reach):
-        return not_fit(origin)
-    return _Place(url, origin, host, url.port, reach, address)
+        return forbidden_target(f"{origin} is not connected to: {_HTTP_NOT_HERE}")
+    if address is not None and not is_address_allowed(address, reach):
+        return private_address(origin)
+    return _OriginTarget(url, origin, host, url.port, reach, address)
 
 
-def not_fit(origin: str) -> Problem:
+def private_address(origin: str) -> Problem:
     """Return the Problem of an origin with an address that may not be connected to."""
     text = f"{origin} is not connected to: it leads to a private or special address. Allow it by name if it is yours."
-    return blocked(text)
+    return forbidden_target(text)
 
 
 def origin_of(text: str) -> str:
@@ -113,28 +113,30 @@ def read_url(text: str) -> Url | Problem:
     try:
         url = parse_url(text)
     except ValueError:
-        return malformed(_NOT_VALID, "url")
+        return invalid_request(_NOT_VALID, "url")
     if url.host != host:
-        return blocked(f"The host of this URL is written in an unusual way: write {url.host} if you mean that.")
+        return forbidden_target(
+            f"The host of this URL is written in an unusual way: write {url.host} if you mean that."
+        )
     return url
 
 
 def _plain_host(text: str) -> str | Problem:
     """Return the host of the URL ``text`` as written, in lower case."""
     if _URL.fullmatch(text) is None:
-        return malformed(_CHARACTERS, "url")
+        return invalid_request(_CHARACTERS, "url")
     parts = _PARTS.match(text)
     if parts is None:
-        return malformed("This is not a whole URL: write it with its scheme, as in https://example.com.", "url")
+        return invalid_request("This is not a whole URL: write it with its scheme, as in https://example.com.", "url")
     scheme, authority = parts["scheme"].lower(), _AUTHORITY.fullmatch(parts["authority"])
     if scheme not in ("http", "https"):
-        return blocked(f"URLs with {scheme[:20]}: are not connected to, only https.")
+        return forbidden_target(f"URLs with {scheme[:20]}: are not connected to, only https.")
     if authority is None:
-        return malformed(_USER if "@" in parts["authority"] else _NO_HOST, "url")
+        return invalid_request(_USER if "@" in parts["authority"] else _NO_HOST, "url")
     return authority["host"].lower()
 
 
-def _reach(origin: str, host: str, address: str | None, private: frozenset[str]) -> NetworkReach:
+def _find_reach(origin: str, host: str, address: str | None, private: frozenset[str]) -> NetworkReach:
     literal = read_address(address) if address is not None else None
     if host == "localhost" or (literal is not None and is_loopback(literal)):
         return NetworkReach.LOOPBACK

@@ -69,14 +69,14 @@ def session(
 
 @contextmanager
 def _asynchronous(codec: Codec, app: App, approve: Approver | None) -> Generator[CodecConnection, None, None]:
-    door = AppTransport(app)
+    transport = AppTransport(app)
     with asyncio.Runner() as runner:
-        finding = runner.run(arun(codec.find(HERE), door, None))
+        finding = runner.run(arun(codec.find(HERE), transport, None))
         connection = _connection(codec, finding)
-        remote = Remote(connection, door, approve)
+        remote = Remote(connection, transport, approve)
 
         def driven(flow: Flow[Result]) -> Result:
-            return runner.run(arun(flow, door, approve))
+            return runner.run(arun(flow, transport, approve))
 
         async def listened(name: str, arguments: Mapping[str, Json]) -> tuple[Result, list[Json]]:
             heard: list[Json] = []
@@ -91,7 +91,7 @@ def _asynchronous(codec: Codec, app: App, approve: Approver | None) -> Generator
             app=app,
             peer=connection.peer,
             finding=finding,
-            exchanges=door.exchanges,
+            exchanges=transport.exchanges,
             listen=lambda name, arguments: runner.run(listened(name, arguments)),
             call=lambda name, arguments: runner.run(remote.call(name, arguments)),
             send=lambda call: driven(codec.send(connection.peer, call)),
@@ -100,11 +100,11 @@ def _asynchronous(codec: Codec, app: App, approve: Approver | None) -> Generator
 
 @contextmanager
 def _blocking(codec: Codec, app: App, approve: Approver | None) -> Generator[CodecConnection, None, None]:
-    door = SyncAppTransport(app)
+    transport = SyncAppTransport(app)
     try:
-        finding = run(codec.find(HERE), door, None)
+        finding = run(codec.find(HERE), transport, None)
         connection = _connection(codec, finding)
-        remote = SyncRemote(connection, door, approve)
+        remote = SyncRemote(connection, transport, approve)
 
         def listened(name: str, arguments: Mapping[str, Json]) -> tuple[Result, list[Json]]:
             heard: list[Progress] = []
@@ -116,13 +116,13 @@ def _blocking(codec: Codec, app: App, approve: Approver | None) -> Generator[Cod
             app=app,
             peer=connection.peer,
             finding=finding,
-            exchanges=door.exchanges,
+            exchanges=transport.exchanges,
             listen=listened,
             call=remote.call,
-            send=lambda call: run(codec.send(connection.peer, call), door, approve),
+            send=lambda call: run(codec.send(connection.peer, call), transport, approve),
         )
     finally:
-        door.close()
+        transport.close()
 
 
 def _connection(codec: Codec, finding: Finding) -> Connection:
@@ -131,6 +131,6 @@ def _connection(codec: Codec, finding: Finding) -> Connection:
         looks = "; ".join(f"{probe.url}: {probe.meaning}" for probe in finding.probes)
         raise LookupError(f"the client half of {codec.name} does not find its server half ({looks})")
     unlimited = shared.Session(limits=ClientRateLimits(tool=None, connection=None))
-    once = RetryLimits(more=0)  # each exchange is looked at as it is
+    once = RetryLimits(retries=0)  # each exchange is looked at as it is
     connection = connection_to(peer, codec, probes=finding.probes, session=unlimited, retries=once)
-    return connection.agreed(connection.gate.unasked())  # the server is our own: its word stands
+    return connection.agree(connection.pipeline.find_unapproved())  # the server is our own: its word stands

@@ -99,8 +99,8 @@ class ServerProbe:
 
     def _ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes, *, keyed: bool) -> ProbeAnswer:
         fields = tuple((name.encode(), value.encode("latin-1")) for name, value in headers.items())
-        door = self._keyed if keyed else self._bare
-        return _answer(door.send(Request(method, self.base + path, fields, body)))
+        transport = self._keyed if keyed else self._bare
+        return _answer(transport.send(Request(method, self.base + path, fields, body)))
 
 
 def asking(url: str, *, key: str | Secret | None = None, call: ProbeTool | None = None) -> ServerProbe:

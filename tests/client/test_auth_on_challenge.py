@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from toolwire.client.discovery.auth_on_challenge import AuthOnChallenge, SyncAuthOnChallenge
-from toolwire.client.transport.drivers import Hear, SyncHear
+from toolwire.client.transport.drivers import PieceHandler, SyncPieceHandler
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 
 LOOK = Request("GET", "https://a.example/tools")
 
 
-class Door:
-    """A door of both kinds that remembers what it did."""
+class FakeTransport:
+    """A transport of both kinds that remembers what it did."""
 
     def __init__(self, name: str, answer: Response | Problem, record: list[str]) -> None:
         self._name = name
@@ -24,7 +24,7 @@ class Door:
         self._record.append(f"{self._name} sent")
         return self._answer
 
-    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
+    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
         self._record.append(f"{self._name} listened")
         return self._answer
 
@@ -33,13 +33,13 @@ class Door:
 
 
 class SyncDoor:
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, transport: FakeTransport) -> None:
+        self._door = transport
 
     def send(self, request: Request) -> Response | Problem:
         return asyncio.run(self._door.send(request))
 
-    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
+    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
         async def unheard(piece: bytes) -> None:
             return None
 
@@ -66,7 +66,7 @@ def test_credentials_go_out_only_where_they_are_asked_for(
     blocking: bool, answer: Response | Problem, signs: bool
 ) -> None:
     record: list[str] = []
-    unsigned, signed = Door("unsigned", answer, record), Door("signed", Response(202), record)
+    unsigned, signed = FakeTransport("unsigned", answer, record), FakeTransport("signed", Response(202), record)
     if blocking:
         found = SyncAuthOnChallenge(SyncDoor(unsigned), SyncDoor(signed)).send(LOOK)
     else:
@@ -81,7 +81,7 @@ def test_a_stream_is_signed_where_that_is_asked_for_and_both_doors_are_closed(
     blocking: bool, answer: Response, signs: bool
 ) -> None:
     record: list[str] = []
-    unsigned, signed = Door("unsigned", answer, record), Door("signed", Response(202), record)
+    unsigned, signed = FakeTransport("unsigned", answer, record), FakeTransport("signed", Response(202), record)
     if blocking:
         quiet = SyncAuthOnChallenge(SyncDoor(unsigned), SyncDoor(signed))
         found = quiet.listen(LOOK, lambda _: None)

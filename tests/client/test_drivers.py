@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.client.transport.drivers import UNASKED, Hear, SyncHear, arun, run
+from toolwire.client.transport.drivers import NO_APPROVER, PieceHandler, SyncPieceHandler, arun, run
 from toolwire.core.check import Answer, Question
 from toolwire.core.codec import Flow, Listen, ask, fetch
 from toolwire.core.http import Request, Response
@@ -19,7 +19,7 @@ Drive = Callable[..., Any]
 
 
 class Here:
-    """A door, both kinds in one record of what was sent."""
+    """A transport, both kinds in one record of what was sent."""
 
     def __init__(self, answer: Response | Problem = GONE) -> None:
         self.answer = answer
@@ -27,7 +27,7 @@ class Here:
         self.pieces: list[bytes] = []
 
 
-class Door:
+class FakeTransport:
     def __init__(self, here: Here) -> None:
         self._here = here
 
@@ -35,7 +35,7 @@ class Door:
         self._here.sent.append(request)
         return self._here.answer
 
-    async def listen(self, request: Request, hear: Hear, *, brief: bool = False) -> Response | Problem:
+    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
         self._here.sent.append(request)
         for piece in self._here.pieces:
             problem = await hear(piece)
@@ -55,7 +55,7 @@ class SyncDoor:
         self._here.sent.append(request)
         return self._here.answer
 
-    def listen(self, request: Request, hear: SyncHear, *, brief: bool = False) -> Response | Problem:
+    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
         self._here.sent.append(request)
         for piece in self._here.pieces:
             problem = hear(piece)
@@ -77,7 +77,7 @@ def drive(request: pytest.FixtureRequest) -> Drive:
             if heard is not None:
                 heard.append(progress)
 
-        return asyncio.run(arun(flow, Door(here), approve, notify))
+        return asyncio.run(arun(flow, FakeTransport(here), approve, notify))
 
     return blocking if request.param == "sync" else asynchronous
 
@@ -133,7 +133,7 @@ def test_a_stream_that_cannot_be_read_ends_the_exchange(drive: Drive) -> None:
 @pytest.mark.requirement("XL-053")
 def test_without_a_way_to_ask_the_answer_is_no(drive: Drive) -> None:
     answer = drive(asked(), Here())
-    assert answer is UNASKED
+    assert answer is NO_APPROVER
     assert answer.allowed is False
 
 
@@ -161,7 +161,7 @@ def test_an_asynchronous_person_can_be_asked_asynchronously_only() -> None:
     async def approve(question: Question) -> bool:
         return True
 
-    assert asyncio.run(arun(asked(), Door(Here()), approve)) == Answer(allowed=True)
+    assert asyncio.run(arun(asked(), FakeTransport(Here()), approve)) == Answer(allowed=True)
     with pytest.raises(TypeError, match="plain function"):
         run(asked(), SyncDoor(Here()), approve)
 

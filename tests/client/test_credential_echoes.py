@@ -128,7 +128,7 @@ def test_a_token_of_a_sign_in_is_taken_out(site: str, tmp_path: Path) -> None:
     credentials = CredentialStore(tmp_path)
     credentials.put(Credential(kind="key", resource=site, access=Secret(PLAIN)))
     with connect_sync(
-        site, protocol="otc", signed_in=credentials, agree=lambda _: True, approve=lambda _: True
+        site, protocol="otc", credential_store=credentials, agree=lambda _: True, approve=lambda _: True
     ) as remote:
         result = remote.call("look", {})
     assert PLAIN not in readable(result)

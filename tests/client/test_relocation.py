@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolwire import Answer, ConnectError, Selection, Session, connect, connect_sync
-from toolwire.client.discovery.relocation import Relocation, goes_on_at
+from toolwire.client.discovery.relocation import Relocation, resolve_relocation
 
 KEY = "correct horse battery staple"
 Open = Callable[..., Any]
@@ -87,7 +87,7 @@ def test_everything_bound_to_an_origin_is_bound_to_the_one_that_was_accepted(
         questions.append(question)
         return Answer(allowed=True, always=True)
 
-    url, _, result = visit(here.origin, moved=moved, approve=approve, session=session, api_key=KEY)
+    url, _, result = visit(here.origin, approve_relocation=moved, approve=approve, session=session, api_key=KEY)
     assert result.ok
     assert asked == [(here.origin, there.origin)]
     assert url.startswith(there.origin + "/")
@@ -108,7 +108,7 @@ def test_without_a_plain_yes_no_other_origin_is_contacted_and_the_error_names_it
     here = sending(there)
     moved = None if answer is None else lambda *_: answer
     with pytest.raises(ConnectError) as refused:
-        visit(here.origin, moved=moved, api_key=KEY)
+        visit(here.origin, approve_relocation=moved, api_key=KEY)
     assert there.origin in str(refused.value)
     assert there.connections == 0
 
@@ -126,10 +126,10 @@ def test_each_origin_on_the_way_is_asked_about_and_no_fourth(site: Any, sending:
             return True
 
         if arrives:
-            assert visit(there.origin, moved=moved, api_key=KEY, approve=lambda _: True)[2].ok
+            assert visit(there.origin, approve_relocation=moved, api_key=KEY, approve=lambda _: True)[2].ok
         else:
             with pytest.raises(ConnectError):
-                visit(there.origin, moved=moved, api_key=KEY)
+                visit(there.origin, approve_relocation=moved, api_key=KEY)
             assert end.connections == 0
         assert len(asked) == 3
 
@@ -138,7 +138,9 @@ def test_each_origin_on_the_way_is_asked_about_and_no_fourth(site: Any, sending:
 def test_a_path_is_taken_along_and_one_that_is_named_is_gone_to(site: Any, sending: Any, visit: Open) -> None:
     there = site("/docs/notes.json")
     for here, path in ((sending(there), "/docs/notes.json"), (sending(there, "/docs/notes.json"), "/old.json")):
-        url, _, result = visit(here.origin + path, moved=lambda *_: True, api_key=KEY, approve=lambda _: True)
+        url, _, result = visit(
+            here.origin + path, approve_relocation=lambda *_: True, api_key=KEY, approve=lambda _: True
+        )
         assert url == there.origin + "/docs/notes.json"
         assert result.ok
 
@@ -153,7 +155,7 @@ def test_what_is_found_where_it_was_looked_for_needs_no_move(listen: Any, said: 
         return [said(b"", f"location: {other.origin}/llm.json", status="302 Go")]
 
     here = listen(answer)
-    with connect_sync(here.origin, moved=lambda *_: pytest.fail("nobody is to be asked")) as remote:
+    with connect_sync(here.origin, approve_relocation=lambda *_: pytest.fail("nobody is to be asked")) as remote:
         assert remote.url.startswith(here.origin)
     assert other.connections == 0
 
@@ -168,7 +170,7 @@ def test_a_call_is_never_sent_on_whatever_was_accepted_while_looking(listen: Any
         return [said(b"", f"location: {other.origin}/notes", status="307 Go")]
 
     here = listen(answer)
-    with connect_sync(here.origin, moved=lambda *_: True, approve=lambda _: True) as remote:
+    with connect_sync(here.origin, approve_relocation=lambda *_: True, approve=lambda _: True) as remote:
         result = remote.call("note")
     assert not result.ok
     assert other.origin in result.message
@@ -191,15 +193,15 @@ def test_a_call_is_never_sent_on_whatever_was_accepted_while_looking(listen: Any
     ],
 )
 def test_nobody_can_agree_to_a_move_that_the_guard_forbids(asked: str, there: str) -> None:
-    assert goes_on_at("https://recipes.app", Relocation(asked, there), lambda *_: True) == ""
+    assert resolve_relocation("https://recipes.app", Relocation(asked, there), lambda *_: True) == ""
 
 
 @pytest.mark.requirement("XL-011")
 def test_https_on_the_same_host_needs_no_word_and_keeps_path_and_query() -> None:
     move = Relocation("http://localhost:8000/.well-known/llm.json", "https://localhost:8443/.well-known/llm.json")
-    assert goes_on_at("http://localhost:8000/docs?v=1#top", move, None) == "https://localhost:8443/docs?v=1"
-    other = Relocation(move.asked, "https://127.0.0.1:8443/.well-known/llm.json")
-    assert goes_on_at("http://localhost:8000/docs", other, None) == ""
+    assert resolve_relocation("http://localhost:8000/docs?v=1#top", move, None) == "https://localhost:8443/docs?v=1"
+    other = Relocation(move.from_url, "https://127.0.0.1:8443/.well-known/llm.json")
+    assert resolve_relocation("http://localhost:8000/docs", other, None) == ""
 
 
 @pytest.mark.requirement("XL-011")
@@ -208,7 +210,7 @@ def test_a_move_keeps_the_other_options(site: Any, sending: Any, visit: Open) ->
     here = sending(there)
     url, name, result = visit(
         here.origin,
-        moved=lambda *_: True,
+        approve_relocation=lambda *_: True,
         api_key=KEY,
         name="notes",
         selection=Selection(methods=("post",)),
