@@ -71,7 +71,7 @@ def create_app(settings: Settings) -> Callable[..., Any]:
     app.mount("/static", StaticFiles(directory=_HERE / "static"))
     _answer_errors(app)
     publish_tools(app, name="Tasks", description="Remember what there is to do.", include="marked")
-    return guarded(oauth.before(app), settings.url)
+    return guarded(oauth.serve_before(app), settings.url)
 
 
 def from_environment() -> Callable[..., Any]:

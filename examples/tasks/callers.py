@@ -11,7 +11,7 @@ from fastapi.security import SecurityScopes
 from toolwire.core.http import Headers, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.server.access.callers import Caller, Callers, Fields, credential
-from toolwire.server.oauth import identified, refusal
+from toolwire.server.oauth import build_refusal, identify_caller
 
 from .store import Store
 
@@ -59,7 +59,7 @@ async def user_of(callers: Callers, request: Request, scopes: SecurityScopes) ->
     Raises:
         RefusedError: there is no good token or key, or it does not allow what ``scopes`` stand for.
     """
-    found = await identified(callers, request.headers.raw, scopes.scopes)
+    found = await identify_caller(callers, request.headers.raw, scopes.scopes)
     if isinstance(found, Problem):
-        raise RefusedError(refusal(callers, found, request.url.path))
+        raise RefusedError(build_refusal(callers, found, request.url.path))
     return found.name

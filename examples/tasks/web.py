@@ -47,7 +47,7 @@ class Site:
         Raises:
             HTTPException: nobody is; the browser is sent to where one signs in.
         """
-        person = await self.oauth.person(request.headers.raw)
+        person = await self.oauth.find_user(request.headers.raw)
         if person is None:
             onward = quote(request.url.path if request.method == "GET" else "/", safe="")
             raise HTTPException(303, "Sign in first.", {"location": f"/oauth/login?next={onward}"})
@@ -68,7 +68,7 @@ class Site:
 
     async def shown(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
         """Return a page for whoever is signed in."""
-        person = await self.oauth.person(request.headers.raw)
+        person = await self.oauth.find_user(request.headers.raw)
         token = await self.oauth.form_token(request.headers.raw)
         name = "" if person is None else person.name
         return page(template, status, name=name, token=token, path=request.url.path, site=self, **values)
@@ -82,7 +82,7 @@ class Site:
 
     async def connected_page(self, request: Request, person: Account, problem: str = "", key: str = "") -> Response:
         """Return the page of the apps somebody allowed; ``key`` is a new key, which is shown this once."""
-        grants = await self.oauth.connected(person.id)
+        grants = await self.oauth.list_grants(person.id)
         keys = await to_thread.run_sync(self.store.keys, person.id) if self.keys else []
         values = {"grants": grants, "keys": keys, "scopes": SCOPES, "problem": problem, "key": key}
         return await self.shown(request, "connected.html", 422 if problem else 200, **values)
@@ -103,12 +103,12 @@ def web(site: Site) -> APIRouter:
 def _add_looking(router: APIRouter, site: Site) -> None:
     @router.get("/")
     async def home(request: Request) -> Response:
-        person = await site.oauth.person(request.headers.raw)
+        person = await site.oauth.find_user(request.headers.raw)
         return await (site.shown(request, "welcome.html") if person is None else site.tasks_page(request, person))
 
     @router.get("/board")
     async def live(request: Request) -> Response:
-        person = await site.oauth.person(request.headers.raw)
+        person = await site.oauth.find_user(request.headers.raw)
         if person is None:
             return Response(status_code=401)
         tasks = await to_thread.run_sync(site.store.tasks, person.id)

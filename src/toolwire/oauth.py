@@ -18,7 +18,7 @@ from .core.model import Problem
 
 if TYPE_CHECKING:
     from .server.oauth import AuthorizationServer, Users
-    from .server.oauth.server_context import Audit, Fetch, SignedIn
+    from .server.oauth.server_context import Audit, Fetch, IdentifyUser
     from .stores.oauth.accounts import Accounts
     from .stores.oauth.database import OAuthStore
 
@@ -37,7 +37,7 @@ def authorization_server(
     audit: Audit | None = None,
     fetch: Fetch | None = None,
     now: Callable[[], float] = time,
-    signed_in: SignedIn | None = None,
+    identify_user: IdentifyUser | None = None,
     **more: Any,
 ) -> AuthorizationServer:
     """Return an authorization server: an ASGI application, with ``callers`` for whatever its tokens are for.
@@ -53,31 +53,31 @@ def authorization_server(
     """
     try:
         from .server.oauth import AuthorizationServer, OAuthSettings, ServerContext  # noqa: PLC0415 - an extra
-        from .server.oauth.client_lookup import may_fetch_from  # noqa: PLC0415 - an extra
+        from .server.oauth.client_lookup import count_fetch_from  # noqa: PLC0415 - an extra
         from .stores.oauth.database import OAuthStore  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        raise _missing(error) from error
+        raise _build_missing_error(error) from error
     settings = OAuthSettings(issuer=issuer, resource=resource or issuer, name=name or issuer, scopes=scopes, **more)
-    if bool(settings.login_url) is not (signed_in is not None):
+    if bool(settings.login_url) is not (identify_user is not None):
         raise DefinitionError(
-            "login_url and signed_in go together: one is the page of your application on which people sign in, the"
-            " other a function that returns who is signed in there, from the ASGI scope of a request."
+            "Set both login_url and identify_user, or neither. login_url is the page of your application where users"
+            " sign in. identify_user returns who is signed in there, from the ASGI scope of a request."
         )
     kept = store if isinstance(store, OAuthStore) else OAuthStore(store)
 
     async def may_connect(address: str) -> bool:
-        return await desk.run_in_thread(may_fetch_from, desk, address)
+        return await context.run_in_thread(count_fetch_from, context, address)
 
-    desk = ServerContext(
+    context = ServerContext(
         settings=settings,
         store=kept,
         users=users,
-        fetch=fetch or guarded_fetch(Network(limits=_DOCUMENTS, may_connect=may_connect)),
+        fetch=fetch or build_document_fetch(Network(limits=_DOCUMENTS, may_connect=may_connect)),
         audit=audit,
         now=now,
-        signed_in=signed_in,
+        identify_user=identify_user,
     )
-    return AuthorizationServer(desk)
+    return AuthorizationServer(context)
 
 
 def accounts(store: OAuthStore | str | Path) -> Accounts:
@@ -90,11 +90,11 @@ def accounts(store: OAuthStore | str | Path) -> Accounts:
         from .stores.oauth.accounts import Accounts  # noqa: PLC0415 - an extra
         from .stores.oauth.database import OAuthStore  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        raise _missing(error) from error
+        raise _build_missing_error(error) from error
     return Accounts(store if isinstance(store, OAuthStore) else OAuthStore(store))
 
 
-def guarded_fetch(network: Network) -> Fetch:
+def build_document_fetch(network: Network) -> Fetch:
     """Return what GETs an app's documents through ``network``, without following redirects."""
     # AS-16, XL-114, D-05
 
@@ -104,5 +104,5 @@ def guarded_fetch(network: Network) -> Fetch:
     return fetch
 
 
-def _missing(error: ModuleNotFoundError) -> DefinitionError:
+def _build_missing_error(error: ModuleNotFoundError) -> DefinitionError:
     return DefinitionError(f"OAuth needs toolwire[oauth]: there is no {error.name}.")

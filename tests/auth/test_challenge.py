@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.auth.challenge import Challenge, bearer, read_challenges, write_challenge
+from toolwire.auth.challenge import Challenge, find_bearer, read_challenges, write_challenge
 
 CASES = [
     ("Bearer", [("bearer", {})]),
@@ -35,9 +35,9 @@ def test_challenges_are_read_by_their_grammar(text: str, expected: list[tuple[st
 
 
 def test_several_fields_are_one_list_and_the_bearer_is_found() -> None:
-    found = bearer(["Basic realm=x", 'Bearer scope="a"'])
+    found = find_bearer(["Basic realm=x", 'Bearer scope="a"'])
     assert found == Challenge(scheme="bearer", parameters={"scope": "a"})
-    assert bearer(["Basic realm=x"]) is None
+    assert find_bearer(["Basic realm=x"]) is None
 
 
 @given(

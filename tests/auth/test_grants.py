@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from toolwire.auth.authorization_request import AuthorizationRequest, OfferedScopes, read_asking
+from toolwire.auth.authorization_request import AuthorizationRequest, OfferedScopes, read_authorization_request
 from toolwire.auth.clients import Client
-from toolwire.auth.grants import Grant, Token, good_at
+from toolwire.auth.grants import Grant, Token, is_valid_at
 from toolwire.auth.oauth_error import OAuthError
-from toolwire.auth.pkce import challenge_of
+from toolwire.auth.pkce import compute_challenge
 from toolwire.auth.request_parameters import RequestParameters
 
 SITE = "https://tasks.example"
@@ -19,20 +19,20 @@ GRANT = Grant(
     until=100.0,
 )  # fmt: skip
 TOKEN = Token(digest="d", kind="access", grant="g", scopes=("a",), until=10.0)
-OFFER = OfferedScopes(resource=SITE, scopes=("a", "b"), first=("a",))
-ASKED = {"response_type": "code", "code_challenge": challenge_of("v" * 43), "code_challenge_method": "S256"}
+OFFER = OfferedScopes(resource=SITE, scopes=("a", "b"), defaults=("a",))
+ASKED = {"response_type": "code", "code_challenge": compute_challenge("v" * 43), "code_challenge_method": "S256"}
 
 
 @pytest.mark.requirement("AS-08", "AS-10")
 def test_an_access_token_is_good_while_it_and_its_grant_are_and_where_it_is_for() -> None:
-    assert good_at(TOKEN, GRANT, SITE + "/", 9.9)
-    assert not good_at(TOKEN, GRANT, SITE, 10.0)
-    assert not good_at(TOKEN, replace(GRANT, revoked=1.0), SITE, 5.0)
-    assert not good_at(TOKEN, replace(GRANT, until=5.0), SITE, 5.0)
-    assert not good_at(TOKEN, GRANT, "https://other.example", 5.0)
-    assert not good_at(replace(TOKEN, kind="refresh"), GRANT, SITE, 5.0)
-    assert not good_at(None, GRANT, SITE, 5.0)
-    assert not good_at(TOKEN, None, SITE, 5.0)
+    assert is_valid_at(TOKEN, GRANT, SITE + "/", 9.9)
+    assert not is_valid_at(TOKEN, GRANT, SITE, 10.0)
+    assert not is_valid_at(TOKEN, replace(GRANT, revoked=1.0), SITE, 5.0)
+    assert not is_valid_at(TOKEN, replace(GRANT, until=5.0), SITE, 5.0)
+    assert not is_valid_at(TOKEN, GRANT, "https://other.example", 5.0)
+    assert not is_valid_at(replace(TOKEN, kind="refresh"), GRANT, SITE, 5.0)
+    assert not is_valid_at(None, GRANT, SITE, 5.0)
+    assert not is_valid_at(TOKEN, None, SITE, 5.0)
 
 
 @pytest.mark.requirement("AS-04")
@@ -52,9 +52,9 @@ def test_an_access_token_is_good_while_it_and_its_grant_are_and_where_it_is_for(
 )
 def test_a_request_that_is_not_right_in_every_part_is_refused(change: dict[str, str], error: str) -> None:
     client = Client(id="app", redirect_uris=(f"{SITE}/back",))
-    good = read_asking(RequestParameters(values=ASKED), client, f"{SITE}/back", OFFER)
+    good = read_authorization_request(RequestParameters(values=ASKED), client, f"{SITE}/back", OFFER)
     assert isinstance(good, AuthorizationRequest)
     assert good.scopes == ("a",)
-    refused = read_asking(RequestParameters(values=ASKED | change), client, f"{SITE}/back", OFFER)
+    refused = read_authorization_request(RequestParameters(values=ASKED | change), client, f"{SITE}/back", OFFER)
     assert isinstance(refused, OAuthError)
     assert refused.error == error

@@ -3,7 +3,13 @@
 import pytest
 
 from toolwire.auth.oauth_error import OAuthError
-from toolwire.auth.redirect_uris import choose, form_source, host_of, matches, read_redirect
+from toolwire.auth.redirect_uris import (
+    choose_registered,
+    display_host,
+    form_action_source,
+    matches_registered,
+    read_redirect_uri,
+)
 
 WEB = "https://app.example/callback"
 LOOP = "http://127.0.0.1/callback"
@@ -49,8 +55,8 @@ ROWS = [
 def test_a_redirect_is_the_registered_text_but_for_the_port_of_a_loopback_address(
     registered: str, given: str, same: bool
 ) -> None:
-    assert matches(registered, given) is same
-    assert isinstance(choose([registered], given), OAuthError) is not same
+    assert matches_registered(registered, given) is same
+    assert isinstance(choose_registered([registered], given), OAuthError) is not same
 
 
 @pytest.mark.requirement("AS-02")
@@ -77,7 +83,7 @@ def test_a_redirect_is_the_registered_text_but_for_the_port_of_a_loopback_addres
     ],
 )
 def test_what_may_not_be_registered_is_refused(uri: str) -> None:
-    assert isinstance(read_redirect(uri), OAuthError)
+    assert isinstance(read_redirect_uri(uri), OAuthError)
 
 
 @pytest.mark.requirement("AS-02", "AS-17")
@@ -93,11 +99,11 @@ def test_what_may_not_be_registered_is_refused(uri: str) -> None:
     ],
 )
 def test_a_person_is_shown_the_host_and_the_page_may_lead_there(uri: str, shown: str, source: str) -> None:
-    assert read_redirect(uri) == uri
-    assert (host_of(uri), form_source(uri)) == (shown, source)
+    assert read_redirect_uri(uri) == uri
+    assert (display_host(uri), form_action_source(uri)) == (shown, source)
 
 
 def test_without_a_redirect_the_only_registered_one_counts_unless_it_is_on_this_machine() -> None:
-    assert choose([WEB], "") == WEB
-    assert isinstance(choose([WEB, PRIVATE], ""), OAuthError)
-    assert isinstance(choose([LOOP], ""), OAuthError)
+    assert choose_registered([WEB], "") == WEB
+    assert isinstance(choose_registered([WEB, PRIVATE], ""), OAuthError)
+    assert isinstance(choose_registered([LOOP], ""), OAuthError)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from toolwire.auth.client_metadata import lifetime_s, read_document, read_document_url
-from toolwire.auth.clients import Client, fingerprint, read_client, write_client
+from toolwire.auth.client_metadata import cache_lifetime_s, read_document, read_document_url
+from toolwire.auth.clients import Client, client_fingerprint, read_client, write_client
 from toolwire.auth.oauth_error import OAuthError
-from toolwire.auth.pkce import challenge_of, proved, read_challenge
+from toolwire.auth.pkce import compute_challenge, find_proof_error, read_challenge
 from toolwire.auth.request_parameters import RequestParameters, read_parameters
-from toolwire.auth.resource_indicators import covers, read_resource
+from toolwire.auth.resource_indicators import is_covered_by, read_resource
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
 
@@ -21,8 +21,8 @@ URL = "https://app.example/oauth-client.json"
 
 @pytest.mark.requirement("AS-03")
 def test_the_challenge_of_the_specifications_own_verifier_is_right() -> None:
-    assert challenge_of(VERIFIER) == CHALLENGE
-    assert proved(CHALLENGE, VERIFIER) is None
+    assert compute_challenge(VERIFIER) == CHALLENGE
+    assert find_proof_error(CHALLENGE, VERIFIER) is None
 
 
 @pytest.mark.requirement("AS-03", "D-28")
@@ -37,7 +37,7 @@ def test_the_challenge_of_the_specifications_own_verifier_is_right() -> None:
     ],
 )
 def test_a_verifier_that_proves_nothing_is_refused(challenge: str, verifier: str) -> None:
-    refusal = proved(challenge, verifier)
+    refusal = find_proof_error(challenge, verifier)
     assert isinstance(refusal, OAuthError)
     assert refusal.error == "invalid_grant"
 
@@ -55,7 +55,7 @@ def test_repeated_parameters_have_no_value_and_empty_ones_are_absent() -> None:
     assert isinstance(read, RequestParameters)
     assert (read.get("a"), read.get("b"), read.get("c"), read.resources) == ("", "", " x", ("1", "2"))
     assert read.repeated == {"a"}
-    assert isinstance(read.problem(), OAuthError)
+    assert isinstance(read.find_repeated(), OAuthError)
     for text in ("a=%ff", "&".join(f"{n}=1" for n in range(65))):
         assert isinstance(read_parameters(text), OAuthError)
 
@@ -84,7 +84,7 @@ def test_a_resource_is_ours_or_refused() -> None:
     ],
 )
 def test_what_a_resource_covers_begins_with_its_path(url: str, inside: bool) -> None:
-    assert covers("https://x.example/api/", url) is inside
+    assert is_covered_by("https://x.example/api/", url) is inside
 
 
 @pytest.mark.requirement("AS-16", "XL-114", "R18")
@@ -182,7 +182,7 @@ def test_name_redirects_and_keys_are_what_consent_was_given_for(change: dict[str
     before, after = read_document(URL, answered()), read_document(URL, answered(**change))
     assert isinstance(before, Client)
     assert isinstance(after, Client)
-    assert fingerprint(before) != fingerprint(after)
+    assert client_fingerprint(before) != client_fingerprint(after)
 
 
 @pytest.mark.requirement("AS-16")
@@ -197,4 +197,4 @@ def test_name_redirects_and_keys_are_what_consent_was_given_for(change: dict[str
     ],
 )
 def test_a_document_is_kept_for_as_long_as_it_says_within_bounds(control: str, seconds: float) -> None:
-    assert lifetime_s(Response(200, ((b"cache-control", control.encode()),))) == seconds
+    assert cache_lifetime_s(Response(200, ((b"cache-control", control.encode()),))) == seconds

@@ -11,12 +11,12 @@ from toolwire.auth.challenge import Challenge, read_challenges
 from toolwire.auth.metadata_discovery import (
     AuthorizationServerMetadata,
     SignInTarget,
-    find_place,
-    find_server,
-    find_server_at,
-    is_safe,
+    fetch_server_metadata,
+    find_authorization_server,
+    find_sign_in_target,
+    is_safe_endpoint,
 )
-from toolwire.auth.security_schemes import read_schemes
+from toolwire.auth.security_schemes import read_security_schemes
 from toolwire.client.transport.drivers import run
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
@@ -49,7 +49,7 @@ def found(pages: dict[str, Any], url: str = API, challenge: str = "") -> tuple[S
         lambda request: Response(200, (), json.dumps(pages[request.url]).encode()) if request.url in pages else NOWHERE
     )
     said = read_challenges([challenge])[0] if challenge else None
-    place = run(find_place(url, said), door)
+    place = run(find_sign_in_target(url, said), door)
     return place, [request.url for request in door.sent]
 
 
@@ -62,7 +62,7 @@ def test_a_challenge_says_where_the_metadata_is_and_which_scopes_are_needed() ->
     pages = {f"{SITE}/meta": resource(), f"https://login.example{SERVER}/tenant": server()}
     place, asked = found(pages, challenge=f'Bearer resource_metadata="{SITE}/meta", scope="x y"')
     assert isinstance(place, SignInTarget)
-    assert (place.resource, place.server.issuer, place.scopes, place.indicated) == (API, ISSUER, ("x", "y"), True)
+    assert (place.resource, place.server.issuer, place.scopes, place.sends_resource) == (API, ISSUER, ("x", "y"), True)
     assert asked == [f"{SITE}/meta", f"https://login.example{SERVER}/tenant"]
 
 
@@ -85,7 +85,7 @@ def test_without_a_challenge_the_well_known_addresses_are_tried_in_order() -> No
 def test_a_site_that_is_its_own_authorization_server_is_found_without_naming_the_resource() -> None:
     place, asked = found({f"{SITE}{SERVER}": server(SITE)})
     assert isinstance(place, SignInTarget)
-    assert (place.resource, place.indicated, place.scopes) == (SITE, False, ("a", "b", "c"))
+    assert (place.resource, place.sends_resource, place.scopes) == (SITE, False, ("a", "b", "c"))
     assert asked[-1] == f"{SITE}{SERVER}"
 
 
@@ -140,11 +140,11 @@ def test_endpoints_are_https(member: str, url: Any) -> None:
 
 @pytest.mark.requirement("AC-02")
 def test_http_is_for_a_server_and_an_endpoint_that_are_both_on_this_machine() -> None:
-    assert is_safe("http://127.0.0.1:8000/token", "http://127.0.0.1:8000")
-    assert is_safe("http://[::1]:8000/token", "http://localhost:8000")
-    assert not is_safe("http://127.0.0.1:8000/token", "https://login.example")
-    assert not is_safe("http://127.0.0.1.evil.example/token", "http://127.0.0.1:8000")
-    assert not is_safe("http://127.0.0.1@evil.example/token", "http://127.0.0.1:8000")
+    assert is_safe_endpoint("http://127.0.0.1:8000/token", "http://127.0.0.1:8000")
+    assert is_safe_endpoint("http://[::1]:8000/token", "http://localhost:8000")
+    assert not is_safe_endpoint("http://127.0.0.1:8000/token", "https://login.example")
+    assert not is_safe_endpoint("http://127.0.0.1.evil.example/token", "http://127.0.0.1:8000")
+    assert not is_safe_endpoint("http://127.0.0.1@evil.example/token", "http://127.0.0.1:8000")
 
 
 @pytest.mark.requirement("AC-02", "D-05")
@@ -160,10 +160,10 @@ def test_nothing_elsewhere_names_a_server_on_this_machine(here: str) -> None:
         told = {**resource(), "authorization_servers": [here]}
         return Response(200, (), json.dumps(told).encode()) if RESOURCE in request.url else Response(404)
 
-    assert isinstance(run(find_place(f"{SITE}/api"), CannedTransport(answers)), Problem)
+    assert isinstance(run(find_sign_in_target(f"{SITE}/api"), CannedTransport(answers)), Problem)
     assert all(url.startswith(SITE) for url in asked)
-    assert not is_safe(here, SITE)
-    assert is_safe(here, "http://localhost:9000/")
+    assert not is_safe_endpoint(here, SITE)
+    assert is_safe_endpoint(here, "http://localhost:9000/")
 
 
 @pytest.mark.requirement("AC-01")
@@ -176,16 +176,16 @@ def test_hostile_metadata_is_read_without_falling_over() -> None:
             ):
                 assert isinstance(found(page)[0], SignInTarget | Problem)
     door = CannedTransport(lambda _: Response(200, (), b"[1]"))
-    assert isinstance(run(find_server(ISSUER), door), Problem)
+    assert isinstance(run(find_authorization_server(ISSUER), door), Problem)
 
 
 @pytest.mark.requirement("AC-01")
 def test_metadata_that_a_document_names_is_that_of_the_issuer_it_names() -> None:
     good = f"{ISSUER}/.well-known/openid-configuration"
     door = CannedTransport(lambda _: Response(200, (), json.dumps(server()).encode()))
-    assert isinstance(run(find_server_at(good), door), AuthorizationServerMetadata)
-    assert isinstance(run(find_server_at("https://login.example/other"), door), Problem)
-    assert isinstance(run(find_server_at("http://login.example/x"), door), Problem)
+    assert isinstance(run(fetch_server_metadata(good), door), AuthorizationServerMetadata)
+    assert isinstance(run(fetch_server_metadata("https://login.example/other"), door), Problem)
+    assert isinstance(run(fetch_server_metadata("http://login.example/x"), door), Problem)
 
 
 # what a document declares
@@ -198,22 +198,24 @@ def document(**flows: Any) -> dict[str, Any]:
 @pytest.mark.requirement("AC-01", "AC-03", "XL-110")
 def test_the_flows_of_a_document_say_where_to_sign_in_and_are_unproven() -> None:
     flow = {"authorizationUrl": "/oauth/authorize", "tokenUrl": "/oauth/token", "scopes": {"tasks:read": "Read"}}
-    said = read_schemes(
+    said = read_security_schemes(
         document(authorizationCode=flow, clientCredentials={"tokenUrl": "/oauth/token"}), f"{SITE}/openapi.json", SITE
     )
-    place = said.places["page"]
+    place = said.targets["page"]
     assert (place.server.authorization_url, place.server.token_url) == (
         f"{SITE}/oauth/authorize",
         f"{SITE}/oauth/token",
     )
-    assert (place.scopes, place.indicated, place.server.proven) == (("tasks:read",), False, False)
-    assert said.places["secret"].server.token_url == f"{SITE}/oauth/token"
+    assert (place.scopes, place.sends_resource, place.server.is_proven) == (("tasks:read",), False, False)
+    assert said.targets["secret"].server.token_url == f"{SITE}/oauth/token"
 
 
 @pytest.mark.requirement("AC-13")
 def test_implicit_and_password_flows_are_named_and_not_used() -> None:
-    said = read_schemes(document(implicit={"authorizationUrl": "/a"}, password={"tokenUrl": "/t"}), f"{SITE}/o", SITE)
-    assert said.places == {}
+    said = read_security_schemes(
+        document(implicit={"authorizationUrl": "/a"}, password={"tokenUrl": "/t"}), f"{SITE}/o", SITE
+    )
+    assert said.targets == {}
     assert said.unsafe == ("implicit", "password")
 
 
@@ -230,8 +232,8 @@ def test_implicit_and_password_flows_are_named_and_not_used() -> None:
     ],
 )
 def test_a_flow_that_could_send_a_code_astray_is_not_used(flow: dict[str, Any]) -> None:
-    said = read_schemes(document(authorizationCode=flow), f"{SITE}/openapi.json", SITE)
-    assert not any(place.server.authorization_url for place in said.places.values())
+    said = read_security_schemes(document(authorizationCode=flow), f"{SITE}/openapi.json", SITE)
+    assert not any(place.server.authorization_url for place in said.targets.values())
 
 
 @pytest.mark.requirement("AC-14", "XL-112")
@@ -244,7 +246,7 @@ def test_key_schemes_say_how_a_key_is_sent() -> None:
         "p": {"type": "http", "scheme": "basic"},
         "odd": 7,
     }
-    said = read_schemes({"components": {"securitySchemes": schemes}}, f"{SITE}/openapi.json", SITE)
+    said = read_security_schemes({"components": {"securitySchemes": schemes}}, f"{SITE}/openapi.json", SITE)
     assert said.keys == (("x-key", ""), ("authorization", "Bearer "), ("authorization", "Basic "))
     assert said.metadata_urls == ("https://login.example/.well-known/openid-configuration",)
     for odd in (
@@ -253,7 +255,7 @@ def test_key_schemes_say_how_a_key_is_sent() -> None:
         {"components": 7},
         {"components": {"securitySchemes": {"o": {"type": "oauth2", "flows": 7}}}},
     ):
-        assert read_schemes(odd, SITE, SITE).places == {}
+        assert read_security_schemes(odd, SITE, SITE).targets == {}
 
 
 def test_a_challenge_of_another_scheme_says_nothing() -> None:
@@ -275,5 +277,5 @@ def test_a_site_without_a_path_has_one_address_of_its_own_metadata() -> None:
 
 def test_flows_that_nobody_knows_or_that_are_no_flows_lead_nowhere() -> None:
     odd = document(telepathy={"tokenUrl": "/t"}, authorizationCode=7, clientCredentials=[])
-    said = read_schemes(odd, f"{SITE}/openapi.json", SITE)
-    assert (dict(said.places), said.unsafe) == ({}, ())
+    said = read_security_schemes(odd, f"{SITE}/openapi.json", SITE)
+    assert (dict(said.targets), said.unsafe) == ({}, ())

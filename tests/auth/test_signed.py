@@ -84,8 +84,8 @@ def test_a_signature_that_is_none_is_refused(signature: bytes) -> None:
 
 def test_a_token_without_end_is_not_even_looked_at() -> None:
     key = SigningKey()
-    text = key.sign({"iss": "https://a.example", "aud": "https://a.example", "exp": 60, "pad": "x" * 9_000})
-    assert key.read(text, issuer="https://a.example", resource="https://a.example", now=0.0) is None
+    text = key.sign_claims({"iss": "https://a.example", "aud": "https://a.example", "exp": 60, "pad": "x" * 9_000})
+    assert key.read_claims(text, issuer="https://a.example", resource="https://a.example", now=0.0) is None
 
 
 def test_without_the_extra_the_sentence_names_it(monkeypatch: pytest.MonkeyPatch) -> None:

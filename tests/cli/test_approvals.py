@@ -50,7 +50,7 @@ def test_a_call_is_allowed_from_another_process(site: str, state: Path, toolwire
         waiting: Any = ()
         while not waiting:
             assert call.poll() is None
-            waiting = approvals.waiting()
+            waiting = approvals.list_pending()
         assert toolwire("approvals", "allow", waiting[0].id, "--always").code == 0
         _, errors = call.communicate(timeout=20)
     assert (call.returncode, errors) == (0, "")

@@ -12,7 +12,7 @@ import pytest
 
 from toolwire import Answer, Preferences, Question, connect_sync
 from toolwire.auth.client_identity import ClientIdentity
-from toolwire.auth.device_authorization import DeviceCode, start_device
+from toolwire.auth.device_authorization import DeviceCode, start_device_sign_in
 from toolwire.auth.metadata_discovery import AuthorizationServerMetadata, SignInTarget
 from toolwire.client import Session
 from toolwire.consent.display import build_display_rows, confirmation_text
@@ -299,7 +299,7 @@ def test_a_clock_set_back_does_not_bring_a_question_back(tmp_path: Path) -> None
     id_ = approvals.ask(question)
     now[0] -= 10_000
     assert not approvals.answer(id_, Answer(allowed=True))
-    assert approvals.waiting() == []
+    assert approvals.list_pending() == []
     taken = approvals.take(id_, "b")
     assert taken is not None
     assert not taken.allowed
@@ -313,7 +313,7 @@ def device_at(url: str, code: str = "ABCD-EFGH") -> DeviceCode | Problem:
         device_url="https://auth.example/device",
     )
     place = SignInTarget(resource="https://site.example", server=server)
-    flow = start_device(place, ClientIdentity(client_id="me"), (), 0.0)
+    flow = start_device_sign_in(place, ClientIdentity(client_id="me"), (), 0.0)
     next(flow)
     said = {"device_code": "d", "user_code": code, "verification_uri": url, "expires_in": 60}
     try:

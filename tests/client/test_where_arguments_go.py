@@ -106,7 +106,7 @@ def test_the_question_says_where_each_argument_really_goes(
     terminal, page = "\n".join(list_question(rows)), unescape(build_question_page(question, "t"))
     approvals = Approvals(tmp_path)
     approvals.ask(question)
-    (waiting,) = approvals.waiting()
+    (waiting,) = approvals.list_pending()
     for place in expected.values():
         assert place in terminal
         assert place in page

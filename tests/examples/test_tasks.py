@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from openapi_spec_validator import validate
 
 from examples.tasks.app import Settings, create_app
-from toolwire.auth.pkce import challenge_of
+from toolwire.auth.pkce import compute_challenge
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -54,7 +54,7 @@ class Visitor:
         client = self.http.post("/oauth/register", json=described).json()["client_id"]
         asked = (
             f"/oauth/authorize?response_type=code&client_id={client}&redirect_uri={CALLBACK}&state=s"
-            f"&scope={'+'.join(scopes)}&code_challenge={challenge_of(VERIFIER)}&code_challenge_method=S256"
+            f"&scope={'+'.join(scopes)}&code_challenge={compute_challenge(VERIFIER)}&code_challenge_method=S256"
         )
         form = {**self.hidden(asked), "scope": list(scopes), "decision": "allow"}
         answer = parse_qs(urlsplit(self.http.post("/oauth/consent", data=form).headers["location"]).query)

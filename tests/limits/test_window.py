@@ -18,7 +18,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import RateLimit
 from toolwire.limits import MemoryWindows, Windows
 from toolwire.stores.limits.library_windows import LibraryWindows
-from toolwire.stores.limits.open import windows_at
+from toolwire.stores.limits.open import open_windows
 from toolwire.stores.limits.sqlite_windows import SqliteWindows
 
 THIRTY = RateLimit(max=30, window="1m")
@@ -184,7 +184,7 @@ def test_a_storage_that_is_gone_counts_nothing_and_is_asked_again_half_a_second_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     forward = Clock()
-    windows = LibraryWindows("redis://127.0.0.1:1/0", forward=forward)
+    windows = LibraryWindows("redis://127.0.0.1:1/0", monotonic=forward)
     for seconds, asked in ((0.0, 1), (0.4, 1), (0.2, 2)):
         forward.now += seconds
         assert windows.take("k", THIRTY) == inf
@@ -204,16 +204,16 @@ def test_a_folder_that_cannot_be_written_counts_nothing(tmp_path: Path, caplog: 
 
 
 def test_where_limits_are_counted_is_a_text_in_a_setting(tmp_path: Path) -> None:
-    assert isinstance(windows_at(""), MemoryWindows)
-    shared = windows_at(str(tmp_path))
+    assert isinstance(open_windows(""), MemoryWindows)
+    shared = open_windows(str(tmp_path))
     assert isinstance(shared, SqliteWindows)
     shared.close()
-    assert isinstance(windows_at("memory://"), LibraryWindows)
+    assert isinstance(open_windows("memory://"), LibraryWindows)
     with pytest.raises(DefinitionError, match="cannot be kept at this URL"):
-        windows_at("nothing://x")
+        open_windows("nothing://x")
     (tmp_path / "file").touch()
     with pytest.raises(DefinitionError, match="cannot be used to keep things in"):
-        windows_at(str(tmp_path / "file"))
+        open_windows(str(tmp_path / "file"))
 
 
 def test_a_limit_that_changes_counts_what_was_taken(clock: Clock) -> None:

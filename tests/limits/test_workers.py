@@ -19,7 +19,7 @@ import pytest
 from toolwire import Kind, Problem, RateLimit, Value, asgi, connect_sync
 from toolwire.client.calls.session import Session
 from toolwire.limits import ClientRateLimits
-from toolwire.stores.limits.open import windows_at
+from toolwire.stores.limits.open import open_windows
 from toolwire.testing.wire import AppTransport
 
 from .test_server import called, kit
@@ -75,7 +75,7 @@ def redis(running: str) -> str:
 
 @pytest.mark.requirement("XL-066")
 def test_of_fifty_calls_at_once_redis_lets_exactly_thirty_pass(redis: str) -> None:
-    stores = [windows_at(redis) for _ in range(5)]
+    stores = [open_windows(redis) for _ in range(5)]
     with ThreadPoolExecutor(10) as pool:
         waits = list(pool.map(lambda each: stores[each % 5].take("threads", THIRTY), range(50)))
     assert sum(wait == 0.0 for wait in waits) == 30

@@ -19,8 +19,8 @@ import pytest
 import uvicorn
 from argon2 import PasswordHasher
 
-from toolwire.auth.clients import Client, digest
-from toolwire.auth.pkce import challenge_of
+from toolwire.auth.clients import Client, hash_secret
+from toolwire.auth.pkce import compute_challenge
 from toolwire.client.login import SignInUser
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
@@ -40,10 +40,14 @@ CLIENTS = (
         name="Web",
         redirect_uris=(CALLBACK,),
         method="client_secret_basic",
-        secret_digest=digest("p:w/d %"),
+        secret_digest=hash_secret("p:w/d %"),
     ),
     Client(
-        id="poster", name="Poster", redirect_uris=(CALLBACK,), method="client_secret_post", secret_digest=digest("pw")
+        id="poster",
+        name="Poster",
+        redirect_uris=(CALLBACK,),
+        method="client_secret_post",
+        secret_digest=hash_secret("pw"),
     ),
 )
 QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
@@ -133,7 +137,7 @@ class Site:
             "client_id": client_id,
             "redirect_uri": CALLBACK,
             "state": "s t&a=te",
-            "code_challenge": challenge_of(VERIFIER),
+            "code_challenge": compute_challenge(VERIFIER),
             "code_challenge_method": "S256",
             "scope": "tasks:read tasks:write",
             **more,
@@ -193,7 +197,7 @@ def open_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
             if isinstance(people, Accounts):
                 people.add("Ada", "correct horse")
             clock, internet, events = Clock(), Internet(), list[GrantEvent]()
-            settings = {"name": "Tasks", "clients": CLIENTS, "first": ("tasks:read",), **settings}
+            settings = {"name": "Tasks", "clients": CLIENTS, "default_scopes": ("tasks:read",), **settings}
             settings.setdefault("fetch", internet.fetch)
             server = authorization_server(
                 issuer=issuer,

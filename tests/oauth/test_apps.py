@@ -15,7 +15,7 @@ from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network
 from toolwire.core.http import Response
 from toolwire.core.model import Problem
-from toolwire.oauth import guarded_fetch
+from toolwire.oauth import build_document_fetch
 
 from .conftest import CALLBACK, ISSUER, Site, document
 
@@ -146,7 +146,7 @@ def test_documents_are_fetched_through_the_guarded_door() -> None:
 
     async def fetched() -> list[Response | Problem]:
         network = Network(limits=TransportLimits(redirects=0, total_s=2), resolve=lambda host, port: ["127.0.0.1"])
-        fetch = guarded_fetch(network)
+        fetch = build_document_fetch(network)
         answers = [await fetch(url) for url in refused]
         await network.aclose()
         return answers

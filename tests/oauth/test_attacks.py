@@ -15,10 +15,10 @@ import anyio
 import pytest
 
 import toolwire
-from toolwire.auth.authorization_code import StartedSignIn, finish, start
+from toolwire.auth.authorization_code import StartedSignIn, finish_sign_in, start_sign_in
 from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.clients import Client
-from toolwire.auth.metadata_discovery import AuthorizationServerMetadata, SignInTarget, find_place
+from toolwire.auth.metadata_discovery import AuthorizationServerMetadata, SignInTarget, find_sign_in_target
 from toolwire.client.transport.drivers import run
 from toolwire.client.transport.network import Network
 from toolwire.core.http import JSON_HEADERS, Request, Response
@@ -90,7 +90,7 @@ def refresh_token_is_stolen_and_used(site: Site) -> str:
 
 def token_of_another_resource_is_shown(site: Site) -> str:
     token = site.tokens(resource=ISSUER)["access_token"]
-    with site.store.changing() as rows:
+    with site.store.write_transaction() as rows:
         rows._connection.exec_driver_sql("UPDATE oauth_grants SET resource = 'https://other.example'")
     return str(site.caller(token).details["error"])
 
@@ -157,10 +157,10 @@ def test_each_attack_on_the_server_ends_in_its_error(
 
 def honest(issuer: str, names_issuer: bool = True) -> StartedSignIn:
     server = AuthorizationServerMetadata(
-        issuer=issuer, authorization_url=f"{issuer}/a", token_url=f"{issuer}/t", names_issuer=names_issuer
+        issuer=issuer, authorization_url=f"{issuer}/a", token_url=f"{issuer}/t", sends_issuer=names_issuer
     )
     place = SignInTarget(resource="https://tasks.example", server=server)
-    started = start(
+    started = start_sign_in(
         place, ClientIdentity(client_id="me"), "http://127.0.0.1:1/callback", (), state="s" * 43, verifier="v" * 43
     )
     assert isinstance(started, StartedSignIn)
@@ -172,7 +172,7 @@ def honest(issuer: str, names_issuer: bool = True) -> StartedSignIn:
 def test_a_mix_up_of_two_servers_sends_the_code_to_neither(issuer: str | None) -> None:
     transport = CannedTransport(lambda _: Response(200, (), b"{}"))
     answer = {"code": "c", "state": "s" * 43, **({"iss": issuer} if issuer else {})}
-    assert isinstance(run(finish(honest("https://evil.example"), urlencode(answer), 0.0), transport), Problem)
+    assert isinstance(run(finish_sign_in(honest("https://evil.example"), urlencode(answer), 0.0), transport), Problem)
     assert transport.sent == []
 
 
@@ -182,7 +182,7 @@ def test_a_site_cannot_point_at_the_metadata_of_another() -> None:
     transport = CannedTransport(
         lambda request: Response(200, (), json.dumps(evil).encode()) if "protected" in request.url else Response(404)
     )
-    assert isinstance(run(find_place("https://other.example/api"), transport), Problem)
+    assert isinstance(run(find_sign_in_target("https://other.example/api"), transport), Problem)
     assert not any("evil" in request.url for request in transport.sent)
 
 
@@ -265,7 +265,7 @@ _FOLDERS = ("auth", "server/oauth", "client/login")
 _MAY_COMPARE = {
     # neither is a secret: the name of a method, and the digest of which scopes were asked for
     "pkce.py: parameters.get('code_challenge_method') != METHOD",
-    "grants.py: wish.request == token.request",
+    "grants.py: request.request == token.request",
     # Secret compares in constant time itself
     "refresher.py: stored.access != refused",
 }

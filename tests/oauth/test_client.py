@@ -35,7 +35,7 @@ from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.oauth import authorization_server
-from toolwire.server.oauth import AuthorizationServer, protected
+from toolwire.server.oauth import AuthorizationServer, protect_app
 from toolwire.stores.credentials.files import CredentialStore
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
@@ -72,9 +72,9 @@ class Running:
         self.server: AuthorizationServer
 
         def make(base: str) -> Any:
-            options = {"first": ("tasks:read",), "clients": (NATIVE,), **settings}
+            options = {"default_scopes": ("tasks:read",), "clients": (NATIVE,), **settings}
             self.server = authorization_server(issuer=base, store=self.store, users=people, scopes=SCOPES, **options)
-            return self.server.before(self.wrapped())
+            return self.server.serve_before(self.wrapped())
 
         self.url = serve(make)
         self.transport = SyncNetwork()
@@ -84,8 +84,8 @@ class Running:
         return toolwire.asgi(tasks(), callers=self.server.callers)
 
     def kinds(self) -> list[str]:
-        with self.store.looking() as rows:
-            return [event.kind for event in rows.events()[::-1] if event.client_id]
+        with self.store.read_transaction() as rows:
+            return [event.kind for event in rows.list_events()[::-1] if event.client_id]
 
     def signed_in(self, walker: Walker, wish: SignInOptions = ME) -> Credential:
         place = find_sign_in(f"{self.url}/tools", self.transport)
@@ -127,7 +127,7 @@ def guarded(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> Run
 
     class Guarded(Running):
         def wrapped(self) -> Any:
-            return protected(answer, self.server.callers, lambda _, path: needs.get(path, ()))
+            return protect_app(answer, self.server.callers, lambda _, path: needs.get(path, ()))
 
     return Guarded(tmp_path, serve)
 
@@ -160,7 +160,7 @@ def test_a_401_starts_signing_in_and_a_403_asks_for_more_before_anybody_is_told(
     assert asked[1:] == [("tasks:read", "tasks:delete")]  # what there was, and what was missing
     assert status(transport, f"{guarded.url}/read") == 200
     assert len(walker.pages) == 2
-    assert [each.scopes for each in guarded.credentials.all()] == [("tasks:read", "tasks:delete")]
+    assert [each.scopes for each in guarded.credentials.list_all()] == [("tasks:read", "tasks:delete")]
 
 
 @pytest.mark.requirement("AC-08")
@@ -291,7 +291,7 @@ def test_processes_share_one_refresh(running: Running, tmp_path: Path) -> None:
         "refused = Secret(sys.stdin.readline().strip())\n"
         "print(type(TokenRefresher(first.resource, kept, first, SyncNetwork()).ensure_valid(refused)).__name__)\n"
     )
-    command = [sys.executable, "-c", program, str(tmp_path / "credentials"), found.name]
+    command = [sys.executable, "-c", program, str(tmp_path / "credentials"), found.storage_name]
     started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     for process in started:
         assert process.stdout is not None
@@ -310,7 +310,7 @@ def test_a_refused_refresh_forgets_the_sign_in_and_says_how_to_sign_in_again(run
     said = TokenRefresher(running.url, running.credentials, found, running.transport).ensure_valid(found.access)
     assert isinstance(said, Problem)
     assert "toolwire login" in said.message
-    assert running.credentials.all() == []
+    assert running.credentials.list_all() == []
 
 
 @pytest.mark.requirement("AC-09", "XL-102")
@@ -328,7 +328,7 @@ def test_a_token_that_was_ended_is_refreshed_in_the_middle_of_a_connection(runni
             return [first, await remote.call("list_tasks")]
 
     assert anyio.run(calls) == [toolwire.Value(["wash up"])] * 2
-    kept = running.credentials.get(found.name)
+    kept = running.credentials.get(found.storage_name)
     assert kept is not None
     assert kept.access != found.access
 
@@ -359,7 +359,7 @@ def test_a_token_goes_to_its_resource_and_nowhere_else(
 def test_who_is_signed_in_is_still_asked_about_each_call_that_needs_it(
     tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]
 ) -> None:
-    running = Running(tmp_path, serve, first=("tasks:read", "tasks:delete"))
+    running = Running(tmp_path, serve, default_scopes=("tasks:read", "tasks:delete"))
     running.signed_in(Walker())
     asked: list[str] = []
 
@@ -469,7 +469,7 @@ def test_the_document_says_whether_a_password_is_wanted_and_which_flows_are_not_
     )
     assert done.returncode == 0, done.stderr
     assert "canary" not in done.stdout + done.stderr
-    (kept,) = CredentialStore(tmp_path / "state" / "toolwire" / "credentials").all()
+    (kept,) = CredentialStore(tmp_path / "state" / "toolwire" / "credentials").list_all()
     assert (kept.header, kept.prefix, kept.access.reveal()) == ("authorization", "Basic ", "QWRhOnB3LWNhbmFyeQ==")
 
 

@@ -12,7 +12,7 @@ import pytest
 from toolwire.auth.clients import Client
 from toolwire.auth.grants import CodeExchange
 from toolwire.auth.oauth_error import OAuthError
-from toolwire.server.oauth.token_issuing import redeem
+from toolwire.server.oauth.token_issuing import redeem_code
 
 from .conftest import CALLBACK, ISSUER, VERIFIER, Site
 
@@ -187,13 +187,13 @@ def test_a_code_is_bound_to_all_it_was_asked_with(site: Site, wrong: dict[str, s
 def test_of_many_who_redeem_a_code_at_once_exactly_one_gets_tokens(site: Site) -> None:
     client = Client(id="app", name="The App", redirect_uris=(CALLBACK,))
     wish = CodeExchange(client_id="app", verifier=VERIFIER, redirect_uri=CALLBACK)
-    desk = site.server._desk  # the race is below HTTP
+    desk = site.server._context  # the race is below HTTP
     for _ in range(5):
         code, at_once = site.code(), Barrier(4)
 
         def take(code: str = code, at_once: Barrier = at_once) -> object:
             at_once.wait(10)
-            return redeem(desk, client, code, wish)
+            return redeem_code(desk, client, code, wish)
 
         with ThreadPoolExecutor(4) as pool:
             answers = [future.result(10) for future in [pool.submit(take) for _ in range(4)]]
@@ -230,8 +230,8 @@ def test_what_happens_is_written_down_without_any_token(site: Site) -> None:
         "tokens issued",
         "revoked",
     ]
-    with site.store.looking() as rows:
-        kept = rows.events()
+    with site.store.read_transaction() as rows:
+        kept = rows.list_events()
     assert kept[::-1] == site.events
     text = repr(kept) + json.dumps([event.token for event in kept])
     for secret in (tokens, refreshed, again):

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from toolwire.core.http import Response
-from toolwire.server.oauth.client_lookup import may_fetch_from
+from toolwire.server.oauth.client_lookup import count_fetch_from
 from toolwire.stores.oauth.accounts import Accounts
 
 from .conftest import CALLBACK, Site
@@ -89,7 +89,7 @@ def test_nobody_locks_the_name_of_somebody_else(site: Site) -> None:
     async def pause(seconds: float) -> None:
         waits.append(seconds)
 
-    object.__setattr__(site.server._desk, "pause", pause)
+    object.__setattr__(site.server._context, "pause", pause)
     assert wrong(site, "192.0.2.1", password="correct horse").status_code == 303, "from another address Ada gets in"
     assert waits == [3.0], "after a moment"
 
@@ -120,7 +120,7 @@ def test_one_address_cannot_keep_the_apps_of_others_out(open_site: Callable[...,
 def test_apps_that_nobody_uses_make_room_for_new_ones(open_site: Callable[..., Site], monkeypatch: Any) -> None:
     from toolwire.server.oauth import registration
 
-    monkeypatch.setattr(registration, "_UNUSED", 3)
+    monkeypatch.setattr(registration, "_MAX_UNUSED", 3)
     site = open_site(registration=True)
     used = registering(site).json()["client_id"]
     site.code(client_id=used)
@@ -176,8 +176,8 @@ def test_many_domains_that_lead_to_one_address_fetch_little_from_it(
 
     port = serve(lambda _: victim).rpartition(":")[2]
     site = open_site(issuer="http://127.0.0.1:9999", local_documents=True, fetch=None)
-    desk = site.server._desk
-    assert all(may_fetch_from(desk, "127.0.0.1") for _ in range(55))  # for as many domains of somebody else
+    desk = site.server._context
+    assert all(count_fetch_from(desk, "127.0.0.1") for _ in range(55))  # for as many domains of somebody else
 
     def ask_for_documents(count: int) -> None:
         for number in range(count):
@@ -193,10 +193,10 @@ def test_many_domains_that_lead_to_one_address_fetch_little_from_it(
 
 @pytest.mark.parametrize("written", ["2606:4700::{:x}", "::ffff:1.1.1.1"])
 def test_addresses_of_one_network_count_as_one(site: Site, written: str) -> None:
-    found = [may_fetch_from(site.server._desk, written.format(number)) for number in range(62)]
+    found = [count_fetch_from(site.server._context, written.format(number)) for number in range(62)]
     assert found == [True] * 60 + [False] * 2
-    assert not may_fetch_from(site.server._desk, "2606:4700::ffff" if "{" in written else "1.1.1.1")
-    assert may_fetch_from(site.server._desk, "9.9.9.9")
+    assert not count_fetch_from(site.server._context, "2606:4700::ffff" if "{" in written else "1.1.1.1")
+    assert count_fetch_from(site.server._context, "9.9.9.9")
 
 
 EVIL = "https://evil.example/landing"

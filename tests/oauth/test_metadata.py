@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from toolwire.auth.challenge import bearer
-from toolwire.server.oauth import protected
+from toolwire.auth.challenge import find_bearer
+from toolwire.server.oauth import protect_app
 
 from .conftest import ISSUER, SCOPES, Browser, Site
 
@@ -89,11 +89,11 @@ def api(site: Site) -> Browser:
         return JSONResponse({"open": True})
 
     app = Starlette(routes=[Route("/tasks", tasks, methods=["GET", "DELETE"]), Route("/about", about)])
-    return Browser(site.server.before(protected(app, site.server.callers, needs)), ISSUER, site.runner)
+    return Browser(site.server.serve_before(protect_app(app, site.server.callers, needs)), ISSUER, site.runner)
 
 
 def challenged(answer: httpx2.Response) -> dict[str, Any]:
-    found = bearer(answer.headers.get_list("www-authenticate"))
+    found = find_bearer(answer.headers.get_list("www-authenticate"))
     assert found is not None
     return dict(found.parameters)
 

@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from toolwire.core.http import Response
-from toolwire.server.oauth import protected
+from toolwire.server.oauth import protect_app
 
 from .conftest import CALLBACK, ISSUER, Site, document
 
@@ -53,7 +53,7 @@ def behind(site: Site) -> Any:
 
     app = Starlette(routes=[Route("/mcp", tasks), Route("/delete", tasks)])
     needs = {"/mcp": ("tasks:read",), "/delete": ("tasks:read", "tasks:delete")}
-    return site.server.before(protected(app, site.server.callers, lambda _, path: needs.get(path)))
+    return site.server.serve_before(protect_app(app, site.server.callers, lambda _, path: needs.get(path)))
 
 
 async def pressing(person: httpx2.AsyncClient, url: str) -> str:

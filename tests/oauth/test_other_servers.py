@@ -24,7 +24,7 @@ from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from werkzeug.serving import make_server
 
-from toolwire.auth.authorization_code import renew
+from toolwire.auth.authorization_code import renew_credential
 from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.credential import Credential
 from toolwire.client.login import SignInOptions, find_sign_in, sign_in, sign_out
@@ -114,7 +114,7 @@ def test_our_client_signs_in_to_a_server_made_with_the_mcp_sdk(serve: Callable[[
     first = sign_in(place, SignInOptions(), Walker().person(), transport)
     assert isinstance(first, Credential), first
     assert first.registered is True
-    second = run(renew(first, 0.0), transport)
+    second = run(renew_credential(first, 0.0), transport)
     assert isinstance(second, Credential)
     assert second.refresh != first.refresh
     assert second.scopes == ("a",)
@@ -269,11 +269,11 @@ def test_our_client_signs_in_to_a_server_made_with_authlib_on_flask(flask_site: 
     transport = SyncNetwork()
     place = find_sign_in(f"{flask_site}/api", transport)
     assert not isinstance(place, Problem), place
-    assert (place.indicated, place.server.names_issuer) == (False, True)
+    assert (place.sends_resource, place.server.sends_issuer) == (False, True)
     first = sign_in(place, SignInOptions(identity=ClientIdentity(client_id="native")), Walker().person(), transport)
     assert isinstance(first, Credential), first
     assert first.scopes == ("a",)
-    second = run(renew(first, 0.0), transport)
+    second = run(renew_credential(first, 0.0), transport)
     assert isinstance(second, Credential)
     assert second.refresh != first.refresh
     unknown = sign_in(place, SignInOptions(), Walker().person(), transport)

@@ -11,7 +11,7 @@ import pytest
 
 from toolwire.core.errors import DefinitionError
 from toolwire.oauth import authorization_server
-from toolwire.server.oauth import protected
+from toolwire.server.oauth import protect_app
 from toolwire.stores.oauth.accounts import Accounts, StoredAccount
 
 from .conftest import ISSUER, SCOPES, Browser, Site
@@ -49,12 +49,12 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 @pytest.fixture(params=[signed_in, signed_in_later])
 def own(open_site: Callable[..., Site], request: pytest.FixtureRequest) -> Site:
-    site = open_site(users=OwnPeople(), login_url="/sign-in?from=apps", signed_in=request.param)
+    site = open_site(users=OwnPeople(), login_url="/sign-in?from=apps", identify_user=request.param)
 
     def needs(_method: str, path: str) -> list[str] | None:
         return ["tasks:read"] if path == "/mine" else None
 
-    app = site.server.before(protected(application, site.server.callers, needs, request.param))
+    app = site.server.serve_before(protect_app(application, site.server.callers, needs, request.param))
     site.browser = site.new_browser(app=app)
     return site
 
@@ -124,11 +124,11 @@ def test_no_page_of_another_site_changes_anything_with_the_session(
     assert own.browser.post("/mine", headers=headers).status_code == status
 
 
-@pytest.mark.parametrize("setting", [{"login_url": "/sign-in"}, {"signed_in": signed_in}])
+@pytest.mark.parametrize("setting", [{"login_url": "/sign-in"}, {"identify_user": signed_in}])
 def test_a_page_to_sign_in_on_without_a_word_of_who_is_signed_in_is_refused(
     site: Site, setting: dict[str, Any]
 ) -> None:
-    with pytest.raises(DefinitionError, match="login_url and signed_in go together"):
+    with pytest.raises(DefinitionError, match="Set both login_url and identify_user"):
         authorization_server(issuer=ISSUER, scopes=SCOPES, store=site.store, users=site.people, **setting)
 
 

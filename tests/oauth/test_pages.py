@@ -125,8 +125,8 @@ def test_an_unknown_name_costs_one_password_check_like_a_known_one(site: Site) -
 
 @pytest.mark.requirement("AS-19")
 def test_passwords_are_kept_as_argon2id(site: Site) -> None:
-    with site.store.looking() as rows:
-        found = rows.user_named("ada")
+    with site.store.read_transaction() as rows:
+        found = rows.find_user_by_name("ada")
     assert found is not None
     assert found[2].startswith("$argon2id$")
     with pytest.raises(ValueError, match="8 to"):
@@ -202,14 +202,14 @@ def test_a_person_sees_their_connected_apps_and_ends_one(site: Site) -> None:
     site.people.add("Bob", "bobs password")
     tokens = site.tokens()
     ada = site.caller(tokens["access_token"]).name
-    (grant,) = site.runner.run(site.server.connected(ada))
+    (grant,) = site.runner.run(site.server.list_grants(ada))
     assert (grant.client_name, grant.scopes) == ("The App", ("tasks:read", "tasks:write"))
-    assert site.runner.run(site.server.connected("somebody else")) == []
+    assert site.runner.run(site.server.list_grants("somebody else")) == []
     assert site.runner.run(site.server.disconnect("somebody else", grant.id)) is False
     assert site.caller(tokens["access_token"]).scopes
     assert site.runner.run(site.server.disconnect(ada, grant.id)) is True
     assert site.caller(tokens["access_token"]).kind == "unauthorized"
-    assert site.runner.run(site.server.connected(ada)) == []
+    assert site.runner.run(site.server.list_grants(ada)) == []
 
 
 @pytest.mark.requirement("AS-21")
@@ -222,7 +222,7 @@ def test_a_person_sees_their_connected_apps_and_ends_one(site: Site) -> None:
         {"issuer": "https://user@tasks.example"},
         {"issuer": "tasks.example"},
         {"resource": "http://tasks.example"},
-        {"first": ("admin",)},
+        {"default_scopes": ("admin",)},
     ],
     ids=str,
 )

@@ -21,7 +21,7 @@ from tests.oauth import test_codes, test_tokens
 from toolwire.auth.clients import Client
 from toolwire.auth.grants import CodeExchange, TokenRefresh
 from toolwire.auth.oauth_error import OAuthError
-from toolwire.server.oauth.token_issuing import redeem, refresh, revoke
+from toolwire.server.oauth.token_issuing import redeem_code, refresh_tokens, revoke_token
 from toolwire.stores.oauth.database import OAuthStore
 
 from .conftest import CALLBACK, VERIFIER, Site
@@ -105,11 +105,11 @@ test_revoking_a_refresh_token = test_tokens.test_revoking_a_refresh_token_ends_t
 
 @pytest.mark.requirement("AS-11", "D-28")
 def test_of_many_who_use_a_refresh_token_at_once_one_is_first_and_the_family_ends(site: Site) -> None:
-    desk = site.server._desk  # the race is below HTTP
+    desk = site.server._context  # the race is below HTTP
     wish = TokenRefresh(client_id="app")
     for _ in range(3):
         token = site.tokens()["refresh_token"]
-        answers = at_once(lambda _, token=token: refresh(desk, APP, token, wish))  # type: ignore[misc]  # a default
+        answers = at_once(lambda _, token=token: refresh_tokens(desk, APP, token, wish))  # type: ignore[misc]  # a default
         won = [answer for answer in answers if not isinstance(answer, OAuthError)]
         assert len(won) == 1
         assert site.caller(str(won[0]["access_token"])).kind == "unauthorized"
@@ -118,15 +118,15 @@ def test_of_many_who_use_a_refresh_token_at_once_one_is_first_and_the_family_end
 
 @pytest.mark.requirement("AS-11", "AS-12")
 def test_who_refreshes_replays_and_revokes_at_once_never_wait_for_each_other(site: Site) -> None:
-    desk, wish = site.server._desk, CodeExchange(client_id="app", verifier=VERIFIER, redirect_uri=CALLBACK)
+    desk, wish = site.server._context, CodeExchange(client_id="app", verifier=VERIFIER, redirect_uri=CALLBACK)
     for _ in range(4):
         code = site.code()
         tokens = site.redeem(code).json()
         works = (
-            lambda token=tokens["refresh_token"]: refresh(desk, APP, token, TokenRefresh(client_id="app")),
-            lambda code=code: redeem(desk, APP, code, wish),
-            lambda token=tokens["access_token"]: revoke(desk, APP, token),
-            lambda token=tokens["refresh_token"]: revoke(desk, APP, token),
+            lambda token=tokens["refresh_token"]: refresh_tokens(desk, APP, token, TokenRefresh(client_id="app")),
+            lambda code=code: redeem_code(desk, APP, code, wish),
+            lambda token=tokens["access_token"]: revoke_token(desk, APP, token),
+            lambda token=tokens["refresh_token"]: revoke_token(desk, APP, token),
         )
         at_once(lambda each, works=works: works[each]())  # type: ignore[misc]  # a deadlock is an error of the database
         assert site.caller(tokens["access_token"]).kind == "unauthorized"
@@ -136,8 +136,8 @@ def test_who_refreshes_replays_and_revokes_at_once_never_wait_for_each_other(sit
 def test_processes_that_start_at_once_make_the_tables_once(url: str) -> None:
     stores = at_once(lambda _: OAuthStore(url))
     for store in stores:
-        with store.changing() as rows:
-            assert rows.events() == []
+        with store.write_transaction() as rows:
+            assert rows.list_events() == []
         store.close()
 
 

@@ -186,7 +186,7 @@ def test_a_database_that_hangs_is_waited_for_a_while_and_stops_nothing_else(
             asked = [site.browser.client.get(site.ask()) for _ in range(40)]
             answers = await asyncio.wait_for(asyncio.gather(*asked), PATIENCE_S)
             assert {(answer.status_code, answer.headers["retry-after"]) for answer in answers} == {(503, "1")}
-            assert 0 < site.server._desk.threads.threads <= 16, "what was given up still holds its threads"
+            assert 0 < site.server._context.threads.threads <= 16, "what was given up still holds its threads"
             said = await site.server.callers.verify({b"authorization": b"Bearer somebody's"})
             assert isinstance(said, Problem)
             assert (said.kind, said.can_retry) == (Kind.OVERLOADED, True)
@@ -194,7 +194,7 @@ def test_a_database_that_hangs_is_waited_for_a_while_and_stops_nothing_else(
             assert document.status_code == 200
         await until_it_answers()
         async with asyncio.timeout(PATIENCE_S):  # what was given up ends, and its connections come back to be closed
-            while site.server._desk.threads.running:  # noqa: ASYNC110 - it asks other threads
+            while site.server._context.threads.running:  # noqa: ASYNC110 - it asks other threads
                 await asyncio.sleep(0.01)
         shown = {b"authorization": f"Bearer {token}".encode()}
         async with asyncio.timeout(PATIENCE_S):

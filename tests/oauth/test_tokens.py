@@ -277,11 +277,14 @@ def test_an_access_token_can_be_a_jwt_that_others_verify(open_site: Callable[...
 def test_a_jwt_of_another_key_issuer_or_audience_is_not_taken() -> None:
     key, other = SigningKey(), SigningKey()
     claims = {"iss": ISSUER, "aud": ISSUER, "exp": 100, "jti": "1"}
-    assert key.read(key.sign(claims), issuer=ISSUER, resource=ISSUER, now=99) is not None
-    assert key.read(key.sign(claims), issuer=ISSUER, resource=ISSUER, now=100) is None
-    assert key.read(other.sign(claims), issuer=ISSUER, resource=ISSUER, now=99) is None
-    assert key.read(key.sign({**claims, "aud": [ISSUER]}), issuer=ISSUER, resource=ISSUER, now=99) is None
-    assert key.read(key.sign({**claims, "iss": "https://x.example"}), issuer=ISSUER, resource=ISSUER, now=99) is None
+    assert key.read_claims(key.sign_claims(claims), issuer=ISSUER, resource=ISSUER, now=99) is not None
+    assert key.read_claims(key.sign_claims(claims), issuer=ISSUER, resource=ISSUER, now=100) is None
+    assert key.read_claims(other.sign_claims(claims), issuer=ISSUER, resource=ISSUER, now=99) is None
+    assert key.read_claims(key.sign_claims({**claims, "aud": [ISSUER]}), issuer=ISSUER, resource=ISSUER, now=99) is None
+    assert (
+        key.read_claims(key.sign_claims({**claims, "iss": "https://x.example"}), issuer=ISSUER, resource=ISSUER, now=99)
+        is None
+    )
 
 
 @pytest.mark.requirement("AS-11")

@@ -39,10 +39,10 @@ def _careless_umask() -> Iterator[None]:
 def test_a_credential_is_kept_in_a_file_of_ones_own_and_found_after_a_restart(tmp_path: Path) -> None:
     folder = tmp_path / "credentials"
     CredentialStore(folder).put(credential())
-    assert CredentialStore(folder).all() == [credential()]
+    assert CredentialStore(folder).list_all() == [credential()]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert [stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()] == [0o600]
-    CredentialStore(folder).delete(credential().name)
+    CredentialStore(folder).delete(credential().storage_name)
     assert list(folder.iterdir()) == []
 
 
@@ -54,7 +54,7 @@ def test_a_file_that_others_can_read_or_write_is_not_used(tmp_path: Path, mode: 
     (path,) = (tmp_path / "credentials").iterdir()
     path.chmod(mode)
     with pytest.raises(CredentialError, match="Others can read") as error:
-        kept.all()
+        kept.list_all()
     assert "canary" not in str(error.value)
 
 
@@ -85,7 +85,7 @@ def test_a_damaged_file_is_no_credential(tmp_path: Path) -> None:
         '{"secrets": 7}',
     ):
         path.write_text(text)
-        assert kept.all() == []
+        assert kept.list_all() == []
 
 
 @pytest.mark.requirement("AC-10")
@@ -94,14 +94,14 @@ def test_a_passphrase_seals_the_secrets(tmp_path: Path) -> None:
     CredentialStore(folder, passphrase=Secret("open sesame")).put(credential())
     (path,) = folder.iterdir()
     assert "canary" not in path.read_text()
-    assert CredentialStore(folder, passphrase=Secret("open sesame")).all() == [credential()]
+    assert CredentialStore(folder, passphrase=Secret("open sesame")).list_all() == [credential()]
     for wrong in (None, Secret("open barley")):
         with pytest.raises(CredentialError):
-            CredentialStore(folder, passphrase=wrong).all()
+            CredentialStore(folder, passphrase=wrong).list_all()
     other = path.with_name("0" * 64 + ".json")
     path.rename(other)  # what is sealed for one name is not taken for another
     with pytest.raises(CredentialError):
-        CredentialStore(folder, passphrase=Secret("open sesame")).all()
+        CredentialStore(folder, passphrase=Secret("open sesame")).list_all()
 
 
 class Ring:
@@ -126,11 +126,11 @@ def test_with_a_keyring_no_secret_is_in_a_file(tmp_path: Path) -> None:
     kept = CredentialStore(tmp_path / "credentials", vault=SystemVault(ring))
     kept.put(credential())
     assert "canary" not in "".join(path.read_text() for path in (tmp_path / "credentials").iterdir())
-    assert kept.all() == [credential()]
-    kept.delete(credential().name)
-    kept.delete(credential().name)
+    assert kept.list_all() == [credential()]
+    kept.delete(credential().storage_name)
+    kept.delete(credential().storage_name)
     assert ring.kept == {}
-    assert kept.all() == []
+    assert kept.list_all() == []
 
 
 @pytest.mark.requirement("AC-10", "AC-11", "AC-04")
@@ -140,11 +140,13 @@ def test_the_credential_for_a_url_is_the_nearest_and_another_persons_is_none(tmp
     for resource in (site, api, mcp):
         kept.put(credential(resource))
     kept.put(credential("https://y.example/api", principal="Bob"))
-    found = {url: kept.covering(url) for url in (f"{api}/tasks", f"{site}/other", "https://x.example.evil.example/api")}
+    found = {
+        url: kept.find_covering(url) for url in (f"{api}/tasks", f"{site}/other", "https://x.example.evil.example/api")
+    }
     assert [each.resource if each else None for each in found.values()] == [api, site, None]
-    assert kept.covering("https://y.example/api") is None
-    assert kept.covering("https://y.example/api", "Bob") is not None
-    below = kept.covering("https://y.example", "Bob")
+    assert kept.find_covering("https://y.example/api") is None
+    assert kept.find_covering("https://y.example/api", "Bob") is not None
+    below = kept.find_covering("https://y.example", "Bob")
     assert below is not None
 
 
@@ -159,4 +161,4 @@ def test_the_same_client_at_two_issuers_is_kept_apart(tmp_path: Path) -> None:
             client_id="me",
         ),
     )
-    assert one.name != two.name
+    assert one.storage_name != two.storage_name

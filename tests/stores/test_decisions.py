@@ -45,7 +45,7 @@ def test_a_question_survives_who_asked_and_is_answered_from_elsewhere(tmp_path: 
     assert first.take(id_, "b1") is None
     first.close()
     other = Approvals(tmp_path, clock=clock)
-    (waiting,) = other.waiting()
+    (waiting,) = other.list_pending()
     assert (waiting.id, waiting.rows[0].text) == (id_, "https://a.example")
     assert other.answer(id_, Answer(allowed=True, always=True))
     other.close()
@@ -71,7 +71,7 @@ def test_an_answer_is_for_its_question_once_and_in_time(tmp_path: Path, clock: C
     approvals.answer(late, Answer(allowed=True))
     clock.now += 300
     assert approvals.take(late, "b3") == no
-    assert list(approvals.waiting()) == []
+    assert list(approvals.list_pending()) == []
     approvals.close()
 
 
@@ -90,7 +90,7 @@ def test_an_approver_waits_for_the_answer_of_another_thread(tmp_path: Path) -> N
     approvals = Approvals(tmp_path)
 
     def sleep(_: float) -> None:
-        (waiting,) = approvals.waiting()
+        (waiting,) = approvals.list_pending()
         threading.Thread(target=approvals.answer, args=(waiting.id, Answer(allowed=True))).run()
 
     assert store_approver(approvals, sleep=sleep)(QUESTION).allowed

@@ -29,7 +29,7 @@ from toolwire.core.ledger import (
 )
 from toolwire.core.model import Result
 from toolwire.stores.group_commit import GroupCommit
-from toolwire.stores.ledger.clock import ClockMark, boot_id, resumed
+from toolwire.stores.ledger.clock import ClockMark, read_boot_id, resume_age
 from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.stores.ledger.sqlite import SqliteLedger
 from toolwire.testing.wire import HERE, AppTransport
@@ -208,7 +208,7 @@ def test_a_lowered_limit_is_reached_by_a_few_rows_a_call(tmp_path: Path, clock: 
     held = [400]
     for number in range(12):
         assert isinstance(run(ledger, f"new-{number}"), Ticket)
-        held.append(ledger._db.execute("SELECT count(*) FROM calls").fetchone()[0])
+        held.append(ledger._connection.execute("SELECT count(*) FROM calls").fetchone()[0])
     removed = [1 + before - after for before, after in pairwise(held)]
     assert max(removed) <= 130, "64 when it is claimed, 64 when it ends, and a sweep"
     assert held[-1] <= 40
@@ -314,7 +314,8 @@ def test_a_change_that_cannot_be_made_fails_alone(tmp_path: Path) -> None:
 
     async def check() -> None:
         outcomes = await asyncio.gather(
-            *(commits.run(partial(add, number), refused=lambda: -1) for number in range(20)), return_exceptions=True
+            *(commits.run_change(partial(add, number), on_refusal=lambda: -1) for number in range(20)),
+            return_exceptions=True,
         )
         assert [one for one in outcomes if isinstance(one, int)] == [*range(7), -1, *range(9, 20)]
         assert isinstance(outcomes[7], LookupError)
@@ -440,11 +441,11 @@ def test_time_goes_forward_through_restarts_and_reboots_whatever_the_clock_says(
 
 
 def test_an_age_without_a_boot_to_compare_with_stands_still() -> None:
-    assert resumed(None, "", 7.0) == 0.0
-    assert resumed(ClockMark("", 1.0, 5.0), "", 7.0) == 5.0
-    assert resumed(ClockMark("b", 1.0, 5.0), "b", 7.0) == 11.0
-    assert resumed(ClockMark("b", 9.0, 5.0), "b", 7.0) == 5.0
-    assert isinstance(boot_id(), str)
+    assert resume_age(None, "", 7.0) == 0.0
+    assert resume_age(ClockMark("", 1.0, 5.0), "", 7.0) == 5.0
+    assert resume_age(ClockMark("b", 1.0, 5.0), "b", 7.0) == 11.0
+    assert resume_age(ClockMark("b", 9.0, 5.0), "b", 7.0) == 5.0
+    assert isinstance(read_boot_id(), str)
 
 
 @pytest.mark.requirement("R13")
@@ -453,8 +454,8 @@ def test_a_full_disk_refuses_new_calls_and_nothing_else(tmp_path: Path, caplog: 
     ledger = SqliteLedger(path)
     run(ledger, "before", Value("x" * 3_000))
     running = do(ledger.claim(claim("running")))
-    pages = ledger._db.execute("PRAGMA page_count").fetchone()[0]
-    ledger._db.execute(f"PRAGMA max_page_count = {pages}")  # what SQLite does where the disk has no more pages
+    pages = ledger._connection.execute("PRAGMA page_count").fetchone()[0]
+    ledger._connection.execute(f"PRAGMA max_page_count = {pages}")  # what SQLite does where the disk has no more pages
     with caplog.at_level(logging.ERROR):
         do(ledger.settle(running, CallEnding(CallState.DONE, Value("y" * 900_000), pinned=True)))
         refused = [do(ledger.claim(claim(f"new-{number}"))) for number in range(200)][-1]
@@ -555,7 +556,7 @@ def test_several_processes_hold_no_more_than_they_may_together(tmp_path: Path, r
     ledgers = [SqliteLedger(path, LedgerLimits(rows=rows)) for _ in range(2)]
     for number in range(600):
         run(ledgers[number % 2], f"call-{number}")
-    (held,) = ledgers[0]._db.execute("SELECT count(*) FROM calls").fetchone()
+    (held,) = ledgers[0]._connection.execute("SELECT count(*) FROM calls").fetchone()
     assert held <= rows + 64
     for ledger in ledgers:
         do(ledger.end())

@@ -18,7 +18,7 @@ from toolwire.stores.consent.approvals import Approvals
 sys.stdin.readline()
 for number in range(40):
     approvals = Approvals(Path(sys.argv[1]) / str(number))
-    assert not approvals.waiting()
+    assert not approvals.list_pending()
     approvals.close()
 """
 

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.sampling import Sampler
 from toolwire.core.model import ANONYMOUS, Call, Context, Result, Tool, Value
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.telemetry.arrival import Arrival
-from toolwire.telemetry.calls import Telemetry, observer
+from toolwire.telemetry.calls import Telemetry, create_observer
 from toolwire.telemetry.propagation import current_traceparent
 
 TOOL = Tool(name="add", toolkit="Calc", version="2.1.0")
@@ -32,7 +32,7 @@ class Sdk:
         self.reader = InMemoryMetricReader()
         self.meters = MeterProvider([self.reader])
         self.telemetry = Telemetry(tracer_provider=self.tracers, meter_provider=self.meters)
-        found = observer(self.telemetry)
+        found = create_observer(self.telemetry)
         assert found is not None
         self.observer = found
 
@@ -50,7 +50,7 @@ class Sdk:
             return Value(1) if result is None else result, 1.0
 
         call = Call(TOOL, {"a": "an argument"}, "c1", context, key)
-        ended, _ = asyncio.run(self.observer.run(running, call, ignore_progress, protocol, arrival))
+        ended, _ = asyncio.run(self.create_observer.run(running, call, ignore_progress, protocol, arrival))
         return ended
 
     @property

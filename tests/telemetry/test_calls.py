@@ -15,11 +15,11 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 
 from toolwire.core.model import ANONYMOUS, Call, Context, Kind, Problem, Result, Value
 from toolwire.core.toolbox import Notify, ignore_progress
-from toolwire.telemetry.calls import LOG, Observer, Telemetry, observer
+from toolwire.telemetry.calls import LOG, Observer, Telemetry, create_observer
 from toolwire.telemetry.logs import JsonLines
 from toolwire.telemetry.names import BUCKETS_S, ERROR_TYPES
-from toolwire.telemetry.propagation import current_traceparent, traced
-from toolwire.telemetry.trace_context import joined
+from toolwire.telemetry.propagation import add_current_trace, current_traceparent
+from toolwire.telemetry.trace_context import add_trace
 
 from .sdk import TOOL, Sdk, attributes
 
@@ -95,12 +95,12 @@ def test_a_traceparent_is_the_parent_and_comes_before_a_trace_id() -> None:
 
 
 def test_the_protocols_own_traceparent_comes_before_that_of_http() -> None:
-    own = joined(Context(trace_id="a" * 32, traceparent=f"00-{'a' * 32}-{SPAN}-01"), PARENT)
+    own = add_trace(Context(trace_id="a" * 32, traceparent=f"00-{'a' * 32}-{SPAN}-01"), PARENT)
     assert own.trace_id == "a" * 32
-    assert joined(ANONYMOUS, PARENT) == Context(trace_id=TRACE, traceparent=PARENT)
-    assert joined(Context(trace_id="mine"), PARENT) == Context(trace_id="mine", traceparent=PARENT)
-    assert joined(ANONYMOUS, "nonsense") is ANONYMOUS
-    assert joined(ANONYMOUS, "") is ANONYMOUS
+    assert add_trace(ANONYMOUS, PARENT) == Context(trace_id=TRACE, traceparent=PARENT)
+    assert add_trace(Context(trace_id="mine"), PARENT) == Context(trace_id="mine", traceparent=PARENT)
+    assert add_trace(ANONYMOUS, "nonsense") is ANONYMOUS
+    assert add_trace(ANONYMOUS, "") is ANONYMOUS
 
 
 def test_another_trace_that_is_there_already_is_linked_and_the_same_one_is_the_parent() -> None:
@@ -127,9 +127,9 @@ def test_what_the_tool_does_is_traced_below_the_span_and_sent_on() -> None:
     assert sdk.inside == sdk.span.context
     assert sdk.sent.startswith(f"00-{sdk.inside.trace_id:032x}-{sdk.inside.span_id:016x}-0")
     with trace.use_span(trace.NonRecordingSpan(sdk.inside)):
-        sent = traced(Call(TOOL, {}, "c"))
+        sent = add_current_trace(Call(TOOL, {}, "c"))
     assert (sent.context.trace_id, sent.context.traceparent) == (f"{sdk.inside.trace_id:032x}", sdk.sent)
-    assert traced(Call(TOOL, {}, "c")).context is ANONYMOUS
+    assert add_current_trace(Call(TOOL, {}, "c")).context is ANONYMOUS
     assert current_traceparent() == ""
 
 
@@ -187,7 +187,7 @@ def test_a_call_that_nobody_waits_for_any_more_is_cancelled() -> None:
         raise AssertionError
 
     async def within() -> None:
-        task = asyncio.ensure_future(sdk.observer.run(for_ever, Call(TOOL, {}), ignore_progress, "mcp"))
+        task = asyncio.ensure_future(sdk.create_observer.run(for_ever, Call(TOOL, {}), ignore_progress, "mcp"))
         await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -201,10 +201,10 @@ def test_a_call_that_nobody_waits_for_any_more_is_cancelled() -> None:
 
 
 def test_without_an_sdk_nothing_is_observed_and_opentelemetry_is_not_even_loaded() -> None:
-    assert observer(Telemetry()) is None
+    assert create_observer(Telemetry()) is None
     code = (
         "import sys; from toolwire import Toolkit, asgi; asgi(Toolkit('T')); "
-        "from toolwire.telemetry.calls import Telemetry, observer; assert observer(Telemetry()) is None; "
+        "from toolwire.telemetry.calls import Telemetry, create_observer; assert create_observer(Telemetry()) is None; "
         "from toolwire.telemetry.propagation import current_traceparent; assert current_traceparent() == ''; "
         "assert 'opentelemetry' not in sys.modules"
     )
@@ -219,7 +219,7 @@ def test_a_call_is_a_line_of_json_where_the_log_wants_it() -> None:
     LOG.addHandler(handler)
     LOG.setLevel(logging.INFO)
     try:
-        found = observer(Telemetry())
+        found = create_observer(Telemetry())
         assert isinstance(found, Observer)
 
         async def failing(call: Call, notify: Notify) -> tuple[Result, float]:

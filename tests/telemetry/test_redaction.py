@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from toolwire.core.model import Context, Kind, Problem, Secret
 from toolwire.telemetry.logs import JsonLines, log_json
-from toolwire.telemetry.redaction import redacted, redacted_data, scrub_record, scrubbed, secrets_of, without_secrets
+from toolwire.telemetry.redaction import hide_secrets, redact_data, redact_text, scrub_problem, scrub_record, scrub_text
 
 CANARY = "canary-5f3a91"
 CONTEXT = Context(tokens={"google": Secret(CANARY)}, secrets={"KEY": Secret("other-" + CANARY), "PIN": Secret("1")})
@@ -22,9 +22,9 @@ CONTEXT = Context(tokens={"google": Secret(CANARY)}, secrets={"KEY": Secret("oth
 
 @pytest.mark.requirement("D-26", "A-45")
 def test_the_secrets_of_a_call_are_taken_out_of_text_while_it_runs_and_only_then() -> None:
-    with secrets_of(CONTEXT):
-        assert scrubbed(f"a {CANARY}, b other-{CANARY}, 1") == "a ***, b ***, 1"
-    assert scrubbed(CANARY) == CANARY
+    with hide_secrets(CONTEXT):
+        assert scrub_text(f"a {CANARY}, b other-{CANARY}, 1") == "a ***, b ***, 1"
+    assert scrub_text(CANARY) == CANARY
 
 
 @pytest.mark.requirement("D-26")
@@ -45,13 +45,13 @@ def test_the_secrets_of_a_call_are_taken_out_of_text_while_it_runs_and_only_then
     ],
 )
 def test_what_stands_behind_a_name_of_secrets_is_taken_out(text: str) -> None:
-    assert CANARY not in redacted(text)
-    assert "***" in redacted(text)
+    assert CANARY not in redact_text(text)
+    assert "***" in redact_text(text)
 
 
 @pytest.mark.parametrize("text", ["status code: 200", "the token was refused", "a secret tool", "tokens", "éàü"])
 def test_other_text_is_left_as_it_is(text: str) -> None:
-    assert redacted(text) == text
+    assert redact_text(text) == text
 
 
 @pytest.mark.requirement("D-26")
@@ -64,8 +64,8 @@ def test_data_is_redacted_by_type_by_name_and_by_text() -> None:
         "text": f"token={CANARY}",
         CANARY: 1,
     }
-    with secrets_of(CONTEXT):
-        said = redacted_data("fields", data)
+    with hide_secrets(CONTEXT):
+        said = redact_data("fields", data)
     assert CANARY not in json.dumps(said)
     assert said["status_code"] == 200
 
@@ -77,7 +77,7 @@ def test_data_is_redacted_by_type_by_name_and_by_text() -> None:
     )
 )
 def test_any_data_can_be_redacted(data: Any) -> None:
-    json.dumps(redacted_data("fields", data)).encode()
+    json.dumps(redact_data("fields", data)).encode()
 
 
 def record(text: str, *args: object, error: BaseException | None = None) -> logging.LogRecord:
@@ -88,7 +88,7 @@ def record(text: str, *args: object, error: BaseException | None = None) -> logg
 @pytest.mark.requirement("D-26", "R20")
 def test_a_record_of_any_formatter_loses_the_secrets_of_the_call() -> None:
     raised = ValueError(f"the provider says {CANARY} is wrong")
-    with secrets_of(CONTEXT):
+    with hide_secrets(CONTEXT):
         made = record("failed with %s", CANARY, error=raised)
         scrub_record(made)
         harmless = record("failed with %s", "nothing", error=ValueError("plain"))
@@ -105,9 +105,9 @@ def test_the_secrets_of_a_call_are_known_in_its_threads() -> None:
     import contextvars
 
     found: list[str] = []
-    with secrets_of(CONTEXT):
+    with hide_secrets(CONTEXT):
         run = contextvars.copy_context().run
-        thread = threading.Thread(target=run, args=(lambda: found.append(scrubbed(CANARY)),))
+        thread = threading.Thread(target=run, args=(lambda: found.append(scrub_text(CANARY)),))
         thread.start()
         thread.join(10)
     assert found == ["***"]
@@ -123,11 +123,11 @@ def test_a_problem_loses_the_secrets_of_the_call() -> None:
         parameter_errors={"a": CANARY},
         details={"a": [{"b": CANARY}], "n": 1},
     )
-    with secrets_of(CONTEXT):
-        clean = without_secrets(problem)
+    with hide_secrets(CONTEXT):
+        clean = scrub_problem(problem)
     assert CANARY not in repr(clean)
     assert (clean.message, clean.details["n"]) == ("m ***", 1)
-    assert without_secrets(problem) is problem
+    assert scrub_problem(problem) is problem
 
 
 def test_the_log_of_a_process_can_be_json_and_says_what_was_raised() -> None:
@@ -165,11 +165,11 @@ def test_records_are_looked_at_once_whoever_else_makes_them() -> None:
     logging.setLogRecordFactory(make)
     try:
         for _ in range(3):
-            with secrets_of(CONTEXT):
+            with hide_secrets(CONTEXT):
                 logging.getLogger("of.an.application").warning("sent %s", CANARY)
         assert [record.getMessage() for record in made] == ["sent ***"] * 3
         factory = logging.getLogRecordFactory()
-        with secrets_of(CONTEXT):
+        with hide_secrets(CONTEXT):
             assert logging.getLogRecordFactory() is factory
     finally:
         logging.setLogRecordFactory(before)

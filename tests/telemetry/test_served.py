@@ -73,7 +73,7 @@ def test_the_code_of_a_failure_is_the_one_that_is_answered(protocol: str, kind: 
 
 def test_what_the_ledger_makes_of_a_call_is_said_and_timed() -> None:
     sdk = Sdk()
-    once = IdempotencyRunner(sdk.observer.ledger(MemoryLedger()), MemoryLedger(), wait_s=10.0)
+    once = IdempotencyRunner(sdk.observer.observe_ledger(MemoryLedger()), MemoryLedger(), wait_s=10.0)
 
     async def story() -> None:
         begun, go = asyncio.Event(), asyncio.Event()
@@ -89,7 +89,7 @@ def test_what_the_ledger_makes_of_a_call_is_said_and_timed() -> None:
 
         async def send() -> Result:
             call = Call(TOOL, {"a": 1}, "k", Context(principal="ada"), "k")
-            return (await sdk.observer.run(running, call, ignore_progress, "otc"))[0]
+            return (await sdk.create_observer.run(running, call, ignore_progress, "otc"))[0]
 
         go.set()
         assert isinstance(await send(), Problem)
@@ -119,7 +119,7 @@ def test_what_the_ledger_makes_of_a_call_is_said_and_timed() -> None:
 
 def test_a_ledger_is_left_alone_where_nobody_would_hear_of_it() -> None:
     ledger = MemoryLedger()
-    assert Observer(None, None).ledger(ledger) is ledger
+    assert Observer(None, None).observe_ledger(ledger) is ledger
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_what_its_limit_said_is_an_attribute_of_a_tool_with_one(result: Result, 
     async def running(call: Call, notify: Notify) -> tuple[Result, float]:
         return result, 1.0
 
-    asyncio.run(sdk.observer.run(running, Call(tool, {}), ignore_progress, "otc"))
+    asyncio.run(sdk.create_observer.run(running, Call(tool, {}), ignore_progress, "otc"))
     assert attributes(sdk.span)["toolwire.ratelimit.result"] == said
 
 
@@ -193,9 +193,9 @@ def test_tokens_are_counted_by_grant_and_result_and_no_word_of_a_strangers_is_a_
         ("refresh_token", "issued"),
         ("x" * 50, "invalid_request"),
     ):
-        count.add(grant, result)
+        count.count_response(grant, result)
     assert sorted((point.value, *point.attributes.values()) for point in sdk.points("toolwire.oauth_tokens")) == [
         (1, "_other", "invalid_request"),
         (2, "refresh_token", "issued"),
     ]
-    TokenCount().add("refresh_token", "issued")  # nobody hears of it
+    TokenCount().count_response("refresh_token", "issued")  # nobody hears of it

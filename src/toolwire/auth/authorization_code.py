@@ -20,11 +20,11 @@ from toolwire.core.model import Kind, Problem, Secret
 from .client_identity import ClientIdentity
 from .credential import Credential, TokenSet
 from .metadata_discovery import SignInTarget
-from .pkce import METHOD, challenge_of
+from .pkce import METHOD, compute_challenge
 from .request_parameters import RequestParameters, read_parameters
-from .token_request import asked, exchange, post, resource
+from .token_request import build_form_request, exchange_form, resource_parameters, scope_parameters
 
-_WORD = re.compile(r"[a-z_]{1,40}")
+_ERROR_CODE = re.compile(r"[a-z_]{1,40}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +37,13 @@ class StartedSignIn:
     state: Secret
     verifier: Secret
     redirect_uri: str
-    place: SignInTarget
+    target: SignInTarget
     identity: ClientIdentity
     scopes: tuple[str, ...]
 
 
-def start(
-    place: SignInTarget,
+def start_sign_in(
+    target: SignInTarget,
     identity: ClientIdentity,
     redirect_uri: str,
     scopes: Sequence[str],
@@ -53,86 +53,90 @@ def start(
 ) -> StartedSignIn | Problem:
     """Return the sign-in to open in a browser; ``state`` and ``verifier`` are 256 random bits each."""
     # AC-05..08
-    if not place.server.authorization_url:
-        return Problem(kind=Kind.UNAUTHORIZED, message=f"{place.server.issuer} has no page to sign in at.")
+    if not target.server.authorization_url:
+        return Problem(kind=Kind.UNAUTHORIZED, message=f"{target.server.issuer} has no page to sign in at.")
     parameters = {
         "response_type": "code",
         "client_id": identity.client_id,
         "redirect_uri": redirect_uri,
         "state": state,
-        "code_challenge": challenge_of(verifier),
+        "code_challenge": compute_challenge(verifier),
         "code_challenge_method": METHOD,
-        **asked(place, scopes),
+        **scope_parameters(target, scopes),
     }
-    page = place.server.authorization_url
+    page = target.server.authorization_url
     return StartedSignIn(
         url=page + ("&" if "?" in page else "?") + urlencode(parameters),
         state=Secret(state),
         verifier=Secret(verifier),
         redirect_uri=redirect_uri,
-        place=place,
+        target=target,
         identity=identity,
         scopes=tuple(scopes),
     )
 
 
-def finish(started: StartedSignIn, query: str, now: float) -> Flow[Credential | Problem]:
+def finish_sign_in(started: StartedSignIn, query: str, now: float) -> Flow[Credential | Problem]:
     """Return the credential that the answer ``query`` leads to, or why it leads to none."""
     # AC-06
     answer = read_parameters(query)
-    if not isinstance(answer, RequestParameters) or not _is_for(started, answer):
+    if not isinstance(answer, RequestParameters) or not _belongs_to(started, answer):
         return Problem(kind=Kind.UNAUTHORIZED, message="The answer does not belong to this sign-in; it was not used.")
     error = answer.get("error")
     if error or not answer.get("code"):
-        why = error if _WORD.fullmatch(error) else "no code came"
+        why = error if _ERROR_CODE.fullmatch(error) else "no code came"
         return Problem(kind=Kind.DENIED, message=f"Signing in did not work: {why}.", details={"error": why})
     form = {
         "grant_type": "authorization_code",
         "code": answer.get("code"),
         "redirect_uri": started.redirect_uri,
         "code_verifier": started.verifier.reveal(),
-        **resource(started.place),
+        **resource_parameters(started.target),
     }
-    tokens = yield from exchange(started.place.server.token_url, started.identity, form, now)
+    tokens = yield from exchange_form(started.target.server.token_url, started.identity, form, now)
     return (
-        tokens if isinstance(tokens, Problem) else credential(started.place, started.identity, tokens, started.scopes)
+        tokens
+        if isinstance(tokens, Problem)
+        else build_credential(started.target, started.identity, tokens, started.scopes)
     )
 
 
-def credential(place: SignInTarget, identity: ClientIdentity, tokens: TokenSet, scopes: Sequence[str]) -> Credential:
+def build_credential(
+    target: SignInTarget, identity: ClientIdentity, tokens: TokenSet, scopes: Sequence[str]
+) -> Credential:
     """Return what is kept of a sign-in; a server that does not say its scopes granted those asked for."""
     return Credential(
         kind="oauth",
-        resource=place.resource,
+        resource=target.resource,
         access=tokens.access,
-        issuer=place.server.issuer,
+        issuer=target.server.issuer,
         client_id=identity.client_id,
         client_secret=identity.secret,
         method=identity.method,
-        registered=identity.registered,
-        token_url=place.server.token_url,
-        revocation_url=place.server.revocation_url,
+        registered=identity.is_registered,
+        token_url=target.server.token_url,
+        revocation_url=target.server.revocation_url,
         refresh=tokens.refresh,
-        until=tokens.until,
+        expires_at=tokens.expires_at,
         scopes=tokens.scopes or tuple(scopes),
-        indicated=place.indicated,
+        sends_resource=target.sends_resource,
     )
 
 
-def renew(old: Credential, now: float) -> Flow[Credential | Problem]:
+def renew_credential(old: Credential, now: float) -> Flow[Credential | Problem]:
     """Return ``old`` with new tokens. A Problem with ``invalid_grant`` in its details means: sign in again."""
     # AC-09
     if old.refresh is None:
         text = f"The sign-in for {old.resource} has ended: run toolwire login {old.resource}."
         return Problem(kind=Kind.UNAUTHORIZED, message=text, details={"error": "invalid_grant"})
     form = {"grant_type": "refresh_token", "refresh_token": old.refresh.reveal()}
-    if old.indicated:
+    if old.sends_resource:
         form["resource"] = old.resource
-    tokens = yield from exchange(old.token_url, _identity(old), form, now)
+    tokens = yield from exchange_form(old.token_url, _client_identity(old), form, now)
     return tokens if isinstance(tokens, Problem) else old.with_tokens(tokens)
 
 
-def revoke(old: Credential) -> Flow[bool]:
+def revoke_credential(old: Credential) -> Flow[bool]:
     """Return whether the server took back what it gave: the refresh token first, then the access token."""
     # AC-12
     if not old.revocation_url:
@@ -141,31 +145,31 @@ def revoke(old: Credential) -> Flow[bool]:
     for secret, hint in ((old.refresh, "refresh_token"), (old.access, "access_token")):
         if secret is not None:
             form = {"token": secret.reveal(), "token_type_hint": hint}
-            response = yield from fetch(post(old.revocation_url, _identity(old), form))
+            response = yield from fetch(build_form_request(old.revocation_url, _client_identity(old), form))
             done = done and not isinstance(response, Problem) and response.status == 200
     return done
 
 
-def by_secret(
-    place: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], now: float
+def request_client_credentials(
+    target: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], now: float
 ) -> Flow[Credential | Problem]:
     """Return a credential of our own, with no person behind it: the client credentials grant."""
     # AC-13
-    form = {"grant_type": "client_credentials", **asked(place, scopes)}
-    tokens = yield from exchange(place.server.token_url, identity, form, now)
-    return tokens if isinstance(tokens, Problem) else credential(place, identity, tokens, scopes)
+    form = {"grant_type": "client_credentials", **scope_parameters(target, scopes)}
+    tokens = yield from exchange_form(target.server.token_url, identity, form, now)
+    return tokens if isinstance(tokens, Problem) else build_credential(target, identity, tokens, scopes)
 
 
-def _is_for(started: StartedSignIn, answer: RequestParameters) -> bool:
+def _belongs_to(started: StartedSignIn, answer: RequestParameters) -> bool:
     """Return whether an answer is that of this sign-in and of the server it was begun with."""
     # AC-06
     if answer.repeated or not compare_digest(answer.get("state").encode(), started.state.reveal().encode()):
         return False
-    server, issuer = started.place.server, answer.get("iss")
+    server, issuer = started.target.server, answer.get("iss")
     if issuer:
-        return not server.proven or compare_digest(issuer.encode(), server.issuer.encode())
-    return not server.names_issuer
+        return not server.is_proven or compare_digest(issuer.encode(), server.issuer.encode())
+    return not server.sends_issuer
 
 
-def _identity(old: Credential) -> ClientIdentity:
+def _client_identity(old: Credential) -> ClientIdentity:
     return ClientIdentity(client_id=old.client_id, secret=old.client_secret, method=old.method)

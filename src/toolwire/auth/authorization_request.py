@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 from .clients import Client
 from .oauth_error import OAuthError, invalid_request
 from .pkce import read_challenge
-from .redirect_uris import choose
+from .redirect_uris import choose_registered
 from .request_parameters import RequestParameters
 from .resource_indicators import read_resource
-from .scopes import known_scopes, read_scopes
+from .scopes import read_scopes, select_offered_scopes
 
 _STATE_CHARS = 2_000
 
@@ -27,7 +27,7 @@ class AuthorizationRequest:
     challenge: str
     resource: str
     scopes: tuple[str, ...]
-    anew: bool = False
+    force_consent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,24 +36,24 @@ class OfferedScopes:
 
     resource: str
     scopes: Collection[str]
-    first: tuple[str, ...]
-    drop: bool = False
+    defaults: tuple[str, ...]
+    drop_unknown: bool = False
 
 
-def read_redirect_of(parameters: RequestParameters, client: Client) -> str | OAuthError:
+def choose_redirect_uri(parameters: RequestParameters, client: Client) -> str | OAuthError:
     """Return where the answer may go; a Refusal here is shown to the person and redirected nowhere."""
     # AS-01
     if parameters.repeated & {"client_id", "redirect_uri"}:
         return invalid_request("client_id or redirect_uri came more than once.")
-    return choose(client.redirect_uris, parameters.get("redirect_uri"))
+    return choose_registered(client.redirect_uris, parameters.get("redirect_uri"))
 
 
-def read_asking(
+def read_authorization_request(
     parameters: RequestParameters, client: Client, redirect_uri: str, offer: OfferedScopes
 ) -> AuthorizationRequest | OAuthError:
     """Return what ``client`` asks for, or the Refusal that goes to its redirect URI."""
     # AS-03, AS-04, AS-07, AS-08
-    problem = parameters.problem() or _unsupported(parameters)
+    problem = parameters.find_repeated() or _find_unsupported(parameters)
     if problem is not None:
         return problem
     challenge = read_challenge(parameters)
@@ -65,7 +65,7 @@ def read_asking(
     asked = read_scopes(parameters.get("scope"))
     if isinstance(asked, OAuthError):
         return asked
-    scopes = known_scopes(asked or offer.first, offer.scopes, drop=offer.drop)
+    scopes = select_offered_scopes(asked or offer.defaults, offer.scopes, drop=offer.drop_unknown)
     if isinstance(scopes, OAuthError):
         return scopes
     return AuthorizationRequest(
@@ -75,18 +75,18 @@ def read_asking(
         challenge=challenge,
         resource=resource,
         scopes=scopes,
-        anew="consent" in parameters.get("prompt").split(),
+        force_consent="consent" in parameters.get("prompt").split(),
     )
 
 
-def answer_url(redirect_uri: str, issuer: str, state: str, members: dict[str, str]) -> str:
+def build_response_url(redirect_uri: str, issuer: str, state: str, members: dict[str, str]) -> str:
     """Return the URL that takes ``members``, the issuer and the state back to the app."""
     # AS-06
     pairs = {**members, "iss": issuer, **({"state": state} if state else {})}
     return redirect_uri + ("&" if "?" in redirect_uri else "?") + urlencode(pairs)
 
 
-def _unsupported(parameters: RequestParameters) -> OAuthError | None:
+def _find_unsupported(parameters: RequestParameters) -> OAuthError | None:
     response_type = parameters.get("response_type")
     if not response_type:
         return invalid_request("response_type is missing.")

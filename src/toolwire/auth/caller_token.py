@@ -41,7 +41,7 @@ _MAX_SCOPES = 200
 _PUBLIC = {"RSA": ("RS256",), "EC": ("ES256",), "OKP": ("EdDSA", "Ed25519")}
 _CURVES = ("P-256", "Ed25519")
 _PRIVATE = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth"})
-_EVERY = tuple(name for names in _PUBLIC.values() for name in names)
+_PUBLIC_ALGORITHMS = tuple(name for names in _PUBLIC.values() for name in names)
 _ALGORITHMS: dict[str, Any] = {algorithm.name: algorithm for algorithm in JWS_ALGORITHMS}
 _ALGORITHMS["EdDSA"] = _ALGORITHMS["Ed25519"]  # the older name, for the one curve that is taken
 _HEADERS = JWSRegistry(strict_check_header=False)  # members that nobody knows are passed over, as RFC 7515 says
@@ -66,7 +66,7 @@ class Keyring:
     """The keys a token may be signed with. ``shared`` is true for the one secret that the caller has too."""
 
     keys: tuple[Key, ...] = field(repr=False)
-    shared: bool = False
+    is_shared: bool = False
 
 
 class CallerToken(NamedTuple):
@@ -91,7 +91,7 @@ def read_secret(secret: bytes) -> Keyring:
     """
     if len(secret) < MIN_SECRET:
         raise DefinitionError(f"A secret for signed tokens has at least {MIN_SECRET} bytes; this has {len(secret)}.")
-    return Keyring((OctKey.import_key(secret),), shared=True)
+    return Keyring((OctKey.import_key(secret),), is_shared=True)
 
 
 def read_jwks(data: bytes) -> Keyring | Problem:
@@ -101,7 +101,7 @@ def read_jwks(data: bytes) -> Keyring | Problem:
     if not isinstance(entries, list) or len(entries) > MAX_KEYS:
         text = f'This is no set of keys: it needs a "keys" list of at most {MAX_KEYS}.'
         return Problem(kind=Kind.BAD_ANSWER, message=text)
-    keys = tuple(key for entry in entries if (key := _public_key(entry)) is not None)
+    keys = tuple(key for entry in entries if (key := _read_public_key(entry)) is not None)
     if not keys:
         return Problem(kind=Kind.BAD_ANSWER, message="No key of this set can check RS256, ES256 or EdDSA signatures.")
     return Keyring(keys)
@@ -120,22 +120,22 @@ def read_token(
         signed = extract_compact(text, registry=_HEADERS)
         header = signed.headers()
         if "crit" in header or "b64" in header:
-            return _refused("it demands an extension that is not spoken here")
+            return _refuse("it demands an extension that is not spoken here")
         _HEADERS.check_header(header)
     except _UNREADABLE:
-        return _refused("it cannot be read")
-    key = _key_for(header, keyring)
+        return _refuse("it cannot be read")
+    key = _find_key(header, keyring)
     if isinstance(key, Problem | UnknownKey):
         return key
-    if not _signed_by(text, key, header["alg"]):
-        return _refused("its signature is not that of the key it names")
+    if not _is_signed_by(text, key, header["alg"]):
+        return _refuse("its signature is not that of the key it names")
     claims = jsontext.read(signed.payload)
     if not isinstance(claims, dict):
-        return _refused("what it says is no object")
-    return _read_claims(claims, keyring, expected, now) or _token(claims, text, expected)
+        return _refuse("what it says is no object")
+    return _read_claims(claims, keyring, expected, now) or _build_token(claims, text, expected)
 
 
-def _public_key(entry: Json) -> Key | None:
+def _read_public_key(entry: Json) -> Key | None:
     if not isinstance(entry, dict) or entry.get("kty") not in tuple(_PUBLIC) or entry.get("use", "sig") != "sig":
         return None
     if entry["kty"] == "RSA" and len(str(entry.get("n"))) < _MIN_RSA_CHARS:
@@ -153,19 +153,19 @@ def _public_key(entry: Json) -> Key | None:
     return key
 
 
-def _key_for(header: Mapping[str, Any], keyring: Keyring) -> Key | Problem | UnknownKey:
+def _find_key(header: Mapping[str, Any], keyring: Keyring) -> Key | Problem | UnknownKey:
     """Return the one key that the token says it is signed with, if it takes the token's algorithm."""
     algorithm, id_ = header.get("alg"), header.get("kid")
-    taken = ("HS256",) if keyring.shared else _EVERY
+    taken = ("HS256",) if keyring.is_shared else _PUBLIC_ALGORITHMS
     if algorithm not in taken:
-        return _refused(f"it is not signed with {' or '.join(taken)}")
-    if keyring.shared:
+        return _refuse(f"it is not signed with {' or '.join(taken)}")
+    if keyring.is_shared:
         return keyring.keys[0]
     fitting = [key for key in keyring.keys if algorithm in _algorithms(key)]
     if id_ is None:
-        return fitting[0] if len(fitting) == 1 else _refused("it does not say which key it is signed with")
+        return fitting[0] if len(fitting) == 1 else _refuse("it does not say which key it is signed with")
     named = [key for key in fitting if key.kid == id_]
-    return named[0] if named else UnknownKey(_refused("it is signed with a key that is not known here"))
+    return named[0] if named else UnknownKey(_refuse("it is signed with a key that is not known here"))
 
 
 def _algorithms(key: Key) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ def _algorithms(key: Key) -> tuple[str, ...]:
     return names if own is None else tuple(name for name in names if name == own)
 
 
-def _signed_by(text: bytes, key: Key, algorithm: str) -> bool:
+def _is_signed_by(text: bytes, key: Key, algorithm: str) -> bool:
     content, _, signature = text.rpartition(b".")
     model = _ALGORITHMS[algorithm]
     try:
@@ -188,23 +188,23 @@ def _read_claims(claims: Mapping[str, Json], keyring: Keyring, expected: Expecte
     """Return why ``claims`` are not for this server and for now, or None."""
     # OXP-012
     expires, begins = claims.get("exp"), claims.get("nbf")
-    if not (_is_time(expires) or (expires is None and keyring.shared)) or not (begins is None or _is_time(begins)):
-        return _refused("it does not say until when it is good, in seconds since 1970")
+    if not (_is_time(expires) or (expires is None and keyring.is_shared)) or not (begins is None or _is_time(begins)):
+        return _refuse("it does not say until when it is good, in seconds since 1970")
     if _is_time(expires) and now >= expires + expected.leeway_s:
-        return _refused("it has expired: get a new one")
+        return _refuse("it has expired: get a new one")
     if _is_time(begins) and now < begins - expected.leeway_s:
-        return _refused("it is not good yet")
+        return _refuse("it is not good yet")
     if expected.issuer and claims.get("iss") != expected.issuer:
-        return _refused("it is not from the issuer whose tokens are taken here")
-    if not _is_for(claims.get("aud"), expected.audience, keyring):
-        return _refused("it is for another audience")
+        return _refuse("it is not from the issuer whose tokens are taken here")
+    if not _is_for_audience(claims.get("aud"), expected.audience, keyring):
+        return _refuse("it is for another audience")
     return None
 
 
-def _token(claims: Mapping[str, Json], text: bytes, expected: ExpectedClaims) -> CallerToken:
+def _build_token(claims: Mapping[str, Json], text: bytes, expected: ExpectedClaims) -> CallerToken:
     expires = claims.get("exp")
     return CallerToken(
-        _name(claims, text), _scopes(claims), math.inf if expires is None else expires + expected.leeway_s
+        _read_name(claims, text), _read_scopes(claims), math.inf if expires is None else expires + expected.leeway_s
     )
 
 
@@ -212,15 +212,15 @@ def _is_time(value: Json) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15
 
 
-def _is_for(audience: Json, own: str, keyring: Keyring) -> bool:
+def _is_for_audience(audience: Json, own: str, keyring: Keyring) -> bool:
     """Return whether a token is for this server; only of one that a shared secret signed may that be unsaid."""
     if audience is None:
-        return keyring.shared or not own
+        return keyring.is_shared or not own
     named = audience if isinstance(audience, list) else [audience]
     return bool(own) and own in [name for name in named if isinstance(name, str)]
 
 
-def _name(claims: Mapping[str, Json], text: bytes) -> str:
+def _read_name(claims: Mapping[str, Json], text: bytes) -> str:
     """Return who the token is of; one that names nobody is its own caller."""
     for claim in ("sub", "client_id", "azp"):
         name = claims.get(claim)
@@ -229,12 +229,12 @@ def _name(claims: Mapping[str, Json], text: bytes) -> str:
     return f"jwt-{sha256(text).hexdigest()[:12]}"
 
 
-def _scopes(claims: Mapping[str, Json]) -> frozenset[str]:
+def _read_scopes(claims: Mapping[str, Json]) -> frozenset[str]:
     """Return the scopes of a token, in either of the two forms in use; without any it may do what needs none."""
     said = claims.get("scope", claims.get("scp"))
     names = said.split() if isinstance(said, str) else said if isinstance(said, list) else []
     return frozenset(name for name in names[:_MAX_SCOPES] if isinstance(name, str))
 
 
-def _refused(why: str) -> Problem:
+def _refuse(why: str) -> Problem:
     return Problem(kind=Kind.UNAUTHORIZED, message=f"This token is not valid here: {why}.")

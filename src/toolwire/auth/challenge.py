@@ -12,7 +12,7 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _GAP = re.compile(r"[ \t,]*")
 _SPACE = re.compile(r"[ \t]*")
 _PARAMETER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]*=(?=[ \t]*[^ \t,=])")
-_MOST_CHARS = 8_192
+_MAX_CHARACTERS = 8_192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,46 +25,46 @@ class Challenge:
 
 def write_challenge(scheme: str, parameters: Mapping[str, str]) -> str:
     """Return a challenge as it goes over the wire."""
-    said = ", ".join(f'{name}="{_escaped(value)}"' for name, value in parameters.items())
+    said = ", ".join(f'{name}="{_escape(value)}"' for name, value in parameters.items())
     return f"{scheme} {said}" if said else scheme
 
 
 def read_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
     """Return the challenges of all ``WWW-Authenticate`` fields; what cannot be read ends its field."""
     # AC-01
-    return tuple(challenge for value in values for challenge in _read(value[:_MOST_CHARS]))
+    return tuple(challenge for value in values for challenge in _read_field(value[:_MAX_CHARACTERS]))
 
 
-def bearer(values: Iterable[str]) -> Challenge | None:
+def find_bearer(values: Iterable[str]) -> Challenge | None:
     """Return the first challenge for a bearer token, if there is one."""
     return next((each for each in read_challenges(values) if each.scheme == "bearer"), None)
 
 
-def _read(text: str) -> Iterable[Challenge]:
+def _read_field(text: str) -> Iterable[Challenge]:
     place = 0
     while True:
-        place = _end(_GAP, text, place)
+        place = _skip(_GAP, text, place)
         scheme = _TOKEN.match(text, place)
         if scheme is None:
             return
-        place = _end(_SPACE, text, scheme.end())
+        place = _skip(_SPACE, text, scheme.end())
         token = _TOKEN68.match(text, place) if not _PARAMETER.match(text, place) else None
         if token is not None and place > scheme.end():
             place = token.end()
             yield Challenge(scheme=scheme[0].lower(), parameters={})
             continue
-        parameters, place = _parameters(text, place)
+        parameters, place = _read_parameters(text, place)
         yield Challenge(scheme=scheme[0].lower(), parameters=parameters)
 
 
-def _parameters(text: str, place: int) -> tuple[Mapping[str, str], int]:
+def _read_parameters(text: str, place: int) -> tuple[Mapping[str, str], int]:
     found: dict[str, str] = {}
     while True:
-        start = _end(_GAP, text, place)
+        start = _skip(_GAP, text, place)
         named = _PARAMETER.match(text, start)
         if named is None:
             return found, place
-        value_at = _end(_SPACE, text, named.end())
+        value_at = _skip(_SPACE, text, named.end())
         quoted = _QUOTED.match(text, value_at)
         plain = _TOKEN.match(text, value_at) if quoted is None else None
         value = quoted or plain
@@ -75,11 +75,11 @@ def _parameters(text: str, place: int) -> tuple[Mapping[str, str], int]:
         place = value.end()
 
 
-def _end(pattern: re.Pattern[str], text: str, place: int) -> int:
+def _skip(pattern: re.Pattern[str], text: str, place: int) -> int:
     match = pattern.match(text, place)
     return match.end() if match is not None else place
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     plain = "".join(character if " " <= character <= "~" else "?" for character in value)
     return plain.replace("\\", "\\\\").replace('"', '\\"')

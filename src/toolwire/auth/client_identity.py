@@ -18,7 +18,7 @@ from .oauth_error import OAuthError
 DOCUMENT_PATH = "/.well-known/oauth-client.json"
 """Where our metadata document is, unless somebody wants it elsewhere."""
 # OQ-11
-LOOPBACK = ("http://127.0.0.1/callback", "http://[::1]/callback")
+LOOPBACK_REDIRECTS = ("http://127.0.0.1/callback", "http://[::1]/callback")
 """Where a browser is sent back to: programs cannot know their port beforehand, and any port is taken for these."""
 _POST: Headers = ((b"accept", b"application/json"), (b"content-type", b"application/json"))
 
@@ -32,10 +32,10 @@ class ClientIdentity:
     client_id: str
     secret: Secret | None = None
     method: str = "none"
-    registered: bool = False
+    is_registered: bool = False
 
 
-def document_address(url: str, *, loopback: bool = False) -> str:
+def resolve_document_url(url: str, *, loopback: bool = False) -> str:
     """Return the address of our metadata document: ``url``, at the usual place where it is only an origin.
 
     Raises:
@@ -54,7 +54,7 @@ def write_document(address: str) -> Mapping[str, Json]:
     """Return the metadata document that is to be read at ``address``, which is our name for every server."""
     # XL-113
     origin = "/".join(address.split("/")[:3])
-    return {"client_id": address, "client_uri": origin, **write_metadata(LOOPBACK)}
+    return {"client_id": address, "client_uri": origin, **write_metadata(LOOPBACK_REDIRECTS)}
 
 
 def write_metadata(redirect_uris: Sequence[str]) -> Mapping[str, Json]:
@@ -69,7 +69,7 @@ def write_metadata(redirect_uris: Sequence[str]) -> Mapping[str, Json]:
     }
 
 
-def identify(
+def identify_client(
     server: AuthorizationServerMetadata,
     redirect_uris: Sequence[str],
     *,
@@ -80,15 +80,15 @@ def identify(
     # AC-04, XL-113
     if configured is not None:
         return configured
-    if document_url and server.documents:
+    if document_url and server.accepts_documents:
         return ClientIdentity(client_id=document_url)
     if server.registration_url:
-        return (yield from _registered(server, redirect_uris))
+        return (yield from _register(server, redirect_uris))
     text = f"{server.issuer} does not know toolwire: register it there, and give the id you get with --client-id."
     return Problem(kind=Kind.UNAUTHORIZED, message=text)
 
 
-def _registered(server: AuthorizationServerMetadata, redirect_uris: Sequence[str]) -> Flow[ClientIdentity | Problem]:
+def _register(server: AuthorizationServerMetadata, redirect_uris: Sequence[str]) -> Flow[ClientIdentity | Problem]:
     body = jsontext.write(write_metadata(redirect_uris))
     response = yield from fetch(Request("POST", server.registration_url, _POST, body))
     if isinstance(response, Problem):
@@ -99,5 +99,5 @@ def _registered(server: AuthorizationServerMetadata, redirect_uris: Sequence[str
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     secret, method = data.get("client_secret"), data.get("token_endpoint_auth_method", "none")
     if not isinstance(secret, str) or not secret or method == "none":
-        return ClientIdentity(client_id=data["client_id"], registered=True)
-    return ClientIdentity(client_id=data["client_id"], secret=Secret(secret), method=str(method), registered=True)
+        return ClientIdentity(client_id=data["client_id"], is_registered=True)
+    return ClientIdentity(client_id=data["client_id"], secret=Secret(secret), method=str(method), is_registered=True)

@@ -11,14 +11,14 @@ from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 
 from .clients import GRANTS, METHODS, Client, Method
-from .loopback_hosts import is_here
+from .loopback_hosts import is_loopback_host
 from .oauth_error import OAuthError, invalid_client
-from .redirect_uris import read_redirect
+from .redirect_uris import read_redirect_uri
 
-DOCUMENT_BYTES = 5 * 1024
+MAX_DOCUMENT_BYTES = 5 * 1024
 _URL = re.compile(r"https?://[!$%&'()*+,./0-9:;=?A-Z_a-z~\[\]-]{1,1000}")  # no @, no #, no backslash
-_NAME_CHARS = 200
-_REDIRECTS = 20
+_MAX_NAME = 200
+_MAX_REDIRECTS = 20
 _MIN_S, _MAX_S = 60.0, 86_400.0
 _MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?([0-9]{1,10})", re.IGNORECASE)
 
@@ -35,7 +35,7 @@ def read_document_url(url: str, *, loopback: bool) -> str | OAuthError:
         return invalid_client("client_id is not a URL that a metadata document may have.")
     parts = urlsplit(url)
     try:
-        local = is_here(parts.hostname)
+        local = is_loopback_host(parts.hostname)
         port_is_one = parts.port is None or parts.port > 0
     except ValueError:
         local = port_is_one = False
@@ -52,7 +52,7 @@ def read_document_url(url: str, *, loopback: bool) -> str | OAuthError:
 def read_document(url: str, response: Response | Problem) -> Client | OAuthError:
     """Return the client whose metadata document at ``url`` came as ``response``."""
     # AS-16, XL-114
-    data = _document(response)
+    data = _read_object(response)
     if isinstance(data, str):
         return invalid_client(f"The app's metadata document {data}.")
     if data.get("client_id") != url:
@@ -65,7 +65,7 @@ def read_document(url: str, response: Response | Problem) -> Client | OAuthError
     return client
 
 
-def _document(response: Response | Problem) -> Mapping[str, Json] | str:
+def _read_object(response: Response | Problem) -> Mapping[str, Json] | str:
     """Return the object that came, or what is wrong with it."""
     if isinstance(response, Problem):
         return "could not be fetched"
@@ -74,29 +74,29 @@ def _document(response: Response | Problem) -> Mapping[str, Json] | str:
     media = get_header(response.headers, b"content-type").partition(";")[0].strip().lower()
     if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
         return "is not JSON"
-    if len(response.body) > DOCUMENT_BYTES:
-        return f"is larger than {DOCUMENT_BYTES:,} bytes"
+    if len(response.body) > MAX_DOCUMENT_BYTES:
+        return f"is larger than {MAX_DOCUMENT_BYTES:,} bytes"
     data = jsontext.read(response.body)
     return data if isinstance(data, dict) else "is not a JSON object"
 
 
 def read_metadata(data: Mapping[str, Json], client_id: str) -> Client | OAuthError:
     """Return the client that ``data`` describes. Members we do not know are ignored, software statements too."""
-    redirects = _redirects(data.get("redirect_uris"))
+    redirects = _read_redirects(data.get("redirect_uris"))
     if isinstance(redirects, OAuthError):
         return redirects
     name = data.get("client_name", "")
-    if not isinstance(name, str) or len(name) > _NAME_CHARS:
-        return _invalid(f"client_name must be a text of at most {_NAME_CHARS} characters.")
-    method = _method(data)
+    if not isinstance(name, str) or len(name) > _MAX_NAME:
+        return _build_error(f"client_name must be a text of at most {_MAX_NAME} characters.")
+    method = _read_method(data)
     grants = data.get("grant_types", ["authorization_code"])
     if not isinstance(grants, list) or "authorization_code" not in grants:
-        return _invalid("grant_types must contain authorization_code.")
+        return _build_error("grant_types must contain authorization_code.")
     if isinstance(method, OAuthError):
         return method
-    keys, keys_url = _keys(data)
+    keys, keys_url = _read_keys(data)
     if method == "private_key_jwt" and keys is None and not keys_url:
-        return _invalid("private_key_jwt needs jwks or an https jwks_uri.")
+        return _build_error("private_key_jwt needs jwks or an https jwks_uri.")
     return Client(
         id=client_id,
         name=name.strip(),
@@ -109,17 +109,17 @@ def read_metadata(data: Mapping[str, Json], client_id: str) -> Client | OAuthErr
     )
 
 
-def _redirects(given: Json) -> tuple[str, ...] | OAuthError:
-    if not isinstance(given, list) or not 0 < len(given) <= _REDIRECTS:
-        return _invalid(f"redirect_uris must be a list of one to {_REDIRECTS}.", "invalid_redirect_uri")
+def _read_redirects(given: Json) -> tuple[str, ...] | OAuthError:
+    if not isinstance(given, list) or not 0 < len(given) <= _MAX_REDIRECTS:
+        return _build_error(f"redirect_uris must be a list of one to {_MAX_REDIRECTS}.", "invalid_redirect_uri")
     for uri in given:
-        read = read_redirect(uri) if isinstance(uri, str) else _invalid("redirect_uris must be strings.")
+        read = read_redirect_uri(uri) if isinstance(uri, str) else _build_error("redirect_uris must be strings.")
         if isinstance(read, OAuthError):
-            return _invalid(read.description, "invalid_redirect_uri")
+            return _build_error(read.description, "invalid_redirect_uri")
     return tuple(given)
 
 
-def lifetime_s(response: Response) -> float:
+def cache_lifetime_s(response: Response) -> float:
     """Return for how long a document may be used again: what it says itself, from a minute to a day."""
     # AS-16
     control = get_header(response.headers, b"cache-control").lower()
@@ -129,19 +129,19 @@ def lifetime_s(response: Response) -> float:
     return min(max(float(match[1]), _MIN_S), _MAX_S) if match else _MIN_S
 
 
-def _method(data: Mapping[str, Json]) -> Method | OAuthError:
+def _read_method(data: Mapping[str, Json]) -> Method | OAuthError:
     given = data.get("token_endpoint_auth_method", "none")
     for method in METHODS:
         if given == method:
             return method
-    return _invalid("token_endpoint_auth_method is not one that is known here.")
+    return _build_error("token_endpoint_auth_method is not one that is known here.")
 
 
-def _keys(data: Mapping[str, Json]) -> tuple[Mapping[str, Json] | None, str]:
+def _read_keys(data: Mapping[str, Json]) -> tuple[Mapping[str, Json] | None, str]:
     keys, url = data.get("jwks"), data.get("jwks_uri")
     keys = keys if isinstance(keys, dict) and isinstance(keys.get("keys"), list) else None
     return keys, url if isinstance(url, str) and _URL.fullmatch(url) else ""
 
 
-def _invalid(description: str, error: str = "invalid_client_metadata") -> OAuthError:
+def _build_error(description: str, error: str = "invalid_client_metadata") -> OAuthError:
     return OAuthError(error=error, description=description)

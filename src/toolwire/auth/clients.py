@@ -37,7 +37,7 @@ class Client:
     grants: tuple[str, ...] = GRANTS
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """The name it gives itself, or else its id: untrusted text."""
         return self.name or self.id
 
@@ -47,14 +47,14 @@ class Client:
         return urlsplit(self.id).hostname or "" if self.origin == "document" else ""
 
 
-def fingerprint(client: Client) -> str:
+def client_fingerprint(client: Client) -> str:
     """Return a digest of what a person's consent was for: where a part of it changes they are asked again."""
     # AS-16
     parts = [client.id, client.name, sorted(client.redirect_uris), client.method, client.keys, client.keys_url]
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def digest(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     """Return what is kept of a secret: its SHA-256 in hex, by which it is found and which cannot be used."""
     # AS-10
     return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

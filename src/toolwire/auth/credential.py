@@ -18,7 +18,7 @@ class TokenSet:
 
     access: Secret
     refresh: Secret | None = None
-    until: float | None = None
+    expires_at: float | None = None
     scopes: tuple[str, ...] = ()
 
 
@@ -45,12 +45,12 @@ class Credential:
     token_url: str = ""
     revocation_url: str = ""
     refresh: Secret | None = None
-    until: float | None = None
+    expires_at: float | None = None
     scopes: tuple[str, ...] = ()
-    indicated: bool = True
+    sends_resource: bool = True
 
     @property
-    def name(self) -> str:
+    def storage_name(self) -> str:
         """The name it is kept under: the same for another login of the same person with the same client."""
         # AC-10
         parts = (self.kind, self.issuer, self.client_id, self.resource, self.principal)
@@ -62,7 +62,7 @@ class Credential:
             self,
             access=tokens.access,
             refresh=tokens.refresh or self.refresh,
-            until=tokens.until,
+            expires_at=tokens.expires_at,
             scopes=tokens.scopes or self.scopes,
         )
 
@@ -88,7 +88,7 @@ def read_credential(plain: dict[str, Any], secrets: dict[str, Any]) -> Credentia
         values |= {name: Secret(str(value)) for name, value in secrets.items() if name in _SECRETS}
         values["scopes"] = tuple(map(str, values.get("scopes", ())))
         found = Credential(**values)
-        float(found.until or 0)
+        float(found.expires_at or 0)
         return found if isinstance(values["resource"], str) else None
     except (TypeError, ValueError):
         return None

@@ -11,11 +11,11 @@ from toolwire.core.codec import Flow, fetch
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.framing import jsontext
 
-from .authorization_code import credential
+from .authorization_code import build_credential
 from .client_identity import ClientIdentity
 from .credential import Credential
-from .metadata_discovery import AuthorizationServerMetadata, SignInTarget, is_safe
-from .token_request import asked, exchange, post
+from .metadata_discovery import AuthorizationServerMetadata, SignInTarget, is_safe_endpoint
+from .token_request import build_form_request, exchange_form, scope_parameters
 
 _USER_CODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 -]{0,38}[A-Za-z0-9])?")
 _GRANT = "urn:ietf:params:oauth:grant-type:device_code"
@@ -32,19 +32,21 @@ class DeviceCode:
     user_code: str
     url: str
     interval_s: float
-    until: float
+    expires_at: float
     warning: str = ""
 
 
-def start_device(
-    place: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], now: float
+def start_device_sign_in(
+    target: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], now: float
 ) -> Flow[DeviceCode | Problem]:
     """Return what to show a person who signs in on another device (RFC 8628)."""
     # AC-13
-    if not place.server.device_url:
-        text = f"{place.server.issuer} cannot be signed in to from another device: run this where a browser is."
+    if not target.server.device_url:
+        text = f"{target.server.issuer} cannot be signed in to from another device: run this where a browser is."
         return Problem(kind=Kind.UNAUTHORIZED, message=text)
-    response = yield from fetch(post(place.server.device_url, identity, dict(asked(place, scopes))))
+    response = yield from fetch(
+        build_form_request(target.server.device_url, identity, dict(scope_parameters(target, scopes)))
+    )
     data = None if isinstance(response, Problem) or response.status != 200 else jsontext.read(response.body)
     match data:
         case {"device_code": str(code), "user_code": str(user_code), "verification_uri": str(url), **more}:
@@ -52,19 +54,19 @@ def start_device(
             pause = float(interval) if isinstance(interval, int) and 1 <= interval <= 60 else 5.0
             until = now + (float(lasts) if isinstance(lasts, int) and 0 < lasts <= 3_600 else 600.0)
             # RFC 8628, 5.4: a page that only looks like the server's is how such sign-ins are stolen.
-            if not is_safe(url, place.server.issuer) or _USER_CODE.fullmatch(user_code) is None:
-                text = f"{place.server.issuer} names a page or a code for another device that is not safe to show."
+            if not is_safe_endpoint(url, target.server.issuer) or _USER_CODE.fullmatch(user_code) is None:
+                text = f"{target.server.issuer} names a page or a code for another device that is not safe to show."
                 return Problem(kind=Kind.BAD_ANSWER, message=text)
-            warning = _warning(url, place.server)
+            warning = _find_host_warning(url, target.server)
             return DeviceCode(
-                code=Secret(code), user_code=user_code, url=url, interval_s=pause, until=until, warning=warning
+                code=Secret(code), user_code=user_code, url=url, interval_s=pause, expires_at=until, warning=warning
             )
         case _:
-            text = f"{place.server.issuer} did not give a code for another device."
+            text = f"{target.server.issuer} did not give a code for another device."
             return Problem(kind=Kind.BAD_ANSWER, message=text)
 
 
-def _warning(url: str, server: AuthorizationServerMetadata) -> str:
+def _find_host_warning(url: str, server: AuthorizationServerMetadata) -> str:
     """Return what to say of a page on another host than those of ``server``, or nothing."""
     host = urlsplit(url).hostname
     own = (server.issuer, server.authorization_url)
@@ -73,10 +75,10 @@ def _warning(url: str, server: AuthorizationServerMetadata) -> str:
     return f"Careful: this page is on {host}, not on {urlsplit(server.issuer).hostname}. Go on only if you know it."
 
 
-def poll_device(
-    place: SignInTarget, identity: ClientIdentity, device: DeviceCode, scopes: Sequence[str], now: float
+def poll_device_sign_in(
+    target: SignInTarget, identity: ClientIdentity, device: DeviceCode, scopes: Sequence[str], now: float
 ) -> Flow[Credential | Problem]:
     """Return the credential once the person has signed in; ``authorization_pending`` in details means: look again."""
     form = {"grant_type": _GRANT, "device_code": device.code.reveal()}
-    tokens = yield from exchange(place.server.token_url, identity, form, now)
-    return tokens if isinstance(tokens, Problem) else credential(place, identity, tokens, scopes)
+    tokens = yield from exchange_form(target.server.token_url, identity, form, now)
+    return tokens if isinstance(tokens, Problem) else build_credential(target, identity, tokens, scopes)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from .oauth_error import OAuthError, invalid_grant
-from .pkce import proved
-from .resource_indicators import canonical, invalid_target
+from .pkce import find_proof_error
+from .resource_indicators import canonical_uri, invalid_target
 from .scopes import invalid_scope
 
 
@@ -35,7 +35,7 @@ class Grant:
     revoked: float | None = None
     used: bool = False
 
-    def alive(self, now: float) -> bool:
+    def is_active(self, now: float) -> bool:
         """Return whether the grant still counts."""
         return self.revoked is None and now < self.until
 
@@ -113,64 +113,66 @@ class TokenReused:
 Verdict: TypeAlias = IssueTokens | RepeatTokens | TokenReused | OAuthError
 
 
-def judge_code(code: AuthorizationCode | None, grant: Grant | None, wish: CodeExchange, now: float) -> Verdict:
+def judge_code(code: AuthorizationCode | None, grant: Grant | None, request: CodeExchange, now: float) -> Verdict:
     """Return whether ``wish`` turns ``code`` into tokens; a replay with the right verifier ends the family."""
     # AS-05
-    if code is None or grant is None or wish.client_id != grant.client_id:
+    if code is None or grant is None or request.client_id != grant.client_id:
         return invalid_grant("The code is not known, or not for this client.")
-    if wish.redirect_uri and wish.redirect_uri != code.redirect_uri:
+    if request.redirect_uri and request.redirect_uri != code.redirect_uri:
         return invalid_grant("redirect_uri is not the one that the code was sent to.")
-    unproved = proved(code.challenge, wish.verifier)
+    unproved = find_proof_error(code.challenge, request.verifier)
     if unproved is not None:
         return unproved
     if code.used is not None:
         return TokenReused(invalid_grant("The code was used before; what came of it is revoked."))
-    if now >= code.until or not grant.alive(now):
+    if now >= code.until or not grant.is_active(now):
         return invalid_grant("The code has expired.")
-    return _elsewhere(wish.resources, grant) or IssueTokens(grant.scopes)
+    return _refuse_other_resource(request.resources, grant) or IssueTokens(grant.scopes)
 
 
-def judge_refresh(token: Token | None, grant: Grant | None, wish: TokenRefresh, now: float, grace_s: float) -> Verdict:
+def judge_refresh(
+    token: Token | None, grant: Grant | None, request: TokenRefresh, now: float, grace_s: float
+) -> Verdict:
     """Return whether ``wish`` exchanges ``token``; one that was exchanged before ends the family.
 
     Within ``grace_s`` of the exchange, the very same request is taken for a retry instead; 0 means never.
     """
     # AS-11
-    if token is None or token.kind != "refresh" or grant is None or wish.client_id != grant.client_id:
+    if token is None or token.kind != "refresh" or grant is None or request.client_id != grant.client_id:
         return invalid_grant("The refresh token is not known, or not for this client.")
-    if not grant.alive(now):
+    if not grant.is_active(now):
         return invalid_grant("What this app was granted has ended: ask the person again.")
     if token.used is not None:
-        if token.sealed and now - token.used < grace_s and wish.request == token.request:
-            return RepeatTokens(wish.scopes or token.scopes)
-        return reused()
-    return _exchangeable(token, grant, wish, now)
+        if token.sealed and now - token.used < grace_s and request.request == token.request:
+            return RepeatTokens(request.scopes or token.scopes)
+        return build_reuse_verdict()
+    return _judge_exchange(token, grant, request, now)
 
 
-def reused() -> TokenReused:
+def build_reuse_verdict() -> TokenReused:
     """Return the verdict on a refresh token that was exchanged before."""
     # AS-11
     return TokenReused(invalid_grant("The refresh token was used before; all tokens of this app are revoked."))
 
 
-def _exchangeable(token: Token, grant: Grant, wish: TokenRefresh, now: float) -> IssueTokens | OAuthError:
+def _judge_exchange(token: Token, grant: Grant, request: TokenRefresh, now: float) -> IssueTokens | OAuthError:
     if now >= token.until:
         return invalid_grant("The refresh token has not been used for too long.")
-    if not set(wish.scopes) <= set(token.scopes):
+    if not set(request.scopes) <= set(token.scopes):
         return invalid_scope("A refresh cannot ask for more scopes than were granted.")
-    return _elsewhere(wish.resources, grant) or IssueTokens(wish.scopes or token.scopes)
+    return _refuse_other_resource(request.resources, grant) or IssueTokens(request.scopes or token.scopes)
 
 
-def good_at(token: Token | None, grant: Grant | None, resource: str, now: float) -> bool:
+def is_valid_at(token: Token | None, grant: Grant | None, resource: str, now: float) -> bool:
     """Return whether an access token is good at ``resource`` now."""
     # AS-08, AS-10
     if token is None or grant is None or token.kind != "access":
         return False
-    return now < token.until and grant.alive(now) and canonical(grant.resource) == canonical(resource)
+    return now < token.until and grant.is_active(now) and canonical_uri(grant.resource) == canonical_uri(resource)
 
 
-def _elsewhere(resources: tuple[str, ...], grant: Grant) -> OAuthError | None:
+def _refuse_other_resource(resources: tuple[str, ...], grant: Grant) -> OAuthError | None:
     for uri in resources:
-        if canonical(uri) != canonical(grant.resource):
+        if canonical_uri(uri) != canonical_uri(grant.resource):
             return invalid_target("The code or token is for another resource.")
     return None

@@ -16,12 +16,12 @@ from joserfc.jwk import ECKey, KeySet
 from toolwire.core.model import Json
 
 from .oauth_error import OAuthError, invalid_client
-from .resource_indicators import canonical
+from .resource_indicators import canonical_uri
 from .server_metadata import ALGORITHMS
 
 _LEEWAY_S = 30
-_LONGEST_S = 600
-_CHARS = 8_192
+_MAX_LIFETIME_S = 600
+_MAX_CHARACTERS = 8_192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class ClientAssertion:
     """A client's proof: the digest-worthy name of this one, and until when it may not be seen again."""
 
     id: str
-    until: float
+    expires_at: float
 
 
 class SigningKey:
@@ -46,28 +46,28 @@ class SigningKey:
         """The private key as PEM text: a secret."""
         return self._key.as_pem(private=True).decode()
 
-    def public(self) -> dict[str, Json]:
+    def public_jwks(self) -> dict[str, Json]:
         """Return the JWK Set that others verify with."""
         return {"keys": [{**self._key.as_dict(private=False), "use": "sig", "alg": "ES256"}]}
 
-    def sign(self, claims: Mapping[str, Json]) -> str:
+    def sign_claims(self, claims: Mapping[str, Json]) -> str:
         """Return an access token with ``claims``."""
         # AS-10
         header = {"typ": "at+jwt", "alg": "ES256", "kid": self._key.kid}
         return jwt.encode(header, dict(claims), self._key, algorithms=["ES256"])
 
-    def read(self, text: str, *, issuer: str, resource: str, now: float) -> Mapping[str, Json] | None:
+    def read_claims(self, text: str, *, issuer: str, resource: str, now: float) -> Mapping[str, Json] | None:
         """Return the claims of an access token of ours for ``resource``, or None."""
         # AS-08, AS-10
-        token = _decoded(text, self._keys, ("ES256",))
+        token = _decode(text, self._keys, ("ES256",))
         if token is None or token.header.get("typ") != "at+jwt":
             return None
         claims: Mapping[str, Json] = token.claims
-        until = _number(claims.get("exp"))
+        until = _read_number(claims.get("exp"))
         if claims.get("iss") != issuer or until is None or now >= until:
             return None
         audience = claims.get("aud")
-        return claims if isinstance(audience, str) and canonical(audience) == canonical(resource) else None
+        return claims if isinstance(audience, str) and canonical_uri(audience) == canonical_uri(resource) else None
 
 
 def is_jwt(text: str) -> bool:
@@ -84,32 +84,32 @@ def read_assertion(
         key_set = KeySet.import_key_set({"keys": list(keys.get("keys", ()))})
     except (JoseError, ValueError, TypeError, KeyError, AttributeError):
         return invalid_client("The app's keys cannot be read.")
-    token = _decoded(text, key_set, ALGORITHMS)
+    token = _decode(text, key_set, ALGORITHMS)
     if token is None:
         return invalid_client("client_assertion is not signed by a key of this app.")
-    wrong = _wrong(token.claims, client_id, audiences, now)
+    wrong = _find_fault(token.claims, client_id, audiences, now)
     if wrong:
         return invalid_client(f"client_assertion {wrong}.")
-    return ClientAssertion(id=f"{client_id} {token.claims['jti']}", until=token.claims["exp"] + _LEEWAY_S)
+    return ClientAssertion(id=f"{client_id} {token.claims['jti']}", expires_at=token.claims["exp"] + _LEEWAY_S)
 
 
-def _wrong(claims: Mapping[str, Json], client_id: str, audiences: Collection[str], now: float) -> str:
+def _find_fault(claims: Mapping[str, Json], client_id: str, audiences: Collection[str], now: float) -> str:
     """Return what is wrong with the claims of a client's proof, empty where nothing is."""
-    audience, until, start = claims.get("aud"), _number(claims.get("exp")), _number(claims.get("nbf", 0))
+    audience, until, start = claims.get("aud"), _read_number(claims.get("exp")), _read_number(claims.get("nbf", 0))
     named = audience if isinstance(audience, list) else [audience]
     if claims.get("iss") != client_id or claims.get("sub") != client_id:
         return "is not by and about this app"
     if not any(isinstance(each, str) and each in audiences for each in named):
         return "is for another server"
-    if until is None or not now - _LEEWAY_S < until < now + _LONGEST_S:
+    if until is None or not now - _LEEWAY_S < until < now + _MAX_LIFETIME_S:
         return "has expired, or is good for too long"
     if start is None or start > now + _LEEWAY_S:
         return "is not good yet"
     return "" if isinstance(claims.get("jti"), str) and claims["jti"] else "has no jti"
 
 
-def _decoded(text: str, keys: KeySet, algorithms: Collection[str]) -> jwt.Token | None:
-    if len(text) > _CHARS:
+def _decode(text: str, keys: KeySet, algorithms: Collection[str]) -> jwt.Token | None:
+    if len(text) > _MAX_CHARACTERS:
         return None
     try:
         return jwt.decode(text, keys, algorithms=list(algorithms))
@@ -117,5 +117,5 @@ def _decoded(text: str, keys: KeySet, algorithms: Collection[str]) -> jwt.Token 
         return None
 
 
-def _number(value: Json) -> float | None:
+def _read_number(value: Json) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None

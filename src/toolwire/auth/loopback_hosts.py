@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv6Address, ip_address
 
 
-def is_here(host: str | None) -> bool:
+def is_loopback_host(host: str | None) -> bool:
     """Return whether ``host`` names the machine it is looked at on: ``localhost``, a name below it, or an address."""
     name = (host or "").lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):

@@ -19,16 +19,16 @@ from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext
 
 from .challenge import Challenge
-from .loopback_hosts import is_here
+from .loopback_hosts import is_loopback_host
 from .pkce import METHOD
-from .resource_indicators import canonical, covers
-from .server_metadata import OPENID, RESOURCE, SERVER, well_known
+from .resource_indicators import canonical_uri, is_covered_by
+from .server_metadata import OPENID_PATH, RESOURCE_PATH, SERVER_PATH, well_known_url
 
 _URL = re.compile(
     r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:[/?][!$%&'()*+,./0-9:;=?@A-Z_a-z~-]*)?"
 )
-_GET = ((b"accept", b"application/json"),)
-_CHARS = 2_000
+_ACCEPT_JSON = ((b"accept", b"application/json"),)
+_MAX_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,9 @@ class AuthorizationServerMetadata:
     device_url: str = ""
     scopes: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
-    documents: bool = False
-    names_issuer: bool = False
-    proven: bool = True
+    accepts_documents: bool = False
+    sends_issuer: bool = False
+    is_proven: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,76 +62,76 @@ class SignInTarget:
     resource: str
     server: AuthorizationServerMetadata
     scopes: tuple[str, ...] = ()
-    indicated: bool = True
+    sends_resource: bool = True
 
 
-def find_place(url: str, challenge: Challenge | None = None) -> Flow[SignInTarget | Problem]:
+def find_sign_in_target(url: str, challenge: Challenge | None = None) -> Flow[SignInTarget | Problem]:
     """Return where to sign in for ``url``, by the challenge of its 401 if there was one."""
     # AC-01
     said = {} if challenge is None else challenge.parameters
     wanted = tuple(said.get("scope", "").split())
-    for address in _resource_urls(url, said.get("resource_metadata", "")):
-        data = yield from _json(address)
+    for address in _list_resource_urls(url, said.get("resource_metadata", "")):
+        data = yield from _fetch_json(address)
         if data is None:
             continue
-        resource, issuers = data.get("resource"), _texts(data.get("authorization_servers"))
-        if not isinstance(resource, str) or not covers(resource, url) or not issuers:
-            return _bad(f"{address} is about another resource than {url}, so it is not used.")
-        server = yield from find_server(issuers[0], url)
+        resource, issuers = data.get("resource"), _read_texts(data.get("authorization_servers"))
+        if not isinstance(resource, str) or not is_covered_by(resource, url) or not issuers:
+            return _build_problem(f"{address} is about another resource than {url}, so it is not used.")
+        server = yield from find_authorization_server(issuers[0], url)
         if isinstance(server, Problem):
             return server
-        scopes = wanted or _texts(data.get("scopes_supported"))
-        return SignInTarget(resource=canonical(resource), server=server, scopes=scopes)
-    server = yield from find_server(_origin(url))
+        scopes = wanted or _read_texts(data.get("scopes_supported"))
+        return SignInTarget(resource=canonical_uri(resource), server=server, scopes=scopes)
+    server = yield from find_authorization_server(_origin_of(url))
     if isinstance(server, Problem):
         return server
-    return SignInTarget(resource=_origin(url), server=server, scopes=wanted or server.scopes, indicated=False)
+    return SignInTarget(resource=_origin_of(url), server=server, scopes=wanted or server.scopes, sends_resource=False)
 
 
-def find_server(issuer: str, near: str | None = None) -> Flow[AuthorizationServerMetadata | Problem]:
+def find_authorization_server(issuer: str, named_by: str | None = None) -> Flow[AuthorizationServerMetadata | Problem]:
     """Return the authorization server whose issuer is ``issuer``, from its metadata.
 
     ``near`` is the URL of what names it, None where the person does.
     """
     # AC-01, AC-02
-    if not is_safe(issuer, issuer if near is None else near):
-        return _bad("The authorization server is not named by an https URL, or is on this machine.")
-    for address in _server_urls(issuer):
-        data = yield from _json(address)
+    if not is_safe_endpoint(issuer, issuer if named_by is None else named_by):
+        return _build_problem("The authorization server is not named by an https URL, or is on this machine.")
+    for address in _list_server_urls(issuer):
+        data = yield from _fetch_json(address)
         if data is not None:
-            return read_server(data, issuer)
+            return read_server_metadata(data, issuer)
     return Problem(kind=Kind.UNAUTHORIZED, message=f"{issuer} does not say how to sign in there.")
 
 
-def find_server_at(address: str) -> Flow[AuthorizationServerMetadata | Problem]:
+def fetch_server_metadata(address: str) -> Flow[AuthorizationServerMetadata | Problem]:
     """Return the authorization server whose metadata is at ``address``, which a document may name."""
     # AC-01
-    if not is_safe(address, address):
-        return _bad("The metadata of the authorization server is not at an https URL.")
-    data = yield from _json(address)
+    if not is_safe_endpoint(address, address):
+        return _build_problem("The metadata of the authorization server is not at an https URL.")
+    data = yield from _fetch_json(address)
     issuer = "" if data is None else data.get("issuer")
-    if data is None or not isinstance(issuer, str) or address not in _server_urls(issuer):
-        return _bad(f"{address} is not the metadata of the issuer that it names, so it is not used.")
-    return read_server(data, issuer)
+    if data is None or not isinstance(issuer, str) or address not in _list_server_urls(issuer):
+        return _build_problem(f"{address} is not the metadata of the issuer that it names, so it is not used.")
+    return read_server_metadata(data, issuer)
 
 
-def read_server(data: dict[str, Json], issuer: str) -> AuthorizationServerMetadata | Problem:
+def read_server_metadata(data: dict[str, Json], issuer: str) -> AuthorizationServerMetadata | Problem:
     """Return what metadata says, if it is that of ``issuer`` to the letter and does PKCE."""
     # AC-02, AC-03
-    if data.get("issuer") not in (issuer, *((issuer + "/",) if issuer == _origin(issuer) else ())):
-        return _bad(f"The metadata of {issuer} names another issuer, so it is not used.")
-    if METHOD not in _texts(data.get("code_challenge_methods_supported")):
-        return _bad(f"{issuer} does not say that it protects sign-in with PKCE (S256), so it is not used.")
+    if data.get("issuer") not in (issuer, *((issuer + "/",) if issuer == _origin_of(issuer) else ())):
+        return _build_problem(f"The metadata of {issuer} names another issuer, so it is not used.")
+    if METHOD not in _read_texts(data.get("code_challenge_methods_supported")):
+        return _build_problem(f"{issuer} does not say that it protects sign-in with PKCE (S256), so it is not used.")
     endpoints: dict[str, str] = {}
     for name, member in _ENDPOINTS.items():
         given = data.get(member)
         if given is None:
             continue
-        if not isinstance(given, str) or not is_safe(given, issuer):
-            return _bad(f"{issuer} names a {member} that is not an https URL, so it is not used.")
+        if not isinstance(given, str) or not is_safe_endpoint(given, issuer):
+            return _build_problem(f"{issuer} names a {member} that is not an https URL, so it is not used.")
         endpoints[name] = given
     if "token_url" not in endpoints:
-        return _bad(f"{issuer} names no token endpoint.")
+        return _build_problem(f"{issuer} names no token endpoint.")
     return AuthorizationServerMetadata(
         issuer=str(data["issuer"]),
         authorization_url=endpoints.get("authorization_url", ""),
@@ -139,22 +139,22 @@ def read_server(data: dict[str, Json], issuer: str) -> AuthorizationServerMetada
         revocation_url=endpoints.get("revocation_url", ""),
         registration_url=endpoints.get("registration_url", ""),
         device_url=endpoints.get("device_url", ""),
-        scopes=_texts(data.get("scopes_supported")),
-        methods=_texts(data.get("token_endpoint_auth_methods_supported")),
-        documents=data.get("client_id_metadata_document_supported") is True,
-        names_issuer=data.get("authorization_response_iss_parameter_supported") is True,
+        scopes=_read_texts(data.get("scopes_supported")),
+        methods=_read_texts(data.get("token_endpoint_auth_methods_supported")),
+        accepts_documents=data.get("client_id_metadata_document_supported") is True,
+        sends_issuer=data.get("authorization_response_iss_parameter_supported") is True,
     )
 
 
-def is_safe(url: str, near: str) -> bool:
+def is_safe_endpoint(url: str, named_by: str) -> bool:
     """Return whether ``url`` may be an endpoint: https elsewhere, or anything here if ``near`` is here too.
 
     ``near`` names it: nothing that is elsewhere may have us ask what listens on this machine.
     """
     # AC-02, D-05, D-29
-    if len(url) > _CHARS or _URL.fullmatch(url) is None:
+    if len(url) > _MAX_CHARACTERS or _URL.fullmatch(url) is None:
         return False
-    return _is_here(near) if _is_here(url) else url.startswith("https://")
+    return _is_loopback_url(named_by) if _is_loopback_url(url) else url.startswith("https://")
 
 
 _ENDPOINTS = {
@@ -166,39 +166,39 @@ _ENDPOINTS = {
 }
 
 
-def _resource_urls(url: str, named: str) -> Iterable[str]:
-    if named and is_safe(named, url) and _origin(named) == _origin(url):
+def _list_resource_urls(url: str, named: str) -> Iterable[str]:
+    if named and is_safe_endpoint(named, url) and _origin_of(named) == _origin_of(url):
         yield named
     path = urlsplit(url).path.rstrip("/")
     if path:
-        yield well_known(RESOURCE, url)
-    yield _origin(url) + RESOURCE
+        yield well_known_url(RESOURCE_PATH, url)
+    yield _origin_of(url) + RESOURCE_PATH
 
 
-def _server_urls(issuer: str) -> Sequence[str]:
-    inserted = (well_known(SERVER, issuer), well_known(OPENID, issuer))
-    return (*inserted, canonical(issuer) + OPENID) if urlsplit(issuer).path.strip("/") else inserted
+def _list_server_urls(issuer: str) -> Sequence[str]:
+    inserted = (well_known_url(SERVER_PATH, issuer), well_known_url(OPENID_PATH, issuer))
+    return (*inserted, canonical_uri(issuer) + OPENID_PATH) if urlsplit(issuer).path.strip("/") else inserted
 
 
-def _json(address: str) -> Flow[dict[str, Json] | None]:
-    response: Response | Problem = yield from fetch(Request("GET", address, _GET))
+def _fetch_json(address: str) -> Flow[dict[str, Json] | None]:
+    response: Response | Problem = yield from fetch(Request("GET", address, _ACCEPT_JSON))
     if isinstance(response, Problem) or response.status != 200:
         return None
     data = jsontext.read(response.body)
     return data if isinstance(data, dict) else None
 
 
-def _origin(url: str) -> str:
+def _origin_of(url: str) -> str:
     return "/".join(url.partition("?")[0].split("/")[:3])
 
 
-def _is_here(url: str) -> bool:
-    return is_here(urlsplit(url).hostname)
+def _is_loopback_url(url: str) -> bool:
+    return is_loopback_host(urlsplit(url).hostname)
 
 
-def _texts(value: Json) -> tuple[str, ...]:
+def _read_texts(value: Json) -> tuple[str, ...]:
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
-def _bad(message: str) -> Problem:
+def _build_problem(message: str) -> Problem:
     return Problem(kind=Kind.BAD_ANSWER, message=message)

@@ -13,7 +13,7 @@ class OAuthError:
     description: str
     status: int = 400
 
-    def write(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, str]:
         """Return the members of the error as it goes over the wire."""
         return {"error": self.error, "error_description": self.description}
 

@@ -15,7 +15,7 @@ _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43,128}")
 
 
-def challenge_of(verifier: str) -> str:
+def compute_challenge(verifier: str) -> str:
     """Return the S256 challenge of ``verifier``."""
     return urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")
 
@@ -33,7 +33,7 @@ def read_challenge(parameters: RequestParameters) -> str | OAuthError:
     return challenge
 
 
-def proved(challenge: str, verifier: str) -> OAuthError | None:
+def find_proof_error(challenge: str, verifier: str) -> OAuthError | None:
     """Return why ``verifier`` does not prove that whoever redeems a code asked for it, or None."""
     # AS-03, D-27
     if not verifier:
@@ -42,6 +42,6 @@ def proved(challenge: str, verifier: str) -> OAuthError | None:
         return invalid_grant("A code_verifier came with a code that has no code_challenge.")
     if _VERIFIER.fullmatch(verifier) is None:
         return invalid_grant("code_verifier must be 43 to 128 unreserved characters.")
-    if not compare_digest(challenge_of(verifier).encode(), challenge.encode()):
+    if not compare_digest(compute_challenge(verifier).encode(), challenge.encode()):
         return invalid_grant("code_verifier does not fit the code_challenge.")
     return None

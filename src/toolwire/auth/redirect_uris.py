@@ -12,29 +12,29 @@ from collections.abc import Sequence
 
 from .oauth_error import OAuthError, invalid_request
 
-_CHARS = 2_000
+_MAX_CHARACTERS = 2_000
 _TEXT = re.compile(r"[!$%&'()+,./0-9:;=?@A-Z_a-z~\[\]-]+")  # no fragment, no backslash, no wildcard
 _LOOPBACK = re.compile(r"http://(?P<host>127\.0\.0\.1|\[::1\]|localhost)(?::(?P<port>[0-9]{1,5}))?(?P<rest>[/?].*)?")
 _HTTPS = re.compile(r"https://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:[/?].*)?")
 _PRIVATE = re.compile(r"(?P<scheme>[a-z][a-z0-9+-]*(?:\.[a-z0-9+-]+)+):/[^@]*")
 
 
-def read_redirect(text: str) -> str | OAuthError:
+def read_redirect_uri(text: str) -> str | OAuthError:
     """Return ``text`` if a client may register it: https, http on loopback, or a private scheme with a dot."""
     # AS-02
-    if len(text) > _CHARS or _TEXT.fullmatch(text) is None:
+    if len(text) > _MAX_CHARACTERS or _TEXT.fullmatch(text) is None:
         return invalid_request("A redirect URI has a fragment or a character that does not belong there.")
     if _LOOPBACK.fullmatch(text) or _HTTPS.fullmatch(text) or _PRIVATE.fullmatch(text):
         return text
     return invalid_request("A redirect URI is https, http on a loopback address, or a private scheme with a dot.")
 
 
-def is_loopback(uri: str) -> bool:
+def is_loopback_uri(uri: str) -> bool:
     """Return whether ``uri`` leads to this very machine, where any program may listen."""
     return _LOOPBACK.fullmatch(uri) is not None
 
 
-def matches(registered: str, given: str) -> bool:
+def matches_registered(registered: str, given: str) -> bool:
     """Return whether ``given`` is ``registered``: the same text, but for the port of a loopback address."""
     # AS-02
     if registered == given:
@@ -48,19 +48,19 @@ def matches(registered: str, given: str) -> bool:
     return (ours["host"], ours["rest"]) == (theirs["host"], theirs["rest"])
 
 
-def choose(registered: Sequence[str], given: str) -> str | OAuthError:
+def choose_registered(registered: Sequence[str], given: str) -> str | OAuthError:
     """Return where a person is sent back to: ``given`` if it is registered, or the one there is."""
     # AS-01, AS-02
     if not given:
-        if len(registered) == 1 and not is_loopback(registered[0]):
+        if len(registered) == 1 and not is_loopback_uri(registered[0]):
             return registered[0]
         return invalid_request("redirect_uri is missing.")
-    if len(given) > _CHARS or not any(matches(uri, given) for uri in registered):
+    if len(given) > _MAX_CHARACTERS or not any(matches_registered(uri, given) for uri in registered):
         return invalid_request("redirect_uri is not one that this app has registered.")
     return given
 
 
-def host_of(uri: str) -> str:
+def display_host(uri: str) -> str:
     """Return what a person is shown of ``uri``: its host, or its private scheme."""
     for pattern in (_LOOPBACK, _HTTPS):
         match = pattern.fullmatch(uri)
@@ -70,7 +70,7 @@ def host_of(uri: str) -> str:
     return f"an app on this device ({private['scheme']})" if private is not None else ""
 
 
-def form_source(uri: str) -> str:
+def form_action_source(uri: str) -> str:
     """Return what a Content-Security-Policy must let a form lead to, so that its answer may redirect to ``uri``."""
     match = _LOOPBACK.fullmatch(uri)
     if match is not None:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from .oauth_error import OAuthError, invalid_request
 
-_MOST = 64
+_MAX_PARAMETERS = 64
 _MAY_REPEAT = frozenset({"resource"})
 
 
@@ -25,7 +25,7 @@ class RequestParameters:
         """Return the value of ``name``, empty where it is absent: an empty parameter is as good as none."""
         return self.values.get(name, "")
 
-    def problem(self) -> OAuthError | None:
+    def find_repeated(self) -> OAuthError | None:
         """Return the Refusal of repeated parameters, if there are any."""
         # AS-04
         if not self.repeated:
@@ -37,7 +37,7 @@ def read_parameters(text: str) -> RequestParameters | OAuthError:
     """Return the parameters of a query or form; only ``resource`` may repeat, empty ones are absent."""
     # AS-04
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST, errors="strict")
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS, errors="strict")
     except ValueError:
         return invalid_request("The parameters cannot be read.")
     if any("\0" in name or "\0" in value for name, value in pairs):  # no identifier has one, and no database keeps it

@@ -9,7 +9,7 @@ from .oauth_error import OAuthError
 _RESOURCE = re.compile(r"(?:https?)://[!$%&'()*+,./0-9:;=?@A-Z_a-z~\[\]-]{1,2000}")
 
 
-def canonical(uri: str) -> str:
+def canonical_uri(uri: str) -> str:
     """Return ``uri`` as it is compared and sent: without a slash at its end."""
     # AC-07
     return uri.rstrip("/")
@@ -21,9 +21,9 @@ def read_resource(given: tuple[str, ...], ours: str) -> str | OAuthError:
     for uri in given:
         if _RESOURCE.fullmatch(uri) is None:
             return invalid_target("resource must be an absolute URL without a fragment.")
-        if canonical(uri) != canonical(ours):
+        if canonical_uri(uri) != canonical_uri(ours):
             return invalid_target("There is no such resource here.")
-    return canonical(ours)
+    return canonical_uri(ours)
 
 
 def invalid_target(description: str) -> OAuthError:
@@ -31,7 +31,7 @@ def invalid_target(description: str) -> OAuthError:
     return OAuthError(error="invalid_target", description=description)
 
 
-def covers(resource: str, url: str) -> bool:
+def is_covered_by(resource: str, url: str) -> bool:
     """Return whether ``url`` is the resource, or below it: same origin, and a path that begins with its path."""
-    base = canonical(resource)
+    base = canonical_uri(resource)
     return url == base or url.startswith((base + "/", base + "?"))

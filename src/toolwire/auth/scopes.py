@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterable
 from .oauth_error import OAuthError
 
 _TOKEN = re.compile(r"[!#-\[\]-~]{1,128}")
-_MOST = 64
+_MAX_SCOPES = 64
 
 
 def read_scopes(text: str) -> tuple[str, ...] | OAuthError:
     """Return the scopes of ``text``, each once and in order."""
     scopes = tuple(dict.fromkeys(text.split(" "))) if text else ()
     scopes = tuple(scope for scope in scopes if scope)
-    if len(scopes) > _MOST or not all(_TOKEN.fullmatch(scope) for scope in scopes):
+    if len(scopes) > _MAX_SCOPES or not all(_TOKEN.fullmatch(scope) for scope in scopes):
         return invalid_scope("scope is not a list of words.")
     return scopes
 
@@ -30,7 +30,7 @@ def invalid_scope(description: str) -> OAuthError:
     return OAuthError(error="invalid_scope", description=description)
 
 
-def known_scopes(asked: Iterable[str], known: Collection[str], *, drop: bool) -> tuple[str, ...] | OAuthError:
+def select_offered_scopes(asked: Iterable[str], known: Collection[str], *, drop: bool) -> tuple[str, ...] | OAuthError:
     """Return the scopes of ``asked`` that there are; others are refused, or dropped where ``drop`` says so."""
     # AS-07
     asked = tuple(asked)
@@ -41,12 +41,12 @@ def known_scopes(asked: Iterable[str], known: Collection[str], *, drop: bool) ->
     return found or invalid_scope("None of the scopes is known here.")
 
 
-def ticked(asked: Iterable[str], chosen: Collection[str]) -> tuple[str, ...]:
+def select_ticked_scopes(asked: Iterable[str], chosen: Collection[str]) -> tuple[str, ...]:
     """Return the scopes of ``asked`` that the person left ticked; what was not asked for cannot be added."""
     # AS-07
     return tuple(scope for scope in asked if scope in chosen)
 
 
-def union(*several: Iterable[str]) -> tuple[str, ...]:
+def merge_scopes(*several: Iterable[str]) -> tuple[str, ...]:
     """Return the scopes of all of ``several``, each once, in order."""
     return tuple(dict.fromkeys(scope for scopes in several for scope in scopes))

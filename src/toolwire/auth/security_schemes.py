@@ -16,10 +16,10 @@ from urllib.parse import urljoin
 
 from toolwire.core.model import Json
 
-from .metadata_discovery import AuthorizationServerMetadata, SignInTarget, is_safe
-from .resource_indicators import canonical
+from .metadata_discovery import AuthorizationServerMetadata, SignInTarget, is_safe_endpoint
+from .resource_indicators import canonical_uri
 
-Way: TypeAlias = Literal["page", "secret", "device"]
+SignInMethod: TypeAlias = Literal["page", "secret", "device"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,25 +29,25 @@ class DeclaredSignIn:
     ``keys`` are header schemes: header name and prefix of the value. ``unsafe`` names the flows that are not used.
     """
 
-    places: Mapping[Way, SignInTarget]
+    targets: Mapping[SignInMethod, SignInTarget]
     metadata_urls: tuple[str, ...] = ()
     keys: tuple[tuple[str, str], ...] = ()
     unsafe: tuple[str, ...] = ()
 
 
-_WAYS: Mapping[str, Way] = {
+_METHODS: Mapping[str, SignInMethod] = {
     "authorizationCode": "page",
     "clientCredentials": "secret",
     "deviceAuthorization": "device",
 }
 
 
-def read_schemes(document: Json, base: str, resource: str) -> DeclaredSignIn:
+def read_security_schemes(document: Json, base: str, resource: str) -> DeclaredSignIn:
     """Return what the OpenAPI ``document`` at ``base`` declares about signing in for ``resource``."""
     # AC-01, XL-110
     components = document.get("components") if isinstance(document, dict) else None
     schemes = components.get("securitySchemes") if isinstance(components, dict) else None
-    places: dict[Way, SignInTarget] = {}
+    places: dict[SignInMethod, SignInTarget] = {}
     metadata: list[str] = []
     keys: list[tuple[str, str]] = []
     unsafe: list[str] = []
@@ -56,51 +56,51 @@ def read_schemes(document: Json, base: str, resource: str) -> DeclaredSignIn:
             case {"type": "oauth2", **more}:
                 flows = more.get("flows")
                 _read_flows(flows if isinstance(flows, dict) else {}, base, resource, places, unsafe)
-                metadata += _absolute(base, more.get("oauth2MetadataUrl"))
+                metadata += _resolve_url(base, more.get("oauth2MetadataUrl"))
             case {"type": "openIdConnect", "openIdConnectUrl": str(url)}:
-                metadata += _absolute(base, url)
+                metadata += _resolve_url(base, url)
             case {"type": "apiKey", "in": "header", "name": str(name)}:
                 keys.append((name.lower(), ""))
             case {"type": "http", "scheme": str(name)} if name.lower() in ("bearer", "basic"):
                 keys.append(("authorization", f"{name.capitalize()} "))
             case _:
                 pass
-    return DeclaredSignIn(places=places, metadata_urls=tuple(metadata), keys=tuple(keys), unsafe=tuple(unsafe))
+    return DeclaredSignIn(targets=places, metadata_urls=tuple(metadata), keys=tuple(keys), unsafe=tuple(unsafe))
 
 
 def _read_flows(
-    flows: Mapping[str, Json], base: str, resource: str, places: dict[Way, SignInTarget], unsafe: list[str]
+    flows: Mapping[str, Json], base: str, resource: str, targets: dict[SignInMethod, SignInTarget], unsafe: list[str]
 ) -> None:
     for name, flow in flows.items():
         if name in ("implicit", "password"):
             unsafe.append(name)
-        elif name in _WAYS and isinstance(flow, dict):
-            place = _place(flow, base, resource)
+        elif name in _METHODS and isinstance(flow, dict):
+            place = _build_target(flow, base, resource)
             if place is not None:
-                places.setdefault(_WAYS[name], place)
+                targets.setdefault(_METHODS[name], place)
 
 
-def _place(flow: Mapping[str, Json], base: str, resource: str) -> SignInTarget | None:
+def _build_target(flow: Mapping[str, Json], base: str, resource: str) -> SignInTarget | None:
     """Return where one flow leads; what a document says is unproven, so PKCE is sent and not relied on."""
     # AC-03
-    urls = [_absolute(base, flow.get(name)) for name in ("tokenUrl", "authorizationUrl", "deviceAuthorizationUrl")]
+    urls = [_resolve_url(base, flow.get(name)) for name in ("tokenUrl", "authorizationUrl", "deviceAuthorizationUrl")]
     token, page, device = (found[0] if found else "" for found in urls)
     origin = "/".join(token.split("/")[:3])
     if not token or any(url and not url.startswith(origin + "/") for url in (page, device)):
         return None
     scopes = flow.get("scopes")
     server = AuthorizationServerMetadata(
-        issuer=origin, authorization_url=page, token_url=token, device_url=device, proven=False
+        issuer=origin, authorization_url=page, token_url=token, device_url=device, is_proven=False
     )
     known = tuple(scopes) if isinstance(scopes, dict) else ()
-    return SignInTarget(resource=canonical(resource), server=server, scopes=known, indicated=False)
+    return SignInTarget(resource=canonical_uri(resource), server=server, scopes=known, sends_resource=False)
 
 
-def _absolute(base: str, url: Json) -> list[str]:
+def _resolve_url(base: str, url: Json) -> list[str]:
     if not isinstance(url, str):
         return []
     try:
         whole = urljoin(base, url)
     except ValueError:
         return []
-    return [whole] if is_safe(whole, base) else []
+    return [whole] if is_safe_endpoint(whole, base) else []

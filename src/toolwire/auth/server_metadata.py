@@ -9,27 +9,27 @@ from toolwire.core.model import Json
 
 from .clients import GRANTS, METHODS
 from .pkce import METHOD
-from .resource_indicators import canonical
+from .resource_indicators import canonical_uri
 
-SERVER = "/.well-known/oauth-authorization-server"
-RESOURCE = "/.well-known/oauth-protected-resource"
-OPENID = "/.well-known/openid-configuration"
+SERVER_PATH = "/.well-known/oauth-authorization-server"
+RESOURCE_PATH = "/.well-known/oauth-protected-resource"
+OPENID_PATH = "/.well-known/openid-configuration"
 ALGORITHMS = ("ES256", "RS256", "PS256")
 
 
-def well_known(name: str, url: str) -> str:
+def well_known_url(name: str, url: str) -> str:
     """Return the well-known URL ``name`` of the issuer or resource ``url``, inserted before its path."""
     # AS-13, AS-14
-    parts = urlsplit(canonical(url))
+    parts = urlsplit(canonical_uri(url))
     return f"{parts.scheme}://{parts.netloc}{name}{parts.path}"
 
 
-def write_server(
+def build_server_metadata(
     issuer: str, scopes: Iterable[str], *, registration: bool = False, keys: bool = False
 ) -> dict[str, Json]:
     """Return the metadata of our authorization server; true in every member."""
     # AS-13
-    base = canonical(issuer) + "/oauth"
+    base = canonical_uri(issuer) + "/oauth"
     methods = list(METHODS)
     algorithms = list(ALGORITHMS)
     metadata: dict[str, Json] = {
@@ -56,11 +56,11 @@ def write_server(
     return metadata
 
 
-def write_resource(resource: str, issuer: str, scopes: Iterable[str], name: str) -> dict[str, Json]:
+def build_resource_metadata(resource: str, issuer: str, scopes: Iterable[str], name: str) -> dict[str, Json]:
     """Return the metadata of a resource that takes our tokens, in the header only."""
     # AS-14
     return {
-        "resource": canonical(resource),
+        "resource": canonical_uri(resource),
         "authorization_servers": [issuer],
         "scopes_supported": [scope for scope in scopes if scope != "offline_access"],
         "bearer_methods_supported": ["header"],

@@ -18,19 +18,19 @@ from .metadata_discovery import SignInTarget
 from .scopes import write_scopes
 
 _FORM: Headers = ((b"accept", b"application/json"), (b"content-type", b"application/x-www-form-urlencoded"))
-_WORD = re.compile(r"[a-z_]{1,40}")
+_ERROR_CODE = re.compile(r"[a-z_]{1,40}")
 _TOKEN = re.compile(r"[!-~]{1,16384}")
 
 
-def exchange(url: str, identity: ClientIdentity, form: Mapping[str, str], now: float) -> Flow[TokenSet | Problem]:
+def exchange_form(url: str, identity: ClientIdentity, form: Mapping[str, str], now: float) -> Flow[TokenSet | Problem]:
     """Return the tokens that ``form`` is exchanged for; the error's name is in the details of a Problem."""
-    response = yield from fetch(post(url, identity, form))
+    response = yield from fetch(build_form_request(url, identity, form))
     if isinstance(response, Problem):
         return response
     data = jsontext.read(response.body)
     if response.status != 200 or not isinstance(data, dict):
         error = data.get("error") if isinstance(data, dict) else None
-        word = error if isinstance(error, str) and _WORD.fullmatch(error) else f"status {response.status}"
+        word = error if isinstance(error, str) and _ERROR_CODE.fullmatch(error) else f"status {response.status}"
         return Problem(
             kind=Kind.UNAUTHORIZED, message=f"The authorization server refused: {word}.", details={"error": word}
         )
@@ -41,20 +41,20 @@ def read_tokens(data: Mapping[str, Json], now: float) -> TokenSet | Problem:
     """Return the tokens of a token endpoint's answer; only Bearer tokens are taken."""
     access, refresh, lasts = data.get("access_token"), data.get("refresh_token"), data.get("expires_in")
     if not isinstance(access, str) or _TOKEN.fullmatch(access) is None:
-        return _bad("The authorization server gave no access token that can be sent.")
+        return _build_problem("The authorization server gave no access token that can be sent.")
     if str(data.get("token_type", "")).lower() != "bearer":
-        return _bad("The authorization server gave a token of a type that is not known here.")
+        return _build_problem("The authorization server gave a token of a type that is not known here.")
     until = now + lasts if isinstance(lasts, int | float) and not isinstance(lasts, bool) and lasts >= 0 else None
     scope = data.get("scope")
     return TokenSet(
         access=Secret(access),
         refresh=Secret(refresh) if isinstance(refresh, str) and refresh else None,
-        until=until,
+        expires_at=until,
         scopes=tuple(scope.split()) if isinstance(scope, str) else (),
     )
 
 
-def post(url: str, identity: ClientIdentity, form: Mapping[str, str]) -> Request:
+def build_form_request(url: str, identity: ClientIdentity, form: Mapping[str, str]) -> Request:
     """Return the request that sends ``form`` as ``identity``."""
     headers = _FORM
     if identity.secret is not None and identity.method == "client_secret_basic":
@@ -67,18 +67,18 @@ def post(url: str, identity: ClientIdentity, form: Mapping[str, str]) -> Request
     return Request("POST", url, headers, urlencode(form).encode())
 
 
-def asked(place: SignInTarget, scopes: Sequence[str]) -> Mapping[str, str]:
+def scope_parameters(target: SignInTarget, scopes: Sequence[str]) -> Mapping[str, str]:
     """Return the parameters that say what is asked for: scopes, and the resource where the site names it."""
     # AC-08
     scope = {"scope": write_scopes(scopes)} if scopes else {}
-    return {**scope, **resource(place)}
+    return {**scope, **resource_parameters(target)}
 
 
-def resource(place: SignInTarget) -> Mapping[str, str]:
+def resource_parameters(target: SignInTarget) -> Mapping[str, str]:
     """Return the parameter that says which site the tokens are for."""
     # AC-08
-    return {"resource": place.resource} if place.indicated else {}
+    return {"resource": target.resource} if target.sends_resource else {}
 
 
-def _bad(message: str) -> Problem:
+def _build_problem(message: str) -> Problem:
     return Problem(kind=Kind.BAD_ANSWER, message=message)

@@ -17,7 +17,7 @@ from toolwire.server.access.callers import Callers
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.asgi import callers_of
 from toolwire.server.run.idempotency import open_ledger
-from toolwire.stores.limits.open import windows_at
+from toolwire.stores.limits.open import open_windows
 
 from .description import Given, describe, loaded
 from .document_check import check_against, has_call
@@ -84,7 +84,7 @@ def app_of(  # noqa: PLR0913 - one keyword for each thing a server can be told
         limits=limits,
         codecs=codecs,
         ledger=open_ledger(ledger),
-        rates=windows_at(rates),
+        rates=open_windows(rates),
         debug=debug,
     )
 

@@ -22,11 +22,11 @@ from toolwire.core.toolbox import Notify, Toolbox, ignore_progress
 from toolwire.limits import Windows
 from toolwire.protocols import BUILTIN
 from toolwire.stores.ledger.memory import MemoryLedger
-from toolwire.stores.limits.open import windows_at
+from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.arrival import Arrival
-from toolwire.telemetry.calls import Observer, Telemetry, observer
-from toolwire.telemetry.redaction import secrets_of
-from toolwire.telemetry.trace_context import joined
+from toolwire.telemetry.calls import Observer, Telemetry, create_observer
+from toolwire.telemetry.redaction import hide_secrets
+from toolwire.telemetry.trace_context import add_trace
 from toolwire.validation import (
     Authorizer,
     build_arguments_check,
@@ -92,7 +92,7 @@ class App:
         self._once = IdempotencyRunner(open_ledger(ledger), MemoryLedger(), wait_s=limits.repeat_s)
         scopes = (check_scopes,) if callers.wanted else ()
         required = check_requirements if authorizer is None else build_requirements_check(authorizer)
-        counted = counting(rates if rates is not None else windows_at(""))
+        counted = counting(rates if rates is not None else open_windows(""))
         confirmed = () if require_confirmation is None else (confirmation_check(require_confirmation),)
         checks = (*scopes, required, build_arguments_check(), *confirmed)
         self._service = Service(
@@ -226,23 +226,25 @@ class App:
         run, context = self._service.run, call.context
         if context.tokens or context.secrets:
             return self._discreetly(call, protocol, came, notify)
-        return run(call, notify) if self._observer is None else self._observer.run(run, call, notify, protocol, came)
+        return (
+            run(call, notify) if self._observer is None else self._observer.run_call(run, call, notify, protocol, came)
+        )
 
     async def _discreetly(
         self, call: Call, protocol: str, came: Arrival | None, notify: Notify
     ) -> tuple[Result, float]:
-        with secrets_of(call.context):
+        with hide_secrets(call.context):
             if self._observer is None:
                 return await self._service.run(call, notify)
-            return await self._observer.run(self._service.run, call, notify, protocol, came)
+            return await self._observer.run_call(self._service.run, call, notify, protocol, came)
 
     def _mounted(self, root: str) -> RouteTable:
         """Return the table for where the application is mounted; documents name their own paths."""
         if len(self._tables) >= _ROOTS:
             self._tables.clear()
-        self._observer = observer(self._telemetry)
+        self._observer = create_observer(self._telemetry)
         if self._observer is not None:
-            self._once.observed(self._observer.ledger)
+            self._once.observed(self._observer.observe_ledger)
         prepared, self._prepared = self._prepared, None
         if prepared is None or root or prepared.catalog is not self._toolbox.catalog():
             prepared = self._build_table(root)
@@ -265,7 +267,7 @@ def _of_head(call: Call, fields: Fields) -> Call:
     """Return ``call`` with what the request's head says of it, in whatever protocol. [OTC-019, XL-056]"""
     context = call.context
     if b"traceparent" in fields:
-        context = joined(context, fields[b"traceparent"].decode("latin-1"))
+        context = add_trace(context, fields[b"traceparent"].decode("latin-1"))
     if CONFIRMATION in fields:
         context = replace(context, confirmation=fields[CONFIRMATION].decode("latin-1"))
     key = key_in(fields[HEADER]) if HEADER in fields and not call.key else call.key

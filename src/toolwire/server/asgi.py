@@ -10,7 +10,7 @@ from toolwire.core.ledger import Ledger
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.protocols import BUILTIN, STRICT_JSONRPC
-from toolwire.stores.limits.open import windows_at
+from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.calls import Telemetry
 from toolwire.validation import Authorizer
 
@@ -82,7 +82,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         limits=limits,
         codecs=STRICT_JSONRPC if strict_jsonrpc else BUILTIN,
         ledger=open_ledger(ledger),
-        rates=windows_at(rates),
+        rates=open_windows(rates),
         authorizer=authorizer,
         telemetry=telemetry,
         debug=debug,

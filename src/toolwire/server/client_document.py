@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from toolwire.auth.client_identity import document_address, write_document
+from toolwire.auth.client_identity import resolve_document_url, write_document
 from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.framing import jsontext
 
@@ -18,5 +18,5 @@ def client_documents(url: str) -> Mapping[str, Response]:
     Raises:
         DefinitionError: no authorization server would take a document from there.
     """
-    address = document_address(url, loopback=True)
+    address = resolve_document_url(url, loopback=True)
     return {urlsplit(address).path: Response(200, (*JSON_HEADERS, _KEPT), jsontext.write(write_document(address)))}

@@ -14,7 +14,7 @@ from toolwire.core.errors import DefinitionError
 from .write_ahead import write_ahead
 
 _BUSY_S = 10.0
-_MAKING = threading.Lock()
+_CREATE_LOCK = threading.Lock()
 
 
 class Database:
@@ -29,19 +29,19 @@ class Database:
         self._lock = threading.Lock()
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _make(file)
+            _create_file(file)
             self._connection = sqlite3.connect(
                 file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=32
             )
             write_ahead(self._connection)
-            with self.writing() as cursor:
+            with self.transaction() as cursor:
                 for statement in schema.split(";;"):
                     cursor.execute(statement)
         except (OSError, sqlite3.Error) as error:
             raise DefinitionError(f"{file} cannot be used to keep things in: {error}.") from error
 
     @contextmanager
-    def writing(self) -> Generator[sqlite3.Cursor, None, None]:
+    def transaction(self) -> Generator[sqlite3.Cursor, None, None]:
         """Give a cursor inside one transaction that no other writer is in; an exception undoes it."""
         with self._lock:
             cursor = self._connection.cursor()
@@ -54,7 +54,7 @@ class Database:
                     cursor.execute("ROLLBACK")
                 raise
 
-    def rows(self, statement: str, *values: object) -> list[tuple[object, ...]]:
+    def select_rows(self, statement: str, *values: object) -> list[tuple[object, ...]]:
         """Return what ``statement`` selects."""
         with self._lock:
             return self._connection.execute(statement, values).fetchall()
@@ -65,11 +65,11 @@ class Database:
             self._connection.close()
 
 
-def _make(file: Path) -> None:
+def _create_file(file: Path) -> None:
     """Make ``file`` for its owner alone, where there is none.
 
     One that is there is not opened: closing it would take back every lock that SQLite holds on it in this process, and
     without them writers spoil the file.
     """
-    with _MAKING, suppress(FileExistsError):
+    with _CREATE_LOCK, suppress(FileExistsError):
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

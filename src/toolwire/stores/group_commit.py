@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-_MOST_WAITING = 4_096
-_MOST_AT_ONCE = 256
+_MAX_QUEUE = 4_096
+_MAX_BATCH = 256
 _IDLE_S = 2.0
 _FIRST_PAUSE_S = 0.0002
 _LONGEST_PAUSE_S = 0.004
@@ -34,8 +34,8 @@ class _Change(NamedTuple):
     """
 
     work: Callable[[], Any]
-    refused: Callable[[], Any]
-    abandoned: Callable[[Any], None]
+    on_refusal: Callable[[], Any]
+    on_abandon: Callable[[Any], None]
     future: asyncio.Future[Any] | None = None
 
 
@@ -57,30 +57,30 @@ class GroupCommit:
     ) -> None:
         self._begin_now, self._commit_now, self._roll_back_now = begin, commit, roll_back
         self._busy_s = busy_s
-        self._waiting: queue.SimpleQueue[_Change] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Change] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._running = False
 
-    async def run(
-        self, work: Callable[[], T], *, refused: Callable[[], T], abandoned: Callable[[T], None] | None = None
+    async def run_change(
+        self, work: Callable[[], T], *, on_refusal: Callable[[], T], on_abandon: Callable[[T], None] | None = None
     ) -> T:
         """Return what ``work`` returns, once it is committed; what ``refused`` does, where that cannot be.
 
         ``work`` runs in another thread. A task that is cancelled while it waits leaves a change that was not begun
         undone; of one that was made all the same, ``abandoned`` is told in that thread.
         """
-        if self._waiting.qsize() >= _MOST_WAITING:
-            return refused()
+        if self._queue.qsize() >= _MAX_QUEUE:
+            return on_refusal()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._put(_Change(work, refused, abandoned or _ignore, future))
+        self._enqueue(_Change(work, on_refusal, on_abandon or _ignore_outcome, future))
         return await future
 
-    def post(self, work: Callable[[], object]) -> None:
+    def post_change(self, work: Callable[[], object]) -> None:
         """Make a change that nobody waits for, with the next that are made; whether it could be made is not told."""
-        self._put(_Change(work, _nothing, _ignore))
+        self._enqueue(_Change(work, _return_none, _ignore_outcome))
 
-    def _put(self, change: _Change) -> None:
-        self._waiting.put(change)
+    def _enqueue(self, change: _Change) -> None:
+        self._queue.put(change)
         with self._lock:
             if not self._running:
                 self._running = True
@@ -89,20 +89,20 @@ class GroupCommit:
     def _commit_waiting(self) -> None:
         while True:
             try:
-                first = self._waiting.get(timeout=_IDLE_S)
+                first = self._queue.get(timeout=_IDLE_S)
             except queue.Empty:
                 with self._lock:
-                    if self._waiting.empty():
+                    if self._queue.empty():
                         self._running = False
                         return
                 continue
-            self._commit([first, *self._drain(_MOST_AT_ONCE - 1)])
+            self._commit([first, *self._drain(_MAX_BATCH - 1)])
 
     def _drain(self, most: int) -> list[_Change]:
         taken: list[_Change] = []
         while len(taken) < most:
             try:
-                taken.append(self._waiting.get_nowait())
+                taken.append(self._queue.get_nowait())
             except queue.Empty:
                 break
         return taken
@@ -111,9 +111,9 @@ class GroupCommit:
         wanted = [change for change in changes if change.future is None or not change.future.cancelled()]
         try:
             outcomes = self._transact(wanted)
-        except _Locked:  # who came meanwhile has waited too
-            wanted += self._drain(_MOST_WAITING)
-            _deliver([(change, change.refused()) for change in wanted])
+        except _LockedError:  # who came meanwhile has waited too
+            wanted += self._drain(_MAX_QUEUE)
+            _deliver([(change, change.on_refusal()) for change in wanted])
             return
         except Exception:  # noqa: BLE001 - whichever of them failed; each is tried by itself
             outcomes = [self._transact_alone(change) for change in wanted]
@@ -122,8 +122,8 @@ class GroupCommit:
     def _transact_alone(self, change: _Change) -> Any:
         try:
             return self._transact([change])[0]
-        except (_Locked, sqlite3.Error, OSError):
-            return change.refused()
+        except (_LockedError, sqlite3.Error, OSError):
+            return change.on_refusal()
         except Exception as error:  # noqa: BLE001 - it is raised where the change was asked for
             return _Failure(error)
 
@@ -133,7 +133,7 @@ class GroupCommit:
         Raises:
             _Locked: others had the file for too long.
         """
-        self._begin()
+        self._begin_transaction()
         try:
             outcomes = [change.work() for change in changes]
             self._commit_now()
@@ -142,7 +142,7 @@ class GroupCommit:
             raise
         return outcomes
 
-    def _begin(self) -> None:
+    def _begin_transaction(self) -> None:
         until, pause = time.monotonic() + self._busy_s, _FIRST_PAUSE_S
         while True:
             try:
@@ -152,12 +152,12 @@ class GroupCommit:
                     raise
                 if time.monotonic() >= until:
                     self._roll_back_now(error)
-                    raise _Locked from error
+                    raise _LockedError from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
-class _Locked(Exception):  # noqa: N818 - it never leaves this module
+class _LockedError(Exception):
     """Others had the file for longer than a change waits."""
 
 
@@ -176,22 +176,22 @@ def _deliver(outcomes: Sequence[tuple[_Change, Any]]) -> None:
             loop.call_soon_threadsafe(_settle, told)
         except RuntimeError:  # the loop is closed, and its tasks with it
             for change, outcome in told:
-                change.abandoned(outcome)
+                change.on_abandon(outcome)
 
 
 def _settle(outcomes: Sequence[tuple[_Change, Any]]) -> None:
     for change, outcome in outcomes:
         if change.future is None or change.future.cancelled():
-            change.abandoned(outcome)
+            change.on_abandon(outcome)
         elif isinstance(outcome, _Failure):
             change.future.set_exception(outcome.error)
         else:
             change.future.set_result(outcome)
 
 
-def _ignore(_: object) -> None:
+def _ignore_outcome(_: object) -> None:
     """Take no notice of an outcome that nobody waits for."""
 
 
-def _nothing() -> None:
+def _return_none() -> None:
     """Say nothing of a change that nobody waits for."""

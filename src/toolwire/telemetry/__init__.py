@@ -1,7 +1,23 @@
-"""What a server says of its calls to whoever runs it: spans, metrics and logs, without arguments, results or secrets.
+"""Record the calls of a server or a client as spans, metrics and log lines, without arguments, results or secrets.
 
-Rules:
-- OpenTelemetry is used by its API alone, and only where somebody has set an SDK up; else it is not even imported.
-- A secret of a call is text in none of them.
+This room imports ``core``, ``framing``, ``auth`` and ``protocols``. It uses the API of OpenTelemetry only, and imports
+that only where the application has set up an SDK of it.
 """
-# D-26, R20
+# D-26, R20: an argument or a secret in a trace would be readable by all who can read the trace.
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .calls import Telemetry
+
+__all__ = ["Telemetry"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Telemetry":
+        from .calls import Telemetry  # noqa: PLC0415 - the rest of the room must not load it
+
+        return Telemetry
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

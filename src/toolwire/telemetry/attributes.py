@@ -20,13 +20,13 @@ from toolwire.protocols.mcp.revision import INTERNAL_ERROR, SESSION_HEADER
 
 from . import names
 from .arrival import Arrival
-from .redaction import redacted, redacted_data
+from .redaction import redact_data, redact_text
 
-Said = dict[str, str | int]
+AttributeValues = dict[str, str | int]
 
-_LONGEST_ID = 128
-_LONGEST_TEXT = 8_192
-_TOOLS = 10_000
+_MAX_ID = 128
+_MAX_TEXT = 8_192
+_MAX_TOOLS = 10_000
 _PORTS = {"https": 443, "http": 80}
 _RPC = ("mcp", "opentool")
 
@@ -46,27 +46,30 @@ class Attributes:
 
     def __init__(self, content: Content = NO_CONTENT) -> None:
         self.content = content
-        self._known: dict[tuple[int, str], tuple[Tool, Said]] = {}
+        self._cache: dict[tuple[int, str], tuple[Tool, AttributeValues]] = {}
 
-    def of_call(self, call: Call, protocol: str) -> Said:
+    def describe_call(self, call: Call, protocol: str) -> AttributeValues:
         """Return what is known of ``call`` before it runs; the caller is a digest."""
-        known = self._known.get((id(call.tool), protocol))
+        known = self._cache.get((id(call.tool), protocol))
         if known is None or known[0] is not call.tool:
-            if len(self._known) >= _TOOLS:
-                self._known.clear()
-            known = self._known[id(call.tool), protocol] = (call.tool, _of_tool(call.tool, protocol, self.content))
+            if len(self._cache) >= _MAX_TOOLS:
+                self._cache.clear()
+            known = self._cache[id(call.tool), protocol] = (
+                call.tool,
+                _describe_tool(call.tool, protocol, self.content),
+            )
         said, context = {**known[1], names.CALL_ID: call.call_id}, call.context
         if context.principal != ANONYMOUS.principal:
             said[names.USER_ID] = names.user_hash(context.principal)
         if context.trace_id and not traceparent.parse_trace_id(context.trace_id):
-            said[names.CLIENT_TRACE_ID] = context.trace_id[:_LONGEST_ID]
+            said[names.CLIENT_TRACE_ID] = context.trace_id[:_MAX_ID]
         if self.content.calls:
-            said[names.ARGUMENTS] = _shown(dict(call.arguments))
+            said[names.ARGUMENTS] = _write_redacted(dict(call.arguments))
         return said
 
 
-def _of_tool(tool: Tool, protocol: str, content: Content) -> Said:
-    said: Said = {
+def _describe_tool(tool: Tool, protocol: str, content: Content) -> AttributeValues:
+    said: AttributeValues = {
         names.OPERATION: names.SPAN,
         names.TOOL_NAME: tool.name,
         names.TOOL_TYPE: "function",
@@ -79,36 +82,36 @@ def _of_tool(tool: Tool, protocol: str, content: Content) -> Said:
     if protocol == "mcp":
         said[names.MCP_METHOD] = names.MCP_CALL
     if content.descriptions:
-        said[names.TOOL_DESCRIPTION] = redacted(tool.description)[:_LONGEST_TEXT]
+        said[names.TOOL_DESCRIPTION] = redact_text(tool.description)[:_MAX_TEXT]
     return said
 
 
-def of_arrival(arrival: Arrival, protocol: str) -> Said:
+def describe_arrival(arrival: Arrival, protocol: str) -> AttributeValues:
     """Return what the message and its transport say of a call that came."""
-    said = of_message(arrival.request, protocol)
+    said = describe_message(arrival.request, protocol)
     if arrival.http_version:
-        said[names.WIRE_VERSION] = arrival.http_version[:_LONGEST_ID]
+        said[names.WIRE_VERSION] = arrival.http_version[:_MAX_ID]
     return said
 
 
-def of_message(request: Request, protocol: str) -> Said:
+def describe_message(request: Request, protocol: str) -> AttributeValues:
     """Return how a message goes, and what one of JSON-RPC says of itself. A session's id is a digest."""
-    said: Said = {names.TRANSPORT: "tcp", names.WIRE: "http"}
+    said: AttributeValues = {names.TRANSPORT: "tcp", names.WIRE: "http"}
     data = jsontext.read(request.body) if protocol in _RPC else None
     if not isinstance(data, dict):
         return said
     id_ = jsonrpc.get_id(data)
     if id_ is not None:
-        said[names.RPC_ID] = str(id_)[:_LONGEST_ID]
+        said[names.RPC_ID] = str(id_)[:_MAX_ID]
     if protocol == "mcp":
         if spoken := version(request, jsontext.get_object(data, "params")):
-            said[names.MCP_VERSION] = spoken[:_LONGEST_ID]
+            said[names.MCP_VERSION] = spoken[:_MAX_ID]
         if session := get_header(request.headers, SESSION_HEADER):
             said[names.MCP_SESSION] = names.user_hash(session)
     return said
 
 
-def of_place(url: str) -> Said:
+def describe_address(url: str) -> AttributeValues:
     """Return whom a request goes to."""
     try:
         parts = urlsplit(url)
@@ -118,9 +121,9 @@ def of_place(url: str) -> Said:
     return {names.SERVER_ADDRESS: host} if port is None else {names.SERVER_ADDRESS: host, names.SERVER_PORT: port}
 
 
-def of_ending(call: Call, protocol: str, result: Result, content: Content) -> Said:
+def describe_ending(call: Call, protocol: str, result: Result, content: Content) -> AttributeValues:
     """Return what is known once ``call`` ended with ``result``."""
-    said: Said = {}
+    said: AttributeValues = {}
     problem = result if isinstance(result, Problem) else None
     if call.tool.rate_limit is not None and not is_replayed(result):
         limited = problem is not None and problem.kind is Kind.RATE_LIMITED
@@ -128,7 +131,7 @@ def of_ending(call: Call, protocol: str, result: Result, content: Content) -> Sa
     if problem is not None and (code := rpc_code(protocol, problem.kind)) is not None:
         said[names.RPC_STATUS] = str(code)
     if content.calls:
-        said[names.RESULT] = _shown(result.message if isinstance(result, Problem) else result.value)
+        said[names.RESULT] = _write_redacted(result.message if isinstance(result, Problem) else result.value)
     return said
 
 
@@ -141,7 +144,7 @@ def rpc_code(protocol: str, kind: Kind) -> int | None:
     return jsonrpc.INVALID_PARAMS if kind is Kind.UNKNOWN_TOOL else jsonrpc.CODES.get(kind, INTERNAL_ERROR)
 
 
-def answered_code(response: Response) -> int | None:
+def read_error_code(response: Response) -> int | None:
     """Return the code of the JSON-RPC error in somebody's answer, if it is one."""
     data = jsontext.read(response.body)
     error = jsontext.get_object(data, "error") if isinstance(data, dict) else {}
@@ -149,16 +152,16 @@ def answered_code(response: Response) -> int | None:
     return code if type(code) is int else None
 
 
-def approval(call: Call, result: Result | None) -> str:
+def describe_approval(call: Call, result: Result | None) -> str:
     """Return what consent a server saw: none asked for, given with the call, or refused."""
     if isinstance(result, Problem) and result.kind in (Kind.DENIED, Kind.UNCONFIRMED):
         return "denied"
     return "per_call" if call.context.confirmation else "auto"
 
 
-def _shown(value: Json) -> str:
+def _write_redacted(value: Json) -> str:
     """Return JSON text of ``value`` without what is secret, cut where it is long."""
     try:
-        return jsontext.write(redacted_data("", value)).decode()[:_LONGEST_TEXT]
+        return jsontext.write(redact_data("", value)).decode()[:_MAX_TEXT]
     except (TypeError, ValueError, RecursionError):
         return "not JSON"

@@ -15,7 +15,7 @@ from toolwire.core.model import ANONYMOUS, Call, Context, Kind, Problem, Result
 from toolwire.core.toolbox import Notify
 
 from . import names
-from .current_call import SERVED, CurrentCall
+from .current_call import CURRENT_CALL, CurrentCall
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
     from .arrival import Arrival
     from .attributes import Attributes
-    from .metrics import Metrics
+    from .metrics import ServerMetrics
     from .spans import Spans
 
-Run: TypeAlias = Callable[[Call, Notify], Awaitable[tuple[Result, float]]]
+RunCall: TypeAlias = Callable[[Call, Notify], Awaitable[tuple[Result, float]]]
 """Runs a call; returns how it ended and the milliseconds it took."""
 
 LOG = logging.getLogger("toolwire.calls")
-_NOTHING: AbstractContextManager[Any] = nullcontext()
+_NO_SPAN: AbstractContextManager[Any] = nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,21 +47,21 @@ class Telemetry:
     contents: bool = False
 
 
-def heard(telemetry: Telemetry) -> bool:
+def is_enabled(telemetry: Telemetry) -> bool:
     """Return whether anybody could hear of spans and metrics; OpenTelemetry is not loaded to find out."""
     given = telemetry.tracer_provider is not None or telemetry.meter_provider is not None
     return given or "opentelemetry" in sys.modules
 
 
-def observer(telemetry: Telemetry) -> Observer | None:
+def create_observer(telemetry: Telemetry) -> Observer | None:
     """Return what observes calls, or None where nobody would hear of it: nothing then happens in a call."""
     logs = LOG.isEnabledFor(logging.INFO)
-    if not heard(telemetry):
+    if not is_enabled(telemetry):
         return Observer(None, None) if logs else None
     from .attributes import Attributes, Content  # noqa: PLC0415 - most servers do without
-    from .providers import metrics_of, spans_of  # noqa: PLC0415 - loads OpenTelemetry
+    from .providers import create_server_metrics, create_spans  # noqa: PLC0415 - loads OpenTelemetry
 
-    spans, metrics = spans_of(telemetry.tracer_provider), metrics_of(telemetry.meter_provider)
+    spans, metrics = create_spans(telemetry.tracer_provider), create_server_metrics(telemetry.meter_provider)
     said = Attributes(Content(telemetry.descriptions, telemetry.contents))
     return Observer(spans, metrics, logs=logs, attributes=said) if spans or metrics or logs else None
 
@@ -70,56 +70,61 @@ class Observer:
     """Observes the calls of one server."""
 
     def __init__(
-        self, spans: Spans | None, metrics: Metrics | None, *, logs: bool = True, attributes: Attributes | None = None
+        self,
+        spans: Spans | None,
+        metrics: ServerMetrics | None,
+        *,
+        logs: bool = True,
+        attributes: Attributes | None = None,
     ) -> None:
         self._spans = spans
         self._metrics = metrics
         self._logs = logs
         self._attributes = attributes
 
-    async def run(
-        self, run: Run, call: Call, notify: Notify, protocol: str, arrival: Arrival | None = None
+    async def run_call(
+        self, run: RunCall, call: Call, notify: Notify, protocol: str, arrival: Arrival | None = None
     ) -> tuple[Result, float]:
         """Return what ``run`` returns for ``call``, which it is given with the trace that it is now part of."""
         started = perf_counter()
-        span = self._begin(call, protocol, arrival)
-        traced = call if span is None else _traced(call, span)
+        span = self._start_span(call, protocol, arrival)
+        traced = call if span is None else _add_trace_id(call, span)
         if self._metrics is not None:
-            self._metrics.begin(call.tool.name)
+            self._metrics.begin_call(call.tool.name)
         result: Result | None = None
         served = CurrentCall(call.call_id, span)
-        token = SERVED.set(served)
+        token = CURRENT_CALL.set(served)
         try:
-            with _NOTHING if self._spans is None or span is None else self._spans.active(span):
+            with _NO_SPAN if self._spans is None or span is None else self._spans.activate(span):
                 result, duration_ms = await run(traced, notify)
             if span is not None and isinstance(result, Problem):
-                result = _with_trace(result, traced.context.trace_id)
+                result = _add_trace_to_message(result, traced.context.trace_id)
             return result, duration_ms
         finally:
-            SERVED.reset(token)
+            CURRENT_CALL.reset(token)
             seconds = perf_counter() - started
             error = names.error_type(result.kind) if isinstance(result, Problem) else None if result else "cancelled"
             self._end_span(traced, protocol, result, served, error)
             self._count(traced, protocol, result, served, error, seconds)
             if self._logs:
-                _log(traced, protocol, error, span, seconds, arrival)
+                _log_call(traced, protocol, error, span, seconds, arrival)
 
-    def ledger(self, ledger: Ledger) -> Ledger:
+    def observe_ledger(self, ledger: Ledger) -> Ledger:
         """Return ``ledger`` with its work observed, itself where nobody would hear of that."""
         if self._spans is None and self._metrics is None:
             return ledger
         from .ledgers import ObservedLedger  # noqa: PLC0415 - most servers do without
 
-        return ObservedLedger(ledger, None if self._metrics is None else self._metrics.ledger)
+        return ObservedLedger(ledger, None if self._metrics is None else self._metrics.record_ledger)
 
-    def _begin(self, call: Call, protocol: str, arrival: Arrival | None) -> Span | None:
+    def _start_span(self, call: Call, protocol: str, arrival: Arrival | None) -> Span | None:
         if self._spans is None or self._attributes is None:
             return None
-        span = self._spans.start(call, self._attributes.of_call(call, protocol))
+        span = self._spans.start_served(call, self._attributes.describe_call(call, protocol))
         if arrival is not None and span.is_recording():
             from . import attributes  # noqa: PLC0415 - loaded already where there are spans
 
-            span.set_attributes(attributes.of_arrival(arrival, protocol))
+            span.set_attributes(attributes.describe_arrival(arrival, protocol))
         return span
 
     def _end_span(
@@ -133,31 +138,31 @@ class Observer:
             return
         from . import attributes  # noqa: PLC0415 - likewise
 
-        said: attributes.Said = {
-            names.IDEMPOTENCY: _idempotency(call, result, served),
-            names.APPROVAL: attributes.approval(call, result),
+        said: attributes.AttributeValues = {
+            names.IDEMPOTENCY: _describe_idempotency(call, result, served),
+            names.APPROVAL: attributes.describe_approval(call, result),
         }
         if served.attempt:
             said[names.ATTEMPT] = served.attempt
         if result is not None:
-            said |= attributes.of_ending(call, protocol, result, self._attributes.content)
-        self._spans.end(span, error, said)
+            said |= attributes.describe_ending(call, protocol, result, self._attributes.content)
+        self._spans.end_span(span, error, said)
 
     def _count(
         self, call: Call, protocol: str, result: Result | None, served: CurrentCall, error: str | None, seconds: float
     ) -> None:
         if self._metrics is None:
             return
-        self._metrics.end(call.tool.name, protocol, result, error, seconds)
+        self._metrics.end_call(call.tool.name, protocol, result, error, seconds)
         if call.key:
-            self._metrics.once(_idempotency(call, result, served))
+            self._metrics.count_keyed(_describe_idempotency(call, result, served))
 
 
-def _idempotency(call: Call, result: Result | None, served: CurrentCall) -> str:
+def _describe_idempotency(call: Call, result: Result | None, served: CurrentCall) -> str:
     """Return what became of a call that should run once, in one word."""
     if not call.key:
         return "none"
-    if served.attached:
+    if served.has_waited:
         return "attached"
     if result is not None and is_replayed(result):
         return "replay"
@@ -166,7 +171,7 @@ def _idempotency(call: Call, result: Result | None, served: CurrentCall) -> str:
     return "new"
 
 
-def _traced(call: Call, span: Span) -> Call:
+def _add_trace_id(call: Call, span: Span) -> Call:
     said = span.get_span_context()
     if not said.is_valid:
         return call
@@ -176,12 +181,12 @@ def _traced(call: Call, span: Span) -> Call:
     return call._replace(context=replace(call.context, trace_id=trace_id))
 
 
-def _with_trace(problem: Problem, trace_id: str) -> Problem:
+def _add_trace_to_message(problem: Problem, trace_id: str) -> Problem:
     said = f"{problem.developer_message} (trace {trace_id})" if problem.developer_message else f"trace {trace_id}"
     return replace(problem, developer_message=said)
 
 
-def _log(
+def _log_call(
     call: Call, protocol: str, error: str | None, span: Span | None, seconds: float, arrival: Arrival | None
 ) -> None:
     outcome, principal = "ok" if error is None else "error", call.context.principal

@@ -18,18 +18,18 @@ from toolwire.core.ledger import is_replayed
 from toolwire.core.model import Call, Kind, Problem, Result, Value
 
 from . import names
-from .calls import Telemetry, heard
-from .current_call import SERVED
-from .propagation import traced
+from .calls import Telemetry, is_enabled
+from .current_call import CURRENT_CALL
+from .propagation import add_current_trace
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-    from .attributes import Attributes, Said
-    from .metrics import SentMetrics
+    from .attributes import Attributes, AttributeValues
+    from .metrics import ClientMetrics
     from .spans import Spans
 
-Begin: TypeAlias = Callable[[Call], Flow[Result]]
+BeginCall: TypeAlias = Callable[[Call], Flow[Result]]
 """Makes the conversation of a call."""
 
 
@@ -43,24 +43,24 @@ class ClientObserver:
         self._telemetry = telemetry
         self._protocol = protocol
         self._url = url
-        self._decided = False
-        self._sent: ConnectionObserver | None = None
+        self._is_decided = False
+        self._observer: ConnectionObserver | None = None
 
-    def calling(self, call: Call, begin: Begin) -> Flow[Result]:
+    def observe_call(self, call: Call, begin: BeginCall) -> Flow[Result]:
         """Return the conversation that ``begin`` makes of ``call`` as part of the trace that is active now."""
-        if not self._decided:
-            self._sent = _sent(self._telemetry, self._protocol, self._url)
-            self._decided = True
-        return begin(traced(call)) if self._sent is None else self._sent.calling(call, begin)
+        if not self._is_decided:
+            self._observer = _create_observer(self._telemetry, self._protocol, self._url)
+            self._is_decided = True
+        return begin(add_current_trace(call)) if self._observer is None else self._observer.observe_call(call, begin)
 
 
-def _sent(telemetry: Telemetry, protocol: str, url: str) -> ConnectionObserver | None:
-    if not heard(telemetry):
+def _create_observer(telemetry: Telemetry, protocol: str, url: str) -> ConnectionObserver | None:
+    if not is_enabled(telemetry):
         return None
     from .attributes import Attributes, Content  # noqa: PLC0415 - most clients do without
-    from .providers import sent_metrics_of, spans_of  # noqa: PLC0415 - loads OpenTelemetry
+    from .providers import create_client_metrics, create_spans  # noqa: PLC0415 - loads OpenTelemetry
 
-    spans, metrics = spans_of(telemetry.tracer_provider), sent_metrics_of(telemetry.meter_provider)
+    spans, metrics = create_spans(telemetry.tracer_provider), create_client_metrics(telemetry.meter_provider)
     said = Attributes(Content(telemetry.descriptions, telemetry.contents))
     return ConnectionObserver(spans, metrics, said, protocol, url) if spans or metrics else None
 
@@ -69,35 +69,35 @@ class ConnectionObserver:
     """Observes the calls over one connection."""
 
     def __init__(
-        self, spans: Spans | None, metrics: SentMetrics | None, said: Attributes, protocol: str, url: str
+        self, spans: Spans | None, metrics: ClientMetrics | None, attributes: Attributes, protocol: str, url: str
     ) -> None:
         self._spans = spans
         self._metrics = metrics
-        self._attributes = said
+        self._attributes = attributes
         self._protocol = protocol
         self._url = url
 
-    def calling(self, call: Call, begin: Begin) -> Flow[Result]:
+    def observe_call(self, call: Call, begin: BeginCall) -> Flow[Result]:
         """Return the result of ``call``, whose span is active whenever its conversation goes on."""
         started = perf_counter()
-        span = self._started(call)
+        span = self._start_span(call)
         seen = _CallTrace()
         result: Result | None = None
         try:
             if self._spans is None or span is None:
-                result = yield from self._watched(begin(traced(call)), span, seen)
+                result = yield from self._observe_flow(begin(add_current_trace(call)), span, seen)
             else:
-                with self._spans.active(span):
-                    result = yield from self._watched(begin(traced(call)), span, seen)
+                with self._spans.activate(span):
+                    result = yield from self._observe_flow(begin(add_current_trace(call)), span, seen)
             return result
         finally:
             error = names.error_type(result.kind) if isinstance(result, Problem) else None if result else "cancelled"
             if self._spans is not None and span is not None:
-                self._spans.end(span, error, self._ending(call, result, seen))
+                self._spans.end_span(span, error, self._describe_ending(call, result, seen))
             if self._metrics is not None and self._protocol == "mcp":
-                self._metrics.end(call.tool.name, error, perf_counter() - started)
+                self._metrics.end_call(call.tool.name, error, perf_counter() - started)
 
-    def _watched(self, flow: Flow[Result], span: Span | None, seen: _CallTrace) -> Flow[Result]:
+    def _observe_flow(self, flow: Flow[Result], span: Span | None, seen: _CallTrace) -> Flow[Result]:
         """Return the value of ``flow``, and note what passes."""
         said: Any = None
         try:
@@ -106,45 +106,45 @@ class ConnectionObserver:
                 request = asked.request if isinstance(asked, Listen) else asked
                 if isinstance(request, Request) and span is not None and not seen.request:
                     seen.request = True
-                    span.set_attributes(self._message(request))
+                    span.set_attributes(self._describe_request(request))
                 said = yield asked
                 if isinstance(said, Response):
                     seen.response = said
                 elif isinstance(asked, Question) and isinstance(said, Answer):
-                    seen.decision = _decision(said)
+                    seen.decision = _describe_decision(said)
                     if self._metrics is not None:
-                        self._metrics.approval(seen.decision)
+                        self._metrics.count_approval(seen.decision)
         except StopIteration as stop:
             result: Result = stop.value
             return result
         finally:
             flow.close()
 
-    def _started(self, call: Call) -> Span | None:
+    def _start_span(self, call: Call) -> Span | None:
         if self._spans is None:
             return None
         from . import attributes  # noqa: PLC0415 - loaded already where there are spans
 
-        place = attributes.of_place(self._url)
-        served = SERVED.get()
+        place = attributes.describe_address(self._url)
+        served = CURRENT_CALL.get()
         if served is not None and served.span is not None and served.call_id == call.call_id:
             served.span.set_attribute(
                 names.UPSTREAM, place.get(names.SERVER_ADDRESS, "")
             )  # the very call: this is a gateway
             served.span.set_attribute(names.TOOL_TYPE, "extension")
-        return self._spans.start_sent(call, {**self._attributes.of_call(call, self._protocol), **place})
+        return self._spans.start_sent(call, {**self._attributes.describe_call(call, self._protocol), **place})
 
-    def _message(self, request: Request) -> Said:
+    def _describe_request(self, request: Request) -> AttributeValues:
         from . import attributes  # noqa: PLC0415 - likewise
 
-        return {**attributes.of_message(request, self._protocol), **attributes.of_place(request.url)}
+        return {**attributes.describe_message(request, self._protocol), **attributes.describe_address(request.url)}
 
-    def _ending(self, call: Call, result: Result | None, seen: _CallTrace) -> Said:
+    def _describe_ending(self, call: Call, result: Result | None, seen: _CallTrace) -> AttributeValues:
         from . import attributes  # noqa: PLC0415 - likewise
 
         refused = isinstance(result, Problem) and result.kind is Kind.DENIED
         approval = "denied" if refused else "per_call" if seen.decision else "auto"
-        said: Said = {names.APPROVAL: approval, names.IDEMPOTENCY: "none", names.ATTEMPT: 1}
+        said: AttributeValues = {names.APPROVAL: approval, names.IDEMPOTENCY: "none", names.ATTEMPT: 1}
         if result is None:
             return said
         facts = (result.notes or {}) if isinstance(result, Value) else result.details
@@ -153,8 +153,8 @@ class ConnectionObserver:
             said[names.ATTEMPT] = attempts
         if is_replayed(result):
             said[names.IDEMPOTENCY] = "replay"
-        said |= attributes.of_ending(call, "", result, self._attributes.content)
-        code = attributes.answered_code(seen.response) if isinstance(result, Problem) and seen.response else None
+        said |= attributes.describe_ending(call, "", result, self._attributes.content)
+        code = attributes.read_error_code(seen.response) if isinstance(result, Problem) and seen.response else None
         if code is not None and self._protocol in ("mcp", "opentool"):
             said[names.RPC_STATUS] = str(code)
         return said
@@ -171,7 +171,7 @@ class _CallTrace:
         self.decision = ""
 
 
-def _decision(answer: Answer) -> str:
+def _describe_decision(answer: Answer) -> str:
     if answer.allowed is True:
         return "allowed"
     return "timeout" if answer.reason == "timeout" else "denied"

@@ -17,7 +17,7 @@ class CurrentCall:
     call_id: str
     span: Span | None
     attempt: int = 0
-    attached: bool = False
+    has_waited: bool = False
 
 
-SERVED: ContextVar[CurrentCall | None] = ContextVar("toolwire_served", default=None)
+CURRENT_CALL: ContextVar[CurrentCall | None] = ContextVar("toolwire_served", default=None)

@@ -8,16 +8,16 @@ from typing import TypeAlias
 
 from toolwire.core.ledger import CallEnding, Claim, ClaimOutcome, Ledger, StoredResult, Ticket
 
-from .current_call import SERVED
+from .current_call import CURRENT_CALL
 
-Record: TypeAlias = Callable[[str, str, float], None]
+RecordDuration: TypeAlias = Callable[[str, str, float], None]
 """Takes what was done, by which sort of ledger, and the seconds it took."""
 
 
 class ObservedLedger:
     """``ledger``, and nothing else changes. ``record`` is None where only spans are wanted."""
 
-    def __init__(self, ledger: Ledger, record: Record | None) -> None:
+    def __init__(self, ledger: Ledger, record: RecordDuration | None) -> None:
         self._ledger = ledger
         self._record = record
         self._backend = type(ledger).__name__.removesuffix("Ledger").lower()
@@ -28,12 +28,12 @@ class ObservedLedger:
         standing = await self._ledger.claim(claim)
         if self._record is not None:
             self._record("claim", self._backend, perf_counter() - started)
-        served = SERVED.get()
+        served = CURRENT_CALL.get()
         if served is not None:
             if isinstance(standing, Ticket):
                 served.attempt = standing.attempt
             elif isinstance(standing, StoredResult) and claim.awaited_attempt:
-                served.attached = True
+                served.has_waited = True
         return standing
 
     async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:

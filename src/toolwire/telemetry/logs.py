@@ -12,10 +12,10 @@ from toolwire.core.model import Json
 from toolwire.framing import jsontext
 
 from .propagation import current_traceparent
-from .redaction import redacted, redacted_data
+from .redaction import redact_data, redact_text
 
 _NAMES = ("toolwire", "uvicorn.error", "uvicorn.access")
-_LONGEST = 20_000
+_MAX_TEXT = 20_000
 
 
 class JsonLines(logging.Formatter):
@@ -27,12 +27,12 @@ class JsonLines(logging.Formatter):
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": redacted(record.getMessage())[:_LONGEST],
+            "event": redact_text(record.getMessage())[:_MAX_TEXT],
         }
-        fields: dict[str, Any] = getattr(record, "fields", None) or _traced()
-        line |= {name: redacted_data(name, value) for name, value in fields.items() if value is not None}
-        if raised := _raised(record):
-            line["exception"] = redacted(raised)[-_LONGEST:]
+        fields: dict[str, Any] = getattr(record, "fields", None) or _current_span_fields()
+        line |= {name: redact_data(name, value) for name, value in fields.items() if value is not None}
+        if raised := _format_exception(record):
+            line["exception"] = redact_text(raised)[-_MAX_TEXT:]
         return jsontext.write(line).decode()
 
 
@@ -47,18 +47,18 @@ def log_json(stream: TextIO | None = None) -> None:
     logging.getLogger("toolwire").setLevel(logging.INFO)
 
 
-def logs_json() -> bool:
+def is_json_log() -> bool:
     """Return whether the log of this process is JSON."""
     return any(isinstance(handler.formatter, JsonLines) for handler in logging.getLogger("toolwire").handlers)
 
 
-def _raised(record: logging.LogRecord) -> str:
+def _format_exception(record: logging.LogRecord) -> str:
     if record.exc_info:
         return "".join(traceback.format_exception(*record.exc_info))
     return record.exc_text or ""
 
 
-def _traced() -> dict[str, str]:
+def _current_span_fields() -> dict[str, str]:
     """Return the span that is active now, as fields."""
 
     parts = current_traceparent().split("-")

@@ -17,14 +17,14 @@ _STOPPING_MS = 5_000
 _LEDGER = (FULL.message, UNAVAILABLE.message)
 
 
-class Metrics:
+class ServerMetrics:
     """The instruments of one server. A tool is named as its definition has it, never as a caller wrote it."""
 
     def __init__(self, provider: MeterProvider) -> None:
         meter = provider.get_meter(names.SCOPE)
-        self._duration = _seconds(meter, names.DURATION, "How long a call took, refused ones too.")
-        self._mcp = _seconds(meter, names.MCP_SERVER_DURATION, "How long a call by MCP took.")
-        self._ledger = _seconds(meter, names.LEDGER_OP, "How long the ledger of calls took.")
+        self._duration = _create_histogram(meter, names.DURATION, "How long a call took, refused ones too.")
+        self._mcp = _create_histogram(meter, names.MCP_SERVER_DURATION, "How long a call by MCP took.")
+        self._ledger = _create_histogram(meter, names.LEDGER_OP, "How long the ledger of calls took.")
         self._in_flight = meter.create_up_down_counter(names.IN_FLIGHT, description="Calls that run now.")
         self._once = meter.create_counter(names.IDEMPOTENCY, description="Calls that should run once, by outcome.")
         self._approvals = meter.create_counter(names.APPROVALS, description=_APPROVALS)
@@ -32,13 +32,15 @@ class Metrics:
             Kind.OVERLOADED: meter.create_counter(names.SHED, description="Calls sent away for being too many."),
             Kind.RATE_LIMITED: meter.create_counter(names.RATE_LIMITED, description="Calls over a rate limit."),
         }
-        meter.create_observable_gauge(names.BUILD_INFO, [_build], description="1, with the version of toolwire.")
+        meter.create_observable_gauge(
+            names.BUILD_INFO, [_observe_build], description="1, with the version of toolwire."
+        )
 
-    def begin(self, tool: str) -> None:
+    def begin_call(self, tool: str) -> None:
         """Count a call of ``tool`` that begins."""
         self._in_flight.add(1, {"tool": tool})
 
-    def end(self, tool: str, protocol: str, result: Result | None, error_type: str | None, seconds: float) -> None:
+    def end_call(self, tool: str, protocol: str, result: Result | None, error_type: str | None, seconds: float) -> None:
         """Count a call that ended, with None where nobody waited for its result."""
         self._in_flight.add(-1, {"tool": tool})
         failed = {} if error_type is None else {names.ERROR_TYPE: error_type}
@@ -49,37 +51,37 @@ class Metrics:
             return
         counter = self._counters.get(result.kind)
         if counter is not None:
-            counter.add(1, _labels(result, tool))
+            counter.add(1, _build_labels(result, tool))
         elif result.kind in (Kind.DENIED, Kind.UNCONFIRMED):
-            self.approval("denied")
+            self.count_approval("denied")
 
-    def once(self, outcome: str) -> None:
+    def count_keyed(self, outcome: str) -> None:
         """Count a call that has a key of its caller's."""
         self._once.add(1, {"outcome": outcome})
 
-    def approval(self, decision: str) -> None:
+    def count_approval(self, decision: str) -> None:
         """Count a decision over a call that needed one."""
         self._approvals.add(1, {"decision": decision})
 
-    def ledger(self, op: str, backend: str, seconds: float) -> None:
+    def record_ledger(self, op: str, backend: str, seconds: float) -> None:
         """Count something the ledger did."""
         self._ledger.record(seconds, {"op": op, "backend": backend})
 
 
-class SentMetrics:
+class ClientMetrics:
     """The instruments of a client."""
 
     def __init__(self, provider: MeterProvider) -> None:
         meter = provider.get_meter(names.SCOPE)
-        self._mcp = _seconds(meter, names.MCP_CLIENT_DURATION, "How long a call took that was sent by MCP.")
+        self._mcp = _create_histogram(meter, names.MCP_CLIENT_DURATION, "How long a call took that was sent by MCP.")
         self._approvals = meter.create_counter(names.APPROVALS, description=_APPROVALS)
 
-    def end(self, tool: str, error_type: str | None, seconds: float) -> None:
+    def end_call(self, tool: str, error_type: str | None, seconds: float) -> None:
         """Count a call by MCP that ended."""
         failed = {} if error_type is None else {names.ERROR_TYPE: error_type}
         self._mcp.record(seconds, {names.MCP_METHOD: names.MCP_CALL, names.TOOL_NAME: tool, **failed})
 
-    def approval(self, decision: str) -> None:
+    def count_approval(self, decision: str) -> None:
         """Count what was said to a question."""
         self._approvals.add(1, {"decision": decision})
 
@@ -91,21 +93,21 @@ class TokenMetrics:
         meter = provider.get_meter(names.SCOPE)
         self._tokens = meter.create_counter(names.OAUTH_TOKENS, description="Answers of the token endpoint.")
 
-    def add(self, grant: str, result: str) -> None:
+    def count_response(self, grant: str, result: str) -> None:
         """Count an answer."""
         self._tokens.add(1, {"grant": grant, "result": result})
 
 
-def _seconds(meter: Meter, name: str, description: str) -> Histogram:
+def _create_histogram(meter: Meter, name: str, description: str) -> Histogram:
     bounds = list(names.BUCKETS_S)
     return meter.create_histogram(name, unit="s", description=description, explicit_bucket_boundaries_advisory=bounds)
 
 
-def _build(_: CallbackOptions) -> Iterable[Observation]:
+def _observe_build(_: CallbackOptions) -> Iterable[Observation]:
     return [Observation(1, {"version": version("toolwire")})]
 
 
-def _labels(problem: Problem, tool: str) -> dict[str, str]:
+def _build_labels(problem: Problem, tool: str) -> dict[str, str]:
     if problem.kind is Kind.RATE_LIMITED:
         return {"tool": tool}
     if problem.message in _LEDGER:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from toolwire.auth.clients import GRANTS
 
-from .calls import Telemetry, heard
+from .calls import Telemetry, is_enabled
 
 if TYPE_CHECKING:
     from .metrics import TokenMetrics
@@ -19,21 +19,21 @@ class TokenCount:
 
     def __init__(self, telemetry: Telemetry = _PROCESS) -> None:
         self._telemetry = telemetry
-        self._decided = False
+        self._is_decided = False
         self._metrics: TokenMetrics | None = None
 
-    def add(self, grant: str, result: str) -> None:
+    def count_response(self, grant: str, result: str) -> None:
         """Count one: ``result`` is ``issued`` or OAuth's word for the error. A grant that is not ours is ``_other``."""
-        if not self._decided:
-            self._metrics = _metrics(self._telemetry)
-            self._decided = True
+        if not self._is_decided:
+            self._metrics = _create_metrics(self._telemetry)
+            self._is_decided = True
         if self._metrics is not None:
-            self._metrics.add(grant if grant in GRANTS else "_other", result)
+            self._metrics.count_response(grant if grant in GRANTS else "_other", result)
 
 
-def _metrics(telemetry: Telemetry) -> TokenMetrics | None:
-    if not heard(telemetry):
+def _create_metrics(telemetry: Telemetry) -> TokenMetrics | None:
+    if not is_enabled(telemetry):
         return None
-    from .providers import token_metrics_of  # noqa: PLC0415 - loads OpenTelemetry, which most servers do without
+    from .providers import create_token_metrics  # noqa: PLC0415 - loads OpenTelemetry, which most servers do without
 
-    return token_metrics_of(telemetry.meter_provider)
+    return create_token_metrics(telemetry.meter_provider)

@@ -21,7 +21,7 @@ def current_traceparent() -> str:
     return f"00-{said.trace_id:032x}-{said.span_id:016x}-{int(said.trace_flags):02x}" if said.is_valid else ""
 
 
-def traced(call: Call) -> Call:
+def add_current_trace(call: Call) -> Call:
     """Return ``call`` as part of the trace that is active now, if one is; protocols say it in their own words."""
     traceparent = current_traceparent()
     if not traceparent:

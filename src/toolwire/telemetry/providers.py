@@ -6,34 +6,34 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from .metrics import Metrics, SentMetrics, TokenMetrics
+from .metrics import ClientMetrics, ServerMetrics, TokenMetrics
 from .spans import Spans
 
 
-def spans_of(provider: TracerProvider | None) -> Spans | None:
+def create_spans(provider: TracerProvider | None) -> Spans | None:
     """Return what makes spans, or None where they would go nowhere."""
     provider = trace.get_tracer_provider() if provider is None else provider
-    return None if _deaf(provider) else Spans(provider)
+    return None if _is_default(provider) else Spans(provider)
 
 
-def metrics_of(provider: MeterProvider | None) -> Metrics | None:
+def create_server_metrics(provider: MeterProvider | None) -> ServerMetrics | None:
     """Return what counts, or None where nobody would read it."""
     provider = metrics.get_meter_provider() if provider is None else provider
-    return None if _deaf(provider) else Metrics(provider)
+    return None if _is_default(provider) else ServerMetrics(provider)
 
 
-def sent_metrics_of(provider: MeterProvider | None) -> SentMetrics | None:
+def create_client_metrics(provider: MeterProvider | None) -> ClientMetrics | None:
     """Return what counts the calls of a client, or None where nobody would read it."""
     provider = metrics.get_meter_provider() if provider is None else provider
-    return None if _deaf(provider) else SentMetrics(provider)
+    return None if _is_default(provider) else ClientMetrics(provider)
 
 
-def token_metrics_of(provider: MeterProvider | None) -> TokenMetrics | None:
+def create_token_metrics(provider: MeterProvider | None) -> TokenMetrics | None:
     """Return what counts the tokens of an authorization server, or None where nobody would read it."""
     provider = metrics.get_meter_provider() if provider is None else provider
-    return None if _deaf(provider) else TokenMetrics(provider)
+    return None if _is_default(provider) else TokenMetrics(provider)
 
 
-def _deaf(provider: object) -> bool:
+def _is_default(provider: object) -> bool:
     """Return whether ``provider`` is one of the API's own, which all do nothing until an SDK takes their place."""
     return type(provider).__module__.partition(".sdk")[0].startswith(("opentelemetry.trace", "opentelemetry.metrics"))

@@ -24,8 +24,8 @@ from toolwire.core.model import Context, Json, Problem, Secret
 from toolwire.core.url_display import show_urls
 
 HIDDEN = "***"
-_SHORTEST = 4  # a shorter text would be found in every other word
-_DEEPEST = 20
+_MIN_SECRET = 4  # a shorter text would be found in every other word
+_MAX_DEPTH = 20
 
 _NAMES = r"authorization|token|secret|password|passwd|api[_-]?key|cookie|assertion|refresh"
 _NAME = re.compile(rf"(?:{_NAMES})s?$|^code$", re.IGNORECASE)
@@ -39,7 +39,7 @@ _secrets: ContextVar[tuple[str, ...]] = ContextVar("toolwire_secrets", default=(
 
 
 @contextmanager
-def secrets_of(context: Context) -> Generator[None, None, None]:
+def hide_secrets(context: Context) -> Generator[None, None, None]:
     """Take the secrets of ``context`` out of all that is logged meanwhile, by any logger, in its threads and tasks too.
 
     What a tool logs as ``extra`` is not looked at, nor what a thread logs that the tool started by itself.
@@ -47,7 +47,7 @@ def secrets_of(context: Context) -> Generator[None, None, None]:
     _watch_records()
     texts = {secret.reveal() for secrets in (context.tokens, context.secrets) for secret in secrets.values()}
     forms = {form for text in texts for form in find_forms(text)}
-    before = _secrets.set(tuple(sorted((form for form in forms if len(form) >= _SHORTEST), key=len, reverse=True)))
+    before = _secrets.set(tuple(sorted((form for form in forms if len(form) >= _MIN_SECRET), key=len, reverse=True)))
     try:
         yield
     finally:
@@ -90,7 +90,7 @@ def _watch_records() -> None:
     logging.setLogRecordFactory(make_clean)
 
 
-def scrubbed(text: str) -> str:
+def scrub_text(text: str) -> str:
     """Return ``text`` without the secrets of the call that runs."""
     for secret in _secrets.get():
         if secret in text:
@@ -98,26 +98,26 @@ def scrubbed(text: str) -> str:
     return text
 
 
-def redacted(text: str) -> str:
+def redact_text(text: str) -> str:
     """Return ``text`` scrubbed, and without what stands behind names such as ``token=`` or ``Authorization:``.
 
     Half a character, which could not be written, becomes a question mark.
     """
     text = text if text.isascii() else text.encode("utf-8", "replace").decode()
-    return _BEARER.sub(rf"\1{HIDDEN}", _IN_TEXT.sub(rf"\1\2{HIDDEN}", show_urls(scrubbed(text))))
+    return _BEARER.sub(rf"\1{HIDDEN}", _IN_TEXT.sub(rf"\1\2{HIDDEN}", show_urls(scrub_text(text))))
 
 
-def redacted_data(name: str, value: Any, depth: int = 0) -> Json:
+def redact_data(name: str, value: Any, depth: int = 0) -> Json:
     """Return ``value``, found under ``name``, as JSON data in which nothing is secret."""
     if isinstance(value, Secret) or _NAME.search(name):
         return HIDDEN
     if value is None or isinstance(value, bool | int | float):
         return value
-    if isinstance(value, Mapping) and depth < _DEEPEST:
-        return {redacted(str(key)): redacted_data(str(key), item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset) and depth < _DEEPEST:
-        return [redacted_data("", item, depth + 1) for item in value]
-    return redacted(str(value))
+    if isinstance(value, Mapping) and depth < _MAX_DEPTH:
+        return {redact_text(str(key)): redact_data(str(key), item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset) and depth < _MAX_DEPTH:
+        return [redact_data("", item, depth + 1) for item in value]
+    return redact_text(str(value))
 
 
 def scrub_record(record: logging.LogRecord) -> None:
@@ -130,37 +130,37 @@ def scrub_record(record: logging.LogRecord) -> None:
         given = record.args.values() if isinstance(record.args, Mapping) else record.args or ()
         text = " ".join(map(str, (record.msg, *given)))
         record.msg, record.args = text, ()
-    clean = scrubbed(text)
+    clean = scrub_text(text)
     if clean != text:
         record.msg, record.args = clean, ()
     if record.exc_info:
         text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
-        clean = scrubbed(text)
+        clean = scrub_text(text)
         if clean != text:  # the exception itself holds the secret: it goes no further
             record.exc_info, record.exc_text = None, clean
 
 
-def without_secrets(problem: Problem) -> Problem:
+def scrub_problem(problem: Problem) -> Problem:
     """Return ``problem`` without the secrets of the call that runs: a tool may have put one into its error."""
     if not _secrets.get():
         return problem
     return replace(
         problem,
-        message=scrubbed(problem.message),
-        developer_message=_optional(problem.developer_message),
-        additional_prompt_content=_optional(problem.additional_prompt_content),
-        parameter_errors={name: scrubbed(text) for name, text in problem.parameter_errors.items()},
-        details=_data(problem.details),
+        message=scrub_text(problem.message),
+        developer_message=_scrub_optional(problem.developer_message),
+        additional_prompt_content=_scrub_optional(problem.additional_prompt_content),
+        parameter_errors={name: scrub_text(text) for name, text in problem.parameter_errors.items()},
+        details=_scrub_data(problem.details),
     )
 
 
-def _optional(text: str | None) -> str | None:
-    return None if text is None else scrubbed(text)
+def _scrub_optional(text: str | None) -> str | None:
+    return None if text is None else scrub_text(text)
 
 
-def _data(value: Json) -> Any:
+def _scrub_data(value: Json) -> Any:
     if isinstance(value, str):
-        return scrubbed(value)
+        return scrub_text(value)
     if isinstance(value, Mapping):
-        return {name: _data(item) for name, item in value.items()}
-    return [_data(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: _scrub_data(item) for name, item in value.items()}
+    return [_scrub_data(item) for item in value] if isinstance(value, list | tuple) else value

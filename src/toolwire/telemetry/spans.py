@@ -25,7 +25,7 @@ from toolwire.core.model import Call
 from toolwire.framing import traceparent
 
 from . import names
-from .attributes import Said
+from .attributes import AttributeValues
 
 
 class Spans:
@@ -35,10 +35,10 @@ class Spans:
         self._tracer: Tracer = provider.get_tracer(names.SCOPE)
         self._sampler: Any = getattr(provider, "sampler", None)
 
-    def start(self, call: Call, said: Said) -> Span:
+    def start_served(self, call: Call, said: AttributeValues) -> Span:
         """Return the span of a call that is served, begun with the attributes ``said``; whoever asked ends it."""
         ambient = trace.get_current_span()
-        chosen = self._chosen(call)
+        chosen = self._find_parent(call)
         here = ambient.get_span_context()
         parent: TraceContext | None = None
         links: list[Link] = []
@@ -49,16 +49,16 @@ class Spans:
             f"{names.SPAN} {call.tool.name}", context=parent, kind=SpanKind.INTERNAL, attributes=said, links=links
         )
 
-    def start_sent(self, call: Call, said: Said) -> Span:
+    def start_sent(self, call: Call, said: AttributeValues) -> Span:
         """Return the span of a call that is sent, begun in whatever is traced here; whoever asked ends it."""
         first = said.get(names.MCP_METHOD, names.SPAN)
         return self._tracer.start_span(f"{first} {call.tool.name}", kind=SpanKind.CLIENT, attributes=said)
 
-    def active(self, span: Span) -> AbstractContextManager[Span]:
+    def activate(self, span: Span) -> AbstractContextManager[Span]:
         """Return what makes ``span`` the parent of all that is traced meanwhile."""
         return trace.use_span(span, record_exception=False, set_status_on_exception=False)
 
-    def end(self, span: Span, error_type: str | None, said: Said) -> None:
+    def end_span(self, span: Span, error_type: str | None, said: AttributeValues) -> None:
         """End ``span`` with the attributes ``said``; with an ``error_type`` as an error, of which it says no more."""
         if error_type is not None:
             span.set_status(Status(StatusCode.ERROR))
@@ -66,24 +66,24 @@ class Spans:
         span.set_attributes(said)
         span.end()
 
-    def _chosen(self, call: Call) -> SpanContext | None:
+    def _find_parent(self, call: Call) -> SpanContext | None:
         """Return the parent that the caller named: a traceparent, else their trace id with a span nobody made."""
         said = traceparent.read(call.context.traceparent) if call.context.traceparent else None
         if said is not None:
-            return _remote(int(said.trace_id, 16), int(said.span_id, 16), sampled=said.sampled)
+            return _build_remote_context(int(said.trace_id, 16), int(said.span_id, 16), sampled=said.sampled)
         own = traceparent.parse_trace_id(call.context.trace_id) if call.context.trace_id else ""
         if not own:
             return None
         span_id = random.getrandbits(63) + 1
-        return _remote(int(own, 16), span_id, sampled=self._samples(int(own, 16), call))
+        return _build_remote_context(int(own, 16), span_id, sampled=self._is_sampled(int(own, 16), call))
 
-    def _samples(self, trace_id: int, call: Call) -> bool:
+    def _is_sampled(self, trace_id: int, call: Call) -> bool:
         """Return whether this server keeps a trace that a caller named without saying whether they keep it."""
         if self._sampler is None:
             return True
         return bool(self._sampler.should_sample(None, trace_id, f"{names.SPAN} {call.tool.name}").decision.is_sampled())
 
 
-def _remote(trace_id: int, span_id: int, *, sampled: bool) -> SpanContext:
+def _build_remote_context(trace_id: int, span_id: int, *, sampled: bool) -> SpanContext:
     flags = TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT)
     return SpanContext(trace_id, span_id, is_remote=True, trace_flags=flags)

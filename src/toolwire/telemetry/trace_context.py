@@ -8,7 +8,7 @@ from toolwire.core.model import ANONYMOUS, Context
 from toolwire.framing import traceparent
 
 
-def joined(context: Context, header: str) -> Context:
+def add_trace(context: Context, header: str) -> Context:
     """Return ``context`` with the trace it belongs to: what the protocol said, then ``header`` (HTTP's traceparent).
 
     A caller's own ``trace_id`` stands where neither says anything; it is their word, of any form.

@@ -16,7 +16,7 @@ from toolwire.core.check import Answer
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.audit import AUDIT_FILE, StoredAudit
 from toolwire.stores.consent.grants import StoredGrants
-from toolwire.stores.paths import state_folder
+from toolwire.stores.paths import find_state_folder
 
 ACTIONS = ("list", "allow", "deny", "revoke", "log")
 _COLUMNS = ("time", "decision", "who", "connection", "tool", "shown", "where", "digest")
@@ -24,7 +24,7 @@ _COLUMNS = ("time", "decision", "who", "connection", "tool", "shown", "where", "
 
 def run(arguments: argparse.Namespace) -> int:
     """List, answer, revoke or verify, in the folder where decisions are stored."""
-    folder = Path(arguments.path) if arguments.path else state_folder()
+    folder = Path(arguments.path) if arguments.path else find_state_folder()
     if arguments.action in ("allow", "deny", "revoke") and not arguments.id:
         raise UsageError(f"Say which: toolwire approvals {arguments.action} ID; `toolwire approvals list` shows them.")
     match arguments.action:
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _list(folder: Path) -> int:
     approvals, grants = Approvals(folder), StoredGrants(folder)
-    waiting, granted = approvals.waiting(), grants.list_grants()
+    waiting, granted = approvals.list_pending(), grants.list_grants()
     for one in waiting:
         print(f"{one.id}  waits until {_format_time(one.expires_at)}")
         for line in list_question(one.rows):

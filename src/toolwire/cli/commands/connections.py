@@ -11,7 +11,7 @@ from toolwire.client.login.saved_credentials import open_credentials
 
 def run(arguments: argparse.Namespace) -> int:
     """List the sites and what each sign-in allows. Tokens are never printed."""
-    known = sorted(open_credentials().all(), key=lambda each: each.resource)
+    known = sorted(open_credentials().list_all(), key=lambda each: each.resource)
     if arguments.json:
         rows = [
             {"resource": each.resource, "kind": each.kind, "issuer": each.issuer, "scopes": list(each.scopes)}

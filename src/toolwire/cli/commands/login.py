@@ -50,9 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
         return exit_code(found)
     credentials = open_credentials()
     credentials.put(found)
-    for older in credentials.all():
-        if older.resource == found.resource and older.name != found.name:
-            credentials.delete(older.name)  # one sign-in for each site; which of two would be used is undefined
+    for older in credentials.list_all():
+        if older.resource == found.resource and older.storage_name != found.storage_name:
+            credentials.delete(older.storage_name)  # one sign-in for each site; which of two would be used is undefined
     scopes = f", for {escaped(', '.join(found.scopes))}" if found.scopes else ""
     print(f"Signed in to {escaped(found.resource)}{scopes}.")
     return OK
@@ -67,7 +67,7 @@ def _sign_in(url: str, arguments: argparse.Namespace, transport: SyncNetwork) ->
         place = _choose_declared(said, place, transport, arguments) if said is not None else place
     if isinstance(place, Problem):
         return place
-    if not place.server.proven:
+    if not place.server.is_proven:
         print("The site does not say whether it protects sign-in with PKCE; it is used all the same.", file=sys.stderr)
     scopes: Sequence[str] = tuple(arguments.scope)
     if arguments.as_program:
@@ -92,8 +92,8 @@ def _choose_declared(
 ) -> SignInTarget | Problem:
     """Return the sign-in that the site's document declares, or what the user can do instead."""
     # AC-13
-    if arguments.as_program and "secret" in said.places:
-        return said.places["secret"]
+    if arguments.as_program and "secret" in said.targets:
+        return said.targets["secret"]
     place = resolve_sign_in(said, transport, device=arguments.device)
     if place is not None:
         return place

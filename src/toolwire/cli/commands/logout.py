@@ -17,7 +17,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Revoke the tokens for a URL and delete them here, even where revoking fails."""
     # AC-12, XL-116
     credentials = open_credentials()
-    found = credentials.covering(complete_url(arguments.url))
+    found = credentials.find_covering(complete_url(arguments.url))
     if found is None:
         print_error(f"There is no sign-in for {show_url(arguments.url)}.")
         return NOT_FOUND
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
         taken_back = found.kind == "key" or sign_out(found, transport)
     finally:
         transport.close()
-        credentials.delete(found.name)
+        credentials.delete(found.storage_name)
     if not taken_back:
         print_warning(f"{found.resource} did not take its tokens back; they are deleted here and end by themselves.")
     print(f"Signed out of {escaped(found.resource)}.")

@@ -88,9 +88,9 @@ def choose_approver(where: str, advance: Advance) -> Approver:
         return page_approver(_open_page)
     from toolwire.client.approvers.store_approver import store_approver  # noqa: PLC0415 - loads sqlite3
     from toolwire.stores.consent.approvals import Approvals  # noqa: PLC0415 - likewise
-    from toolwire.stores.paths import state_folder  # noqa: PLC0415 - likewise
+    from toolwire.stores.paths import find_state_folder  # noqa: PLC0415 - likewise
 
-    approvals = Approvals(state_folder())
+    approvals = Approvals(find_state_folder())
     print_error("The question waits: answer it with `toolwire approvals`.")
     return store_approver(approvals)
 

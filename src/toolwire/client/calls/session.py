@@ -217,7 +217,7 @@ def open_stored_session(folder: Path | None = None, *, principal: str = "me") ->
     """
     from toolwire.stores.consent.audit import StoredAudit  # noqa: PLC0415 - loads sqlite3
     from toolwire.stores.consent.grants import StoredGrants  # noqa: PLC0415 - likewise
-    from toolwire.stores.paths import state_folder  # noqa: PLC0415 - likewise
+    from toolwire.stores.paths import find_state_folder  # noqa: PLC0415 - likewise
 
-    folder = folder if folder is not None else state_folder()
+    folder = folder if folder is not None else find_state_folder()
     return Session(principal=principal, grants=StoredGrants(folder), audit=StoredAudit(folder))

@@ -44,7 +44,7 @@ class Connection:
 
     def run(self, call: Call) -> Flow[Result]:
         """Return the result of ``call``: checks first, then the user if they must be asked, then the server."""
-        return self.observer.calling(call, self._start)
+        return self.observer.observe_call(call, self._start)
 
     def find_current(self, call: Call) -> Call | Problem:
         """Return ``call`` with its tool as the server describes it now, or the Problem that there is none."""

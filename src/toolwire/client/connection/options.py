@@ -29,7 +29,7 @@ from toolwire.core.codec import Flow
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resources, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
-from toolwire.stores.paths import credentials_folder
+from toolwire.stores.paths import find_credentials_folder
 
 from .connection import Connection, open_connection
 
@@ -170,7 +170,7 @@ class ConnectOptions:
     def find_auth(self, transport: SyncNetwork) -> CredentialAuth | None:
         """Return what signs requests as somebody who signed in; None where a key does, or nobody did."""
         asked_for = self.credential_store is not None or self.user is not None
-        if self._key is not None or not (asked_for or credentials_folder().is_dir()):
+        if self._key is not None or not (asked_for or find_credentials_folder().is_dir()):
             return None
         from toolwire.client.login.saved_credentials import find_auth  # noqa: PLC0415 - only here is somebody signed in
 

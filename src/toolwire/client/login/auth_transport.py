@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from anyio import to_thread
 
-from toolwire.auth.challenge import Challenge, bearer
+from toolwire.auth.challenge import Challenge, find_bearer
 from toolwire.auth.credential import Credential
-from toolwire.auth.resource_indicators import covers
+from toolwire.auth.resource_indicators import is_covered_by
 from toolwire.client.transport.drivers import PieceHandler, SyncPieceHandler, SyncTransport, Transport
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
@@ -56,7 +56,7 @@ class CredentialAuth:
         if request.signed:
             return request
         held = self._refresher.find_valid()
-        if not covers(self._site, request.url) or self._refresher.is_empty:
+        if not is_covered_by(self._site, request.url) or self._refresher.is_empty:
             return request
         return None if held is None else _add_credential(request, held)
 
@@ -69,10 +69,10 @@ class CredentialAuth:
 
     def sign_again(self, request: Request, answer: Response) -> Request | None:
         """Return ``request`` to be sent once more after ``answer`` refused it, None where that would not help."""
-        if request.signed or not covers(self._site, request.url):
+        if request.signed or not is_covered_by(self._site, request.url):
             return None
         values = [value.decode("latin-1") for name, value in answer.headers if name == b"www-authenticate"]
-        challenge = bearer(values)
+        challenge = find_bearer(values)
         held = self._refresher.credential
         if answer.status == 401 and held is not None:
             fresh = self._refresher.ensure_valid(held.access)
@@ -174,7 +174,7 @@ class SyncAuthTransport:
 
 def _add_credential(request: Request, credential: Credential) -> Request:
     """Return ``request`` with ``credential``, if it is for what that covers, in the place of any other."""
-    if not covers(credential.resource, request.url):
+    if not is_covered_by(credential.resource, request.url):
         return request
     name = credential.header.encode("latin-1")
     others = [field for field in request.headers if field[0].lower() != name]

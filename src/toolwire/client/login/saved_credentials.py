@@ -8,8 +8,8 @@ from pathlib import Path
 from toolwire.client.transport.drivers import SyncTransport
 from toolwire.core.model import Secret
 from toolwire.stores.credentials.files import CredentialStore
-from toolwire.stores.credentials.system_keyring import system_vault
-from toolwire.stores.paths import credentials_folder
+from toolwire.stores.credentials.system_keyring import find_system_vault
+from toolwire.stores.paths import find_credentials_folder
 
 from .auth_transport import CredentialAuth
 from .sign_in import SignInOptions, SignInUser, step_up
@@ -21,9 +21,9 @@ def open_credentials(folder: Path | None = None) -> CredentialStore:
 
     ``TOOLWIRE_PASSPHRASE`` seals the files where there is no keyring.
     """
-    folder = credentials_folder() if folder is None else folder
+    folder = find_credentials_folder() if folder is None else folder
     passphrase = os.environ.get("TOOLWIRE_PASSPHRASE")
-    return CredentialStore(folder, find_vault=system_vault, passphrase=Secret(passphrase) if passphrase else None)
+    return CredentialStore(folder, find_vault=find_system_vault, passphrase=Secret(passphrase) if passphrase else None)
 
 
 def find_auth(
@@ -32,7 +32,7 @@ def find_auth(
     """Return what signs requests to the site of ``url``; None where there is no credential and nobody to ask."""
     if credentials is None:
         credentials = open_credentials()
-    first = credentials.covering(url)
+    first = credentials.find_covering(url)
     if first is None and user is None:
         return None
     site = "/".join(url.partition("?")[0].split("/")[:3])

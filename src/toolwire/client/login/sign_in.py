@@ -7,15 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import sleep, time
 
-from toolwire.auth.authorization_code import StartedSignIn, by_secret, finish, revoke, start
-from toolwire.auth.challenge import Challenge, bearer
-from toolwire.auth.client_identity import ClientIdentity, identify
+from toolwire.auth.authorization_code import (
+    StartedSignIn,
+    finish_sign_in,
+    request_client_credentials,
+    revoke_credential,
+    start_sign_in,
+)
+from toolwire.auth.challenge import Challenge, find_bearer
+from toolwire.auth.client_identity import ClientIdentity, identify_client
 from toolwire.auth.credential import Credential
-from toolwire.auth.device_authorization import DeviceCode, poll_device, start_device
-from toolwire.auth.metadata_discovery import SignInTarget, find_place, find_server_at
-from toolwire.auth.resource_indicators import canonical
-from toolwire.auth.scopes import union
-from toolwire.auth.security_schemes import DeclaredSignIn, read_schemes
+from toolwire.auth.device_authorization import DeviceCode, poll_device_sign_in, start_device_sign_in
+from toolwire.auth.metadata_discovery import SignInTarget, fetch_server_metadata, find_sign_in_target
+from toolwire.auth.resource_indicators import canonical_uri
+from toolwire.auth.scopes import merge_scopes
+from toolwire.auth.security_schemes import DeclaredSignIn, read_security_schemes
 from toolwire.client.discovery.discover import Discovery, origin
 from toolwire.client.transport.drivers import SyncTransport, run
 from toolwire.core.http import Request, Response, get_header
@@ -66,10 +72,10 @@ def find_sign_in(url: str, transport: SyncTransport, challenge: Challenge | None
     if challenge is None:
         answer = transport.send(Request("GET", url, _GET))
         if isinstance(answer, Response):
-            challenge = bearer(
+            challenge = find_bearer(
                 [value.decode("latin-1") for name, value in answer.headers if name == b"www-authenticate"]
             )
-    return run(find_place(url, challenge), transport)
+    return run(find_sign_in_target(url, challenge), transport)
 
 
 def read_declared_sign_in(found: Discovery, transport: SyncTransport) -> DeclaredSignIn | None:
@@ -84,20 +90,20 @@ def read_declared_sign_in(found: Discovery, transport: SyncTransport) -> Declare
             data, _ = swagger_20.upgrade(data, address)
         if isinstance(data, dict) and "openapi" in data:
             schemes: Json = {**Security(References(data)).schemes}
-            return read_schemes({"components": {"securitySchemes": schemes}}, address, origin(found.url))
+            return read_security_schemes({"components": {"securitySchemes": schemes}}, address, origin(found.url))
     return None
 
 
 def resolve_sign_in(said: DeclaredSignIn, transport: SyncTransport, *, device: bool = False) -> SignInTarget | None:
     """Return where a document says that a user signs in: its flows, or the metadata it names."""
-    target = said.places.get("device" if device else "page")
+    target = said.targets.get("device" if device else "page")
     if target is not None:
         return target
     for address in said.metadata_urls:
-        server = run(find_server_at(address), transport)
+        server = run(fetch_server_metadata(address), transport)
         if not isinstance(server, Problem):
-            resource = canonical("/".join(address.split("/")[:3]))
-            return SignInTarget(resource=resource, server=server, scopes=(), indicated=False)
+            resource = canonical_uri("/".join(address.split("/")[:3]))
+            return SignInTarget(resource=resource, server=server, scopes=(), sends_resource=False)
     return None
 
 
@@ -111,7 +117,7 @@ def sign_in(
     listener = RedirectListener(options.host)
     try:
         identity = run(
-            identify(
+            identify_client(
                 target.server,
                 (listener.redirect_uri,),
                 configured=options.identity,
@@ -121,7 +127,9 @@ def sign_in(
         )
         if isinstance(identity, Problem):
             return identity
-        started = start(target, identity, listener.redirect_uri, scopes, state=user.secret(), verifier=user.secret())
+        started = start_sign_in(
+            target, identity, listener.redirect_uri, scopes, state=user.secret(), verifier=user.secret()
+        )
         return started if isinstance(started, Problem) else _await_redirect(started, listener, user, transport)
     finally:
         listener.close()
@@ -136,7 +144,7 @@ def step_up(
         target = find_sign_in(url, transport, challenge)
         if isinstance(target, Problem):
             return target
-        scopes = union(() if held is None else held.scopes, target.scopes)
+        scopes = merge_scopes(() if held is None else held.scopes, target.scopes)
         site = "/".join(url.split("/")[:3])
         if not user.allow(site, scopes):
             return Problem(kind=Kind.DENIED, message=f"Nothing more was asked of {site}.")
@@ -155,30 +163,30 @@ def sign_in_with_secret(
     target: SignInTarget, identity: ClientIdentity, scopes: Sequence[str], user: SignInUser, transport: SyncTransport
 ) -> Credential | Problem:
     """Return a credential that stands for a program and no user. [AC-13]"""
-    return run(by_secret(target, identity, scopes or target.scopes, user.now()), transport)
+    return run(request_client_credentials(target, identity, scopes or target.scopes, user.now()), transport)
 
 
 def sign_out(credential: Credential, transport: SyncTransport) -> bool:
     """Return whether the server took the tokens back; they are to be deleted here in any case. [AC-12]"""
-    return run(revoke(credential), transport)
+    return run(revoke_credential(credential), transport)
 
 
 def _await_redirect(
     started: StartedSignIn, listener: RedirectListener, user: SignInUser, transport: SyncTransport
 ) -> Credential | Problem:
     if user.open_page(started.url):
-        user.show(f"Your browser opens {started.place.server.issuer}: sign in there.")
+        user.show(f"Your browser opens {started.target.server.issuer}: sign in there.")
     else:
         user.show(f"Open this page in a browser on this machine: {started.url}")
     query = listener.wait(user.wait_s)
-    return query if isinstance(query, Problem) else run(finish(started, query, user.now()), transport)
+    return query if isinstance(query, Problem) else run(finish_sign_in(started, query, user.now()), transport)
 
 
 def _sign_in_on_device(
     target: SignInTarget, options: SignInOptions, scopes: Sequence[str], user: SignInUser, transport: SyncTransport
 ) -> Credential | Problem:
     identity = run(
-        identify(
+        identify_client(
             target.server,
             ("http://127.0.0.1/callback",),
             configured=options.identity,
@@ -188,7 +196,7 @@ def _sign_in_on_device(
     )
     if isinstance(identity, Problem):
         return identity
-    device = run(start_device(target, identity, scopes, user.now()), transport)
+    device = run(start_device_sign_in(target, identity, scopes, user.now()), transport)
     if isinstance(device, Problem):
         return device
     if device.warning:
@@ -206,9 +214,9 @@ def _poll_for_token(
     transport: SyncTransport,
 ) -> Credential | Problem:
     pause_s = device.interval_s
-    while user.now() + pause_s < device.until:
+    while user.now() + pause_s < device.expires_at:
         user.sleep(pause_s)
-        found = run(poll_device(target, identity, device, scopes, user.now()), transport)
+        found = run(poll_device_sign_in(target, identity, device, scopes, user.now()), transport)
         error = found.details.get("error") if isinstance(found, Problem) else None
         if error == "slow_down":
             pause_s += 5.0

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from threading import Lock
 from time import time
 
-from toolwire.auth.authorization_code import renew
+from toolwire.auth.authorization_code import renew_credential
 from toolwire.auth.credential import Credential
 from toolwire.client.transport.drivers import SyncTransport, run
 from toolwire.core.model import Kind, Problem, Secret
@@ -48,7 +48,7 @@ class TokenRefresher:
     def identity(self) -> tuple[str, tuple[str, ...]]:
         """What tells this sign-in from another, refreshed or not: its name, and its scopes."""
         held = self._held
-        return ("", ()) if held is None else (held.name, held.scopes)
+        return ("", ()) if held is None else (held.storage_name, held.scopes)
 
     @property
     def credential(self) -> Credential | None:
@@ -66,8 +66,8 @@ class TokenRefresher:
             held = self._held
             if held is None:
                 return _sign_in(self._site)
-            with self._credentials.alone(held.name):
-                stored = self._credentials.get(held.name)
+            with self._credentials.lock(held.storage_name):
+                stored = self._credentials.get(held.storage_name)
                 good = stored is not None and not self._is_expiring(stored) and stored.access != refused
                 if stored is None or good or stored.kind == "key":
                     self._held = stored
@@ -76,18 +76,18 @@ class TokenRefresher:
 
     def replace(self, newer: Credential) -> None:
         """Keep ``newer`` in the place of what there was."""
-        with self._lock, self._credentials.alone(newer.name):
-            if self._held is not None and newer.name != self._held.name:
-                self._credentials.delete(self._held.name)
+        with self._lock, self._credentials.lock(newer.storage_name):
+            if self._held is not None and newer.storage_name != self._held.storage_name:
+                self._credentials.delete(self._held.storage_name)
             self._credentials.put(newer)
             self._held = newer
 
     def _refresh(self, stored: Credential) -> Credential | Problem:
-        newer = run(renew(stored, self._now()), self._transport)
+        newer = run(renew_credential(stored, self._now()), self._transport)
         if isinstance(newer, Problem):
             if newer.details.get("error") != "invalid_grant":
                 return newer
-            self._credentials.delete(stored.name)
+            self._credentials.delete(stored.storage_name)
             self._held = None
             return _sign_in(self._site)
         self._credentials.put(newer)
@@ -95,7 +95,7 @@ class TokenRefresher:
         return newer
 
     def _is_expiring(self, credential: Credential) -> bool:
-        return credential.until is not None and self._now() >= credential.until - _SKEW_S
+        return credential.expires_at is not None and self._now() >= credential.expires_at - _SKEW_S
 
 
 def _sign_in(site: str) -> Problem:

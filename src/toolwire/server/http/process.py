@@ -18,7 +18,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import ChangeReload, Multiprocess
 
 from toolwire.core.errors import DefinitionError, ToolwireError
-from toolwire.telemetry.logs import log_json, logs_json
+from toolwire.telemetry.logs import is_json_log, log_json
 
 from .connection import Connection
 from .deadlines import DEADLINES, Deadlines
@@ -63,7 +63,7 @@ class ServerConfig(Config):
 
     def configure_logging(self) -> None:
         """Set uvicorn's loggers up, here and in each process started from here."""
-        json = logs_json()
+        json = is_json_log()
         super().configure_logging()
         if json:  # uvicorn has set up its own again
             log_json()

@@ -8,7 +8,13 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from toolwire.auth.grants import Grant
-from toolwire.auth.server_metadata import RESOURCE, SERVER, well_known, write_resource, write_server
+from toolwire.auth.server_metadata import (
+    RESOURCE_PATH,
+    SERVER_PATH,
+    build_resource_metadata,
+    build_server_metadata,
+    well_known_url,
+)
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext
@@ -17,16 +23,16 @@ from toolwire.server.http.messages import body_of, other, respond
 from toolwire.server.lifespan import live
 from toolwire.server.limits import ServerLimits
 from toolwire.server.run.deadline_scheduler import DeadlineScheduler
-from toolwire.stores.oauth.database import StoreGoneError
+from toolwire.stores.oauth.database import StoreUnavailableError
 
-from .authorization_endpoint import authorize, consent
-from .pages import error_page
-from .registration import register
-from .server_context import CORS, Account, OAuthRequest, ServerContext, refused
-from .sessions import session_of
-from .sign_in import login, logout
+from .authorization_endpoint import handle_authorization, handle_consent
+from .pages import build_error_page
+from .registration import handle_registration
+from .server_context import CORS, Account, OAuthRequest, ServerContext, build_error_response
+from .sessions import find_session
+from .sign_in import handle_login, handle_logout
 from .token_callers import TokenCallers
-from .token_endpoint import revocation, token
+from .token_endpoint import handle_revocation, handle_token
 
 from toolwire.auth.oauth_error import invalid_request  # isort: skip
 
@@ -44,14 +50,14 @@ class AuthorizationServer:
     ``callers`` says whose request one is by its access token; give it to whatever the tokens are for.
     """
 
-    def __init__(self, desk: ServerContext) -> None:
-        self._desk = desk
-        self._watch = DeadlineScheduler()
-        self._limits = ServerLimits(body_bytes=_BODY_BYTES, body_s=desk.settings.body_s)
-        self._pruned = desk.now()
-        self._endpoints = _endpoints(desk)
-        self._documents = _documents(desk)
-        self.callers = TokenCallers(desk)
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self._scheduler = DeadlineScheduler()
+        self._limits = ServerLimits(body_bytes=_BODY_BYTES, body_s=context.settings.body_s)
+        self._pruned_at = context.now()
+        self._endpoints = _build_endpoints(context)
+        self._documents = _build_documents(context)
+        self.callers = TokenCallers(context)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request; see the ASGI specification."""
@@ -63,7 +69,7 @@ class AuthorizationServer:
             exchange = exchange_of(receive, send)
             await respond(scope, exchange, await self._answer(scope, exchange))
 
-    def before(self, app: Asgi) -> Asgi:
+    def serve_before(self, app: Asgi) -> Asgi:
         """Return an application that answers the paths of this server, and leaves all others to ``app``."""
 
         async def both(scope: Scope, receive: Receive, send: Send) -> None:
@@ -72,144 +78,150 @@ class AuthorizationServer:
 
         return both
 
-    async def person(self, headers: Iterable[tuple[bytes, bytes]]) -> Account | None:
+    async def find_user(self, headers: Iterable[tuple[bytes, bytes]]) -> Account | None:
         """Return who is signed in at the browser that sent ``headers``."""
-        return (await session_of(self._desk, _visit(headers))).user
+        return (await find_session(self._context, _build_request(headers))).user
 
     async def form_token(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
         """Return what a form on a page of yours must send as ``token``, to sign out with ``/oauth/logout``."""
-        return (await session_of(self._desk, _visit(headers))).token
+        return (await find_session(self._context, _build_request(headers))).form_token
 
-    async def connected(self, user_id: str) -> list[Grant]:
+    async def list_grants(self, user_id: str) -> list[Grant]:
         """Return what a person allows apps to do, newest first: for a page of connected apps."""
-        return await self._desk.run_in_thread(self._connected, user_id)
+        return await self._context.run_in_thread(self._list_grants, user_id)
 
     async def disconnect(self, user_id: str, grant_id: str) -> bool:
         """End what a person allowed an app, with all its tokens; return False where it is none of theirs."""
         # XL-116
-        return await self._desk.run_in_thread(self._disconnect, user_id, grant_id)
+        return await self._context.run_in_thread(self._disconnect, user_id, grant_id)
 
     def _paths(self) -> frozenset[str]:
         return frozenset(self._endpoints) | frozenset(self._documents)
 
-    def _connected(self, user_id: str) -> list[Grant]:
-        with self._desk.store.looking() as rows:
-            return [grant for grant in rows.grants(user_id) if grant.used and grant.alive(self._desk.now())]
+    def _list_grants(self, user_id: str) -> list[Grant]:
+        with self._context.store.read_transaction() as rows:
+            return [grant for grant in rows.list_grants(user_id) if grant.used and grant.is_active(self._context.now())]
 
     def _disconnect(self, user_id: str, grant_id: str) -> bool:
-        with self._desk.store.changing() as rows:
-            grant = rows.grant(grant_id)
+        with self._context.store.write_transaction() as rows:
+            grant = rows.find_grant(grant_id)
             if grant is None or grant.user != user_id:
                 return False
-            self._desk.revoke(rows, grant_id)
-            self._desk.note(rows, "revoked by the person", user=user_id, client_id=grant.client_id, grant=grant_id)
+            self._context.revoke_grant(rows, grant_id)
+            self._context.record_event(
+                rows, "revoked by the person", user=user_id, client_id=grant.client_id, grant=grant_id
+            )
         return True
 
     async def _answer(self, scope: Scope, exchange: Exchange) -> Response:
         path, method = scope["path"], scope["method"]
         document = self._documents.get(path)
         if document is not None:
-            return _document(document, method)
+            return _serve_document(document, method)
         endpoint = self._endpoints.get(path)
         if endpoint is None:
-            return error_page("There is nothing at this address.", 404)
+            return build_error_page("There is nothing at this address.", 404)
         methods, answer, cors = endpoint
         if method == "OPTIONS" and cors:
             return _PREFLIGHT
         if method not in methods:
-            refused_page = error_page(f"This address takes {' and '.join(methods)}.", 405)
+            refused_page = build_error_page(f"This address takes {' and '.join(methods)}.", 405)
             return refused_page._replace(headers=(*refused_page.headers, (b"allow", ", ".join(methods).encode())))
         fields = dict(scope["headers"])
-        problem = self._misdirected(scope, fields)
-        body = b"" if method == "GET" or problem else await body_of(exchange, fields, self._limits, self._watch)
+        problem = self._find_misdirection(scope, fields)
+        body = b"" if method == "GET" or problem else await body_of(exchange, fields, self._limits, self._scheduler)
         if problem or isinstance(body, Problem):
             sentence = problem or (body.message if isinstance(body, Problem) else "")
-            said = refused(invalid_request(sentence)) if cors else error_page(sentence, 421 if problem else 400)
+            said = (
+                build_error_response(invalid_request(sentence))
+                if cors
+                else build_error_page(sentence, 421 if problem else 400)
+            )
             is_slow = isinstance(body, Problem) and body.kind is Kind.TOO_SLOW
             return said._replace(status=408) if is_slow else said
-        visit = OAuthRequest(method, path, scope["query_string"].decode("latin-1"), fields, body, scope)
-        return await self._safely(answer, visit, path)
+        request = OAuthRequest(method, path, scope["query_string"].decode("latin-1"), fields, body, scope)
+        return await self._answer_safely(answer, request, path)
 
-    async def _safely(self, answer: Endpoint, visit: OAuthRequest, path: str) -> Response:
+    async def _answer_safely(self, answer: Endpoint, request: OAuthRequest, path: str) -> Response:
         try:
             await self._prune()
-            return await answer(self._desk, visit)
-        except StoreGoneError as error:
-            _log.error("answering %s %s: %s", visit.method, path, error)
-            busy = error_page("The server cannot do this at the moment; try again.", 503)
+            return await answer(self._context, request)
+        except StoreUnavailableError as error:
+            _log.error("answering %s %s: %s", request.method, path, error)
+            busy = build_error_page("The server cannot do this at the moment; try again.", 503)
             return busy._replace(headers=(*busy.headers, (b"retry-after", b"1")))
         except Exception:  # noqa: BLE001 - whatever failed, the person gets an answer, and the log has the details
-            _log.exception("answering %s %s failed", visit.method, path)
-            return error_page("The server failed; its log has the details.", 500)
+            _log.exception("answering %s %s failed", request.method, path)
+            return build_error_page("The server failed; its log has the details.", 500)
 
-    def _misdirected(self, scope: Scope, fields: Mapping[bytes, bytes]) -> str:
+    def _find_misdirection(self, scope: Scope, fields: Mapping[bytes, bytes]) -> str:
         """Return why a request is not for us: http where the issuer is https, or another name on this machine."""
-        settings = self._desk.settings
-        if settings.secure and scope.get("scheme", "http") != "https":
+        settings = self._context.settings
+        if settings.is_secure and scope.get("scheme", "http") != "https":
             return "This server is reached by https only; a proxy in front of it must say that it was."
         host = fields.get(b"host", b"").decode("latin-1")
-        if settings.local and host != urlsplit(settings.issuer).netloc:
+        if settings.is_local and host != urlsplit(settings.issuer).netloc:
             return "This server does not answer to that host name."
         return ""
 
     async def _prune(self) -> None:
-        now = self._desk.now()
-        if now - self._pruned >= _PRUNE_S:
-            self._pruned = now
-            await self._desk.run_in_thread(self._forget, now)
+        now = self._context.now()
+        if now - self._pruned_at >= _PRUNE_S:
+            self._pruned_at = now
+            await self._context.run_in_thread(self._prune_rows, now)
 
-    def _forget(self, now: float) -> None:
-        with self._desk.store.changing() as rows:
+    def _prune_rows(self, now: float) -> None:
+        with self._context.store.write_transaction() as rows:
             rows.prune(now)
 
 
-def _visit(headers: Iterable[tuple[bytes, bytes]]) -> OAuthRequest:
+def _build_request(headers: Iterable[tuple[bytes, bytes]]) -> OAuthRequest:
     fields = list(headers)
     return OAuthRequest("GET", "/", "", dict(fields), b"", {"type": "http", "headers": fields})
 
 
-def _endpoints(desk: ServerContext) -> Mapping[str, tuple[tuple[str, ...], Endpoint, bool]]:
+def _build_endpoints(context: ServerContext) -> Mapping[str, tuple[tuple[str, ...], Endpoint, bool]]:
     """Return who answers each path: the methods, the endpoint, and whether web pages elsewhere may read it."""
     # AS-20
-    base = desk.settings.base
+    base = context.settings.base_path
     found: dict[str, tuple[tuple[str, ...], Endpoint, bool]] = {
-        f"{base}/authorize": (("GET", "POST"), authorize, False),
-        f"{base}/consent": (("POST",), consent, False),
-        f"{base}/logout": (("POST",), logout, False),
-        f"{base}/token": (("POST",), token, True),
-        f"{base}/revoke": (("POST",), revocation, True),
+        f"{base}/authorize": (("GET", "POST"), handle_authorization, False),
+        f"{base}/consent": (("POST",), handle_consent, False),
+        f"{base}/logout": (("POST",), handle_logout, False),
+        f"{base}/token": (("POST",), handle_token, True),
+        f"{base}/revoke": (("POST",), handle_revocation, True),
     }
-    if not desk.settings.login_url:
-        found[f"{base}/login"] = (("GET", "POST"), login, False)
-    if desk.settings.registration:
-        found[f"{base}/register"] = (("POST",), register, True)
+    if not context.settings.login_url:
+        found[f"{base}/login"] = (("GET", "POST"), handle_login, False)
+    if context.settings.registration:
+        found[f"{base}/register"] = (("POST",), handle_registration, True)
     return found
 
 
-def _documents(desk: ServerContext) -> Mapping[str, Response]:
+def _build_documents(context: ServerContext) -> Mapping[str, Response]:
     """Return the documents that say what is here, each made once."""
     # AS-13, AS-14
-    settings = desk.settings
-    server = write_server(
+    settings = context.settings
+    server = build_server_metadata(
         settings.issuer, settings.scopes, registration=settings.registration, keys=settings.key is not None
     )
-    resource = write_resource(settings.resource, settings.issuer, settings.scopes, settings.name)
+    resource = build_resource_metadata(settings.resource, settings.issuer, settings.scopes, settings.name)
     documents = {
-        urlsplit(well_known(SERVER, settings.issuer)).path: _made(server),
-        urlsplit(well_known(RESOURCE, settings.resource)).path: _made(resource),
-        RESOURCE: _made(resource),
+        urlsplit(well_known_url(SERVER_PATH, settings.issuer)).path: _build_document(server),
+        urlsplit(well_known_url(RESOURCE_PATH, settings.resource)).path: _build_document(resource),
+        RESOURCE_PATH: _build_document(resource),
     }
     if settings.key is not None:
-        documents[f"{settings.base}/jwks"] = _made(settings.key.public())
+        documents[f"{settings.base_path}/jwks"] = _build_document(settings.key.public_jwks())
     return documents
 
 
-def _made(data: Json) -> Response:
+def _build_document(data: Json) -> Response:
     headers = ((b"content-type", b"application/json"), (b"cache-control", b"public, max-age=300"), *CORS)
     return Response(200, headers, jsontext.write(data))
 
 
-def _document(document: Response, method: str) -> Response:
+def _serve_document(document: Response, method: str) -> Response:
     if method == "OPTIONS":
         return _PREFLIGHT
     return document if method in ("GET", "HEAD") else Response(405, ((b"allow", b"GET, HEAD"), *CORS))

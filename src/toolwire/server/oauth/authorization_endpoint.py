@@ -15,48 +15,57 @@ from hmac import compare_digest
 from typing import Any
 from urllib.parse import parse_qs, quote
 
-from toolwire.auth.authorization_request import AuthorizationRequest, answer_url, read_asking, read_redirect_of
-from toolwire.auth.clients import Client, digest, fingerprint
+from toolwire.auth.authorization_request import (
+    AuthorizationRequest,
+    build_response_url,
+    choose_redirect_uri,
+    read_authorization_request,
+)
+from toolwire.auth.clients import Client, client_fingerprint, hash_secret
 from toolwire.auth.grants import Grant
 from toolwire.auth.oauth_error import OAuthError
-from toolwire.auth.redirect_uris import form_source, host_of, is_loopback
+from toolwire.auth.redirect_uris import display_host, form_action_source, is_loopback_uri
 from toolwire.auth.request_parameters import RequestParameters, read_parameters
-from toolwire.auth.scopes import ticked
+from toolwire.auth.scopes import select_ticked_scopes
 from toolwire.core.http import Response
 
 from .client_lookup import find_client
-from .pages import ConsentForm, consent_page, error_page
-from .server_context import Account, OAuthRequest, ServerContext, see_other
-from .sessions import BrowserSession, cookie, read_own_form, session_of
+from .pages import ConsentForm, build_consent_page, build_error_page
+from .server_context import Account, OAuthRequest, ServerContext, build_redirect
+from .sessions import BrowserSession, build_cookie, find_session, read_own_form
 from .settings import OAuthSettings
-from .token_issuing import grant_code
+from .token_issuing import create_code
 
-_HANDLE_S = 600.0
+_QUESTION_S = 600.0
 
 
-async def authorize(desk: ServerContext, visit: OAuthRequest) -> Response:
+async def handle_authorization(context: ServerContext, request: OAuthRequest) -> Response:
     """Return the next page for a person whom an app sent: sign in, consent, or back with an answer or an error."""
-    if visit.method == "POST":
-        return see_other(f"{visit.path}?{quote(visit.body, safe='%&=+')}")
-    begun = await _begun(desk, visit)
+    if request.method == "POST":
+        return build_redirect(f"{request.path}?{quote(request.body, safe='%&=+')}")
+    begun = await _read_request(context, request)
     if isinstance(begun, OAuthError):
-        return error_page(begun.description)
+        return build_error_page(begun.description)
     parameters, client, redirect_uri = begun
-    asking = read_asking(parameters, client, redirect_uri, desk.settings.offer)
-    session = await session_of(desk, visit)
-    if isinstance(asking, OAuthError):
-        trusted = await _is_trusted(desk, session, client)
+    authorization = read_authorization_request(parameters, client, redirect_uri, context.settings.offered_scopes)
+    session = await find_session(context, request)
+    if isinstance(authorization, OAuthError):
+        trusted = await _is_trusted(context, session, client)
         state = parameters.get("state")
-        return _answered(desk, redirect_uri, state, asking.write()) if trusted else error_page(asking.description)
+        return (
+            _redirect_back(context, redirect_uri, state, authorization.to_json())
+            if trusted
+            else build_error_page(authorization.description)
+        )
     if session.user is None:
-        return see_other(_login(desk, f"{visit.path}?{visit.query}"))
-    earlier = await desk.run_in_thread(_earlier, desk, session.user, client, asking)
+        return build_redirect(_build_login_url(context, f"{request.path}?{request.query}"))
+    earlier = await context.run_in_thread(_compare_earlier, context, session.user, client, authorization)
     if earlier == "same":
-        return await _allowed(desk, asking, client, session.user, asking.scopes)
-    return await _asked(desk, session, session.user, client, asking, changed=earlier == "changed")
+        return await _send_code(context, authorization, client, session.user, authorization.scopes)
+    return await _show_consent(context, session, session.user, client, authorization, changed=earlier == "changed")
 
 
-async def _is_trusted(desk: ServerContext, session: BrowserSession, client: Client) -> bool:
+async def _is_trusted(context: ServerContext, session: BrowserSession, client: Client) -> bool:
     """Return whether an error may be sent back to ``client``: anybody can register one that leads anywhere.
 
     So that our address is no way to send people elsewhere, it is one that was configured here, or that the person who
@@ -64,145 +73,155 @@ async def _is_trusted(desk: ServerContext, session: BrowserSession, client: Clie
     """
     if client.origin == "configured":
         return True
-    return session.user is not None and bool(await desk.run_in_thread(_granted, desk, session.user, client))
+    return session.user is not None and bool(await context.run_in_thread(_find_grants, context, session.user, client))
 
 
-def _granted(desk: ServerContext, user: Account, client: Client) -> list[Grant]:
+def _find_grants(context: ServerContext, user: Account, client: Client) -> list[Grant]:
     """Return what the person allows the client now, newest first."""
-    with desk.store.looking() as rows:
-        return [grant for grant in rows.grants(user.id, client.id) if grant.used and grant.alive(desk.now())]
+    with context.store.read_transaction() as rows:
+        return [
+            grant for grant in rows.list_grants(user.id, client.id) if grant.used and grant.is_active(context.now())
+        ]
 
 
-async def _begun(desk: ServerContext, visit: OAuthRequest) -> tuple[RequestParameters, Client, str] | OAuthError:
+async def _read_request(
+    context: ServerContext, request: OAuthRequest
+) -> tuple[RequestParameters, Client, str] | OAuthError:
     """Return what is asked, by which client, and where the answer goes; nothing is redirected before that is clear."""
-    parameters = read_parameters(visit.query)
+    parameters = read_parameters(request.query)
     if isinstance(parameters, OAuthError):
         return parameters
-    client = await find_client(desk, parameters.get("client_id"), visit.network)
+    client = await find_client(context, parameters.get("client_id"), request.network)
     if isinstance(client, OAuthError):
         return client
-    redirect_uri = read_redirect_of(parameters, client)
+    redirect_uri = choose_redirect_uri(parameters, client)
     return redirect_uri if isinstance(redirect_uri, OAuthError) else (parameters, client, redirect_uri)
 
 
-async def consent(desk: ServerContext, visit: OAuthRequest) -> Response:
+async def handle_consent(context: ServerContext, request: OAuthRequest) -> Response:
     """Take what a person decided, and send them back to the app with a code or a refusal."""
     # AS-07, AS-17
-    session = await session_of(desk, visit)
-    fields = read_own_form(desk, visit, session)
+    session = await find_session(context, request)
+    fields = read_own_form(context, request, session)
     if isinstance(fields, OAuthError):
-        return error_page(fields.description, fields.status)
-    taken = await desk.run_in_thread(_taken, desk, fields.get("request", ""), session)
+        return build_error_page(fields.description, fields.status)
+    taken = await context.run_in_thread(_take_question, context, fields.get("request", ""), session)
     if taken is None or session.user is None:
-        return error_page("There is no such question for you, or it is too old: start again from the app.", 404)
-    asking, shown = taken
-    scopes = ticked(asking.scopes, parse_qs(visit.body.decode("latin-1")).get("scope", []))
-    client = await find_client(desk, asking.client_id, visit.network)
+        return build_error_page("There is no such question for you, or it is too old: start again from the app.", 404)
+    authorization, shown = taken
+    scopes = select_ticked_scopes(authorization.scopes, parse_qs(request.body.decode("latin-1")).get("scope", []))
+    client = await find_client(context, authorization.client_id, request.network)
     if isinstance(client, OAuthError):
-        return error_page(client.description)
-    if fingerprint(client) != shown:
-        return error_page("This app changed while you were asked about it: start again from the app.", 409)
+        return build_error_page(client.description)
+    if client_fingerprint(client) != shown:
+        return build_error_page("This app changed while you were asked about it: start again from the app.", 409)
     if fields.get("decision") != "allow" or not scopes:
         refusal = OAuthError(error="access_denied", description="The person did not allow it.")
-        return _answered(desk, asking.redirect_uri, asking.state, refusal.write())
-    return await _allowed(desk, asking, client, session.user, scopes)
+        return _redirect_back(context, authorization.redirect_uri, authorization.state, refusal.to_json())
+    return await _send_code(context, authorization, client, session.user, scopes)
 
 
-async def _allowed(
-    desk: ServerContext, asking: AuthorizationRequest, client: Client, user: Account, scopes: tuple[str, ...]
+async def _send_code(
+    context: ServerContext, authorization: AuthorizationRequest, client: Client, user: Account, scopes: tuple[str, ...]
 ) -> Response:
-    code = await desk.run_in_thread(grant_code, desk, asking, client, user.id, scopes)
-    return _answered(desk, asking.redirect_uri, asking.state, {"code": code})
+    code = await context.run_in_thread(create_code, context, authorization, client, user.id, scopes)
+    return _redirect_back(context, authorization.redirect_uri, authorization.state, {"code": code})
 
 
-async def _asked(
-    desk: ServerContext,
+async def _show_consent(
+    context: ServerContext,
     session: BrowserSession,
     user: Account,
     client: Client,
-    asking: AuthorizationRequest,
+    authorization: AuthorizationRequest,
     *,
     changed: bool,
 ) -> Response:
-    handle = await desk.run_in_thread(_handed, desk, session, user, client, asking)
-    words = desk.settings.scopes
+    handle = await context.run_in_thread(_store_question, context, session, user, client, authorization)
+    words = context.settings.scopes
     notes = ["This app has changed since you last allowed it: look closely."] if changed else []
     asked = ConsentForm(
-        site=desk.settings.name,
-        app=client.shown,
+        site=context.settings.name,
+        app=client.display_name,
         app_host=client.host,
-        redirect_host=host_of(asking.redirect_uri),
-        local=all(is_loopback(uri) for uri in client.redirect_uris),
-        person=user.name,
-        scopes=[(scope, words[scope], scope in desk.settings.offer.first) for scope in asking.scopes],
-        lasts=_lasts(desk.settings),
-        connected_url=desk.settings.connected_url,
+        redirect_host=display_host(authorization.redirect_uri),
+        is_local=all(is_loopback_uri(uri) for uri in client.redirect_uris),
+        user_name=user.name,
+        scopes=[
+            (scope, words[scope], scope in context.settings.offered_scopes.defaults) for scope in authorization.scopes
+        ],
+        lifetime=_describe_lifetime(context.settings),
+        connected_url=context.settings.connected_url,
         notes=notes,
-        action=f"{desk.settings.base}/consent",
-        hidden=[("request", handle), ("token", session.token)],
-        source=form_source(asking.redirect_uri),
+        action=f"{context.settings.base_path}/consent",
+        hidden=[("request", handle), ("token", session.form_token)],
+        form_source=form_action_source(authorization.redirect_uri),
     )
-    page = consent_page(asked)
-    return page._replace(headers=(*page.headers, cookie(desk, session.secret))) if session.fresh else page
+    page = build_consent_page(asked)
+    return page._replace(headers=(*page.headers, build_cookie(context, session.secret))) if session.is_new else page
 
 
-def _lasts(settings: OAuthSettings) -> str:
+def _describe_lifetime(settings: OAuthSettings) -> str:
     """Return how long what a person allows lasts, in words."""
-    longest, idle = (round(seconds / 86_400) for seconds in (settings.whole_s, settings.idle_s))
+    longest, idle = (round(seconds / 86_400) for seconds in (settings.grant_s, settings.idle_s))
     return f"It lasts {longest} days at the most, ends after {idle} days without use, and you can take it back before."
 
 
-def _earlier(desk: ServerContext, user: Account, client: Client, asking: AuthorizationRequest) -> str:
+def _compare_earlier(context: ServerContext, user: Account, client: Client, authorization: AuthorizationRequest) -> str:
     """Return whether the person allowed just this before (``same``), another version of the app (``changed``), or not.
 
     Only an app whose answer goes to its own https address is known well enough not to be asked about again: on
     this machine anything may pretend to be it.
     """
     # AS-16, AS-17
-    before = _granted(desk, user, client)
-    same = [grant for grant in before if grant.fingerprint == fingerprint(client)]
+    before = _find_grants(context, user, client)
+    same = [grant for grant in before if grant.fingerprint == client_fingerprint(client)]
     if before and before[0] not in same:
         return "changed"
-    known = any(set(asking.scopes) <= set(grant.scopes) and grant.resource == asking.resource for grant in same)
-    proved = asking.redirect_uri.startswith("https://") and client.origin != "registered"
-    return "same" if known and proved and not asking.anew else ""
+    known = any(
+        set(authorization.scopes) <= set(grant.scopes) and grant.resource == authorization.resource for grant in same
+    )
+    proved = authorization.redirect_uri.startswith("https://") and client.origin != "registered"
+    return "same" if known and proved and not authorization.force_consent else ""
 
 
-def _handed(
-    desk: ServerContext, session: BrowserSession, user: Account, client: Client, asking: AuthorizationRequest
+def _store_question(
+    context: ServerContext, session: BrowserSession, user: Account, client: Client, authorization: AuthorizationRequest
 ) -> str:
-    handle = desk.secret()
-    whose = {"session": digest(session.secret), "user": user.id, "shown": fingerprint(client)}
-    record = json.dumps({**whose, "asking": asdict(asking)})
-    with desk.store.changing() as rows:
-        rows.keep(digest(f"asked {handle}"), record, desk.now() + _HANDLE_S)
+    handle = context.make_secret()
+    whose = {"session": hash_secret(session.secret), "user": user.id, "shown": client_fingerprint(client)}
+    record = json.dumps({**whose, "authorization": asdict(authorization)})
+    with context.store.write_transaction() as rows:
+        rows.save_record(hash_secret(f"asked {handle}"), record, context.now() + _QUESTION_S)
     return handle
 
 
-def _taken(desk: ServerContext, handle: str, session: BrowserSession) -> tuple[AuthorizationRequest, str] | None:
+def _take_question(
+    context: ServerContext, handle: str, session: BrowserSession
+) -> tuple[AuthorizationRequest, str] | None:
     """Return what was asked, and the fingerprint of the app as the person was shown it."""
     # AS-16
-    name = digest(f"asked {handle}")
-    with desk.store.changing() as rows:
-        record = rows.kept(name, desk.now())
+    name = hash_secret(f"asked {handle}")
+    with context.store.write_transaction() as rows:
+        record = rows.find_record(name, context.now())
         kept = None if record is None else json.loads(record)
         if kept is None or session.user is None:
             return None
-        theirs = compare_digest(kept["session"], digest(session.secret))
+        theirs = compare_digest(kept["session"], hash_secret(session.secret))
         if not theirs or kept["user"] != session.user.id:
             return None
-        if rows.take(name, desk.now()) is None:
+        if rows.take_record(name, context.now()) is None:
             return None
-    asking: dict[str, Any] = kept["asking"]
-    asking["scopes"] = tuple(asking["scopes"])
-    return AuthorizationRequest(**asking), kept.get("shown", "")
+    authorization: dict[str, Any] = kept["authorization"]
+    authorization["scopes"] = tuple(authorization["scopes"])
+    return AuthorizationRequest(**authorization), kept.get("shown", "")
 
 
-def _answered(desk: ServerContext, redirect_uri: str, state: str, members: dict[str, str]) -> Response:
-    return see_other(answer_url(redirect_uri, desk.settings.issuer, state, members))
+def _redirect_back(context: ServerContext, redirect_uri: str, state: str, members: dict[str, str]) -> Response:
+    return build_redirect(build_response_url(redirect_uri, context.settings.issuer, state, members))
 
 
-def _login(desk: ServerContext, onward: str) -> str:
+def _build_login_url(context: ServerContext, onward: str) -> str:
     """Return where people sign in, and come back from to ``onward``."""
-    url = desk.settings.login_url or f"{desk.settings.base}/login"
+    url = context.settings.login_url or f"{context.settings.base_path}/login"
     return f"{url}{'&' if '?' in url else '?'}next={quote(onward, safe='')}"

@@ -7,13 +7,13 @@ from hmac import compare_digest
 from typing import NamedTuple
 from urllib.parse import unquote_plus
 
-from toolwire.auth.clients import Client, Method, digest
+from toolwire.auth.clients import Client, Method, hash_secret
 from toolwire.auth.jwt import ClientAssertion, read_assertion
 from toolwire.auth.oauth_error import OAuthError, invalid_client, invalid_request
 from toolwire.auth.request_parameters import RequestParameters
-from toolwire.auth.server_metadata import write_server
+from toolwire.auth.server_metadata import build_server_metadata
 
-from .client_lookup import find_client, keys_of
+from .client_lookup import find_client, find_keys
 from .server_context import OAuthRequest, ServerContext
 
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -28,33 +28,35 @@ class ClientCredentials(NamedTuple):
     proof: str
 
 
-async def authenticate(desk: ServerContext, visit: OAuthRequest, form: RequestParameters) -> Client | OAuthError:
+async def authenticate_client(
+    context: ServerContext, request: OAuthRequest, form: RequestParameters
+) -> Client | OAuthError:
     """Return the client that sent ``form``, or why it is not taken for one."""
     # AS-09
-    shown = _shown(visit, form)
+    shown = _read_credentials(request, form)
     if isinstance(shown, OAuthError):
         return shown
-    client = await find_client(desk, shown.client_id, visit.network)
+    client = await find_client(context, shown.client_id, request.network)
     if isinstance(client, OAuthError):
         return invalid_client("The client is not known, or did not authenticate.")
     if shown.method != client.method:
         return invalid_client("The client did not authenticate in the way that it registered.")
     if shown.method == "private_key_jwt":
-        return await _by_assertion(desk, client, shown.proof, visit.network)
-    if shown.method != "none" and not compare_digest(digest(shown.proof), client.secret_digest):
+        return await _check_assertion(context, client, shown.proof, request.network)
+    if shown.method != "none" and not compare_digest(hash_secret(shown.proof), client.secret_digest):
         return invalid_client("The client is not known, or did not authenticate.")
     return client
 
 
-def _shown(visit: OAuthRequest, form: RequestParameters) -> ClientCredentials | OAuthError:
+def _read_credentials(request: OAuthRequest, form: RequestParameters) -> ClientCredentials | OAuthError:
     """Return the one way a request authenticates; two at once are refused."""
     ways: list[ClientCredentials | OAuthError] = []
-    if visit.field(b"authorization"):
-        ways.append(_basic(visit.field(b"authorization")))
+    if request.get_header(b"authorization"):
+        ways.append(_read_basic(request.get_header(b"authorization")))
     if form.get("client_secret"):
         ways.append(ClientCredentials("client_secret_post", form.get("client_id"), form.get("client_secret")))
     if form.get("client_assertion") or form.get("client_assertion_type"):
-        ways.append(_assertion(form))
+        ways.append(_read_assertion(form))
     if len(ways) > 1:
         return invalid_request("A client authenticates in one way at a time.")
     shown = ways[0] if ways else ClientCredentials("none", form.get("client_id"), "")
@@ -65,7 +67,7 @@ def _shown(visit: OAuthRequest, form: RequestParameters) -> ClientCredentials | 
     return shown if shown.client_id else invalid_client("client_id is missing.")
 
 
-def _basic(authorization: str) -> ClientCredentials | OAuthError:
+def _read_basic(authorization: str) -> ClientCredentials | OAuthError:
     scheme, _, rest = authorization.partition(" ")
     try:
         text = b64decode(rest.strip(), validate=True).decode()
@@ -79,26 +81,26 @@ def _basic(authorization: str) -> ClientCredentials | OAuthError:
     return ClientCredentials("client_secret_basic", name, secret)
 
 
-def _assertion(form: RequestParameters) -> ClientCredentials | OAuthError:
+def _read_assertion(form: RequestParameters) -> ClientCredentials | OAuthError:
     if form.get("client_assertion_type") != ASSERTION or not form.get("client_assertion"):
         return invalid_client(f"client_assertion_type must be {ASSERTION}.")
     return ClientCredentials("private_key_jwt", form.get("client_id"), form.get("client_assertion"))
 
 
-async def _by_assertion(desk: ServerContext, client: Client, text: str, network: str) -> Client | OAuthError:
-    keys = await keys_of(desk, client, network)
+async def _check_assertion(context: ServerContext, client: Client, text: str, network: str) -> Client | OAuthError:
+    keys = await find_keys(context, client, network)
     if isinstance(keys, OAuthError):
         return keys
-    issuer = desk.settings.issuer
-    audiences = (issuer, write_server(issuer, ())["token_endpoint"])
-    assertion = read_assertion(text, keys, client.id, audiences, desk.now())
+    issuer = context.settings.issuer
+    audiences = (issuer, build_server_metadata(issuer, ())["token_endpoint"])
+    assertion = read_assertion(text, keys, client.id, audiences, context.now())
     if isinstance(assertion, OAuthError):
         return assertion
-    if not await desk.run_in_thread(_first_time, desk, assertion):
+    if not await context.run_in_thread(_is_first_use, context, assertion):
         return invalid_client("This client_assertion was used before.")
     return client
 
 
-def _first_time(desk: ServerContext, assertion: ClientAssertion) -> bool:
-    with desk.store.changing() as rows:
-        return rows.keep(digest(f"assertion {assertion.id}"), "", assertion.until)
+def _is_first_use(context: ServerContext, assertion: ClientAssertion) -> bool:
+    with context.store.write_transaction() as rows:
+        return rows.save_record(hash_secret(f"assertion {assertion.id}"), "", assertion.expires_at)

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from publicsuffixlist import PublicSuffixList
 
-from toolwire.auth.client_metadata import is_document_url, lifetime_s, read_document, read_document_url
-from toolwire.auth.clients import Client, digest, read_client, write_client
+from toolwire.auth.client_metadata import cache_lifetime_s, is_document_url, read_document, read_document_url
+from toolwire.auth.clients import Client, hash_secret, read_client, write_client
 from toolwire.auth.oauth_error import OAuthError, invalid_client
 from toolwire.core.http import Response
 from toolwire.core.model import Json
@@ -17,7 +17,7 @@ from toolwire.framing import jsontext
 
 from .server_context import ServerContext
 
-_CHARS = 2_000
+_MAX_CHARACTERS = 2_000
 _FETCHES, _FETCHES_FOR_ONE, _FETCHES_FROM_ADDRESS, _FETCHES_S = 20, 40, 60, 60.0
 """How many fetches a minute go to one site, are made for one requester, and go to one IP address.
 
@@ -27,66 +27,66 @@ _SUFFIXES = PublicSuffixList()
 _UNKNOWN = invalid_client("This app is not known here.")
 
 
-async def find_client(desk: ServerContext, client_id: str, network: str) -> Client | OAuthError:
+async def find_client(context: ServerContext, client_id: str, network: str) -> Client | OAuthError:
     """Return the client called ``client_id``, fetching its document if it is a URL.
 
     ``network`` is where the request came from that makes us fetch it.
     """
     # AS-16
-    if not client_id or len(client_id) > _CHARS:
+    if not client_id or len(client_id) > _MAX_CHARACTERS:
         return _UNKNOWN
-    for client in desk.settings.clients:
+    for client in context.settings.clients:
         if client.id == client_id:
             return client
     if is_document_url(client_id):
-        return await _from_document(desk, client_id, network)
-    record = await desk.run_in_thread(_registered, desk, client_id)
+        return await _fetch_client(context, client_id, network)
+    record = await context.run_in_thread(_load_registered, context, client_id)
     return _UNKNOWN if record is None else read_client(record)
 
 
-async def keys_of(desk: ServerContext, client: Client, network: str) -> Json | OAuthError:
+async def find_keys(context: ServerContext, client: Client, network: str) -> Json | OAuthError:
     """Return the JWK Set of ``client``, fetched where it says so, and kept for as long as a document is."""
     if client.keys is not None:
         return client.keys
-    url = read_document_url(client.keys_url, loopback=_local(desk)) if client.keys_url else _UNKNOWN
+    url = read_document_url(client.keys_url, loopback=_allows_local(context)) if client.keys_url else _UNKNOWN
     if isinstance(url, OAuthError):
         return invalid_client("This app has no keys to authenticate with.")
-    name = digest(f"keys {url}")
-    known = await desk.run_in_thread(_kept, desk, name)
+    name = hash_secret(f"keys {url}")
+    known = await context.run_in_thread(_load_record, context, name)
     if known is not None:
         return json.loads(known)
-    response = await desk.fetch(url) if await desk.run_in_thread(_may_fetch, desk, url, network) else None
+    response = await context.fetch(url) if await context.run_in_thread(_count_fetch, context, url, network) else None
     if not isinstance(response, Response) or response.status != 200:
         return invalid_client("The app's keys could not be fetched, or were asked for too often of late.")
     keys = jsontext.read(response.body)
     if not isinstance(keys, dict) or not isinstance(keys.get("keys"), list):
         return invalid_client("The app's keys cannot be read.")
-    await desk.run_in_thread(_keep, desk, name, json.dumps(keys), lifetime_s(response))
+    await context.run_in_thread(_save_record, context, name, json.dumps(keys), cache_lifetime_s(response))
     return keys
 
 
-async def _from_document(desk: ServerContext, client_id: str, network: str) -> Client | OAuthError:
-    url = read_document_url(client_id, loopback=_local(desk))
+async def _fetch_client(context: ServerContext, client_id: str, network: str) -> Client | OAuthError:
+    url = read_document_url(client_id, loopback=_allows_local(context))
     if isinstance(url, OAuthError):
         return url
-    name = digest(f"document {url}")
-    known = await desk.run_in_thread(_kept, desk, name)
+    name = hash_secret(f"document {url}")
+    known = await context.run_in_thread(_load_record, context, name)
     if known is not None:
         return read_client(known)
-    if not await desk.run_in_thread(_may_fetch, desk, url, network):
+    if not await context.run_in_thread(_count_fetch, context, url, network):
         return invalid_client("Too many apps of that site were asked about: wait a minute.")
-    response = await desk.fetch(url)
+    response = await context.fetch(url)
     client = read_document(url, response)
     if isinstance(client, Client) and isinstance(response, Response):  # what is wrong is never kept
-        await desk.run_in_thread(_keep, desk, name, write_client(client), lifetime_s(response))
+        await context.run_in_thread(_save_record, context, name, write_client(client), cache_lifetime_s(response))
     return client
 
 
-def _local(desk: ServerContext) -> bool:
-    return desk.settings.local_documents and desk.settings.local
+def _allows_local(context: ServerContext) -> bool:
+    return context.settings.local_documents and context.settings.is_local
 
 
-def _may_fetch(desk: ServerContext, url: str, network: str) -> bool:
+def _count_fetch(context: ServerContext, url: str, network: str) -> bool:
     """Return whether to fetch from the site of ``url``: anybody can make us, so there is an end to it.
 
     A site counts by the domain that somebody registered, so that no spelling, port or name below it begins anew; who
@@ -94,16 +94,16 @@ def _may_fetch(desk: ServerContext, url: str, network: str) -> bool:
     """
     host = (urlsplit(url).hostname or "").rstrip(".")
     site = _SUFFIXES.privatesuffix(host) or host
-    keys = {digest(f"fetched {site}"): _FETCHES, digest(f"fetched for {network}"): _FETCHES_FOR_ONE}
-    with desk.store.changing() as rows:
-        if any(rows.attempts(key, desk.now()) >= most for key, most in keys.items()):
+    keys = {hash_secret(f"fetched {site}"): _FETCHES, hash_secret(f"fetched for {network}"): _FETCHES_FOR_ONE}
+    with context.store.write_transaction() as rows:
+        if any(rows.count_attempts(key, context.now()) >= most for key, most in keys.items()):
             return False
         for key in keys:
-            rows.attempt(key, desk.now() + _FETCHES_S)
+            rows.add_attempt(key, context.now() + _FETCHES_S)
     return True
 
 
-def may_fetch_from(desk: ServerContext, address: str) -> bool:
+def count_fetch_from(context: ServerContext, address: str) -> bool:
     """Return whether to fetch from the IP address now, and count it.
 
     Domains are cheap, and all of them can lead to one victim. An IPv6 address counts as the network of a site.
@@ -111,24 +111,24 @@ def may_fetch_from(desk: ServerContext, address: str) -> bool:
     network = ip_address(address)
     if isinstance(network, IPv6Address):
         address = str(network.ipv4_mapped or ip_network((network, 64), strict=False))
-    key = digest(f"fetched from {address}")
-    with desk.store.changing() as rows:
-        if rows.attempts(key, desk.now()) >= _FETCHES_FROM_ADDRESS:
+    key = hash_secret(f"fetched from {address}")
+    with context.store.write_transaction() as rows:
+        if rows.count_attempts(key, context.now()) >= _FETCHES_FROM_ADDRESS:
             return False
-        rows.attempt(key, desk.now() + _FETCHES_S)
+        rows.add_attempt(key, context.now() + _FETCHES_S)
     return True
 
 
-def _registered(desk: ServerContext, client_id: str) -> str | None:
-    with desk.store.looking() as rows:
-        return rows.client(client_id, desk.now())
+def _load_registered(context: ServerContext, client_id: str) -> str | None:
+    with context.store.read_transaction() as rows:
+        return rows.find_client(client_id, context.now())
 
 
-def _kept(desk: ServerContext, name: str) -> str | None:
-    with desk.store.looking() as rows:
-        return rows.kept(name, desk.now())
+def _load_record(context: ServerContext, name: str) -> str | None:
+    with context.store.read_transaction() as rows:
+        return rows.find_record(name, context.now())
 
 
-def _keep(desk: ServerContext, name: str, record: str, seconds: float) -> None:
-    with desk.store.changing() as rows:
-        rows.keep(name, record, desk.now() + seconds)
+def _save_record(context: ServerContext, name: str, record: str, seconds: float) -> None:
+    with context.store.write_transaction() as rows:
+        rows.save_record(name, record, context.now() + seconds)

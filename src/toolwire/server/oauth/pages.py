@@ -51,64 +51,66 @@ class ConsentForm:
     app: str
     app_host: str
     redirect_host: str
-    local: bool
-    person: str
+    is_local: bool
+    user_name: str
     scopes: Sequence[tuple[str, str, bool]]
-    lasts: str
+    lifetime: str
     connected_url: str
     notes: Sequence[str]
     action: str
     hidden: Sequence[tuple[str, str]]
-    source: str
+    form_source: str
 
 
-def consent_page(asked: ConsentForm) -> Response:
+def build_consent_page(asked: ConsentForm) -> Response:
     """Return the page that asks a person what an app may do. Nothing on it is allowed by pressing Enter."""
     # AS-17
-    app = plain(asked.app)
+    app = clean_name(asked.app)
     rows = [("App", app), ("Its address", asked.app_host or "not known: it did not prove one")]
-    rows += [("The answer goes to", asked.redirect_host), ("You are signed in as", plain(asked.person))]
+    rows += [("The answer goes to", asked.redirect_host), ("You are signed in as", clean_name(asked.user_name))]
     facts = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in rows)
-    boxes = "".join(_box(*scope) for scope in asked.scopes)
-    lasts = escape(asked.lasts)
+    boxes = "".join(_build_checkbox(*scope) for scope in asked.scopes)
+    lasts = escape(asked.lifetime)
     if asked.connected_url:
         lasts += f' See <a href="{escape(asked.connected_url)}">what you allowed</a>.'
     notes = list(asked.notes)
-    if asked.local:
+    if asked.is_local:
         notes.insert(0, "The answer goes to a program on this device. Go on only if you have just started it yourself.")
     said = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
     body = (
         f"<h1>May “{escape(app)}” use {escape(asked.site)} for you?</h1><dl>{facts}</dl>{said}"
-        f'<form method="post" action="{escape(asked.action)}">{_hidden(asked.hidden)}'
+        f'<form method="post" action="{escape(asked.action)}">{_build_hidden_fields(asked.hidden)}'
         f"<fieldset><legend>It asks to</legend>{boxes}</fieldset><p><small>{lasts}</small></p>"
         '<button name="decision" value="deny">Do not allow</button>'
         '<button name="decision" value="allow">Allow</button></form>'
     )
-    return page(f"Allow {app}?", body, form=f"'self' {asked.source}")
+    return build_page(f"Allow {app}?", body, form=f"'self' {asked.form_source}")
 
 
-def login_page(
+def build_login_page(
     site: str, action: str, hidden: Sequence[tuple[str, str]], problem: str = "", status: int = 403
 ) -> Response:
     """Return the page to sign in on; ``problem`` says why the last try did not work."""
     alert = f'<p role="alert">{escape(problem)}</p>' if problem else ""
     body = (
         f"<h1>Sign in to {escape(site)}</h1>{alert}"
-        f'<form method="post" action="{escape(action)}">{_hidden(hidden)}'
+        f'<form method="post" action="{escape(action)}">{_build_hidden_fields(hidden)}'
         '<label>Name <input name="name" autocomplete="username" required autofocus></label>'
         '<label>Password <input name="password" type="password" autocomplete="current-password" required></label>'
         "<button>Sign in</button></form>"
     )
-    return page("Sign in", body, status=status if problem else 200)
+    return build_page("Sign in", body, status=status if problem else 200)
 
 
-def error_page(sentence: str, status: int = 400) -> Response:
+def build_error_page(sentence: str, status: int = 400) -> Response:
     """Return a page that says what went wrong, and leads nowhere."""
     # AS-01
-    return page("This did not work", f'<h1>This did not work</h1><p role="alert">{escape(sentence)}</p>', status=status)
+    return build_page(
+        "This did not work", f'<h1>This did not work</h1><p role="alert">{escape(sentence)}</p>', status=status
+    )
 
 
-def page(title: str, body: str, *, status: int = 200, form: str = "'self'") -> Response:
+def build_page(title: str, body: str, *, status: int = 200, form: str = "'self'") -> Response:
     """Return a whole page; ``body`` is HTML, ``form`` says where its forms may lead."""
     # D-23
     policy = (
@@ -132,14 +134,14 @@ def page(title: str, body: str, *, status: int = 200, form: str = "'self'") -> R
     return Response(status, headers, html.encode("utf-8", "replace"))
 
 
-def plain(text: str) -> str:
+def clean_name(text: str) -> str:
     """Return ``text`` of somebody else's on one line, without what could hide or turn round other text, and cut."""
     kept = "".join(" " if character.isspace() else character for character in text)
     kept = "".join(character for character in kept if category(character)[0] != "C")
     return kept if len(kept) <= _NAME_CHARS else kept[: _NAME_CHARS - 1] + "…"
 
 
-def _box(scope: str, words: str, ticked: bool) -> str:  # noqa: FBT001 - a row of a table
+def _build_checkbox(scope: str, words: str, ticked: bool) -> str:  # noqa: FBT001 - a row of a table
     return (
         f'<label><input type="checkbox" name="scope" value="{escape(scope)}"{" checked" if ticked else ""}> '
         f"{escape(words)} "
@@ -147,5 +149,5 @@ def _box(scope: str, words: str, ticked: bool) -> str:  # noqa: FBT001 - a row o
     )
 
 
-def _hidden(fields: Sequence[tuple[str, str]]) -> str:
+def _build_hidden_fields(fields: Sequence[tuple[str, str]]) -> str:
     return "".join(f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in fields)

@@ -14,14 +14,16 @@ from toolwire.server.access.callers import Caller, Callers
 from toolwire.server.http.exchange import Receive, Scope, Send, exchange_of
 from toolwire.server.http.messages import respond
 
-from .server_context import SignedIn
+from .server_context import IdentifyUser
 
 Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
-Needs: TypeAlias = Callable[[str, str], Iterable[str] | None]
+RequiredScopes: TypeAlias = Callable[[str, str], Iterable[str] | None]
 """Takes method and path; returns the scopes a request needs, or None where it needs no token."""
 
 
-def protected(app: Asgi, callers: Callers, needs: Needs, signed_in: SignedIn | None = None) -> Asgi:
+def protect_app(
+    app: Asgi, callers: Callers, required_scopes: RequiredScopes, identify_user: IdentifyUser | None = None
+) -> Asgi:
     """Return ``app`` behind ``callers``: who calls is in ``scope["state"]["caller"]``.
 
     Without a good token a request is answered 401, with too few scopes 403 naming all it needs. ``signed_in`` lets the
@@ -31,15 +33,15 @@ def protected(app: Asgi, callers: Callers, needs: Needs, signed_in: SignedIn | N
     # AS-15, XL-115
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        wanted = needs(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        wanted = required_scopes(scope["method"], scope["path"]) if scope["type"] == "http" else None
         if wanted is None:
             await app(scope, receive, send)
             return
-        said = await _find_person(scope, signed_in) if signed_in is not None else None
+        said = await _find_user(scope, identify_user) if identify_user is not None else None
         if said is None:
-            said = await identified(callers, scope["headers"], wanted)
+            said = await identify_caller(callers, scope["headers"], wanted)
         if isinstance(said, Problem):
-            await respond(scope, exchange_of(receive, send), refusal(callers, said, scope["path"]))
+            await respond(scope, exchange_of(receive, send), build_refusal(callers, said, scope["path"]))
             return
         state: dict[str, Any] = {**scope.get("state", {}), "caller": said}
         await app({**scope, "state": state}, receive, send)
@@ -47,7 +49,7 @@ def protected(app: Asgi, callers: Callers, needs: Needs, signed_in: SignedIn | N
     return guarded
 
 
-async def _find_person(scope: Scope, signed_in: SignedIn) -> Caller | Problem | None:
+async def _find_user(scope: Scope, signed_in: IdentifyUser) -> Caller | Problem | None:
     """Return who is signed in at the browser that sent a request, None where it is no request of a browser."""
     fields = dict(scope["headers"])
     if b"authorization" in fields:
@@ -71,7 +73,7 @@ def _is_foreign(scope: Scope, fields: Mapping[bytes, bytes]) -> bool:
     return origin.netloc.encode("latin-1") != fields.get(b"host", b"")
 
 
-async def identified(
+async def identify_caller(
     callers: Callers, headers: Iterable[tuple[bytes, bytes]], scopes: Iterable[str] = ()
 ) -> Caller | Problem:
     """Return whose request has these ``headers``, if they may do what ``scopes`` stand for; else why not."""
@@ -86,7 +88,7 @@ async def identified(
     return Problem(kind=Kind.FORBIDDEN, message=text, details={"scopes": list(needed)})
 
 
-def refusal(callers: Callers, problem: Problem, path: str) -> Response:
+def build_refusal(callers: Callers, problem: Problem, path: str) -> Response:
     """Return the answer to a request that ``identified`` refused, with its challenge."""
     body = {"error": problem.kind.value, "message": problem.message}
     headers = (*JSON_HEADERS, (b"cache-control", b"no-store"), *callers.challenge(problem, path))

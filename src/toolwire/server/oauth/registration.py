@@ -6,46 +6,46 @@ from __future__ import annotations
 from dataclasses import replace
 
 from toolwire.auth.client_metadata import read_metadata
-from toolwire.auth.clients import Client, digest, write_client
+from toolwire.auth.clients import Client, hash_secret, write_client
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 
-from .server_context import OAuthRequest, ServerContext, refused, said
+from .server_context import OAuthRequest, ServerContext, build_error_response, build_json_response
 
-_A_MINUTE, _MINUTE_S = 20, 60.0
-_UNUSED, _UNUSED_S = 10_000, 86_400.0
+_MAX_A_MINUTE, _MINUTE_S = 20, 60.0
+_MAX_UNUSED, _UNUSED_S = 10_000, 86_400.0
 """How many apps that nobody has allowed anything are kept, and for how long; the oldest go first."""
 
 
-async def register(desk: ServerContext, visit: OAuthRequest) -> Response:
+async def handle_registration(context: ServerContext, request: OAuthRequest) -> Response:
     """Register the app that a JSON object describes, and return the id it has from now on."""
-    request = Request("POST", visit.path, tuple(visit.fields.items()), visit.body)
-    data = jsontext.read_object(request)
+    post = Request("POST", request.path, tuple(request.headers.items()), request.body)
+    data = jsontext.read_object(post)
     if isinstance(data, Problem):
-        return refused(OAuthError(error="invalid_client_metadata", description=data.message))
-    client = read_metadata(data, f"app-{desk.secret()}")
+        return build_error_response(OAuthError(error="invalid_client_metadata", description=data.message))
+    client = read_metadata(data, f"app-{context.make_secret()}")
     if isinstance(client, OAuthError):
-        return refused(client)
+        return build_error_response(client)
     if data.get("application_type", "native") not in ("native", "web"):
         text = "application_type is native or web."
-        return refused(OAuthError(error="invalid_client_metadata", description=text))
-    return await desk.run_in_thread(_registered, desk, client, visit.network)
+        return build_error_response(OAuthError(error="invalid_client_metadata", description=text))
+    return await context.run_in_thread(_register_client, context, client, request.network)
 
 
-def _registered(desk: ServerContext, client: Client, network: str) -> Response:
-    now, key = desk.now(), digest(f"registrations from {network}")
-    secret = desk.secret() if client.method.startswith("client_secret") else ""
-    with desk.store.changing() as rows:
-        if rows.attempts(key, now) >= _A_MINUTE:
+def _register_client(context: ServerContext, client: Client, network: str) -> Response:
+    now, key = context.now(), hash_secret(f"registrations from {network}")
+    secret = context.make_secret() if client.method.startswith("client_secret") else ""
+    with context.store.write_transaction() as rows:
+        if rows.count_attempts(key, now) >= _MAX_A_MINUTE:
             text = "Too many apps register from your address: wait a minute."
-            return refused(OAuthError(error="temporarily_unavailable", description=text, status=429))
-        rows.attempt(key, now + _MINUTE_S)
-        kept = replace(client, secret_digest=digest(secret) if secret else "")
+            return build_error_response(OAuthError(error="temporarily_unavailable", description=text, status=429))
+        rows.add_attempt(key, now + _MINUTE_S)
+        kept = replace(client, secret_digest=hash_secret(secret) if secret else "")
         rows.add_client(client.id, write_client(kept), now + _UNUSED_S)
-        rows.drop_unused_clients(_UNUSED)
-        desk.note(rows, "app registered", client_id=client.id)
+        rows.drop_unused_clients(_MAX_UNUSED)
+        context.record_event(rows, "app registered", client_id=client.id)
     body: dict[str, Json] = {
         "client_id": client.id,
         "client_id_issued_at": int(now),
@@ -57,4 +57,4 @@ def _registered(desk: ServerContext, client: Client, network: str) -> Response:
     }
     if secret:
         body |= {"client_secret": secret, "client_secret_expires_at": 0}
-    return said(body, 201)
+    return build_json_response(body, 201)

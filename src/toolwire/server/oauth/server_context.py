@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from anyio import CapacityLimiter, WouldBlock, fail_after, sleep, to_thread
 
-from toolwire.auth.clients import digest
+from toolwire.auth.clients import hash_secret
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 from toolwire.server.run.worker_threads import ThreadPool
-from toolwire.stores.oauth.database import GrantEvent, OAuthRows, OAuthStore, StoreGoneError
+from toolwire.stores.oauth.database import GrantEvent, OAuthRows, OAuthStore, StoreUnavailableError
 from toolwire.telemetry.oauth_metrics import TokenCount
 
 from .settings import OAuthSettings
@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 _THREADS = 16
 _STORE = "store"  # the one caller of these threads
-_PASSWORDS_AT_ONCE = 2
-_PASSWORDS_WAITING = 32
-_WAITING = 16
+_MAX_PASSWORD_THREADS = 2
+_MAX_PASSWORD_QUEUE = 32
+_MAX_DELAYED = 16
 
 Fetch: TypeAlias = Callable[[str], Awaitable[Response | Problem]]
 """GETs a URL that somebody else chose, guarded: no redirects, no private addresses, bounded in size and time."""
@@ -68,7 +68,7 @@ class Users(Protocol):
         ...
 
 
-SignedIn: TypeAlias = Callable[[Mapping[str, Any]], "str | Awaitable[str | None] | None"]
+IdentifyUser: TypeAlias = Callable[[Mapping[str, Any]], "str | Awaitable[str | None] | None"]
 """Takes the ASGI scope of a request; returns the id of the person whom your application knows by it, or None."""
 
 
@@ -78,7 +78,7 @@ class OAuthRequest(NamedTuple):
     method: str
     path: str
     query: str
-    fields: Mapping[bytes, bytes]
+    headers: Mapping[bytes, bytes]
     body: bytes
     scope: Mapping[str, Any] = MappingProxyType({})
 
@@ -92,13 +92,13 @@ class OAuthRequest(NamedTuple):
             return host
         return host if address.version == 4 else str(ip_network((address, 64), strict=False))
 
-    def field(self, name: bytes) -> str:
+    def get_header(self, name: bytes) -> str:
         """Return a header field, empty where there is none."""
-        return self.fields.get(name, b"").decode("latin-1")
+        return self.headers.get(name, b"").decode("latin-1")
 
-    def media(self) -> str:
+    def media_type(self) -> str:
         """Return the type of the body, without parameters."""
-        return self.field(b"content-type").partition(";")[0].strip().lower()
+        return self.get_header(b"content-type").partition(";")[0].strip().lower()
 
 
 class BusyError(Exception):
@@ -106,20 +106,20 @@ class BusyError(Exception):
 
 
 @contextmanager
-def take_place(places: CapacityLimiter) -> Generator[None, None, None]:
+def take_slot(slots: CapacityLimiter) -> Generator[None, None, None]:
     """Take one of a few places, and give it back at the end.
 
     Raises:
         BusyError: all are taken.
     """
     try:
-        places.acquire_nowait()
+        slots.acquire_nowait()
     except WouldBlock as error:
         raise BusyError from error
     try:
         yield
     finally:
-        places.release()
+        slots.release()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,15 +132,17 @@ class ServerContext:
     fetch: Fetch
     audit: Audit | None = None
     now: Callable[[], float] = time
-    secret: Callable[[], str] = field(default=partial(secrets.token_urlsafe, 32))
-    revoked: list[Callable[[], None]] = field(default_factory=list)
-    count: TokenCount = field(default_factory=TokenCount)
-    signed_in: SignedIn | None = None
+    make_secret: Callable[[], str] = field(default=partial(secrets.token_urlsafe, 32))
+    on_revoke: list[Callable[[], None]] = field(default_factory=list)
+    token_count: TokenCount = field(default_factory=TokenCount)
+    identify_user: IdentifyUser | None = None
     threads: ThreadPool = field(default_factory=partial(ThreadPool, _THREADS, _THREADS))
-    waiting: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _WAITING))
+    delayed_sign_ins: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _MAX_DELAYED))
     pause: Callable[[float], Awaitable[None]] = sleep
-    asked: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _PASSWORDS_AT_ONCE + _PASSWORDS_WAITING))
-    passwords: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _PASSWORDS_AT_ONCE))
+    password_checks: CapacityLimiter = field(
+        default_factory=partial(CapacityLimiter, _MAX_PASSWORD_THREADS + _MAX_PASSWORD_QUEUE)
+    )
+    password_threads: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _MAX_PASSWORD_THREADS))
 
     async def run_in_thread(self, work: Callable[..., T], *args: object) -> T:
         """Return what ``work`` returns, which asks the database, in one of the few threads for that.
@@ -154,7 +156,7 @@ class ServerContext:
             with fail_after(self.settings.store_s):
                 return await self.threads.run(_STORE, partial(work, *args))
         except TimeoutError as error:
-            raise StoreGoneError(f"the database did not answer in {self.settings.store_s:g} s") from error
+            raise StoreUnavailableError(f"the database did not answer in {self.settings.store_s:g} s") from error
 
     async def check_password(self, name: str, password: str) -> Account | None:
         """Return whose name and password these are: a few at once, since each takes 64 MiB and a core.
@@ -162,21 +164,23 @@ class ServerContext:
         Raises:
             BusyError: too many wait for that.
         """
-        with take_place(self.asked):
-            return await to_thread.run_sync(self.users.check, name, password, limiter=self.passwords)
+        with take_slot(self.password_checks):
+            return await to_thread.run_sync(self.users.check, name, password, limiter=self.password_threads)
 
-    def note(self, rows: OAuthRows, kind: str, *, token: str = "", **about: str) -> None:
+    def record_event(self, rows: OAuthRows, kind: str, *, token: str = "", **about: str) -> None:
         """Write down that something happened; a token only by the beginning of its digest's digest."""
         # AS-22
-        event = GrantEvent(at=self.now(), kind=kind, token=digest(digest(token))[:16] if token else "", **about)
+        event = GrantEvent(
+            at=self.now(), kind=kind, token=hash_secret(hash_secret(token))[:16] if token else "", **about
+        )
         rows.add(event)
         if self.audit is not None:
             self.audit(event)
 
-    def revoke(self, rows: OAuthRows, grant_id: str) -> None:
+    def revoke_grant(self, rows: OAuthRows, grant_id: str) -> None:
         """End a grant with all its tokens, for this process at once."""
-        rows.revoke(grant_id, self.now())
-        for forget in self.revoked:
+        rows.revoke_grant(grant_id, self.now())
+        for forget in self.on_revoke:
             forget()
 
 
@@ -184,19 +188,19 @@ CORS = ((b"access-control-allow-origin", b"*"),)
 _NO_STORE = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 
 
-def said(data: Json, status: int = 200, *more: tuple[bytes, bytes]) -> Response:
+def build_json_response(data: Json, status: int = 200, *more: tuple[bytes, bytes]) -> Response:
     """Return JSON that is kept by nobody, and that any web page may read."""
     # AS-09, AS-20
     headers = ((b"content-type", b"application/json"), *_NO_STORE, *CORS, *more)
     return Response(status, headers, jsontext.write(data))
 
 
-def refused(refusal: OAuthError, *more: tuple[bytes, bytes]) -> Response:
+def build_error_response(refusal: OAuthError, *more: tuple[bytes, bytes]) -> Response:
     """Return an OAuth error as JSON."""
-    return said(refusal.write(), refusal.status, *more)
+    return build_json_response(refusal.to_json(), refusal.status, *more)
 
 
-def see_other(url: str, *more: tuple[bytes, bytes]) -> Response:
+def build_redirect(url: str, *more: tuple[bytes, bytes]) -> Response:
     """Return a redirect that is followed with GET, whatever the request was."""
     # AS-19
     headers = ((b"location", url.encode("latin-1", "replace")), *_NO_STORE, (b"referrer-policy", b"no-referrer"), *more)

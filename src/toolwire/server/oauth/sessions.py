@@ -15,12 +15,12 @@ from hmac import compare_digest
 from inspect import isawaitable
 from urllib.parse import parse_qs
 
-from toolwire.auth.clients import digest
+from toolwire.auth.clients import hash_secret
 from toolwire.auth.oauth_error import OAuthError
 
 from .server_context import Account, OAuthRequest, ServerContext
 
-_FIELDS = 100
+_MAX_FIELDS = 100
 _ID = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
@@ -30,86 +30,92 @@ class BrowserSession:
 
     secret: str
     user: Account | None = None
-    fresh: bool = False
+    is_new: bool = False
 
     @property
-    def token(self) -> str:
+    def form_token(self) -> str:
         """What a form must carry to be taken in this session."""
         return sha256(b"form " + self.secret.encode()).hexdigest()
 
 
-async def session_of(desk: ServerContext, visit: OAuthRequest) -> BrowserSession:
-    """Return the session of ``visit``, a new one where its cookie is none of ours.
+async def find_session(context: ServerContext, request: OAuthRequest) -> BrowserSession:
+    """Return the session of ``request``, a new one where its cookie is none of ours.
 
     Who sits there is what our cookie says, or what your application says where people sign in there.
     """
-    session = await desk.run_in_thread(_session, desk, visit.field(b"cookie"))
-    if desk.signed_in is None:
+    session = await context.run_in_thread(_load_session, context, request.get_header(b"cookie"))
+    if context.identify_user is None:
         return session
-    said = desk.signed_in(visit.scope)
+    said = context.identify_user(request.scope)
     user_id = await said if isawaitable(said) else said
-    user = None if user_id is None else await desk.run_in_thread(desk.users.find, user_id)
+    user = None if user_id is None else await context.run_in_thread(context.users.find, user_id)
     return replace(session, user=user)
 
 
-def cookie(desk: ServerContext, secret: str) -> tuple[bytes, bytes]:
+def build_cookie(context: ServerContext, secret: str) -> tuple[bytes, bytes]:
     """Return the field that gives a browser its session; by https only, except on this machine."""
     # AS-19
-    text = f"{_name(desk)}={secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age={int(desk.settings.session_s)}"
-    return b"set-cookie", (text + "; Secure" if desk.settings.secure else text).encode()
+    text = (
+        f"{_cookie_name(context)}={secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age={int(context.settings.session_s)}"
+    )
+    return b"set-cookie", (text + "; Secure" if context.settings.is_secure else text).encode()
 
 
-def begin(desk: ServerContext, user: Account, old: BrowserSession) -> BrowserSession:
+def begin_session(context: ServerContext, user: Account, old: BrowserSession) -> BrowserSession:
     """Return the session of a person who has just signed in; what the cookie was before is forgotten."""
     # AS-19
-    session = BrowserSession(secret=desk.secret(), user=user, fresh=True)
-    with desk.store.changing() as rows:
-        rows.end_session(digest(old.secret))
-        rows.add_session(digest(session.secret), user.id, desk.now() + desk.settings.session_s)
+    session = BrowserSession(secret=context.make_secret(), user=user, is_new=True)
+    with context.store.write_transaction() as rows:
+        rows.end_session(hash_secret(old.secret))
+        rows.add_session(hash_secret(session.secret), user.id, context.now() + context.settings.session_s)
     return session
 
 
-def forged(desk: ServerContext, visit: OAuthRequest, session: BrowserSession, token: str) -> OAuthError | None:
+def find_forgery(
+    context: ServerContext, request: OAuthRequest, session: BrowserSession, token: str
+) -> OAuthError | None:
     """Return why a form is not taken: it came from elsewhere, or without the token of its session."""
     # D-22
-    origin, site = visit.field(b"origin"), visit.field(b"sec-fetch-site")
-    if (origin and origin != desk.settings.origin) or (site and site not in ("same-origin", "none")):
+    origin, site = request.get_header(b"origin"), request.get_header(b"sec-fetch-site")
+    if (origin and origin != context.settings.origin) or (site and site not in ("same-origin", "none")):
         return OAuthError(error="access_denied", description="This form came from another site.", status=403)
-    if session.fresh or not compare_digest(token.encode(), session.token.encode()):
+    if session.is_new or not compare_digest(token.encode(), session.form_token.encode()):
         return OAuthError(
             error="access_denied", description="This form is too old. Go back, reload, and try again.", status=403
         )
     return None
 
 
-def read_own_form(desk: ServerContext, visit: OAuthRequest, session: BrowserSession) -> dict[str, str] | OAuthError:
+def read_own_form(
+    context: ServerContext, request: OAuthRequest, session: BrowserSession
+) -> dict[str, str] | OAuthError:
     """Return the first value of each field of a form that one of our own pages sent in ``session``."""
     # D-22
-    fields = read_form(visit.body.decode("latin-1"))
+    fields = read_form(request.body.decode("latin-1"))
     if isinstance(fields, OAuthError):
         return fields
     found = {name: values[0] for name, values in fields.items()}
-    return forged(desk, visit, session, found.get("token", "")) or found
+    return find_forgery(context, request, session, found.get("token", "")) or found
 
 
 def read_form(text: str) -> dict[str, list[str]] | OAuthError:
     """Return the fields of a form or a query."""
     try:
-        return parse_qs(text, max_num_fields=_FIELDS)
+        return parse_qs(text, max_num_fields=_MAX_FIELDS)
     except ValueError:
         return OAuthError(error="invalid_request", description="This form cannot be read: it has too many fields.")
 
 
-def _session(desk: ServerContext, cookies: str) -> BrowserSession:
+def _load_session(context: ServerContext, cookies: str) -> BrowserSession:
     for part in cookies.split(";"):
         name, _, value = part.strip().partition("=")
-        if name == _name(desk) and _ID.fullmatch(value):
-            with desk.store.looking() as rows:
-                user_id = rows.session(digest(value), desk.now())
-            return BrowserSession(secret=value, user=None if user_id is None else desk.users.find(user_id))
-    return BrowserSession(secret=desk.secret(), fresh=True)
+        if name == _cookie_name(context) and _ID.fullmatch(value):
+            with context.store.read_transaction() as rows:
+                user_id = rows.find_session(hash_secret(value), context.now())
+            return BrowserSession(secret=value, user=None if user_id is None else context.users.find(user_id))
+    return BrowserSession(secret=context.make_secret(), is_new=True)
 
 
-def _name(desk: ServerContext) -> str:
+def _cookie_name(context: ServerContext) -> str:
     """A browser takes a ``__Host-`` cookie from this very host and by https alone, so on http it has another name."""
-    return "__Host-toolwire" if desk.settings.secure else "toolwire-session"
+    return "__Host-toolwire" if context.settings.is_secure else "toolwire-session"

@@ -10,7 +10,7 @@ from toolwire.auth.authorization_request import OfferedScopes
 from toolwire.auth.clients import Client
 from toolwire.auth.jwt import SigningKey
 from toolwire.auth.oauth_error import OAuthError
-from toolwire.auth.resource_indicators import canonical
+from toolwire.auth.resource_indicators import canonical_uri
 from toolwire.auth.scopes import read_scopes
 from toolwire.core.errors import DefinitionError
 
@@ -42,13 +42,13 @@ class OAuthSettings:
     resource: str
     name: str
     scopes: Mapping[str, str]
-    first: tuple[str, ...] = ()
+    default_scopes: tuple[str, ...] = ()
     drop_unknown_scopes: bool = False
     clients: tuple[Client, ...] = ()
     code_s: float = 60.0
     access_s: float = 600.0
     idle_s: float = 30 * _DAY_S
-    whole_s: float = 90 * _DAY_S
+    grant_s: float = 90 * _DAY_S
     grace_s: float = 0.0
     session_s: float = 14 * _DAY_S
     registration: bool = False
@@ -59,28 +59,31 @@ class OAuthSettings:
     key: SigningKey | None = None
     login_url: str = ""
     connected_url: str = ""
-    offer: OfferedScopes = field(init=False)
+    offered_scopes: OfferedScopes = field(init=False)
 
     def __post_init__(self) -> None:
         for what, url in (("issuer", self.issuer), ("resource", self.resource)):
-            _checked(what, url)
+            _check_url(what, url)
         if not self.scopes or any(isinstance(read_scopes(scope), OAuthError) or " " in scope for scope in self.scopes):
-            raise DefinitionError("scopes maps each scope, a word without spaces, to what it lets an app do")
-        first = self.first or tuple(self.scopes)[:1]
-        if not set(first) <= set(self.scopes):
-            raise DefinitionError("first names a scope that is not in scopes")
-        offer = OfferedScopes(
-            resource=canonical(self.resource), scopes=tuple(self.scopes), first=first, drop=self.drop_unknown_scopes
+            raise DefinitionError("scopes must map each scope, a word without spaces, to what it lets an app do.")
+        defaults = self.default_scopes or tuple(self.scopes)[:1]
+        if not set(defaults) <= set(self.scopes):
+            raise DefinitionError("default_scopes names a scope that is not in scopes.")
+        offered = OfferedScopes(
+            resource=canonical_uri(self.resource),
+            scopes=tuple(self.scopes),
+            defaults=defaults,
+            drop_unknown=self.drop_unknown_scopes,
         )
-        object.__setattr__(self, "offer", offer)
+        object.__setattr__(self, "offered_scopes", offered)
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         """Whether the issuer is on this very machine, where http is allowed."""
         return urlsplit(self.issuer).hostname in _LOOPBACK
 
     @property
-    def secure(self) -> bool:
+    def is_secure(self) -> bool:
         """Whether the issuer is reached by https."""
         return self.issuer.startswith("https://")
 
@@ -91,12 +94,12 @@ class OAuthSettings:
         return f"{parts.scheme}://{parts.netloc}"
 
     @property
-    def base(self) -> str:
+    def base_path(self) -> str:
         """The path below which the endpoints are."""
-        return urlsplit(canonical(self.issuer)).path + "/oauth"
+        return urlsplit(canonical_uri(self.issuer)).path + "/oauth"
 
 
-def _checked(what: str, url: str) -> None:
+def _check_url(what: str, url: str) -> None:
     parts = urlsplit(url)
     if parts.query or parts.fragment or parts.username is not None or not parts.hostname:
         raise DefinitionError(f"{what} is a URL without user, query and fragment, not {url!r}")

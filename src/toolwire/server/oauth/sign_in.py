@@ -5,120 +5,129 @@ from __future__ import annotations
 
 import re
 
-from toolwire.auth.clients import digest
+from toolwire.auth.clients import hash_secret
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.core.http import Response
 
-from .pages import error_page, login_page
-from .server_context import Account, BusyError, OAuthRequest, ServerContext, see_other, take_place
-from .sessions import BrowserSession, begin, cookie, read_form, read_own_form, session_of
+from .pages import build_error_page, build_login_page
+from .server_context import Account, BusyError, OAuthRequest, ServerContext, build_redirect, take_slot
+from .sessions import BrowserSession, begin_session, build_cookie, find_session, read_form, read_own_form
 
-_HERE = re.compile(r"/(?![/\\])[!-\[\]-~]*")
-_TRIES, _TRIES_OF_ADDRESS, _TRIES_OF_NAME, _TRIES_S = 5, 30, 20, 60.0
+_LOCAL_PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")
+_MAX_ATTEMPTS, _MAX_ATTEMPTS_OF_ADDRESS, _MAX_ATTEMPTS_OF_NAME, _ATTEMPT_S = 5, 30, 20, 60.0
 """How many wrong tries a minute count: of one name from one address, from one address, and of one name."""
 _WAIT_S = 3.0
 
 
-async def login(desk: ServerContext, visit: OAuthRequest) -> Response:
+async def handle_login(context: ServerContext, request: OAuthRequest) -> Response:
     """Return the page to sign in on, or take what came from it."""
-    session = await session_of(desk, visit)
-    if visit.method != "POST":
-        asked = read_form(visit.query)
-        return _unreadable(asked) if isinstance(asked, OAuthError) else _page(desk, session, asked.get("next", [""])[0])
-    fields = read_own_form(desk, visit, session)
+    session = await find_session(context, request)
+    if request.method != "POST":
+        asked = read_form(request.query)
+        return (
+            _show_refusal(asked)
+            if isinstance(asked, OAuthError)
+            else _show_login(context, session, asked.get("next", [""])[0])
+        )
+    fields = read_own_form(context, request, session)
     if isinstance(fields, OAuthError):
-        return _unreadable(fields)
+        return _show_refusal(fields)
     try:
-        user = await _check(desk, fields.get("name", ""), fields.get("password", ""), visit.network)
+        user = await _check_user(context, fields.get("name", ""), fields.get("password", ""), request.network)
     except BusyError:
         text = "Too many people sign in at this moment: try again in a few seconds."
-        return _page(desk, session, fields.get("next", ""), text, 503)
+        return _show_login(context, session, fields.get("next", ""), text, 503)
     if isinstance(user, str):
-        return _page(desk, session, fields.get("next", ""), user)
-    begun = await desk.run_in_thread(begin, desk, user, session)
-    return see_other(_inside(desk, fields.get("next", "")), cookie(desk, begun.secret))
+        return _show_login(context, session, fields.get("next", ""), user)
+    begun = await context.run_in_thread(begin_session, context, user, session)
+    return build_redirect(_keep_inside(context, fields.get("next", "")), build_cookie(context, begun.secret))
 
 
-async def logout(desk: ServerContext, visit: OAuthRequest) -> Response:
+async def handle_logout(context: ServerContext, request: OAuthRequest) -> Response:
     """End the session of a person who pressed the button for it, and nobody else's."""
-    session = await session_of(desk, visit)
-    fields = read_own_form(desk, visit, session)
+    session = await find_session(context, request)
+    fields = read_own_form(context, request, session)
     if isinstance(fields, OAuthError):
-        return _unreadable(fields)
-    await desk.run_in_thread(_end, desk, session)
-    return see_other(_inside(desk, fields.get("next", "")), cookie(desk, ""))
+        return _show_refusal(fields)
+    await context.run_in_thread(_end_session, context, session)
+    return build_redirect(_keep_inside(context, fields.get("next", "")), build_cookie(context, ""))
 
 
-async def _check(desk: ServerContext, name: str, password: str, network: str) -> Account | str:
+async def _check_user(context: ServerContext, name: str, password: str, network: str) -> Account | str:
     """Return who signs in, or a sentence that says why nobody does.
 
     Raises:
         BusyError: too many wait for that.
     """
-    tries = SignInAttempts(name, network)
-    wait_s = await desk.run_in_thread(_count_try, desk, tries)
+    tries = AttemptKeys(name, network)
+    wait_s = await context.run_in_thread(_count_attempt, context, tries)
     if wait_s is None:
         return "Too many tries from your address: wait a minute."
     if wait_s:
-        with take_place(desk.waiting):
-            await desk.pause(wait_s)
-    user = await desk.check_password(name, password)
-    await desk.run_in_thread(_note_try, desk, tries, user)
+        with take_slot(context.delayed_sign_ins):
+            await context.pause(wait_s)
+    user = await context.check_password(name, password)
+    await context.run_in_thread(_record_attempt, context, tries, user)
     return "This name and password do not go together." if user is None else user
 
 
-class SignInAttempts:
+class AttemptKeys:
     """Under which keys a try to sign in counts: for the name, for the address, and for both together."""
 
     def __init__(self, name: str, network: str) -> None:
         folded = name.strip().casefold()
-        self.name = digest(f"login {folded}")
-        self.address = digest(f"login from {network}")
-        self.both = digest(f"login {folded} from {network}")
+        self.name = hash_secret(f"login {folded}")
+        self.address = hash_secret(f"login from {network}")
+        self.both = hash_secret(f"login {folded} from {network}")
 
 
-def _count_try(desk: ServerContext, tries: SignInAttempts) -> float | None:
+def _count_attempt(context: ServerContext, tries: AttemptKeys) -> float | None:
     """Return how many seconds a try waits before it is looked at, or None where it is not even looked at.
 
     A name is never locked, or anybody could lock it for whoever it belongs to: tries from other addresses only make
     each one wait.
     """
-    now = desk.now()
-    with desk.store.changing() as rows:
-        if rows.attempts(tries.both, now) >= _TRIES or rows.attempts(tries.address, now) >= _TRIES_OF_ADDRESS:
+    now = context.now()
+    with context.store.write_transaction() as rows:
+        if (
+            rows.count_attempts(tries.both, now) >= _MAX_ATTEMPTS
+            or rows.count_attempts(tries.address, now) >= _MAX_ATTEMPTS_OF_ADDRESS
+        ):
             return None
-        wait_s = _WAIT_S if rows.attempts(tries.name, now) >= _TRIES_OF_NAME else 0.0
+        wait_s = _WAIT_S if rows.count_attempts(tries.name, now) >= _MAX_ATTEMPTS_OF_NAME else 0.0
         for key in (tries.both, tries.address, tries.name):
-            rows.attempt(key, now + _TRIES_S)  # counted before it is known, so that many at once all count
+            rows.add_attempt(key, now + _ATTEMPT_S)  # counted before it is known, so that many at once all count
     return wait_s
 
 
-def _note_try(desk: ServerContext, tries: SignInAttempts, user: Account | None) -> None:
-    with desk.store.changing() as rows:
+def _record_attempt(context: ServerContext, tries: AttemptKeys, user: Account | None) -> None:
+    with context.store.write_transaction() as rows:
         if user is not None:
-            rows.forgive(tries.both)
-            rows.forgive(tries.name)
-        desk.note(rows, "signed in" if user is not None else "sign-in refused", user=user.id if user else "")
+            rows.clear_attempts(tries.both)
+            rows.clear_attempts(tries.name)
+        context.record_event(rows, "signed in" if user is not None else "sign-in refused", user=user.id if user else "")
 
 
-def _end(desk: ServerContext, session: BrowserSession) -> None:
-    with desk.store.changing() as rows:
-        rows.end_session(digest(session.secret))
+def _end_session(context: ServerContext, session: BrowserSession) -> None:
+    with context.store.write_transaction() as rows:
+        rows.end_session(hash_secret(session.secret))
 
 
-def _page(desk: ServerContext, session: BrowserSession, onward: str, problem: str = "", status: int = 403) -> Response:
-    hidden = [("next", _inside(desk, onward)), ("token", session.token)]
-    page = login_page(desk.settings.name, f"{desk.settings.base}/login", hidden, problem, status)
+def _show_login(
+    context: ServerContext, session: BrowserSession, onward: str, problem: str = "", status: int = 403
+) -> Response:
+    hidden = [("next", _keep_inside(context, onward)), ("token", session.form_token)]
+    page = build_login_page(context.settings.name, f"{context.settings.base_path}/login", hidden, problem, status)
     headers = list(page.headers)
     headers += [(b"retry-after", b"5")] if status == 503 else []
-    headers += [cookie(desk, session.secret)] if session.fresh else []
+    headers += [build_cookie(context, session.secret)] if session.is_new else []
     return page._replace(headers=tuple(headers))
 
 
-def _unreadable(refusal: OAuthError) -> Response:
-    return error_page(refusal.description, refusal.status)
+def _show_refusal(refusal: OAuthError) -> Response:
+    return build_error_page(refusal.description, refusal.status)
 
 
-def _inside(desk: ServerContext, onward: str) -> str:
+def _keep_inside(context: ServerContext, onward: str) -> str:
     """Return where to go next: a path of this very site, whatever was asked for."""
-    return onward if _HERE.fullmatch(onward) else desk.settings.base.removesuffix("/oauth") + "/"
+    return onward if _LOCAL_PATH.fullmatch(onward) else context.settings.base_path.removesuffix("/oauth") + "/"

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from time import monotonic
 
 from toolwire.auth.challenge import write_challenge
-from toolwire.auth.clients import digest
+from toolwire.auth.clients import hash_secret
 from toolwire.auth.scopes import write_scopes
-from toolwire.auth.server_metadata import RESOURCE, well_known
+from toolwire.auth.server_metadata import RESOURCE_PATH, well_known_url
 from toolwire.core.http import Headers
 from toolwire.core.model import Kind, Problem
 from toolwire.server.access.callers import Caller, Fields
-from toolwire.stores.oauth.database import StoreGoneError
+from toolwire.stores.oauth.database import StoreUnavailableError
 
 from .server_context import ServerContext
-from .token_issuing import look_up
+from .token_issuing import find_access_token
 
 _log = logging.getLogger("toolwire.oauth")
-_REMEMBERED = 10_000
+_MAX_CACHED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class CachedCaller:
     """A caller that was found, and until when that is taken for true."""
 
     caller: Caller
-    until: float
+    expires_at: float
 
 
 class TokenCallers:
@@ -42,62 +42,62 @@ class TokenCallers:
 
     wanted = True
 
-    def __init__(self, desk: ServerContext, clock: Callable[[], float] = monotonic) -> None:
-        self._desk = desk
+    def __init__(self, context: ServerContext, clock: Callable[[], float] = monotonic) -> None:
+        self._context = context
         self._clock = clock
-        self._seen: dict[str, CachedCaller] = {}
+        self._cache: dict[str, CachedCaller] = {}
         self._generation = 0
-        desk.revoked.append(self._forget)
+        context.on_revoke.append(self._forget)
 
     def known(self, fields: Fields) -> Caller | Problem | None:
         """Return the caller of a token seen a moment ago, the Problem of no token, or None: ask ``verify``."""
-        token = _token(fields)
+        token = _read_token(fields)
         if not token:
             return _NO_TOKEN
-        seen = self._seen.get(digest(token))
-        return seen.caller if seen is not None and self._clock() < seen.until else None
+        seen = self._cache.get(hash_secret(token))
+        return seen.caller if seen is not None and self._clock() < seen.expires_at else None
 
     async def verify(self, fields: Fields) -> Caller | Problem:
         """Return whose token it is, if it is good at our resource now."""
         # AS-08, AS-10
-        token = _token(fields)
+        token = _read_token(fields)
         if not token:
             return _NO_TOKEN
-        generation, desk = self._generation, self._desk
+        generation, context = self._generation, self._context
         try:
-            found = await desk.run_in_thread(look_up, desk, token)
-        except StoreGoneError as error:
+            found = await context.run_in_thread(find_access_token, context, token)
+        except StoreUnavailableError as error:
             _log.error("a token cannot be looked up: %s", error)
             return _NOT_NOW
         if found is None:
             return _BAD_TOKEN
         known, grant = found
         caller = Caller(grant.user, frozenset(known.scopes))
-        left_s = min(desk.settings.cache_s, known.until - desk.now(), grant.until - desk.now())
+        left_s = min(context.settings.cache_s, known.until - context.now(), grant.until - context.now())
         if left_s > 0 and generation == self._generation:  # else something was revoked while we looked
-            if len(self._seen) >= _REMEMBERED:
-                self._seen.clear()
-            self._seen[digest(token)] = CachedCaller(caller, self._clock() + left_s)
+            if len(self._cache) >= _MAX_CACHED:
+                self._cache.clear()
+            self._cache[hash_secret(token)] = CachedCaller(caller, self._clock() + left_s)
         return caller
 
     def challenge(self, problem: Problem, path: str) -> Headers:  # noqa: ARG002 - one resource, whatever the path
         """Return what a refused request is asked for: a token, another token, or one with more scopes."""
         # AS-15
-        settings = self._desk.settings
-        said = {"resource_metadata": well_known(RESOURCE, settings.resource)}
+        settings = self._context.settings
+        said = {"resource_metadata": well_known_url(RESOURCE_PATH, settings.resource)}
         if problem.kind is Kind.FORBIDDEN:
             said |= {"error": "insufficient_scope", "scope": write_scopes(problem.details.get("scopes", ()))}
         else:
             said |= {"error": "invalid_token"} if problem.details.get("error") == "invalid_token" else {}
-            said |= {"scope": write_scopes(settings.offer.first)}
+            said |= {"scope": write_scopes(settings.offered_scopes.defaults)}
         return ((b"www-authenticate", write_challenge("Bearer", said).encode("latin-1", "replace")),)
 
     def _forget(self) -> None:
         self._generation += 1
-        self._seen.clear()
+        self._cache.clear()
 
 
-def _token(fields: Fields) -> str:
+def _read_token(fields: Fields) -> str:
     scheme, _, rest = fields.get(b"authorization", b"").partition(b" ")
     return rest.strip().decode("latin-1") if scheme.lower() == b"bearer" else ""
 

@@ -10,56 +10,60 @@ from toolwire.auth.scopes import read_scopes
 from toolwire.core.http import Response
 from toolwire.core.model import Json
 
-from .client_authentication import BASIC, authenticate
-from .server_context import OAuthRequest, ServerContext, refused, said
-from .token_issuing import redeem, refresh, revoke
+from .client_authentication import BASIC, authenticate_client
+from .server_context import OAuthRequest, ServerContext, build_error_response, build_json_response
+from .token_issuing import redeem_code, refresh_tokens, revoke_token
 
 
-async def token(desk: ServerContext, visit: OAuthRequest) -> Response:
+async def handle_token(context: ServerContext, request: OAuthRequest) -> Response:
     """Return tokens for a code or a refresh token."""
     # AS-05, AS-09, AS-11
-    form, client = await _authenticated(desk, visit)
-    answer = client if isinstance(client, OAuthError) else await _granted(desk, client, form)
-    desk.count.add(form.get("grant_type"), answer.error if isinstance(answer, OAuthError) else "issued")
+    form, client = await _authenticate(context, request)
+    answer = client if isinstance(client, OAuthError) else await _grant_tokens(context, client, form)
+    context.token_count.count_response(
+        form.get("grant_type"), answer.error if isinstance(answer, OAuthError) else "issued"
+    )
     if not isinstance(answer, OAuthError):
-        return said(answer)
-    return _refused(answer, visit) if answer is client else refused(answer)
+        return build_json_response(answer)
+    return _build_refusal(answer, request) if answer is client else build_error_response(answer)
 
 
-async def _granted(desk: ServerContext, client: Client, form: RequestParameters) -> dict[str, Json] | OAuthError:
+async def _grant_tokens(
+    context: ServerContext, client: Client, form: RequestParameters
+) -> dict[str, Json] | OAuthError:
     grant_type = form.get("grant_type")
     if grant_type not in GRANTS:
         error = "unsupported_grant_type" if grant_type else "invalid_request"
         return OAuthError(error=error, description=f"grant_type is one of {', '.join(GRANTS)}.")
     if grant_type not in client.grants:
         return OAuthError(error="unauthorized_client", description="This client did not register that grant_type.")
-    return await (_redeemed if grant_type == "authorization_code" else _refreshed)(desk, client, form)
+    return await (_redeem if grant_type == "authorization_code" else _refresh)(context, client, form)
 
 
-async def revocation(desk: ServerContext, visit: OAuthRequest) -> Response:
+async def handle_revocation(context: ServerContext, request: OAuthRequest) -> Response:
     """End a token; one that is not known, or whose hint is not, is no error (RFC 7009)."""
     # AS-12
-    form, client = await _authenticated(desk, visit)
+    form, client = await _authenticate(context, request)
     if isinstance(client, OAuthError):
-        return _refused(client, visit)
+        return _build_refusal(client, request)
     if not form.get("token"):
-        return refused(invalid_request("token is missing."))
-    await desk.run_in_thread(revoke, desk, client, form.get("token"))
-    return said({})
+        return build_error_response(invalid_request("token is missing."))
+    await context.run_in_thread(revoke_token, context, client, form.get("token"))
+    return build_json_response({})
 
 
-async def _authenticated(desk: ServerContext, visit: OAuthRequest) -> tuple[RequestParameters, Client | OAuthError]:
+async def _authenticate(context: ServerContext, request: OAuthRequest) -> tuple[RequestParameters, Client | OAuthError]:
     empty = RequestParameters(values={})
-    if visit.media() != "application/x-www-form-urlencoded":
+    if request.media_type() != "application/x-www-form-urlencoded":
         return empty, invalid_request("Send a form: application/x-www-form-urlencoded.")
-    form = read_parameters(visit.body.decode("latin-1"))
+    form = read_parameters(request.body.decode("latin-1"))
     if isinstance(form, OAuthError):
         return empty, form
-    problem = form.problem()
-    return form, problem if problem is not None else await authenticate(desk, visit, form)
+    problem = form.find_repeated()
+    return form, problem if problem is not None else await authenticate_client(context, request, form)
 
 
-async def _redeemed(desk: ServerContext, client: Client, form: RequestParameters) -> dict[str, Json] | OAuthError:
+async def _redeem(context: ServerContext, client: Client, form: RequestParameters) -> dict[str, Json] | OAuthError:
     if not form.get("code"):
         return invalid_request("code is missing.")
     wish = CodeExchange(
@@ -68,19 +72,19 @@ async def _redeemed(desk: ServerContext, client: Client, form: RequestParameters
         redirect_uri=form.get("redirect_uri"),
         resources=form.resources,
     )
-    return await desk.run_in_thread(redeem, desk, client, form.get("code"), wish)
+    return await context.run_in_thread(redeem_code, context, client, form.get("code"), wish)
 
 
-async def _refreshed(desk: ServerContext, client: Client, form: RequestParameters) -> dict[str, Json] | OAuthError:
+async def _refresh(context: ServerContext, client: Client, form: RequestParameters) -> dict[str, Json] | OAuthError:
     if not form.get("refresh_token"):
         return invalid_request("refresh_token is missing.")
     scopes = read_scopes(form.get("scope"))
     if isinstance(scopes, OAuthError):
         return scopes
     wish = TokenRefresh(client_id=client.id, scopes=scopes, resources=form.resources)
-    return await desk.run_in_thread(refresh, desk, client, form.get("refresh_token"), wish)
+    return await context.run_in_thread(refresh_tokens, context, client, form.get("refresh_token"), wish)
 
 
-def _refused(refusal: OAuthError, visit: OAuthRequest) -> Response:
-    asks = refusal.status == 401 and visit.field(b"authorization")
-    return refused(refusal, BASIC) if asks else refused(refusal)
+def _build_refusal(refusal: OAuthError, request: OAuthRequest) -> Response:
+    asks = refusal.status == 401 and request.get_header(b"authorization")
+    return build_error_response(refusal, BASIC) if asks else build_error_response(refusal)

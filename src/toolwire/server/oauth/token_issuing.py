@@ -7,7 +7,7 @@ from dataclasses import astuple
 from hashlib import sha512
 
 from toolwire.auth.authorization_request import AuthorizationRequest
-from toolwire.auth.clients import Client, digest, fingerprint
+from toolwire.auth.clients import Client, client_fingerprint, hash_secret
 from toolwire.auth.grants import (
     AuthorizationCode,
     CodeExchange,
@@ -16,10 +16,10 @@ from toolwire.auth.grants import (
     Token,
     TokenRefresh,
     TokenReused,
-    good_at,
+    build_reuse_verdict,
+    is_valid_at,
     judge_code,
     judge_refresh,
-    reused,
 )
 from toolwire.auth.jwt import is_jwt
 from toolwire.auth.oauth_error import OAuthError
@@ -30,116 +30,125 @@ from toolwire.stores.oauth.database import OAuthRows
 from .server_context import ServerContext
 
 
-def grant_code(
-    desk: ServerContext, asking: AuthorizationRequest, client: Client, user: str, scopes: tuple[str, ...]
+def create_code(
+    context: ServerContext, authorization: AuthorizationRequest, client: Client, user: str, scopes: tuple[str, ...]
 ) -> str:
     """Return a code for what a person granted: kept by its digest, good once and not for long."""
     # AS-05
-    now, code = desk.now(), desk.secret()
+    now, code = context.now(), context.make_secret()
     grant = Grant(
-        id=desk.secret(),
+        id=context.make_secret(),
         user=user,
         client_id=client.id,
-        client_name=client.shown,
-        fingerprint=fingerprint(client),
-        resource=asking.resource,
+        client_name=client.display_name,
+        fingerprint=client_fingerprint(client),
+        resource=authorization.resource,
         scopes=scopes,
         created=now,
-        until=now + desk.settings.whole_s,
+        until=now + context.settings.grant_s,
     )
-    with desk.store.changing() as rows:
+    with context.store.write_transaction() as rows:
         rows.add(grant)
         rows.add(
             AuthorizationCode(
-                digest=digest(code),
+                digest=hash_secret(code),
                 grant=grant.id,
-                redirect_uri=asking.redirect_uri,
-                challenge=asking.challenge,
-                until=now + desk.settings.code_s,
+                redirect_uri=authorization.redirect_uri,
+                challenge=authorization.challenge,
+                until=now + context.settings.code_s,
             )
         )
         rows.keep_client(client.id)
-        desk.note(rows, "granted", user=user, client_id=client.id, grant=grant.id, token=code)
+        context.record_event(rows, "granted", user=user, client_id=client.id, grant=grant.id, token=code)
     return code
 
 
-def redeem(desk: ServerContext, client: Client, code_text: str, wish: CodeExchange) -> dict[str, Json] | OAuthError:
+def redeem_code(
+    context: ServerContext, client: Client, code_text: str, request: CodeExchange
+) -> dict[str, Json] | OAuthError:
     """Return the tokens for a code, or why there are none; of two who come at once, one is first."""
     # AS-05
-    with desk.store.changing() as rows:
-        code = rows.code(digest(code_text))
-        grant = None if code is None else rows.grant(code.grant)
-        verdict = judge_code(code, grant, wish, desk.now())
+    with context.store.write_transaction() as rows:
+        code = rows.find_code(hash_secret(code_text))
+        grant = None if code is None else rows.find_grant(code.grant)
+        verdict = judge_code(code, grant, request, context.now())
         if isinstance(verdict, TokenReused):
-            return _ended(desk, rows, grant, "code replayed", code_text, verdict)
+            return _end_family(context, rows, grant, "code replayed", code_text, verdict)
         if isinstance(verdict, OAuthError) or grant is None or code is None:
-            return verdict if isinstance(verdict, OAuthError) else _nothing()
-        rows.spend_code(code.digest, desk.now())
-        return _issued(desk, rows, grant, client, verdict.scopes, desk.secret())
+            return verdict if isinstance(verdict, OAuthError) else _refuse_unknown()
+        rows.spend_code(code.digest, context.now())
+        return _issue_tokens(context, rows, grant, client, verdict.scopes, context.make_secret())
 
 
-def refresh(desk: ServerContext, client: Client, token_text: str, wish: TokenRefresh) -> dict[str, Json] | OAuthError:
+def refresh_tokens(
+    context: ServerContext, client: Client, token_text: str, request: TokenRefresh
+) -> dict[str, Json] | OAuthError:
     """Return new tokens for a refresh token, which is dead from then on, or why there are none."""
     # AS-11
-    wish = TokenRefresh(client_id=wish.client_id, scopes=wish.scopes, resources=wish.resources, request=_request(wish))
-    with desk.store.changing() as rows:
-        token = rows.token(digest(token_text))
-        grant = None if token is None else rows.grant(token.grant)
-        verdict = judge_refresh(token, grant, wish, desk.now(), desk.settings.grace_s)
+    request = TokenRefresh(
+        client_id=request.client_id,
+        scopes=request.scopes,
+        resources=request.resources,
+        request=_request_digest(request),
+    )
+    with context.store.write_transaction() as rows:
+        token = rows.find_token(hash_secret(token_text))
+        grant = None if token is None else rows.find_grant(token.grant)
+        verdict = judge_refresh(token, grant, request, context.now(), context.settings.grace_s)
         if isinstance(verdict, TokenReused):
-            return _ended(desk, rows, grant, "refresh token reused", token_text, verdict)
+            return _end_family(context, rows, grant, "refresh token reused", token_text, verdict)
         if isinstance(verdict, OAuthError) or grant is None or token is None:
-            return verdict if isinstance(verdict, OAuthError) else _nothing()
+            return verdict if isinstance(verdict, OAuthError) else _refuse_unknown()
         if isinstance(verdict, RepeatTokens):
             successor = _seal(token_text, bytes.fromhex(token.sealed)).decode()
-            following = rows.token(digest(successor))
+            following = rows.find_token(hash_secret(successor))
             if following is None or following.used is not None:  # its answer did arrive: this is no retry
-                return _ended(desk, rows, grant, "refresh token reused", token_text, reused())
-            return _issued(desk, rows, grant, client, verdict.scopes, successor)
-        successor = desk.secret()
-        sealed = _seal(token_text, successor.encode()).hex() if desk.settings.grace_s else ""
-        rows.spend_token(token.digest, desk.now(), request=wish.request, sealed=sealed)
-        return _issued(desk, rows, grant, client, verdict.scopes, successor)
+                return _end_family(context, rows, grant, "refresh token reused", token_text, build_reuse_verdict())
+            return _issue_tokens(context, rows, grant, client, verdict.scopes, successor)
+        successor = context.make_secret()
+        sealed = _seal(token_text, successor.encode()).hex() if context.settings.grace_s else ""
+        rows.spend_token(token.digest, context.now(), request=request.request, sealed=sealed)
+        return _issue_tokens(context, rows, grant, client, verdict.scopes, successor)
 
 
-def revoke(desk: ServerContext, client: Client, token_text: str) -> None:
+def revoke_token(context: ServerContext, client: Client, token_text: str) -> None:
     """End what a token of ``client`` stands for: an access token alone, a refresh token with its grant."""
     # AS-12
-    name = _name(desk, token_text)
-    with desk.store.changing() as rows:
-        token = None if name is None else rows.token(name)
-        grant = None if token is None else rows.grant(token.grant)
+    name = _token_digest(context, token_text)
+    with context.store.write_transaction() as rows:
+        token = None if name is None else rows.find_token(name)
+        grant = None if token is None else rows.find_grant(token.grant)
         if token is None or grant is None or grant.client_id != client.id:
             return
         if token.kind == "refresh":
-            desk.revoke(rows, grant.id)
+            context.revoke_grant(rows, grant.id)
         else:
-            rows.forget_token(token.digest)
-            for forget in desk.revoked:
+            rows.delete_token(token.digest)
+            for forget in context.on_revoke:
                 forget()
-        desk.note(rows, "revoked", user=grant.user, client_id=client.id, grant=grant.id, token=token_text)
+        context.record_event(rows, "revoked", user=grant.user, client_id=client.id, grant=grant.id, token=token_text)
 
 
-def look_up(desk: ServerContext, token_text: str) -> tuple[Token, Grant] | None:
+def find_access_token(context: ServerContext, token_text: str) -> tuple[Token, Grant] | None:
     """Return an access token that is good at our resource now, and its grant."""
     # AS-08
-    name = _name(desk, token_text)
+    name = _token_digest(context, token_text)
     if name is None:
         return None
-    with desk.store.looking() as rows:
-        found = rows.look(name)
-    if found is None or not good_at(*found, desk.settings.offer.resource, desk.now()):
+    with context.store.read_transaction() as rows:
+        found = rows.find_token_with_grant(name)
+    if found is None or not is_valid_at(*found, context.settings.offered_scopes.resource, context.now()):
         return None
     return found
 
 
-def _issued(
-    desk: ServerContext, rows: OAuthRows, grant: Grant, client: Client, scopes: tuple[str, ...], successor: str
+def _issue_tokens(
+    context: ServerContext, rows: OAuthRows, grant: Grant, client: Client, scopes: tuple[str, ...], successor: str
 ) -> dict[str, Json]:
-    now, settings = desk.now(), desk.settings
-    access, name = _access(desk, grant, scopes, now)
+    now, settings = context.now(), context.settings
+    access, name = _create_access_token(context, grant, scopes, now)
     until = min(now + settings.access_s, grant.until)
-    rows.add(Token(digest=digest(name), kind="access", grant=grant.id, scopes=scopes, until=until))
+    rows.add(Token(digest=hash_secret(name), kind="access", grant=grant.id, scopes=scopes, until=until))
     body: dict[str, Json] = {
         "access_token": access,
         "token_type": "Bearer",
@@ -148,51 +157,51 @@ def _issued(
     }
     if "refresh_token" in client.grants:
         body["refresh_token"] = successor
-        if rows.token(digest(successor)) is None:
+        if rows.find_token(hash_secret(successor)) is None:
             until = min(now + settings.idle_s, grant.until)
-            rows.add(Token(digest=digest(successor), kind="refresh", grant=grant.id, scopes=scopes, until=until))
-    desk.note(rows, "tokens issued", user=grant.user, client_id=client.id, grant=grant.id, token=name)
+            rows.add(Token(digest=hash_secret(successor), kind="refresh", grant=grant.id, scopes=scopes, until=until))
+    context.record_event(rows, "tokens issued", user=grant.user, client_id=client.id, grant=grant.id, token=name)
     return body
 
 
-def _access(desk: ServerContext, grant: Grant, scopes: tuple[str, ...], now: float) -> tuple[str, str]:
+def _create_access_token(context: ServerContext, grant: Grant, scopes: tuple[str, ...], now: float) -> tuple[str, str]:
     """Return an access token, and the part of it by whose digest it is known."""
-    name, key = desk.secret(), desk.settings.key
+    name, key = context.make_secret(), context.settings.key
     if key is None:
         return name, name
     claims = {
-        "iss": desk.settings.issuer,
+        "iss": context.settings.issuer,
         "sub": grant.user,
         "aud": grant.resource,
         "client_id": grant.client_id,
         "scope": write_scopes(scopes),
         "iat": int(now),
-        "exp": int(min(now + desk.settings.access_s, grant.until)),
+        "exp": int(min(now + context.settings.access_s, grant.until)),
         "jti": name,
     }
-    return key.sign(claims), f"jwt {name}"
+    return key.sign_claims(claims), f"jwt {name}"
 
 
-def _name(desk: ServerContext, token_text: str) -> str | None:
+def _token_digest(context: ServerContext, token_text: str) -> str | None:
     """Return the digest by which a token is known; of a signed one, that of its jti, if it is ours."""
-    settings = desk.settings
+    settings = context.settings
     if settings.key is None or not is_jwt(token_text):
-        return digest(token_text)
-    claims = settings.key.read(token_text, issuer=settings.issuer, resource=settings.resource, now=desk.now())
-    return None if claims is None else digest(f"jwt {claims.get('jti')}")
+        return hash_secret(token_text)
+    claims = settings.key.read_claims(token_text, issuer=settings.issuer, resource=settings.resource, now=context.now())
+    return None if claims is None else hash_secret(f"jwt {claims.get('jti')}")
 
 
-def _ended(
-    desk: ServerContext, rows: OAuthRows, grant: Grant | None, kind: str, token: str, verdict: TokenReused
+def _end_family(
+    context: ServerContext, rows: OAuthRows, grant: Grant | None, kind: str, token: str, verdict: TokenReused
 ) -> OAuthError:
     if grant is not None:
-        desk.revoke(rows, grant.id)
-        desk.note(rows, kind, user=grant.user, client_id=grant.client_id, grant=grant.id, token=token)
+        context.revoke_grant(rows, grant.id)
+        context.record_event(rows, kind, user=grant.user, client_id=grant.client_id, grant=grant.id, token=token)
     return verdict.refusal
 
 
-def _request(wish: TokenRefresh) -> str:
-    return digest(repr(astuple(wish)))
+def _request_digest(request: TokenRefresh) -> str:
+    return hash_secret(repr(astuple(request)))
 
 
 def _seal(token: str, text: bytes) -> bytes:
@@ -201,5 +210,5 @@ def _seal(token: str, text: bytes) -> bytes:
     return bytes(left ^ right for left, right in zip(text, pad, strict=False))  # the pad is the longer one
 
 
-def _nothing() -> OAuthError:
+def _refuse_unknown() -> OAuthError:
     return OAuthError(error="invalid_grant", description="There is nothing to exchange.")

@@ -18,7 +18,7 @@ from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, Toolbox, ignore_progress
 from toolwire.server.developer_messages import expose_developer_message
 from toolwire.server.limits import ServerLimits
-from toolwire.telemetry.redaction import without_secrets
+from toolwire.telemetry.redaction import scrub_problem
 
 from .deadline_scheduler import DeadlineExceeded, DeadlineScheduler
 from .idempotency import IdempotencyRunner
@@ -142,7 +142,7 @@ class Service:
             _log.exception("running %s failed in call %s", call.tool.id, call.call_id)
             text = "The server failed; its log has the details."
             return Problem(kind=Kind.INTERNAL, message=text, developer_message=type(error).__name__)
-        return without_secrets(result) if isinstance(result, Problem) else result  # before anybody keeps it
+        return scrub_problem(result) if isinstance(result, Problem) else result  # before anybody keeps it
 
 
 def _timed_out(call: Call, limit: float) -> Problem:

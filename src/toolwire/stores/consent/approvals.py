@@ -26,12 +26,12 @@ CREATE TABLE IF NOT EXISTS questions (
   asked_at REAL NOT NULL, expires_at REAL NOT NULL,
   allowed INTEGER, always INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '', used INTEGER NOT NULL DEFAULT 0)
 """
-_KNOWN = "SELECT id FROM questions WHERE binding = ? AND used = 0 AND expires_at > ? AND asked_at <= ?"
+_FIND_SAME = "SELECT id FROM questions WHERE binding = ? AND used = 0 AND expires_at > ? AND asked_at <= ?"
 _ANSWER = (
     "UPDATE questions SET allowed = ?, always = ?, reason = ?"
     " WHERE id = ? AND allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?"
 )
-_WAITING = (
+_LIST_PENDING = (
     "SELECT id, shown, always_allowed, asked_at, expires_at FROM questions"
     " WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ? ORDER BY asked_at, id"
 )
@@ -63,12 +63,12 @@ class Approvals:
     def ask(self, question: Question) -> str:
         """Return the id under which ``question`` can be answered: the one it has, if just this already waits."""
         now = self._clock()
-        with self._database.writing() as cursor:
+        with self._database.transaction() as cursor:
             # A question from the future was asked before the clock was set back: it is over too.
             over = "UPDATE questions SET shown = '[]' WHERE used = 1 OR expires_at <= ? OR asked_at > ?"
             cursor.execute(over, (now, now))
             cursor.execute("DELETE FROM questions WHERE expires_at <= ?", (now - 86_400,))
-            known = cursor.execute(_KNOWN, (question.binding, now, now)).fetchone()
+            known = cursor.execute(_FIND_SAME, (question.binding, now, now)).fetchone()
             if known is not None:
                 return str(known[0])
             id_ = secrets.token_hex(4)
@@ -83,7 +83,7 @@ class Approvals:
 
     def answer(self, id_: str, answer: Answer) -> bool:
         """Keep the answer to a question; return whether there is one of this id that still waits."""
-        with self._database.writing() as cursor:
+        with self._database.transaction() as cursor:
             now = self._clock()
             values = (answer.allowed is True, answer.always is True, answer.reason, id_, now, now)
             return cursor.execute(_ANSWER, values).rowcount > 0
@@ -91,7 +91,7 @@ class Approvals:
     def take(self, id_: str, binding: str) -> Answer | None:
         """Return the answer to just this, once; None while there is none. What is over is answered with a timeout."""
         now = self._clock()
-        with self._database.writing() as cursor:
+        with self._database.transaction() as cursor:
             row = cursor.execute(
                 "SELECT allowed, always, reason, expires_at, used, asked_at FROM questions"
                 " WHERE id = ? AND binding = ?",
@@ -104,10 +104,10 @@ class Approvals:
             cursor.execute("UPDATE questions SET used = 1, shown = '[]' WHERE id = ?", (id_,))
         return Answer(allowed=bool(row[0]), always=bool(row[1]), reason=row[2], channel="store")
 
-    def waiting(self) -> Sequence[PendingQuestion]:
+    def list_pending(self) -> Sequence[PendingQuestion]:
         """Return the questions that nobody has answered yet, oldest first."""
         now = self._clock()
-        rows: Any = self._database.rows(_WAITING, now, now)
+        rows: Any = self._database.select_rows(_LIST_PENDING, now, now)
         return [
             PendingQuestion(
                 id=row[0],

@@ -32,7 +32,7 @@ class StoredAudit:
 
     def append(self, record: Decision) -> None:
         """Add ``record`` at the end of the chain."""
-        with self._database.writing() as cursor:
+        with self._database.transaction() as cursor:
             last = cursor.execute("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1").fetchone()
             number, before = (last[0] + 1, last[1]) if last else (1, FIRST_DIGEST)
             text = json.dumps(asdict(record))
@@ -42,7 +42,7 @@ class StoredAudit:
 
     def entries(self) -> Sequence[ChainedDecision]:
         """Return all records in order."""
-        rows: Any = self._database.rows("SELECT number, record, digest FROM audit ORDER BY number")
+        rows: Any = self._database.select_rows("SELECT number, record, digest FROM audit ORDER BY number")
         return [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows]
 
     def close(self) -> None:

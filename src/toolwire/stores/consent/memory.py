@@ -14,14 +14,14 @@ from toolwire.core.model import Json
 class MemoryGrants:
     """The tools a person allowed "always"; at most 10,000, after which nothing more is remembered."""
 
-    _MOST = 10_000
+    _MAX_GRANTS = 10_000
 
     def __init__(self, *, clock: Callable[[], float] = time.time, valid_s: float = GRANT_LIFETIME_S) -> None:
         self._clock = clock
         self._valid_s = valid_s
         self._grants: dict[GrantKey, Grant] = {}
         self._pins: dict[tuple[str, ...], Mapping[str, Json]] = {}
-        self._made = 0
+        self._count = 0
         self._latest = -inf
 
     def _now(self) -> float:
@@ -42,9 +42,9 @@ class MemoryGrants:
     def add(self, key: GrantKey) -> None:
         """Remember the grant."""
         now = self._now()
-        if len(self._grants) < self._MOST:
-            self._made += 1
-            self._grants[key] = Grant(id=str(self._made), key=key, given_at=now, expires_at=now + self._valid_s)
+        if len(self._grants) < self._MAX_GRANTS:
+            self._count += 1
+            self._grants[key] = Grant(id=str(self._count), key=key, given_at=now, expires_at=now + self._valid_s)
 
     def revoke(self, id_: str) -> bool:
         """Forget the grant; the next call asks again."""
@@ -63,7 +63,7 @@ class MemoryGrants:
 
     def pin_definition(self, key: GrantKey, approved: Mapping[str, Json]) -> None:
         """Remember the definition that was approved."""
-        if key[:4] in self._pins or len(self._pins) < self._MOST:
+        if key[:4] in self._pins or len(self._pins) < self._MAX_GRANTS:
             self._pins[key[:4]] = approved
 
     def find_pinned(self, key: GrantKey) -> Mapping[str, Json] | None:
@@ -74,14 +74,14 @@ class MemoryGrants:
 class MemoryAudit:
     """The decisions of this process, chained; the first 100,000 of them."""
 
-    _MOST = 100_000
+    _MAX_ENTRIES = 100_000
 
     def __init__(self) -> None:
         self._entries: list[ChainedDecision] = []
 
     def append(self, record: Decision) -> None:
         """Add ``record`` at the end."""
-        if len(self._entries) < self._MOST:
+        if len(self._entries) < self._MAX_ENTRIES:
             number = len(self._entries) + 1
             before = self._entries[-1].digest if self._entries else FIRST_DIGEST
             self._entries.append(ChainedDecision(number, record, compute_chain_digest(before, number, record)))

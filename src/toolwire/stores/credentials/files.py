@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from toolwire.auth.credential import Credential, read_credential, write_credential
-from toolwire.auth.resource_indicators import covers
+from toolwire.auth.resource_indicators import is_covered_by
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Secret
 
@@ -63,22 +63,22 @@ class CredentialStore:
         passphrase: Secret | None = None,
     ) -> None:
         self._folder = folder
-        self._given = vault
+        self._given_vault = vault
         self._find_vault = find_vault
         self._passphrase = passphrase
 
     @cached_property
     def _vault(self) -> Vault | None:
-        return self._find_vault() if self._given is None and self._find_vault is not None else self._given
+        return self._find_vault() if self._given_vault is None and self._find_vault is not None else self._given_vault
 
-    def all(self) -> list[Credential]:
+    def list_all(self) -> list[Credential]:
         """Return every credential, those that cannot be read left out."""
         names = sorted(path.stem for path in self._folder.glob("*.json")) if self._folder.is_dir() else []
         return [found for found in map(self.get, names) if found is not None]
 
-    def covering(self, url: str, principal: str = "") -> Credential | None:
+    def find_covering(self, url: str, principal: str = "") -> Credential | None:
         """Return the credential for ``url``: of those for it or a part of it, the one with the longest resource."""
-        fit = [each for each in self.all() if each.principal == principal and _fits(each.resource, url)]
+        fit = [each for each in self.list_all() if each.principal == principal and _is_related(each.resource, url)]
         return max(fit, key=lambda each: len(each.resource), default=None)
 
     def get(self, name: str) -> Credential | None:
@@ -88,24 +88,24 @@ class CredentialStore:
             CredentialError: others can read the file, or the passphrase is missing or wrong.
         """
         text = self._read(self._folder / f"{name}.json")
-        data = None if text is None else _object(text)
+        data = None if text is None else _read_object(text)
         if data is None:
             return None
-        inside = self._opened(name, data)
-        return None if inside is None else read_credential(_object(data.get("plain")) or {}, inside)
+        inside = self._read_secrets(name, data)
+        return None if inside is None else read_credential(_read_object(data.get("plain")) or {}, inside)
 
     def put(self, credential: Credential) -> None:
         """Keep ``credential``, in the place of an older one of the same name."""
         plain, inside = write_credential(credential)
-        self._ready()
+        self._make_folder()
         data: dict[str, Any] = {"plain": plain}
         if self._vault is not None:
-            self._vault.put(credential.name, json.dumps(inside))
+            self._vault.put(credential.storage_name, json.dumps(inside))
         elif self._passphrase is not None:
-            data["sealed"] = _seal(json.dumps(inside), self._passphrase, credential.name)
+            data["sealed"] = _seal(json.dumps(inside), self._passphrase, credential.storage_name)
         else:
             data["secrets"] = inside
-        self._write(self._folder / f"{credential.name}.json", json.dumps(data))
+        self._write(self._folder / f"{credential.storage_name}.json", json.dumps(data))
 
     def delete(self, name: str) -> None:
         """Forget the credential of that name."""
@@ -114,10 +114,10 @@ class CredentialStore:
         (self._folder / f"{name}.json").unlink(missing_ok=True)
 
     @contextmanager
-    def alone(self, name: str) -> Generator[None, None, None]:
+    def lock(self, name: str) -> Generator[None, None, None]:
         """Be the only one, of all processes of this person, to work on the credential of that name."""
         # AC-09
-        self._ready()
+        self._make_folder()
         handle = os.open(self._folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -125,17 +125,17 @@ class CredentialStore:
         finally:
             os.close(handle)
 
-    def _opened(self, name: str, data: dict[str, Any]) -> dict[str, Any] | None:
+    def _read_secrets(self, name: str, data: dict[str, Any]) -> dict[str, Any] | None:
         if "secrets" in data:
-            return _object(data["secrets"])
+            return _read_object(data["secrets"])
         if "sealed" not in data:
             kept = self._vault.get(name) if self._vault is not None else None
-            return None if kept is None else _object(kept)
+            return None if kept is None else _read_object(kept)
         if self._passphrase is None:
             raise CredentialError("The stored credentials are sealed: give the passphrase in TOOLWIRE_PASSPHRASE.")
-        return _object(_unsealed(str(data["sealed"]), self._passphrase, name))
+        return _read_object(_unseal(str(data["sealed"]), self._passphrase, name))
 
-    def _ready(self) -> None:
+    def _make_folder(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _refuse_if_shared(self._folder, self._folder.stat())
 
@@ -163,9 +163,9 @@ class CredentialStore:
             raise
 
 
-def _fits(resource: str, url: str) -> bool:
+def _is_related(resource: str, url: str) -> bool:
     """Return whether ``url`` is part of ``resource``, or ``resource`` of what is found below ``url``."""
-    return covers(resource, url) or covers(url.partition("?")[0], resource)
+    return is_covered_by(resource, url) or is_covered_by(url.partition("?")[0], resource)
 
 
 def _refuse_if_shared(path: Path, found: os.stat_result) -> None:
@@ -173,7 +173,7 @@ def _refuse_if_shared(path: Path, found: os.stat_result) -> None:
         raise CredentialError(f"Others can read {path}, so it is not used: delete it, or run chmod go= {path}.")
 
 
-def _object(text: object) -> dict[str, Any] | None:
+def _read_object(text: object) -> dict[str, Any] | None:
     try:
         data = json.loads(text) if isinstance(text, str) else text
     except ValueError:
@@ -181,7 +181,7 @@ def _object(text: object) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
-def _key(passphrase: Secret, salt: bytes) -> bytes:
+def _derive_key(passphrase: Secret, salt: bytes) -> bytes:
     from cryptography.hazmat.primitives.kdf.scrypt import Scrypt  # noqa: PLC0415 - an extra
 
     return Scrypt(salt=salt, **_SCRYPT).derive(passphrase.reveal().encode())
@@ -191,17 +191,17 @@ def _seal(text: str, passphrase: Secret, name: str) -> str:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - an extra
 
     salt, nonce = secrets.token_bytes(16), secrets.token_bytes(12)
-    sealed = AESGCM(_key(passphrase, salt)).encrypt(nonce, text.encode(), name.encode())
+    sealed = AESGCM(_derive_key(passphrase, salt)).encrypt(nonce, text.encode(), name.encode())
     return b64encode(salt + nonce + sealed).decode()
 
 
-def _unsealed(text: str, passphrase: Secret, name: str) -> str:
+def _unseal(text: str, passphrase: Secret, name: str) -> str:
     from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - an extra
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - an extra
 
     try:
         data = b64decode(text)
-        opened = AESGCM(_key(passphrase, data[:16])).decrypt(data[16:28], data[28:], name.encode())
+        opened = AESGCM(_derive_key(passphrase, data[:16])).decrypt(data[16:28], data[28:], name.encode())
     except (ValueError, InvalidTag) as error:
         raise CredentialError("The passphrase does not open the stored credentials.") from error
     return opened.decode()

@@ -30,7 +30,7 @@ class SystemVault:
             self._backend.delete_password(_SERVICE, name)
 
 
-def system_vault() -> Vault | None:
+def find_system_vault() -> Vault | None:
     """Return the system's keyring, None where there is none that keeps secrets, or ``keyring`` is not installed."""
     try:
         import keyring  # noqa: PLC0415 - an extra, and slow to load

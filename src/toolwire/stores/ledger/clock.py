@@ -27,14 +27,14 @@ class ClockMark(NamedTuple):
     age: float
 
 
-def boot_id() -> str:
+def read_boot_id() -> str:
     """Return what names this run of the machine, ``""`` where the system does not say."""
     with suppress(OSError):
         return _BOOT.read_text(encoding="ascii").strip()
     return ""
 
 
-def resumed(mark: ClockMark | None, boot: str, clock: float) -> float:
+def resume_age(mark: ClockMark | None, boot: str, clock: float) -> float:
     """Return the age now: the mark's and what has passed since, if that can be known; never less than the mark's."""
     if mark is None:
         return 0.0
@@ -56,7 +56,7 @@ class LedgerClock:
 
     def resume(self, mark: ClockMark | None) -> None:
         """Go on from what was written down."""
-        self._offset = resumed(mark, self._boot, self._clock()) - self._clock()
+        self._offset = resume_age(mark, self._boot, self._clock()) - self._clock()
 
     def mark(self) -> ClockMark:
         """Return what to write down."""

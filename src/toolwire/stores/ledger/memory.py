@@ -46,17 +46,17 @@ _SHARE_BYTES = 700
 _ROWS_A_CALL = 64
 _SHARES_A_CALL = 4
 """How many rows of one caller, and how many callers, one call looks at to forget what is kept no longer."""
-_AS_IT_IS = 64
+_MAX_PLAIN_FINGERPRINT = 64
 """How long a fingerprint may be to be kept as it is, in bytes; a digest of it would take about as much."""
-_SMALL = 1_000
+_SMALL_TEXT = 1_000
 _WORD = 1 << 63
 _FAILED = CallState.FAILED
 
 _Answer: TypeAlias = bytes | str | int | bool | None
 """A value that cannot change, as it is; of any other result what ``ledger_result`` writes."""
-_Name: TypeAlias = tuple[str, str, str]
+_CallName: TypeAlias = tuple[str, str, str]
 """What a Key holds, as a plain tuple: its slice."""
-_Kept: TypeAlias = tuple[bytes, int, int, _Answer, bool, bool, float]
+_EndedCall: TypeAlias = tuple[bytes, int, int, _Answer, bool, bool, float]
 """A call that has ended: its fingerprint, attempt and size, its answer, whether it failed, whether that is pinned, and
 until when it is kept, in seconds of the ledger's clock."""
 
@@ -67,7 +67,7 @@ class _Share:
     __slots__ = ("rows", "size")
 
     def __init__(self) -> None:
-        self.rows: OrderedDict[_Name, Ticket | _Kept] = OrderedDict()  # a dict looks for its first ever longer
+        self.rows: OrderedDict[_CallName, Ticket | _EndedCall] = OrderedDict()  # a dict looks for its first ever longer
         self.size = 0
 
 
@@ -79,9 +79,9 @@ class MemoryLedger:
     """
 
     def __init__(self, limits: LedgerLimits = IN_MEMORY, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most_rows, self._most_bytes = limits.rows, limits.bytes
+        self._max_rows, self._max_bytes = limits.rows, limits.bytes
         self._free_rows, self._free_bytes = limits.rows * 3 // 4, limits.bytes * 3 // 4
-        self._most_of_answer, self._keep_s = limits.answer_bytes, limits.keep_s
+        self._max_answer_bytes, self._keep_s = limits.answer_bytes, limits.keep_s
         self._clock = clock
         self._shares: OrderedDict[str, _Share] = OrderedDict()
         self._rows = 0
@@ -98,7 +98,7 @@ class MemoryLedger:
     async def claim(self, claim: Claim) -> ClaimOutcome:
         """Return the ticket for a call that may run now, or why it does not."""
         key, fingerprint, _, _ = claim
-        if len(fingerprint) > _AS_IT_IS:
+        if len(fingerprint) > _MAX_PLAIN_FINGERPRINT:
             claim = digest_fingerprint(claim)
             fingerprint = claim[1]
         name = key[:]
@@ -106,11 +106,13 @@ class MemoryLedger:
         if share is None:
             share = _Share()
         elif name in share.rows:
-            known = self._again(share, name, claim)
+            known = self._claim_again(share, name, claim)
             if known is not None:
                 return known
-        size = _own_bytes(name)
-        if (self._bytes + size > self._free_bytes or self._rows >= self._free_rows) and not self._room(share, size, 1):
+        size = _row_bytes(name)
+        if (self._bytes + size > self._free_bytes or self._rows >= self._free_rows) and not self._make_room(
+            share, size, 1
+        ):
             return FULL
         if not share.rows:
             self._add_share(name[0], share)
@@ -131,12 +133,12 @@ class MemoryLedger:
         until = now + self._keep_s
         if ending is not None:
             state, result, pinned = ending
-            answer, more = _answer(result, self._most_of_answer)
+            answer, more = _write_answer(result, self._max_answer_bytes)
             if before is not None:
-                more += _own_bytes(name) - size  # so far it had the room of the run before, with its answer
+                more += _row_bytes(name) - size  # so far it had the room of the run before, with its answer
             if more:
                 if self._bytes + more > self._free_bytes:
-                    self._room(share, more, 0)
+                    self._make_room(share, more, 0)
                 self._bytes += more
                 share.size += more
                 size += more
@@ -149,7 +151,7 @@ class MemoryLedger:
         rows.move_to_end(name)
         self._expire_next(now)
 
-    def _again(self, share: _Share, name: _Name, claim: Claim) -> ClaimOutcome | None:
+    def _claim_again(self, share: _Share, name: _CallName, claim: Claim) -> ClaimOutcome | None:
         """Return what a call comes to that has come before; None where that is forgotten by now."""
         before = share.rows[name]
         if isinstance(before, Ticket):
@@ -171,13 +173,13 @@ class MemoryLedger:
         share.rows[name] = ticket
         return ticket
 
-    def _room(self, share: _Share, size: int, rows: int) -> bool:
+    def _make_room(self, share: _Share, size: int, rows: int) -> bool:
         """Drop the caller's own calls that ended first until they may take ``size`` and ``rows``; say whether so."""
         now = self._clock()
         for _ in range(_SHARES_A_CALL):
             self._expire_next(now)
         known, running = share.rows, 0
-        while not self._is_allowed(share, size, rows):
+        while not self._has_room(share, size, rows):
             if running >= len(known):
                 return False
             name, row = next(iter(known.items()))
@@ -188,9 +190,9 @@ class MemoryLedger:
                 self._remove(share, name, row[2])
         return True
 
-    def _is_allowed(self, share: _Share, size: int, rows: int) -> bool:
-        return has_room(share.size, size, self._bytes, self._most_bytes) and has_room(
-            len(share.rows), rows, self._rows, self._most_rows
+    def _has_room(self, share: _Share, size: int, rows: int) -> bool:
+        return has_room(share.size, size, self._bytes, self._max_bytes) and has_room(
+            len(share.rows), rows, self._rows, self._max_rows
         )
 
     def _expire_next(self, now: float) -> None:
@@ -213,7 +215,7 @@ class MemoryLedger:
         if self._shares.setdefault(principal, share) is share:
             self._bytes += _SHARE_BYTES
 
-    def _remove(self, share: _Share, name: _Name, size: int) -> None:
+    def _remove(self, share: _Share, name: _CallName, size: int) -> None:
         del share.rows[name]
         self._rows -= 1
         self._bytes -= size
@@ -223,27 +225,27 @@ class MemoryLedger:
             self._bytes -= _SHARE_BYTES
 
 
-def _own_bytes(name: _Name) -> int:
-    return ROW_BYTES + _bytes(name[2])
+def _row_bytes(name: _CallName) -> int:
+    return ROW_BYTES + _text_bytes(name[2])
 
 
-def _bytes(text: str) -> int:
+def _text_bytes(text: str) -> int:
     """Return about how many bytes ``text`` takes besides what every text does."""
     return len(text) if text.isascii() else 4 * len(text)
 
 
-def _answer(result: Result, most: int) -> tuple[_Answer, int]:
+def _write_answer(result: Result, most: int) -> tuple[_Answer, int]:
     """Return ``result`` so that nobody can change it any more, and about how many bytes that takes."""
     if isinstance(result, Value) and result.notes is None:
         value = result.value
         sort = type(value)
         if (sort is int and -_WORD < value < _WORD) or sort is bool or value is None:
             return value, 0
-        if sort is str and len(value) < _SMALL and 4 * len(value) <= most:
-            return value, _bytes(value)
-    answer = b"%b" % result_bytes.write(result, most)  # what a writer made of its buffer holds kilobytes more
+        if sort is str and len(value) < _SMALL_TEXT and 4 * len(value) <= most:
+            return value, _text_bytes(value)
+    answer = b"%b" % result_bytes.write_result(result, most)  # what a writer made of its buffer holds kilobytes more
     return answer, len(answer)
 
 
 def _told(answer: _Answer) -> Result:
-    return result_bytes.read(answer) if isinstance(answer, bytes) else Value(answer, mark_replayed(None))
+    return result_bytes.read_result(answer) if isinstance(answer, bytes) else Value(answer, mark_replayed(None))

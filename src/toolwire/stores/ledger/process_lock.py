@@ -22,22 +22,22 @@ class ProcessLock:
 
     def __init__(self, path: Path) -> None:
         self.number = secrets.randbits(62)
-        self._file = _file(path, self.number)
+        self._file = _owner_file(path, self.number)
         new = self._file.with_name(f"{self._file.name}.new")
         self._descriptor = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         new.rename(self._file)
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Be the owner no longer."""
         with suppress(FileNotFoundError):
             self._file.unlink()
         os.close(self._descriptor)
 
 
-def is_there(path: Path, number: int) -> bool:
+def is_alive(path: Path, number: int) -> bool:
     """Return whether the process that is owner ``number`` still lives; the file of one that does not is removed."""
-    file = _file(path, number)
+    file = _owner_file(path, number)
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -53,12 +53,12 @@ def is_there(path: Path, number: int) -> bool:
     return False
 
 
-def present(path: Path) -> set[int]:
+def find_owners(path: Path) -> set[int]:
     """Return the numbers of all owners that live; the files of the others are removed."""
-    prefix = _file(path, 0).name.removesuffix("0")
+    prefix = _owner_file(path, 0).name.removesuffix("0")
     ends = [file.name.removeprefix(prefix) for file in path.parent.iterdir() if file.name.startswith(prefix)]
-    return {int(end) for end in ends if end.isdigit() and is_there(path, int(end))}
+    return {int(end) for end in ends if end.isdigit() and is_alive(path, int(end))}
 
 
-def _file(path: Path, number: int) -> Path:
+def _owner_file(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}-owner-{number}")

@@ -14,18 +14,18 @@ from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.framing import jsontext
 
 
-def write(result: Result, most: int) -> bytes:
+def write_result(result: Result, most: int) -> bytes:
     """Return ``result`` as JSON of at most ``most`` bytes; in place of what is longer, a problem that says so."""
     try:
-        body = jsontext.write(_data(result))
+        body = jsontext.write(_to_json(result))
     except (TypeError, ValueError, RecursionError):  # somebody's Toolbox gave a value that is not JSON data
-        return jsontext.write(_data(_lost("its answer cannot be written as JSON")))
+        return jsontext.write(_to_json(_build_loss("its answer cannot be written as JSON")))
     if len(body) > most:
-        return jsontext.write(_data(_lost(f"its answer of {len(body):,} bytes was too large to keep")))
+        return jsontext.write(_to_json(_build_loss(f"its answer of {len(body):,} bytes was too large to keep")))
     return body
 
 
-def read(body: bytes) -> Result:
+def read_result(body: bytes) -> Result:
     """Return the result that ``write`` wrote, marked as told before."""
     data: Any = jsontext.read(body)
     match data:
@@ -42,10 +42,10 @@ def read(body: bytes) -> Result:
                 details=mark_replayed(details),
             )
         case _:
-            return _lost("its answer cannot be read any more")
+            return _build_loss("its answer cannot be read any more")
 
 
-def _data(result: Result) -> Json:
+def _to_json(result: Result) -> Json:
     if isinstance(result, Value):
         return {"value": result.value, "notes": result.notes}
     return {
@@ -59,5 +59,5 @@ def _data(result: Result) -> Json:
     }
 
 
-def _lost(why: str) -> Problem:
+def _build_loss(why: str) -> Problem:
     return Problem(kind=Kind.INTERNAL, message=f"The call was run, and is not run again, but {why}.")

@@ -21,14 +21,14 @@ from toolwire.core.ledger import UNAVAILABLE, CallEnding, Claim, ClaimOutcome, L
 from toolwire.stores.group_commit import GroupCommit
 
 from . import tables as sql
-from .clock import LedgerClock, boot_id
+from .clock import LedgerClock, read_boot_id
 from .process_lock import ProcessLock
 from .sqlite_calls import SqliteCalls, row_bytes
 from .tally import LedgerTally
 
 ON_DISK = LedgerLimits()
 _BUSY_S = 1.0
-_MOST_UNSAVED = 1_000
+_MAX_UNSAVED = 1_000
 
 _log = logging.getLogger("toolwire.ledger")
 
@@ -50,59 +50,61 @@ class SqliteLedger:
     ) -> None:
         self._path = Path(path).absolute()
         self._limits = limits
-        self._age = LedgerClock(boot_id() if boot is None else boot, clock)
+        self._age = LedgerClock(read_boot_id() if boot is None else boot, clock)
         self._tally = LedgerTally()
         self._calls = SqliteCalls(self._path, limits, age=self._age, tally=self._tally)
         self._unsaved: dict[Ticket, CallEnding | None] = {}
         self._saved: set[Ticket] = set()
-        self._counted = self._tally.counted
+        self._counted = self._tally.totals
         self._changes = GroupCommit(
             begin=self._begin_transaction, commit=self._commit, roll_back=self._roll_back, busy_s=_BUSY_S
         )
-        self._open = False
-        self._begin()
+        self._is_open = False
+        self._open_file()
 
     async def begin(self) -> None:
         """Open the file again, where it was closed."""
-        if not self._open:
-            self._begin()
+        if not self._is_open:
+            self._open_file()
 
     async def end(self) -> None:
         """Close the file. Calls that still run are then as those of a process that died."""
-        if self._open:
-            self._open = False
-            await self._changes.run(self._calls.sweep, refused=_ignore)
-            self._owner.leave()
-            self._db.close()
+        if self._is_open:
+            self._is_open = False
+            await self._changes.run_change(self._calls.sweep, on_refusal=_ignore_refusal)
+            self._owner.release()
+            self._connection.close()
 
     async def claim(self, claim: Claim) -> ClaimOutcome:
         """Return the ticket for a call that may run now, or why it does not."""
         if self._unsaved:
-            self._changes.post(self._save_endings)
-        return await self._changes.run(
-            partial(self._claim, digest_fingerprint(claim)), refused=_refuse, abandoned=self._give_back
+            self._changes.post_change(self._save_endings)
+        return await self._changes.run_change(
+            partial(self._claim, digest_fingerprint(claim)), on_refusal=_refuse, on_abandon=self._give_back
         )
 
     async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
-        await self._changes.run(partial(self._settle, ticket, ending), refused=partial(self._keep, ticket, ending))
+        await self._changes.run_change(
+            partial(self._settle, ticket, ending), on_refusal=partial(self._keep_unsaved, ticket, ending)
+        )
 
     # What the thread that commits does: ``begin``, changes, and then ``commit`` or ``roll_back``
 
     def _claim(self, claim: Claim) -> ClaimOutcome:
         if self._unsaved and any(ticket.key == claim.key for ticket in self._unsaved.keys() - self._saved):
             return UNAVAILABLE
-        return self._add(claim) or self._calls.claim(claim, self._owner.number)
+        return self._add_new(claim) or self._calls.claim(claim, self._owner.number)
 
-    def _add(self, claim: Claim) -> Ticket | None:
+    def _add_new(self, claim: Claim) -> Ticket | None:
         """Return the ticket for a call that is new, by one statement; None where there is more to be looked at."""
         key, fingerprint, rerun, _ = claim
         size = row_bytes(key)
-        if self._calls.sweeps_next() or not self._tally.is_spacious(1, size, self._limits):
+        if self._calls.is_sweep_due() or not self._tally.has_ample_room(1, size, self._limits):
             return None
-        if not self._db.execute(sql.ADD_NEW, (*key, fingerprint, rerun, self._owner.number, 1, size)).rowcount:
+        if not self._connection.execute(sql.ADD_NEW, (*key, fingerprint, rerun, self._owner.number, 1, size)).rowcount:
             return None
-        self._calls.taken += 1
+        self._calls.new_calls += 1
         self._tally.add(key.principal, 1, size)
         return Ticket(key, self._owner.number, 1)
 
@@ -112,11 +114,11 @@ class SqliteLedger:
     def _give_back(self, standing: ClaimOutcome) -> None:
         """Forget a call whose caller left before they knew that it may run."""
         if isinstance(standing, Ticket):
-            self._changes.post(partial(self._calls.settle, standing, None))
+            self._changes.post_change(partial(self._calls.settle, standing, None))
 
-    def _keep(self, ticket: Ticket, ending: CallEnding | None) -> None:
+    def _keep_unsaved(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember an ending that cannot be written, to write it when that is possible again."""
-        if len(self._unsaved) < _MOST_UNSAVED:
+        if len(self._unsaved) < _MAX_UNSAVED:
             self._unsaved[ticket] = ending
 
     def _save_endings(self) -> None:
@@ -128,12 +130,12 @@ class SqliteLedger:
 
     def _begin_transaction(self) -> None:
         """Take the file for changes."""
-        self._db.execute("BEGIN IMMEDIATE")
-        self._counted = self._tally.counted
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._counted = self._tally.totals
 
     def _commit(self) -> None:
         """Write what was changed."""
-        self._db.execute("COMMIT")
+        self._connection.execute("COMMIT")
         for ticket in self._saved:
             self._unsaved.pop(ticket, None)
         self._saved.clear()
@@ -141,32 +143,32 @@ class SqliteLedger:
     def _roll_back(self, error: Exception) -> None:
         """Undo what was changed, and say in the log why."""
         self._saved.clear()
-        self._tally.counted = self._counted
+        self._tally.totals = self._counted
         self._tally.forget_shares()
         _log.error("the ledger %s cannot be written: %s", self._path.name, error)
         try:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
         except sqlite3.Error as failure:
             _log.error("the ledger %s could not go back: %s", self._path.name, failure)
 
-    def _begin(self) -> None:
-        self._db = sql.connect(self._path, _BUSY_S)
+    def _open_file(self) -> None:
+        self._connection = sql.connect_ledger(self._path, _BUSY_S)
         try:
             self._begin_transaction()
-            self._calls.join(self._db)
+            self._calls.attach(self._connection)
             self._commit()
             self._owner = ProcessLock(self._path)
         except (sqlite3.Error, OSError) as error:
-            self._db.close()
-            raise sql.unusable(self._path, error) from error
-        self._db.execute("PRAGMA busy_timeout = 0")  # from here on the thread that commits waits
-        self._open = True
+            self._connection.close()
+            raise sql.build_unusable_error(self._path, error) from error
+        self._connection.execute("PRAGMA busy_timeout = 0")  # from here on the thread that commits waits
+        self._is_open = True
 
 
 def _refuse() -> ClaimOutcome:
     return UNAVAILABLE
 
 
-def _ignore() -> None:
+def _ignore_refusal() -> None:
     """Take no notice of a file that cannot be written when it is closed."""

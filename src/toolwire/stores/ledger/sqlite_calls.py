@@ -32,13 +32,13 @@ from toolwire.core.ledger import (
 from . import result_bytes
 from . import tables as sql
 from .clock import ClockMark, LedgerClock
-from .process_lock import is_there, present
+from .process_lock import find_owners, is_alive
 from .tally import LedgerTally
 
 ROW_BYTES = 400
 """What a row and its index take besides its texts, in bytes."""
 _SWEEP_EVERY = 64
-_MOST_AT_ONCE = 64
+_MAX_REMOVED = 64
 """How many calls one other call removes at the most."""
 
 
@@ -46,21 +46,21 @@ class SqliteCalls:
     """The calls in the ledger at ``path``. ``taken`` is how many new ones were taken in here."""
 
     def __init__(self, path: Path, limits: LedgerLimits, *, age: LedgerClock, tally: LedgerTally) -> None:
-        self.taken = 0
+        self.new_calls = 0
         self._path = path
         self._limits = limits
         self._age = age
         self._tally = tally
-        self._db: sqlite3.Connection
+        self._connection: sqlite3.Connection
 
-    def join(self, db: sqlite3.Connection) -> None:
+    def attach(self, db: sqlite3.Connection) -> None:
         """Work on ``db``: take its age up, count what is in it, and note calls whose owner is gone as interrupted."""
-        self._db = db
+        self._connection = db
         mark = db.execute(sql.AGE).fetchone()
         self._age.resume(None if mark is None else ClockMark(*mark))
         self._save_age()
         self._tally.recount(db)
-        there = present(self._path)
+        there = find_owners(self._path)
         for number, principal, tool, call_id, rerun, owner, size in db.execute(sql.RUNNING).fetchall():
             if owner not in there:
                 self._interrupt(number, CallKey(principal, tool, call_id), size, rerun=bool(rerun))
@@ -74,29 +74,29 @@ class SqliteCalls:
             case ClaimAction.REFUSE:
                 return build_conflict(claim.key)
             case ClaimAction.REPLAY if found is not None:
-                return StoredResult(result_bytes.read(found.answer or b""))
+                return StoredResult(result_bytes.read_result(found.answer or b""))
             case ClaimAction.INTERRUPT if found is not None:
                 answer = self._interrupt(found.number, claim.key, found.size, rerun=False)
-                return StoredResult(result_bytes.read(answer))
+                return StoredResult(result_bytes.read_result(answer))
             case _:
-                return self._take(claim, found, owner)
+                return self._start_call(claim, found, owner)
 
     def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
         mine, earlier, principal = (*ticket.key, ticket.owner, ticket.attempt), 0, ticket.key.principal
         if ticket.attempt > 1:
-            found = self._db.execute(sql.EARLIER, mine).fetchone()
+            found = self._connection.execute(sql.EARLIER, mine).fetchone()
             if found is None or ending is None:
                 return None if found is None else self._restore(ticket.key, *found)
             earlier = len(found[2] or b"")
         elif ending is None:
-            gone = self._db.execute(sql.FORGET, mine).fetchall()
+            gone = self._connection.execute(sql.FORGET, mine).fetchall()
             return self._tally.add(principal, -len(gone), -sum(size for (size,) in gone))
-        answer = result_bytes.write(ending.result, self._limits.answer_bytes)
+        answer = result_bytes.write_result(ending.result, self._limits.answer_bytes)
         more = len(answer) - earlier
         values = (ending.state.value, ending.pinned, answer, more, self._age.now() + self._limits.keep_s, *mine)
         self._make_room(principal, 0, more)  # while this call runs, so that it is not among those that go
-        if self._db.execute(sql.SETTLE, values).rowcount:
+        if self._connection.execute(sql.SETTLE, values).rowcount:
             self._tally.add(principal, 0, more)
         return None
 
@@ -107,10 +107,10 @@ class SqliteCalls:
         than comes.
         """
         removed = 0
-        for _ in range(_MOST_AT_ONCE):
-            if self._tally.allows(self._db, principal, rows, size, self._limits):
+        for _ in range(_MAX_REMOVED):
+            if self._tally.has_room(self._connection, principal, rows, size, self._limits):
                 return True
-            oldest = self._db.execute(sql.OLDEST_OF, (principal,)).fetchone()
+            oldest = self._connection.execute(sql.OLDEST_OF, (principal,)).fetchone()
             if oldest is None:
                 return False
             self._remove(*oldest)
@@ -119,17 +119,17 @@ class SqliteCalls:
 
     def sweep(self) -> None:
         """Remove the oldest of what is kept no longer, and tell the others what was counted here."""
-        for expired in self._db.execute(sql.EXPIRED, (self._age.now(),)).fetchall():
+        for expired in self._connection.execute(sql.EXPIRED, (self._age.now(),)).fetchall():
             self._remove(*expired)
-        self._tally.share(self._db)
+        self._tally.exchange_counts(self._connection)
         self._save_age()
 
-    def sweeps_next(self) -> bool:
+    def is_sweep_due(self) -> bool:
         """Return whether a sweep goes with the next call that is taken in."""
-        return (self.taken + 1) % _SWEEP_EVERY == 0
+        return (self.new_calls + 1) % _SWEEP_EVERY == 0
 
     def _find(self, key: CallKey) -> sql.LedgerRow | None:
-        values = self._db.execute(sql.FIND, key).fetchone()
+        values = self._connection.execute(sql.FIND, key).fetchone()
         if values is None:
             return None
         found = sql.LedgerRow(*values)
@@ -139,27 +139,27 @@ class SqliteCalls:
         return found
 
     def _row(self, found: sql.LedgerRow, owner: int) -> LedgerRow:
-        owned = found.until is None and (found.owner == owner or is_there(self._path, found.owner))
+        owned = found.until is None and (found.owner == owner or is_alive(self._path, found.owner))
         return LedgerRow(found.fingerprint, CallState(found.state), owned, bool(found.pinned), found.attempt)
 
-    def _take(self, claim: Claim, found: sql.LedgerRow | None, owner: int) -> ClaimOutcome:
+    def _start_call(self, claim: Claim, found: sql.LedgerRow | None, owner: int) -> ClaimOutcome:
         if found is not None:
-            return self._take_again(claim, found, owner)
-        self.taken += 1
-        if self.taken % _SWEEP_EVERY == 0:
+            return self._restart_call(claim, found, owner)
+        self.new_calls += 1
+        if self.new_calls % _SWEEP_EVERY == 0:
             self.sweep()
         key, fingerprint, rerun, _ = claim
         size = row_bytes(key)
         if not self._make_room(key.principal, 1, size):
             return FULL
-        self._db.execute(sql.ADD, (*key, fingerprint, rerun, owner, 1, size))
+        self._connection.execute(sql.ADD, (*key, fingerprint, rerun, owner, 1, size))
         self._tally.add(key.principal, 1, size)
         return Ticket(key, owner, 1)
 
-    def _take_again(self, claim: Claim, found: sql.LedgerRow, owner: int) -> Ticket:
+    def _restart_call(self, claim: Claim, found: sql.LedgerRow, owner: int) -> Ticket:
         """Return the ticket for another run of a call; what is known of the last stays until this one has ended."""
         attempt = found.attempt + 1
-        self._db.execute(sql.AGAIN, (claim.can_rerun, owner, attempt, found.number))
+        self._connection.execute(sql.AGAIN, (claim.can_rerun, owner, attempt, found.number))
         return Ticket(claim.key, owner, attempt)
 
     def _restore(self, key: CallKey, number: int, size: int, answer: bytes | None) -> None:
@@ -167,24 +167,24 @@ class SqliteCalls:
         if answer is None:  # an owner died with it, and this was the first try after that
             self._interrupt(number, key, size, rerun=True)
             answer = b""
-        state = get_state(result_bytes.read(answer)) if answer else CallState.INTERRUPTED
-        self._db.execute(sql.RESTORE, (state.value, self._age.now() + self._limits.keep_s, number))
+        state = get_state(result_bytes.read_result(answer)) if answer else CallState.INTERRUPTED
+        self._connection.execute(sql.RESTORE, (state.value, self._age.now() + self._limits.keep_s, number))
 
     def _remove(self, number: int, principal: str, size: int) -> None:
-        self._db.execute(sql.REMOVE, (number,))
+        self._connection.execute(sql.REMOVE, (number,))
         self._tally.add(principal, -1, -size)
 
     def _interrupt(self, number: int, key: CallKey, size: int, *, rerun: bool) -> bytes:
         """Note that nobody knows what became of a call; return the answer to it."""
-        answer = result_bytes.write(build_interrupted(key), self._limits.answer_bytes)
+        answer = result_bytes.write_result(build_interrupted(key), self._limits.answer_bytes)
         until = self._age.now() + self._limits.keep_s
-        self._db.execute(sql.INTERRUPT, (not rerun, answer, size + len(answer), until, number))
+        self._connection.execute(sql.INTERRUPT, (not rerun, answer, size + len(answer), until, number))
         self._tally.add(key.principal, 0, len(answer))
         return answer
 
     def _save_age(self) -> None:
-        self._db.execute(sql.FORGET_AGE)
-        self._db.execute(sql.SAVE_AGE, self._age.mark())
+        self._connection.execute(sql.FORGET_AGE)
+        self._connection.execute(sql.SAVE_AGE, self._age.mark())
 
 
 def row_bytes(key: CallKey) -> int:

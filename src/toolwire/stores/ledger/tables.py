@@ -9,7 +9,7 @@ from typing import NamedTuple
 from toolwire.core.errors import DefinitionError
 from toolwire.stores.write_ahead import write_ahead
 
-_OURS = (1_953_460_076, 1)  # the file's head says whose it is ("tool"), and the version of its tables
+_HEADER = (1_953_460_076, 1)  # the file's head says whose it is ("tool"), and the version of its tables
 
 _TABLES = """
 BEGIN IMMEDIATE;
@@ -82,7 +82,7 @@ class LedgerRow(NamedTuple):
     answer: bytes | None
 
 
-def connect(path: Path, busy_s: float) -> sqlite3.Connection:
+def connect_ledger(path: Path, busy_s: float) -> sqlite3.Connection:
     """Return a connection to the ledger at ``path``, which is made where there is none.
 
     Each change is in the file before it is answered, and stays when the process is killed; the last of them may be
@@ -94,37 +94,37 @@ def connect(path: Path, busy_s: float) -> sqlite3.Connection:
     try:
         db = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
-        raise unusable(path, error) from error
+        raise build_unusable_error(path, error) from error
     try:
         write_ahead(db)
-        _make_or_check(db, path)
+        _create_or_check(db, path)
     except sqlite3.Error as error:
         db.close()
-        raise unusable(path, error) from error
+        raise build_unusable_error(path, error) from error
     except DefinitionError:
         db.close()
         raise
     return db
 
 
-def _make_or_check(db: sqlite3.Connection, path: Path) -> None:
-    if _whose(db) == (0, 0) and not db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+def _create_or_check(db: sqlite3.Connection, path: Path) -> None:
+    if _read_header(db) == (0, 0) and not db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
         try:
             db.executescript(_TABLES)
         except sqlite3.OperationalError:  # another process has just made them
             if db.in_transaction:
                 db.execute("ROLLBACK")
-    if _whose(db) != _OURS:
+    if _read_header(db) != _HEADER:
         raise DefinitionError(f"{path} is no ledger of calls of this version: name another file.")
     db.execute(_BY_PRINCIPAL)
 
 
-def _whose(db: sqlite3.Connection) -> tuple[int, int]:
+def _read_header(db: sqlite3.Connection) -> tuple[int, int]:
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
     return application, version
 
 
-def unusable(path: Path, why: object) -> DefinitionError:
+def build_unusable_error(path: Path, why: object) -> DefinitionError:
     """Return the error that says why the file cannot be used."""
     return DefinitionError(f"{path} cannot be used as the ledger of calls: {why}.")

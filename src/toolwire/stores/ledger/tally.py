@@ -27,27 +27,27 @@ class LedgerTally:
     """
 
     def __init__(self) -> None:
-        self.counted = TallyDelta()
+        self.totals = TallyDelta()
         self._shares: dict[str, tuple[int, int]] = {}
 
-    def is_spacious(self, rows: int, size: int, limits: LedgerLimits) -> bool:
+    def has_ample_room(self, rows: int, size: int, limits: LedgerLimits) -> bool:
         """Return whether there is room for ``rows`` and ``size`` more, whoever's they are."""
-        held, held_size = self.counted[:2]
+        held, held_size = self.totals[:2]
         return 4 * (held + rows) <= 3 * limits.rows and 4 * (held_size + size) <= 3 * limits.bytes
 
-    def allows(self, db: sqlite3.Connection, principal: str, rows: int, size: int, limits: LedgerLimits) -> bool:
+    def has_room(self, db: sqlite3.Connection, principal: str, rows: int, size: int, limits: LedgerLimits) -> bool:
         """Return whether ``principal`` may have ``rows`` and ``size`` more."""
-        if self.is_spacious(rows, size, limits):
+        if self.has_ample_room(rows, size, limits):
             return True
-        held, held_size = self._share(db, principal)
-        return has_room(held, rows, self.counted.rows, limits.rows) and has_room(
-            held_size, size, self.counted.size, limits.bytes
+        held, held_size = self._count_share(db, principal)
+        return has_room(held, rows, self.totals.rows, limits.rows) and has_room(
+            held_size, size, self.totals.size, limits.bytes
         )
 
     def add(self, principal: str, rows: int, size: int) -> None:
         """Count rows and bytes of a caller in, or out."""
-        held, held_size, new, new_size = self.counted
-        self.counted = TallyDelta(held + rows, held_size + size, new + rows, new_size + size)
+        held, held_size, new, new_size = self.totals
+        self.totals = TallyDelta(held + rows, held_size + size, new + rows, new_size + size)
         share = self._shares.get(principal)
         if share is not None:
             self._shares[principal] = (share[0] + rows, share[1] + size)
@@ -56,25 +56,25 @@ class LedgerTally:
         """Forget how much each caller has; it is counted again when that is asked."""
         self._shares.clear()
 
-    def share(self, db: sqlite3.Connection) -> None:
+    def exchange_counts(self, db: sqlite3.Connection) -> None:
         """Tell the others what is new, and hear their news."""
-        before = self.counted
-        self.counted = TallyDelta(*db.execute(sql.COUNT, (before.new_rows, before.new_size)).fetchall()[0])
-        if self.counted[:2] != before[:2]:
+        before = self.totals
+        self.totals = TallyDelta(*db.execute(sql.COUNT, (before.new_rows, before.new_size)).fetchall()[0])
+        if self.totals[:2] != before[:2]:
             self.forget_shares()
 
     def recount(self, db: sqlite3.Connection) -> None:
         """Count what is there, for everybody."""
-        self.counted = TallyDelta(*db.execute(sql.RECOUNT).fetchall()[0])
+        self.totals = TallyDelta(*db.execute(sql.RECOUNT).fetchall()[0])
 
-    def _share(self, db: sqlite3.Connection, principal: str) -> tuple[int, int]:
+    def _count_share(self, db: sqlite3.Connection, principal: str) -> tuple[int, int]:
         share = self._shares.get(principal)
         if share is None:
-            if len(self._shares) >= _MOST_SHARES:
+            if len(self._shares) >= _MAX_SHARES:
                 self._shares.clear()
             rows, size = db.execute(sql.SHARE, (principal,)).fetchone()
             share = self._shares[principal] = (rows, size)
         return share
 
 
-_MOST_SHARES = 1_000
+_MAX_SHARES = 1_000

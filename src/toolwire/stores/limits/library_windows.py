@@ -18,9 +18,9 @@ try:
 except ModuleNotFoundError as error:
     raise DefinitionError("Rate limits by URL need the limits library: pip install 'toolwire[limits]'.") from error
 
-_BACK_S = 1.0
-_PATIENCE_S = 2.0
-_REST_S = 0.5
+_MAX_CLOCK_STEP_BACK_S = 1.0
+_TIMEOUT_S = 2.0
+_PAUSE_S = 0.5
 
 _log = logging.getLogger("toolwire.limits")
 
@@ -38,7 +38,7 @@ class LibraryWindows:
     # XL-066, R11
 
     def __init__(
-        self, url: str, *, clock: Callable[[], float] = time.time, forward: Callable[[], float] = time.monotonic
+        self, url: str, *, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         """Connect to what ``url`` names. ``forward`` gives seconds and never goes back.
 
@@ -46,7 +46,7 @@ class LibraryWindows:
             DefinitionError: there is no such storage, or it cannot count in moving windows.
         """
         try:
-            storage = storage_from_string(url, wrap_exceptions=True, **_patience(url))
+            storage = storage_from_string(url, wrap_exceptions=True, **_connect_options(url))
         except ConfigurationError as error:
             raise DefinitionError(f"Rate limits cannot be kept at this URL: {error}.") from error
         if not isinstance(storage, Storage) or not isinstance(storage, MovingWindowSupport):
@@ -54,34 +54,34 @@ class LibraryWindows:
         self._storage = storage
         self._limiter = MovingWindowRateLimiter(storage)
         self._clock = clock
-        self._seen = clock()
-        self._forward = forward
-        self._rest_until = -inf
+        self._latest = clock()
+        self._monotonic = monotonic
+        self._pause_until = -inf
 
     def take(self, key: str, limit: RateLimit) -> float:
         """Count a call and return 0.0, or return how many seconds must pass first and count nothing.
 
         Infinite where the storage cannot be reached.
         """
-        if self._forward() < self._rest_until:
+        if self._monotonic() < self._pause_until:
             return inf
         now = self._clock()
-        if now < self._seen - _BACK_S and isinstance(self._storage, MemoryStorage):
+        if now < self._latest - _MAX_CLOCK_STEP_BACK_S and isinstance(self._storage, MemoryStorage):
             self._storage.reset()  # not what others count in too: their clocks may be right
-        self._seen = now
+        self._latest = now
         item = RateLimitItemPerSecond(limit.max, max(1, ceil(limit.window_s)), namespace="toolwire-moving")
         try:
             if self._limiter.hit(item, key):
                 return 0.0
             return max(self._limiter.get_window_stats(item, key).reset_time - now, 1e-3)
         except StorageError as error:
-            self._rest_until = self._forward() + _REST_S
+            self._pause_until = self._monotonic() + _PAUSE_S
             _log.error("rates cannot be counted: %s", type(error.storage_error).__name__)
             return inf
 
 
-def _patience(url: str) -> dict[str, float]:
+def _connect_options(url: str) -> dict[str, float]:
     """Return how long a server on the network may take: without it, one that hangs is waited for."""
     if not url.startswith(("redis", "valkey")):
         return {}
-    return {"socket_connect_timeout": _PATIENCE_S, "socket_timeout": _PATIENCE_S}
+    return {"socket_connect_timeout": _TIMEOUT_S, "socket_timeout": _TIMEOUT_S}

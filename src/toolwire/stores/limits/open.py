@@ -8,7 +8,7 @@ from pathlib import Path
 from toolwire.limits import MemoryWindows, Windows
 
 
-def windows_at(where: str) -> Windows:
+def open_windows(where: str) -> Windows:
     """Return the windows that ``where`` names: "" for this process, a folder, or a URL such as ``redis://host``.
 
     Raises:

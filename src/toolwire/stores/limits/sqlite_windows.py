@@ -16,7 +16,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS taken (key TEXT NOT NULL, at REAL NOT NULL);;
 CREATE INDEX IF NOT EXISTS taken_by_key ON taken (key, at)
 """
-_BACK_S = 1.0
+_MAX_CLOCK_STEP_BACK_S = 1.0
 
 _log = logging.getLogger("toolwire.limits")
 
@@ -39,16 +39,18 @@ class SqliteWindows:
         Infinite where the file cannot be written.
         """
         try:
-            with self._database.writing() as cursor:
-                return self._taken(cursor, key, limit)
+            with self._database.transaction() as cursor:
+                return self._count_call(cursor, key, limit)
         except (OSError, sqlite3.Error) as error:
             _log.error("rates cannot be counted: %s", error)
             return inf
 
-    def _taken(self, cursor: sqlite3.Cursor, key: str, limit: RateLimit) -> float:
+    def _count_call(self, cursor: sqlite3.Cursor, key: str, limit: RateLimit) -> float:
         now = self._clock()
         oldest = now - limit.window_s
-        cursor.execute("DELETE FROM taken WHERE key = ? AND (at <= ? OR at > ?)", (key, oldest, now + _BACK_S))
+        cursor.execute(
+            "DELETE FROM taken WHERE key = ? AND (at <= ? OR at > ?)", (key, oldest, now + _MAX_CLOCK_STEP_BACK_S)
+        )
         count, first = cursor.execute("SELECT count(*), min(at) FROM taken WHERE key = ?", (key,)).fetchone()
         if count >= limit.max:
             return max(float(first) + limit.window_s - now, 1e-9)

@@ -10,8 +10,8 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from .database import OAuthStore
 
-_LONGEST = 1_024
-_SHORTEST = 8
+_MAX_PASSWORD = 1_024
+_MIN_PASSWORD = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Accounts:
     def __init__(self, store: OAuthStore, *, hasher: PasswordHasher | None = None) -> None:
         self._store = store
         self._hasher = PasswordHasher() if hasher is None else hasher
-        self._nobody = self._hasher.hash(secrets.token_urlsafe(16))
+        self._unknown_hash = self._hasher.hash(secrets.token_urlsafe(16))
 
     def add(self, name: str, password: str) -> StoredAccount | None:
         """Return the new account, or None where the name is taken.
@@ -41,32 +41,32 @@ class Accounts:
         name = name.strip()
         if not 0 < len(name) <= 100 or not name.isprintable():
             raise ValueError("a name has 1 to 100 characters")
-        if not _SHORTEST <= len(password) <= _LONGEST:
-            raise ValueError(f"a password has {_SHORTEST} to {_LONGEST:,} characters")
+        if not _MIN_PASSWORD <= len(password) <= _MAX_PASSWORD:
+            raise ValueError(f"a password has {_MIN_PASSWORD} to {_MAX_PASSWORD:,} characters")
         person = StoredAccount(secrets.token_hex(16), name)
         hashed = self._hasher.hash(password)
-        with self._store.changing() as rows:
+        with self._store.write_transaction() as rows:
             return person if rows.add_user(person.id, person.name, hashed) else None
 
     def check(self, name: str, password: str) -> StoredAccount | None:
         """Return the person whose name and password these are, or None after the same work."""
         name = name.strip()[:200]
-        with self._store.changing() as rows:
-            known = rows.user_named(name) if name.isprintable() else None
-        hashed = self._nobody if known is None else known[2]
+        with self._store.write_transaction() as rows:
+            known = rows.find_user_by_name(name) if name.isprintable() else None
+        hashed = self._unknown_hash if known is None else known[2]
         try:
-            good = len(password) <= _LONGEST and self._hasher.verify(hashed, password)
+            good = len(password) <= _MAX_PASSWORD and self._hasher.verify(hashed, password)
         except (VerificationError, InvalidHashError):
             good = False
         if known is None or not good:
             return None
         if self._hasher.check_needs_rehash(hashed):
-            with self._store.changing() as rows:
+            with self._store.write_transaction() as rows:
                 rows.change_password(known[0], self._hasher.hash(password))
         return StoredAccount(known[0], known[1])
 
-    def find(self, person_id: str) -> StoredAccount | None:
+    def find(self, user_id: str) -> StoredAccount | None:
         """Return the person of that id."""
-        with self._store.changing() as rows:
-            known = rows.user(person_id)
+        with self._store.write_transaction() as rows:
+            known = rows.find_user(user_id)
         return None if known is None else StoredAccount(*known)

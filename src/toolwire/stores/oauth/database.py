@@ -13,13 +13,13 @@ from threading import RLock
 
 from toolwire.core.errors import ToolwireError
 
-from .engine import GONE, LOOKS, in_memory, open_engine
+from .engine import READ_ONLY, UNAVAILABLE, is_in_memory, open_engine
 from .rows import GrantEvent, OAuthRows
 
-__all__ = ["GrantEvent", "OAuthRows", "OAuthStore", "StoreGoneError"]
+__all__ = ["GrantEvent", "OAuthRows", "OAuthStore", "StoreUnavailableError"]
 
 
-class StoreGoneError(ToolwireError):
+class StoreUnavailableError(ToolwireError):
     """The database cannot be asked now. Whether the last transaction was made is not known; it was whole or not at all.
 
     The text says what happened, for the log, and names no one.
@@ -31,33 +31,33 @@ class OAuthStore:
 
     def __init__(self, url: str | Path) -> None:
         self._engine = open_engine(url)
-        self._alone = RLock() if in_memory(self._engine) else nullcontext()
+        self._turn = RLock() if is_in_memory(self._engine) else nullcontext()
 
     @contextmanager
-    def changing(self) -> Generator[OAuthRows, None, None]:
+    def write_transaction(self) -> Generator[OAuthRows, None, None]:
         """Give the rows for one transaction, which is undone where the block raises.
 
         Raises:
             StoreGoneError: the database cannot be asked.
         """
         try:
-            with self._alone, self._engine.begin() as connection:
+            with self._turn, self._engine.begin() as connection:
                 yield OAuthRows(connection)
-        except GONE as error:
-            raise StoreGoneError(f"the database cannot be asked: {type(error).__name__}") from error
+        except UNAVAILABLE as error:
+            raise StoreUnavailableError(f"the database cannot be asked: {type(error).__name__}") from error
 
     @contextmanager
-    def looking(self) -> Generator[OAuthRows, None, None]:
+    def read_transaction(self) -> Generator[OAuthRows, None, None]:
         """Give the rows for one transaction that changes nothing, and so waits for nobody.
 
         Raises:
             StoreGoneError: the database cannot be asked.
         """
         try:
-            with self._alone, self._engine.connect() as connection:
-                yield OAuthRows(connection.execution_options(**{LOOKS: True}))
-        except GONE as error:
-            raise StoreGoneError(f"the database cannot be asked: {type(error).__name__}") from error
+            with self._turn, self._engine.connect() as connection:
+                yield OAuthRows(connection.execution_options(**{READ_ONLY: True}))
+        except UNAVAILABLE as error:
+            raise StoreUnavailableError(f"the database cannot be asked: {type(error).__name__}") from error
 
     def close(self) -> None:
         """Let go of every connection."""

@@ -15,11 +15,11 @@ from toolwire.stores.write_ahead import write_ahead
 
 from .tables import METADATA
 
-LOOKS = "toolwire_looks"
+READ_ONLY = "toolwire_looks"
 """The execution option of a transaction that changes nothing."""
-GONE = (OperationalError, InterfaceError, NoConnectionError)
+UNAVAILABLE = (OperationalError, InterfaceError, NoConnectionError)
 """What is raised where a database cannot be reached, breaks off, or has no connection to give."""
-_MAKING = 1_953_460_076
+_CREATE_LOCK_ID = 1_953_460_076
 _CONNECT_S = 5
 _WAIT_S = 5.0
 
@@ -28,20 +28,20 @@ def open_engine(where: str | Path) -> Engine:
     """Return what connects to ``where``, an SQLAlchemy URL or the path of an SQLite file, with every table made."""
     text = str(where)
     url = make_url(text if "://" in text else f"sqlite:///{text}")
-    engine = _sqlite(url) if url.get_backend_name() == "sqlite" else _server(url)
+    engine = _open_sqlite(url) if url.get_backend_name() == "sqlite" else _open_server(url)
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":  # of many processes that start at once, one makes the tables
-            connection.execute(select(func.pg_advisory_xact_lock(_MAKING)))
+            connection.execute(select(func.pg_advisory_xact_lock(_CREATE_LOCK_ID)))
         METADATA.create_all(connection)
     return engine
 
 
-def in_memory(engine: Engine) -> bool:
+def is_in_memory(engine: Engine) -> bool:
     """Return whether all threads share one connection, and so must take turns."""
     return isinstance(engine.pool, StaticPool)
 
 
-def _server(url: URL) -> Engine:
+def _open_server(url: URL) -> Engine:
     """Return what connects to a server, which may go away and come back: nobody waits for it for long."""
     # R11
     ours = url.drivername in ("postgresql", "postgresql+psycopg", "postgresql+psycopg2")  # those of libpq
@@ -49,21 +49,21 @@ def _server(url: URL) -> Engine:
     return create_engine(url, pool_pre_ping=True, pool_timeout=_WAIT_S, connect_args=patience)
 
 
-def _sqlite(url: URL) -> Engine:
+def _open_sqlite(url: URL) -> Engine:
     memory = url.database in (None, "", ":memory:")
     options: dict[str, Any] = {"poolclass": StaticPool} if memory else {}
     engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": 10}, **options)
-    event.listen(engine, "connect", _connected)
-    event.listen(engine, "begin", _begun)
+    event.listen(engine, "connect", _prepare_connection)
+    event.listen(engine, "begin", _begin_transaction)
     return engine
 
 
-def _connected(connection: Any, _: object) -> None:
+def _prepare_connection(connection: Any, _: object) -> None:
     connection.isolation_level = None  # the driver begins no transactions of its own; _begun does
     write_ahead(connection)
     connection.execute("PRAGMA foreign_keys = ON")
 
 
-def _begun(connection: Connection) -> None:
-    looks = connection.get_execution_options().get(LOOKS, False)
+def _begin_transaction(connection: Connection) -> None:
+    looks = connection.get_execution_options().get(READ_ONLY, False)
     connection.exec_driver_sql("BEGIN" if looks else "BEGIN IMMEDIATE")

@@ -15,11 +15,11 @@ from sqlalchemy.exc import IntegrityError
 
 from toolwire.auth.grants import AuthorizationCode, Grant, Token
 
-from .tables import ATTEMPTS, CLIENTS, CODES, EVENTS, GRANTS, KEPT, SESSIONS, TOKENS, USERS
+from .tables import ATTEMPTS, CLIENTS, CODES, EVENTS, GRANTS, RECORDS, SESSIONS, TOKENS, USERS
 
-_EVENT_DAYS_S = 400 * 86_400.0
-_CODE_REMEMBERED_S = 86_400.0
-_PRUNED = 1_000
+_EVENT_KEPT_S = 400 * 86_400.0
+_CODE_KEPT_S = 86_400.0
+_MAX_PRUNED = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,39 +47,39 @@ class OAuthRows:
     def add(self, record: Grant | AuthorizationCode | Token | GrantEvent) -> None:
         """Add a record."""
         table = _TABLES[type(record)]
-        self._connection.execute(insert(table).values(_written(asdict(record))))
+        self._connection.execute(insert(table).values(_to_columns(asdict(record))))
 
-    def grant(self, grant_id: str) -> Grant | None:
+    def find_grant(self, grant_id: str) -> Grant | None:
         """Return the grant of that id, held for the rest of the transaction."""
-        row = self._held(GRANTS, GRANTS.c.id == grant_id)
-        return None if row is None else _grant(row)
+        row = self._lock_row(GRANTS, GRANTS.c.id == grant_id)
+        return None if row is None else _read_grant(row)
 
-    def grants(self, user: str, client_id: str | None = None) -> list[Grant]:
+    def list_grants(self, user: str, client_id: str | None = None) -> list[Grant]:
         """Return the grants of ``user`` that were not revoked, newest first."""
         query = select(GRANTS).where(GRANTS.c.user == user, GRANTS.c.revoked.is_(None))
         if client_id is not None:
             query = query.where(GRANTS.c.client_id == client_id)
         rows = self._connection.execute(query.order_by(GRANTS.c.created.desc())).mappings()
-        return [_grant(dict(row)) for row in rows]
+        return [_read_grant(dict(row)) for row in rows]
 
-    def code(self, digest: str) -> AuthorizationCode | None:
+    def find_code(self, digest: str) -> AuthorizationCode | None:
         """Return the code of that digest; its grant and it are held for the rest of the transaction."""
-        row = self._held_with_grant(CODES, digest)
+        row = self._lock_with_grant(CODES, digest)
         return None if row is None else AuthorizationCode(**row)
 
-    def token(self, digest: str) -> Token | None:
+    def find_token(self, digest: str) -> Token | None:
         """Return the token of that digest; its grant and it are held for the rest of the transaction."""
-        row = self._held_with_grant(TOKENS, digest)
-        return None if row is None else _token(row)
+        row = self._lock_with_grant(TOKENS, digest)
+        return None if row is None else _read_token(row)
 
-    def look(self, digest: str) -> tuple[Token, Grant] | None:
+    def find_token_with_grant(self, digest: str) -> tuple[Token, Grant] | None:
         """Return a token and its grant, holding neither: for the many requests that only look."""
         row = self._connection.execute(select(TOKENS).where(TOKENS.c.digest == digest)).mappings().first()
         if row is None:
             return None
-        token = _token(dict(row))
+        token = _read_token(dict(row))
         owner = self._connection.execute(select(GRANTS).where(GRANTS.c.id == token.grant)).mappings().first()
-        return None if owner is None else (token, _grant(dict(owner)))
+        return None if owner is None else (token, _read_grant(dict(owner)))
 
     def spend_code(self, digest: str, now: float) -> None:
         """Remember that a code was used, and that its grant has tokens now."""
@@ -92,19 +92,19 @@ class OAuthRows:
         change = update(TOKENS).where(TOKENS.c.digest == digest).values(used=now, request=request, sealed=sealed)
         self._connection.execute(change)
 
-    def revoke(self, grant_id: str, now: float) -> None:
+    def revoke_grant(self, grant_id: str, now: float) -> None:
         """End a grant with all its tokens."""
         change = update(GRANTS).where(GRANTS.c.id == grant_id, GRANTS.c.revoked.is_(None)).values(revoked=now)
         self._connection.execute(change)
         self._connection.execute(delete(TOKENS).where(TOKENS.c.grant == grant_id, TOKENS.c.kind == "access"))
 
-    def forget_token(self, digest: str) -> None:
+    def delete_token(self, digest: str) -> None:
         """End one access token."""
         self._connection.execute(delete(TOKENS).where(TOKENS.c.digest == digest))
 
     # clients, and what is kept for a while
 
-    def client(self, client_id: str, now: float) -> str | None:
+    def find_client(self, client_id: str, now: float) -> str | None:
         """Return the record of a registered client that has not expired."""
         found = select(CLIENTS.c.record).where(CLIENTS.c.id == client_id)
         return self._connection.scalar(found.where(or_(CLIENTS.c.until.is_(None), CLIENTS.c.until > now)))
@@ -116,27 +116,29 @@ class OAuthRows:
     def drop_unused_clients(self, most: int) -> None:
         """Forget the oldest of the clients that nobody granted anything, beyond ``most``."""
         unused = select(CLIENTS.c.id).where(CLIENTS.c.until.is_not(None)).order_by(CLIENTS.c.until.desc())
-        self._connection.execute(delete(CLIENTS).where(CLIENTS.c.id.in_(unused.offset(most).limit(_PRUNED))))
+        self._connection.execute(delete(CLIENTS).where(CLIENTS.c.id.in_(unused.offset(most).limit(_MAX_PRUNED))))
 
     def keep_client(self, client_id: str) -> None:
         """Keep a client for good, now that somebody granted it something."""
         self._connection.execute(update(CLIENTS).where(CLIENTS.c.id == client_id).values(until=None))
 
-    def keep(self, digest: str, record: str, until: float) -> bool:
+    def save_record(self, digest: str, record: str, until: float) -> bool:
         """Keep a record for a while; return whether nothing was kept under that digest."""
-        if self._inserted(KEPT, {"digest": digest, "record": record, "until": until}):
+        if self._insert_new(RECORDS, {"digest": digest, "record": record, "until": until}):
             return True
-        self._connection.execute(update(KEPT).where(KEPT.c.digest == digest).values(record=record, until=until))
+        self._connection.execute(update(RECORDS).where(RECORDS.c.digest == digest).values(record=record, until=until))
         return False
 
-    def kept(self, digest: str, now: float) -> str | None:
+    def find_record(self, digest: str, now: float) -> str | None:
         """Return what is kept under ``digest``."""
-        return self._connection.scalar(select(KEPT.c.record).where(KEPT.c.digest == digest, KEPT.c.until > now))
+        return self._connection.scalar(
+            select(RECORDS.c.record).where(RECORDS.c.digest == digest, RECORDS.c.until > now)
+        )
 
-    def take(self, digest: str, now: float) -> str | None:
+    def take_record(self, digest: str, now: float) -> str | None:
         """Return what is kept under ``digest`` and forget it: of two who ask, one gets it."""
-        record = self.kept(digest, now)
-        gone = self._connection.execute(delete(KEPT).where(KEPT.c.digest == digest)).rowcount
+        record = self.find_record(digest, now)
+        gone = self._connection.execute(delete(RECORDS).where(RECORDS.c.digest == digest)).rowcount
         return record if gone == 1 else None
 
     # people
@@ -144,14 +146,14 @@ class OAuthRows:
     def add_user(self, user_id: str, name: str, password: str) -> bool:
         """Add a person; return False where the name is taken, in whatever case."""
         row = {"id": user_id, "name": name, "folded": name.casefold(), "password": password}
-        return self._inserted(USERS, row)
+        return self._insert_new(USERS, row)
 
-    def user_named(self, name: str) -> tuple[str, str, str] | None:
+    def find_user_by_name(self, name: str) -> tuple[str, str, str] | None:
         """Return id, name and password hash of the person called ``name``."""
         row = self._connection.execute(select(USERS).where(USERS.c.folded == name.casefold())).first()
         return None if row is None else (row.id, row.name, row.password)
 
-    def user(self, user_id: str) -> tuple[str, str] | None:
+    def find_user(self, user_id: str) -> tuple[str, str] | None:
         """Return id and name of a person."""
         row = self._connection.execute(select(USERS.c.id, USERS.c.name).where(USERS.c.id == user_id)).first()
         return None if row is None else (row.id, row.name)
@@ -164,7 +166,7 @@ class OAuthRows:
         """Remember that a person signed in."""
         self._connection.execute(insert(SESSIONS).values(digest=digest, user=user, until=until))
 
-    def session(self, digest: str, now: float) -> str | None:
+    def find_session(self, digest: str, now: float) -> str | None:
         """Return the id of the person whose session this is."""
         return self._connection.scalar(
             select(SESSIONS.c.user).where(SESSIONS.c.digest == digest, SESSIONS.c.until > now)
@@ -174,37 +176,37 @@ class OAuthRows:
         """Sign a person out."""
         self._connection.execute(delete(SESSIONS).where(SESSIONS.c.digest == digest))
 
-    def attempts(self, key: str, now: float) -> int:
+    def count_attempts(self, key: str, now: float) -> int:
         """Return how many attempts count against ``key`` now."""
         query = select(func.count()).select_from(ATTEMPTS).where(ATTEMPTS.c.key == key, ATTEMPTS.c.until > now)
         return self._connection.scalar(query) or 0
 
-    def attempt(self, key: str, until: float) -> None:
+    def add_attempt(self, key: str, until: float) -> None:
         """Count an attempt against ``key``."""
         self._connection.execute(insert(ATTEMPTS).values(key=key, until=until))
 
-    def forgive(self, key: str) -> None:
+    def clear_attempts(self, key: str) -> None:
         """Hold no attempts against ``key`` any more."""
         self._connection.execute(delete(ATTEMPTS).where(ATTEMPTS.c.key == key))
 
-    def events(self, most: int = 1_000) -> list[GrantEvent]:
+    def list_events(self, most: int = 1_000) -> list[GrantEvent]:
         """Return what happened, newest first."""
         rows = self._connection.execute(select(EVENTS).order_by(EVENTS.c.id.desc()).limit(most)).mappings()
         return [GrantEvent(**{str(name): value for name, value in row.items() if name != "id"}) for row in rows]
 
     def prune(self, now: float) -> None:
         """Forget what nobody can ask for any more. Used codes and tokens stay as long as they prove a theft."""
-        for table in (SESSIONS, ATTEMPTS, KEPT, CLIENTS):
+        for table in (SESSIONS, ATTEMPTS, RECORDS, CLIENTS):
             self._connection.execute(delete(table).where(table.c.until < now))
-        self._connection.execute(delete(CODES).where(CODES.c.until < now - _CODE_REMEMBERED_S))
+        self._connection.execute(delete(CODES).where(CODES.c.until < now - _CODE_KEPT_S))
         self._connection.execute(delete(TOKENS).where(TOKENS.c.kind == "access", TOKENS.c.until < now))
-        over = or_(GRANTS.c.until < now, GRANTS.c.revoked < now - _EVENT_DAYS_S)
-        ended = self._connection.scalars(select(GRANTS.c.id).where(over).limit(_PRUNED).with_for_update()).all()
+        over = or_(GRANTS.c.until < now, GRANTS.c.revoked < now - _EVENT_KEPT_S)
+        ended = self._connection.scalars(select(GRANTS.c.id).where(over).limit(_MAX_PRUNED).with_for_update()).all()
         self._connection.execute(delete(TOKENS).where(TOKENS.c.grant.in_(ended)))
         self._connection.execute(delete(GRANTS).where(GRANTS.c.id.in_(ended)))
-        self._connection.execute(delete(EVENTS).where(EVENTS.c.at < now - _EVENT_DAYS_S))
+        self._connection.execute(delete(EVENTS).where(EVENTS.c.at < now - _EVENT_KEPT_S))
 
-    def _inserted(self, table: Table, row: dict[str, Any]) -> bool:
+    def _insert_new(self, table: Table, row: dict[str, Any]) -> bool:
         try:
             with self._connection.begin_nested():
                 self._connection.execute(insert(table).values(row))
@@ -212,13 +214,13 @@ class OAuthRows:
             return False
         return True
 
-    def _held_with_grant(self, table: Table, digest: str) -> dict[str, Any] | None:
+    def _lock_with_grant(self, table: Table, digest: str) -> dict[str, Any] | None:
         """Return a code or token, its grant held first: whoever changes a family holds its grant before all else."""
         owner = select(table.c.grant).where(table.c.digest == digest).scalar_subquery()
-        self._held(GRANTS, GRANTS.c.id == owner)
-        return self._held(table, table.c.digest == digest)
+        self._lock_row(GRANTS, GRANTS.c.id == owner)
+        return self._lock_row(table, table.c.digest == digest)
 
-    def _held(self, table: Table, condition: Any) -> dict[str, Any] | None:
+    def _lock_row(self, table: Table, condition: Any) -> dict[str, Any] | None:
         row = self._connection.execute(select(table).where(condition).with_for_update()).mappings().first()
         return None if row is None else {str(name): value for name, value in row.items()}
 
@@ -226,16 +228,16 @@ class OAuthRows:
 _TABLES: dict[type, Table] = {Grant: GRANTS, AuthorizationCode: CODES, Token: TOKENS, GrantEvent: EVENTS}
 
 
-def _written(values: dict[str, Any]) -> dict[str, Any]:
+def _to_columns(values: dict[str, Any]) -> dict[str, Any]:
     return {name: " ".join(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def _grant(row: dict[Any, Any]) -> Grant:
+def _read_grant(row: dict[Any, Any]) -> Grant:
     row["scopes"] = _scopes(row["scopes"])
     return Grant(**row)
 
 
-def _token(row: dict[Any, Any]) -> Token:
+def _read_token(row: dict[Any, Any]) -> Token:
     row["scopes"] = _scopes(row["scopes"])
     return Token(**row)
 

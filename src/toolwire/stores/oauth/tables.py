@@ -36,7 +36,7 @@ CLIENTS = Table(
     Column("record", Text, nullable=False),
     Column("until", Float),
 )
-KEPT = Table(
+RECORDS = Table(
     "oauth_kept",
     METADATA,
     Column("digest", _DIGEST, primary_key=True),
