@@ -84,8 +84,6 @@ SECTIONS = (
         "toolwire.oauth: an authorization server for a site",
         "Needs the extra `toolwire[oauth]`. See [OAuth](../how-to/oauth.md).",
     ),
-    Section("toolwire.server.oauth", "toolwire.server.oauth: OAuth in front of an application", ""),
-    Section("toolwire.stores.oauth.accounts", "toolwire.stores.oauth.accounts: users of an authorization server", ""),
     Section("toolwire.server.access.callers", "toolwire.server.access.callers: other ways to identify callers", ""),
     Section(
         "toolwire.integrations.fastapi",
@@ -111,10 +109,9 @@ SECTIONS = (
         "See [Coming from another OpenTool SDK](../how-to/coming-from-another-opentool-sdk.md).",
     ),
     Section(
-        "toolwire.telemetry.calls",
-        "toolwire.telemetry.calls: spans and metrics",
+        "toolwire.telemetry",
+        "toolwire.telemetry: spans and metrics",
         "See [Observability](observability.md).",
-        only=("Telemetry",),
     ),
     Section("toolwire.testing.loopback", "toolwire.testing.loopback: a server in a test", "", only=("background",)),
     Section(

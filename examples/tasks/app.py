@@ -16,10 +16,8 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from toolwire.integrations.fastapi import publish_tools
-from toolwire.oauth import authorization_server
+from toolwire.oauth import Accounts, OAuthStore, authorization_server
 from toolwire.server.access.callers import Callers, CombinedCallers
-from toolwire.stores.oauth.accounts import Accounts
-from toolwire.stores.oauth.database import OAuthStore
 
 from .api import SCOPES, api
 from .callers import RefusedError, StoredKeys

@@ -10,8 +10,8 @@ from fastapi.security import SecurityScopes
 
 from toolwire.core.http import Headers, Response
 from toolwire.core.model import Kind, Problem
+from toolwire.oauth import build_refusal, identify_caller
 from toolwire.server.access.callers import Caller, Callers, Fields, credential
-from toolwire.server.oauth import build_refusal, identify_caller
 
 from .store import Store
 

@@ -19,8 +19,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import ValidationError
 
-from toolwire.server.oauth import Account, AuthorizationServer
-from toolwire.stores.oauth.accounts import Accounts
+from toolwire.oauth import Account, Accounts, AuthorizationServer
 
 from .api import SCOPES, NewTask, TaskChange
 from .callers import PREFIX

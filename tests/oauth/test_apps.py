@@ -15,7 +15,7 @@ from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network
 from toolwire.core.http import Response
 from toolwire.core.model import Problem
-from toolwire.oauth import build_document_fetch
+from toolwire.oauth.factory import build_document_fetch
 
 from .conftest import CALLBACK, ISSUER, Site, document
 

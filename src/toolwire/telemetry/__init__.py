@@ -16,6 +16,7 @@ __all__ = ["Telemetry"]
 
 
 def __getattr__(name: str) -> Any:
+    """Return ``Telemetry``, loaded when it is first used."""
     if name == "Telemetry":
         from .calls import Telemetry  # noqa: PLC0415 - the rest of the room must not load it
 

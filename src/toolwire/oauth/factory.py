@@ -1,0 +1,86 @@
+"""Put an authorization server together from its store, its settings and a guarded network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import time
+from typing import Any
+
+from toolwire.client.transport.limits import TransportLimits
+from toolwire.client.transport.network import Network
+from toolwire.core.errors import DefinitionError
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Problem
+from toolwire.server.oauth import AuthorizationServer, Fetch, IdentifyUser, OAuthSettings, ServerContext, Users
+from toolwire.server.oauth.client_lookup import count_fetch_from
+from toolwire.server.oauth.server_context import Audit
+from toolwire.stores.oauth.accounts import Accounts
+from toolwire.stores.oauth.database import OAuthStore
+
+_DOCUMENTS = TransportLimits(connect_s=3.0, total_s=5.0, response_bytes=5 * 1024, header_bytes=16 * 1024, redirects=0)
+_JSON = ((b"accept", b"application/json"),)
+
+
+def authorization_server(
+    *,
+    issuer: str,
+    scopes: Mapping[str, str],
+    store: OAuthStore | str | Path,
+    users: Users,
+    resource: str = "",
+    name: str = "",
+    audit: Audit | None = None,
+    fetch: Fetch | None = None,
+    now: Callable[[], float] = time,
+    identify_user: IdentifyUser | None = None,
+    **more: Any,
+) -> AuthorizationServer:
+    """Return an authorization server: an ASGI application whose ``callers`` identify the callers of your server.
+
+    ``scopes`` maps each scope to the words that users read. ``store`` is the path of an SQLite file, an SQLAlchemy URL,
+    or a store. ``users`` checks passwords and finds accounts; see ``open_accounts``. ``resource`` is the URL
+    that tokens are for; by default it is the issuer. ``audit`` is called with each ``GrantEvent``. ``fetch`` replaces
+    the guarded network, and ``now`` the clock (seconds since 1970). If users sign in at your application, set
+    ``login_url`` to its page and ``identify_user`` to a function that takes the ASGI scope of a request and returns
+    the id of the signed-in user, or None. ``more`` are further fields of ``OAuthSettings``.
+
+    Raises:
+        DefinitionError: a setting is wrong.
+    """
+    settings = OAuthSettings(issuer=issuer, resource=resource or issuer, name=name or issuer, scopes=scopes, **more)
+    if bool(settings.login_url) is not (identify_user is not None):
+        raise DefinitionError(
+            "Set both login_url and identify_user, or neither. login_url is the page of your application where users"
+            " sign in. identify_user returns who is signed in there, from the ASGI scope of a request."
+        )
+    store = store if isinstance(store, OAuthStore) else OAuthStore(store)
+
+    async def may_connect(address: str) -> bool:
+        return await context.run_in_thread(count_fetch_from, context, address)
+
+    context = ServerContext(
+        settings=settings,
+        store=store,
+        users=users,
+        fetch=fetch or build_document_fetch(Network(limits=_DOCUMENTS, may_connect=may_connect)),
+        audit=audit,
+        now=now,
+        identify_user=identify_user,
+    )
+    return AuthorizationServer(context)
+
+
+def open_accounts(store: OAuthStore | str | Path) -> Accounts:
+    """Return accounts with passwords in ``store``, for a site without accounts; ``add(name, password)`` creates one."""
+    return Accounts(store if isinstance(store, OAuthStore) else OAuthStore(store))
+
+
+def build_document_fetch(network: Network) -> Fetch:
+    """Return a function that fetches the metadata document of a client through ``network``, without redirects."""
+    # AS-16, XL-114, D-05
+
+    async def fetch(url: str) -> Response | Problem:
+        return await network.send(Request("GET", url, _JSON))
+
+    return fetch
