@@ -146,6 +146,8 @@ def _add_serve(parser: Parser) -> None:
     parser.add_argument("--workers", type=_workers, default=1, metavar="N", help="the number of processes (1)")
     parser.add_argument("--access-log", action="store_true", help="print a line for each request")
     _add_agree(parser)
+    _add_remote(parser)
+    _add_selection(parser)
     parser.add_argument("--strict-jsonrpc", action="store_true", help="OpenTool: send a result or an error, never both")
     parser.add_argument(
         "--log",
@@ -209,6 +211,7 @@ def _add_chat(parser: Parser) -> None:
     parser.add_argument("--model-key-env", metavar="NAME", help="the environment variable with the provider's key")
     _add_agree(parser)
     _add_remote(parser)
+    _add_selection(parser)
 
 
 def _add_explain(parser: Parser) -> None:
@@ -258,6 +261,7 @@ def _add_convert(parser: Parser) -> None:
     parser.add_argument("--strict", action="store_true", help="if anything is lost, write no document and end with 1")
     parser.add_argument("--losses", metavar="FILE", help="also write the losses to this file, as JSON")
     _add_remote(parser)
+    _add_selection(parser)
 
 
 def _add_overlay(parser: Parser) -> None:
@@ -298,6 +302,7 @@ def _add_lock(parser: Parser) -> None:
     parser.add_argument("targets", nargs="+", metavar="URL", help="a site whose tools are pinned")
     _add_lock_file(parser)
     _add_remote(parser)
+    _add_selection(parser)
 
 
 def _add_diff(parser: Parser) -> None:
@@ -305,6 +310,7 @@ def _add_diff(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print the differences as JSON")
     _add_lock_file(parser)
     _add_remote(parser)
+    _add_selection(parser)
 
 
 def _add_lock_file(parser: Parser) -> None:

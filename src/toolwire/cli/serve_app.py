@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,11 +27,28 @@ from toolwire.telemetry.logs import log_json
 
 from .exits import UsageError
 from .targets.local_target import open_code
+from .targets.open_target import UrlOptions, read_url_options
 from .targets.target import Target, UrlTarget, read_target
 from .token_options import TokenOptions, build_callers
 
 SETTINGS = "TOOLWIRE_SERVE"
 _QUESTIONS_A_MINUTE = 1_000_000  # there are many callers, and the client of each asks
+_REMOTE_OPTIONS = (
+    "key",
+    "key_env",
+    "protocol",
+    "include",
+    "tag",
+    "path",
+    "method",
+    "match",
+    "safe_only",
+    "no_deprecated",
+    "server",
+    "overlay",
+    "follow",
+    "document_bytes",
+)
 FACTORY = f"{__name__}:build_app_from_environment"
 
 
@@ -50,6 +68,7 @@ class ServeSettings:
     log: str = "text"
     strict_jsonrpc: bool = False
     agree: bool = False
+    remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
     debug: bool = False
 
     def to_json(self) -> str:
@@ -61,6 +80,12 @@ def read_settings(text: str) -> ServeSettings:
     """Return the settings that ``to_json`` wrote."""
     data: dict[str, Any] = json.loads(text)
     return ServeSettings(tokens=TokenOptions(**data.pop("tokens", {})), **data)
+
+
+def list_remote_options(arguments: Namespace) -> dict[str, Any]:
+    """Return the options about remote targets as JSON data, so that a worker can read them again."""
+    # An overlay stays a path: the text of a large one would not fit into the environment.
+    return {name: getattr(arguments, name) for name in _REMOTE_OPTIONS}
 
 
 def build_app_from_environment() -> App:
@@ -101,16 +126,20 @@ def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
     """Return the toolbox of each target, in order. ``open_toolbox`` lists the errors."""
     targets = [read_target(text) for text in settings.targets]
     if settings.document is None:
-        return [open_toolbox(target, agree=settings.agree) for target in targets]
+        urls = [target.text for target in targets if isinstance(target, UrlTarget)]
+        options = read_url_options(Namespace(**settings.remote), urls) if settings.remote else None
+        return [open_toolbox(target, options=options, agree=settings.agree) for target in targets]
     if len(targets) > 1:
         raise UsageError("--document describes one class: serve that alone, or give each class a load().")
     return [open_toolbox(targets[0], Path(settings.document))]
 
 
-def open_toolbox(target: Target, document: Path | None = None, *, agree: bool = False) -> Toolbox:
+def open_toolbox(
+    target: Target, document: Path | None = None, *, options: UrlOptions | None = None, agree: bool = False
+) -> Toolbox:
     """Return the toolbox of ``target``. A call of a remote tool that needs consent must be confirmed by its caller.
 
-    ``agree`` lets tools run without a question that only their site declares harmless.
+    ``options`` are for a URL. ``agree`` lets tools run without a question that only their site declares harmless.
 
     Raises:
         ConnectError: nothing was found at a URL.
@@ -124,8 +153,15 @@ def open_toolbox(target: Target, document: Path | None = None, *, agree: bool = 
     unlimited = Session(  # many callers share it; the limits that the site declares hold
         limits=ClientRateLimits(tool=None, connection=None), rules=ClientRules(questions_a_minute=_QUESTIONS_A_MINUTE)
     )
+    options = options or UrlOptions()
     return connect_without_user(
-        target.text, unlimited, approve=CallerConsent(), agree=(lambda _: True) if agree else None
+        target.text,
+        unlimited,
+        approve=CallerConsent(),
+        agree=(lambda _: True) if agree else None,
+        api_key=options.key,
+        protocol=options.protocol,
+        selection=options.selection,
     )
 
 

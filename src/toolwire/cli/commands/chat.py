@@ -20,7 +20,7 @@ from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelRe
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.tool_declarations import NamedCaller, run_named_call_sync
 from toolwire.cli.exits import OK, UsageError
-from toolwire.cli.targets.open_target import read_key
+from toolwire.cli.targets.open_target import read_key, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.keyboard import read_line
 from toolwire.cli.terminal.relocation_prompt import confirm_relocation
@@ -49,9 +49,7 @@ A call that changes something is shown to the person, who may deny it; then say 
 def run(arguments: argparse.Namespace) -> int:
     """Run the conversation until the user ends it."""
     urls = [_read_url(text) for text in arguments.targets]
-    key = read_key(arguments.key, arguments.key_env)
-    if key is not None and len(urls) > 1:
-        raise UsageError("A key is for one site: with several, sign in to each with `toolwire login` first.")
+    options = read_url_options(arguments, urls)
     with ExitStack() as open_:
         session, ask, person = open_session(), build_terminal_approver("ask"), _build_user()
         remotes = [
@@ -59,8 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
                 connect_sync(
                     url,
                     approve=ask,
-                    api_key=key,
-                    protocol=arguments.protocol,
+                    api_key=options.key,
+                    protocol=options.protocol,
+                    selection=options.selection,
                     session=session,
                     user=person,
                     approve_relocation=confirm_relocation,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from toolwire.cli.exits import FAILED, OK, UsageError
-from toolwire.cli.targets.open_target import UrlOptions, open_target, read_key
+from toolwire.cli.targets.open_target import UrlOptions, open_target, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
@@ -21,14 +21,16 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.model import Problem
 from toolwire.core.selection import DOCUMENT_BYTES
 
+from .check import detect_kind
+
 _MAX_BYTES: Final = DOCUMENT_BYTES
 _DOCUMENTS: Final = (".json", ".yaml", ".yml")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the converted document and the losses. With --strict, a loss is a failure and no document is written."""
-    reach = UrlOptions(key=read_key(arguments.key, arguments.key_env), protocol=arguments.protocol)
-    converted = convert(_read_source(arguments.source, reach), arguments.to, arguments.kind)
+    options = read_url_options(arguments, [arguments.source])
+    converted = convert(_read_source(arguments.source, options), arguments.to, arguments.kind)
     if isinstance(converted, Problem):
         raise UsageError(f"{arguments.source}: {converted.message}")
     for loss in converted.losses:
@@ -44,17 +46,23 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _read_source(text: str, reach: UrlOptions) -> bytes | Catalog:
+def _read_source(text: str, options: UrlOptions) -> bytes | Catalog:
     if text == "-":
+        if options != UrlOptions():
+            raise UsageError("--key, --protocol and the selection are for URLs and files, not for standard input.")
         return _check_size(sys.stdin.buffer.read(_MAX_BYTES + 1), "standard input")
     path = Path(text)
     if path.suffix != ".py" and path.is_file():
-        if reach != UrlOptions():
+        if options.key is not None or options.protocol is not None:
             raise UsageError("--key, --key-env and --protocol are for URLs; this source is a file.")
-        return _read_file(path)
+        if options == UrlOptions():
+            return _read_file(path)
+        # Only the reader of OpenAPI documents can select; every other kind of document is converted whole.
+        if detect_kind(_read_file(path), str(path)) != "openapi":
+            raise UsageError(f"{path} is no OpenAPI document, and tools can be selected only in one.")
     if path.suffix in _DOCUMENTS and "://" not in text and len(path.parts) == 1:
         raise UsageError(f"There is no file {text}.")
-    with open_target(text, reach, build_terminal_approver("ask")) as source:
+    with open_target(text, options, build_terminal_approver("ask")) as source:
         catalog = source.catalog()
     return _remove_hints(catalog) if isinstance(read_target(text), UrlTarget) else catalog
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK, UsageError
+from toolwire.cli.targets.open_target import read_url_options
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.model import Json
@@ -17,7 +18,7 @@ from .lock import fetch_definitions, list_differences, read_lock_file
 def run(arguments: argparse.Namespace) -> int:
     """Print every tool that was added, removed or changed, and whether that is wider, narrower or the same."""
     lock = read_lock_file(Path(arguments.file))
-    pinned = fetch_definitions(arguments.target, arguments)
+    pinned = fetch_definitions(arguments.target, read_url_options(arguments, [arguments.target]))
     if not lock.has_connection(pinned.url):
         there, asked = show_url(pinned.url), show_url(arguments.target)
         raise UsageError(f"{arguments.file} does not hold {there}: `toolwire lock {asked}` adds it.")

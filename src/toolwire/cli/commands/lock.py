@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from toolwire.cli.exits import OK, UsageError
-from toolwire.cli.targets.open_target import read_key
+from toolwire.cli.targets.open_target import UrlOptions, read_url_options
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped
 from toolwire.client import Session, SyncRemote
@@ -23,10 +23,11 @@ def run(arguments: argparse.Namespace) -> int:
     for target in map(read_target, arguments.targets):
         if not isinstance(target, UrlTarget):
             raise UsageError("lock takes URLs: what is in a file changes with you alone.")
+    options = read_url_options(arguments, arguments.targets)
     file = Path(arguments.file)
     lock = read_lock_file(file) if file.exists() else DefinitionLock()
     for url in arguments.targets:
-        found = fetch_definitions(url, arguments)
+        found = fetch_definitions(url, options)
         lock = lock.with_connection(found.url, found.definitions)
         print(f"{escaped(show_url(found.url))}: {len(found.definitions)} tools pinned in {file}")
     write_private(file, write_lock(lock))
@@ -41,11 +42,12 @@ def write_private(file: Path, text: str) -> None:
         opened.write(text)
 
 
-def fetch_definitions(url: str, arguments: argparse.Namespace) -> FetchedDefinitions:
-    """Return the present definitions of the tools at ``url``."""
-    key = read_key(arguments.key, arguments.key_env)
+def fetch_definitions(url: str, options: UrlOptions) -> FetchedDefinitions:
+    """Return the present definitions of the selected tools at ``url``."""
     try:
-        return list_definitions(url, api_key=key, protocol=arguments.protocol, session=Session())
+        return list_definitions(
+            url, api_key=options.key, protocol=options.protocol, session=Session(), selection=options.selection
+        )
     except ValueError as error:
         raise UsageError(f"{error}.") from error
 

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 from toolwire.cli.exits import OK, UsageError
-from toolwire.cli.serve_app import FACTORY, SETTINGS, ServeSettings, build_app, count_asking_tools, open_toolboxes
+from toolwire.cli.serve_app import (
+    FACTORY,
+    SETTINGS,
+    ServeSettings,
+    build_app,
+    count_asking_tools,
+    list_remote_options,
+    open_toolboxes,
+)
+from toolwire.cli.targets.open_target import UrlOptions, read_url_options
 from toolwire.cli.targets.target import FileTarget, Target, UrlTarget, read_target
 from toolwire.cli.terminal.screen import apply_style, drop_unwritable, escaped, print_warning
 from toolwire.cli.token_options import TokenOptions
@@ -47,6 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
     named_targets = [*arguments.targets, *(one.url for one in listed)]
     if not named_targets:
         raise UsageError("There is nothing to serve: name a target, or a list with --connections FILE.")
+    urls = [text for text in named_targets if isinstance(read_target(text), UrlTarget)]
+    if not urls and read_url_options(arguments, urls) != UrlOptions():
+        raise UsageError("--key, --protocol and the selection are for URLs, and no target is one.")
     settings = ServeSettings(
         targets=named_targets,
         api_keys=read_keys(arguments.api_key, arguments.api_key_file),
@@ -65,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         log=arguments.log,
         strict_jsonrpc=arguments.strict_jsonrpc,
         agree=arguments.agree,
+        remote=list_remote_options(arguments),
         debug=arguments.debug,
     )
     targets = [read_target(text) for text in settings.targets]
@@ -120,8 +133,8 @@ def _warn(host: str, settings: ServeSettings, asking: int) -> None:
             f"Whoever can reach {host} can call these tools: ask for a key with --api-key-file or TOOLWIRE_API_KEYS."
         )
     if asking:
-        some = "1 tool" if asking == 1 else f"{asking} tools"
-        print_warning(f"{some} from elsewhere need consent: each call of them runs once its caller has confirmed it.")
+        some = "1 tool from elsewhere needs" if asking == 1 else f"{asking} tools from elsewhere need"
+        print_warning(f"{some} consent: each call of them runs once its caller has confirmed it.")
 
 
 def _has_rate_limits(boxes: Iterable[Toolbox]) -> bool:

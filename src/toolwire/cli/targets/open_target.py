@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -96,6 +96,20 @@ def read_selection(arguments: Namespace) -> Selection:
     )
 
 
+def read_url_options(arguments: Namespace, urls: Sequence[str]) -> UrlOptions:
+    """Return the key, the protocol and the selection of the options, which hold for each of ``urls``.
+
+    Raises:
+        UsageError: an option is not valid, or is for one site and there are several.
+    """
+    key = read_key(arguments.key, arguments.key_env)
+    if key is not None and len(urls) > 1:
+        raise UsageError("A key is for one site: with several, sign in to each with `toolwire login` first.")
+    if len(urls) > 1 and (arguments.overlay is not None or arguments.server):
+        raise UsageError("--overlay and --server are for one site, and there are several.")
+    return UrlOptions(key=key, protocol=arguments.protocol, selection=read_selection(arguments))
+
+
 def read_key(key: str | None, key_env: str | None) -> Secret | None:
     """Return the key of the options, if there is one.
 
@@ -130,7 +144,7 @@ def open_target(
     target = read_target(text)
     if not isinstance(target, UrlTarget):
         if reach != UrlOptions():
-            raise UsageError("--key, --key-env, --protocol and --locked are for URLs; this target is code here.")
+            raise UsageError("--key, --protocol, --locked and the selection are for URLs; this target is code here.")
         from .local_target import LocalTarget, open_code  # noqa: PLC0415 - brings the whole server, which a URL does not need
 
         yield LocalTarget(open_code(target), text, ask)

@@ -23,7 +23,8 @@ from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.consent.binding import NO_CREDENTIAL
 from toolwire.core.codec import Flow
 from toolwire.core.http import Request
-from toolwire.core.model import Problem, Tool
+from toolwire.core.model import Problem, Secret, Tool
+from toolwire.core.selection import DECLARED, Selection
 
 from .connection import Connection
 from .options import ConnectOptions
@@ -73,7 +74,9 @@ class PendingConnection:
     def open_without_user(self) -> Remote:
         """Return the Remote without entering; see the function of this name."""
         found, self._cache = SyncPendingConnection(self._options).discover_without_user()
-        self._transport = self._open_network()
+        # The document of a file may name any server, which then is the only origin that is called.
+        home = found.peer.url if self._options.document and found.peer is not None else ""
+        self._transport = self._open_network(home)
         return Remote(self._options.connection(found), self._transport, self._options.approve, fetch_peer=self._refetch)
 
     async def _discover(self) -> tuple[Discovery, Transport]:
@@ -303,8 +306,11 @@ def connect_without_user(
     *,
     approve: Approver | None = None,
     agree: Callable[[tuple[Tool, ...]], bool] | None = None,
+    api_key: str | Secret | None = None,
+    protocol: str | None = None,
+    selection: Selection = DECLARED,
 ) -> Remote:
-    """Return a Remote with nobody's credentials, found out blocking: for a server in front of others.
+    """Return a Remote with nobody's stored credentials, found out blocking: for a server in front of others.
 
     ``approve`` and ``agree`` are those of ``connect``: who answers for a call that needs consent, and whether tools run
     that the site would run unasked by its word alone.
@@ -315,5 +321,14 @@ def connect_without_user(
         ConnectError: nothing was found.
     """
     return PendingConnection(
-        ConnectOptions(url, session=session, approve=approve, agree=agree, timeout_s=TransportLimits().total_s)
+        ConnectOptions(
+            url,
+            session=session,
+            approve=approve,
+            agree=agree,
+            api_key=api_key,
+            protocol=protocol,
+            selection=selection,
+            timeout_s=TransportLimits().total_s,
+        )
     ).open_without_user()

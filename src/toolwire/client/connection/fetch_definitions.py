@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from toolwire.client.calls.session import Session
 from toolwire.core.model import Json, Secret
+from toolwire.core.selection import DECLARED, Selection
 
 from .connect import connect_sync
 
@@ -17,12 +18,14 @@ class FetchedDefinitions(NamedTuple):
     definitions: list[dict[str, Json]]
 
 
-def list_definitions(url: str, *, api_key: Secret | None, protocol: str | None, session: Session) -> FetchedDefinitions:
-    """Return the definitions of the tools at ``url``.
+def list_definitions(
+    url: str, *, api_key: Secret | None, protocol: str | None, session: Session, selection: Selection = DECLARED
+) -> FetchedDefinitions:
+    """Return the definitions of the selected tools at ``url``.
 
     Raises:
         ConnectError: nothing was found there.
         ValueError: ``protocol`` is not one of ours.
     """
-    with connect_sync(url, api_key=api_key, protocol=protocol, session=session) as remote:
+    with connect_sync(url, api_key=api_key, protocol=protocol, session=session, selection=selection) as remote:
         return FetchedDefinitions(remote.url, remote.definitions())

@@ -1,0 +1,114 @@
+"""Every command that takes a site takes the same options about it: its key, its protocol, and which of its tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+
+from tests.cli.test_serve import serving
+from tests.client import conftest
+from toolwire import Value, connect_sync
+from toolwire.cli.parser import read_command
+from toolwire.protocols import BUILTIN
+
+listen, said = conftest.listen, conftest.said  # fixtures
+OPTIONS = {
+    "key",
+    "key_env",
+    "protocol",
+    "include",
+    "tag",
+    "path",
+    "method",
+    "match",
+    "safe_only",
+    "no_deprecated",
+    "server",
+    "overlay",
+    "follow",
+    "document_bytes",
+}
+COMMANDS = {
+    "tools": ["URL"],
+    "call": ["URL", "name"],
+    "size": ["URL"],
+    "serve": ["URL"],
+    "chat": ["URL", "--model", "m"],
+    "lock": ["URL"],
+    "diff": ["URL"],
+    "convert": ["URL", "--to", "otc"],
+}
+PATHS = {"/things": {method: {"operationId": f"{method}_things", "responses": {}} for method in ("get", "post")}}
+
+
+@pytest.fixture
+def document(tmp_path: Path, listen: Callable[..., Any], said: Callable[..., bytes]) -> Iterator[Path]:
+    """An OpenAPI document of an API that knows nothing of models, and its server."""
+    server = listen(lambda seen: [said(b'{"things": ["a"]}', content_type="application/json")])
+    file = tmp_path / "plain.json"
+    servers = [{"url": server.origin}]
+    file.write_text(json.dumps({"openapi": "3.1.0", "info": {"title": "P"}, "servers": servers, "paths": PATHS}))
+    return file
+
+
+@pytest.mark.requirement("CV-25")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_that_takes_a_site_takes_the_same_options(command: str) -> None:
+    assert vars(read_command([command, *COMMANDS[command]], "1")).keys() >= OPTIONS
+
+
+@pytest.mark.requirement("CV-25")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_any_openapi_document_is_served_on_every_wire(document: Path, workers: int) -> None:
+    argv = (document, "--include", "all", "--match", "get_*", "--workers", workers)
+    with serving(*argv) as (_, output):
+        (line,) = [line for line in output.splitlines() if line.startswith("at ")]
+        url = line.split()[1]
+        for codec in BUILTIN:
+            with connect_sync(url, protocol=codec.name, approve=lambda _: True) as remote:
+                assert [tool.name for tool in remote.tools] == ["get_things"]
+                assert remote.call("get_things", {}) == Value({"things": ["a"]}), codec.name
+
+        async def list_names() -> list[str]:
+            async with Client(f"{url}/mcp") as client:
+                return [tool.name for tool in (await client.list_tools()).tools]
+
+        assert anyio.run(list_names) == ["get_things"]
+
+
+@pytest.mark.requirement("CV-25")
+def test_a_lock_pins_the_selected_tools(document: Path, tmp_path: Path, toolwire: Callable[..., Any]) -> None:
+    lock = ("--file", tmp_path / "a.lock", "--include", "all")
+    assert "1 tools pinned" in toolwire("lock", document, *lock, "--match", "get_*").out
+    assert toolwire("diff", document, *lock, "--match", "get_*").code == 0
+    assert "post_things@1.0.0: added" in toolwire("diff", document, *lock).out
+
+
+@pytest.mark.requirement("CV-25")
+def test_the_selected_tools_of_a_document_are_converted(document: Path, toolwire: Callable[..., Any]) -> None:
+    outcome = toolwire("convert", document, "--to", "mcp", "--include", "all", "--method", "GET")
+    assert [tool["name"] for tool in json.loads(outcome.out)["tools"]] == ["get_things"]
+
+
+@pytest.mark.requirement("CV-25")
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [
+        (("serve", "CODE", "--include", "all"), "no target is one"),
+        (("convert", "-", "--to", "mcp", "--include", "all"), "not for standard input"),
+        (("lock", "http://127.0.0.1:9", "http://127.0.0.1:8", "--server", "http://127.0.0.1:7"), "for one site"),
+        (("lock", "http://127.0.0.1:9", "http://127.0.0.1:8", "--key", "k"), "A key is for one site"),
+        (("chat", "http://127.0.0.1:9", "--model", "m", "--overlay", "none.json"), "none.json"),
+    ],
+)
+def test_what_options_are_not_for_is_said(
+    argv: tuple[str, ...], why: str, desk: Path, toolwire: Callable[..., Any]
+) -> None:
+    outcome = toolwire(*(desk if word == "CODE" else word for word in argv))
+    assert (outcome.code, why in outcome.err) == (2, True), outcome.err
