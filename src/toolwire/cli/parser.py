@@ -146,8 +146,6 @@ def _add_serve(parser: Parser) -> None:
     parser.add_argument("--workers", type=_workers, default=1, metavar="N", help="the number of processes (1)")
     parser.add_argument("--access-log", action="store_true", help="print a line for each request")
     _add_agree(parser)
-    _add_remote(parser)
-    _add_selection(parser)
     parser.add_argument("--strict-jsonrpc", action="store_true", help="OpenTool: send a result or an error, never both")
     parser.add_argument(
         "--log",
@@ -155,6 +153,8 @@ def _add_serve(parser: Parser) -> None:
         default="text",
         help="the format of the log; json has a line for each call (text)",
     )
+    _add_remote(parser)
+    _add_selection(parser)
 
 
 def _add_tokens(parser: Parser) -> None:

@@ -24,7 +24,7 @@ from toolwire.consent.binding import NO_CREDENTIAL
 from toolwire.core.codec import Flow
 from toolwire.core.http import Request
 from toolwire.core.model import Problem, Secret, Tool
-from toolwire.core.selection import DECLARED, Selection
+from toolwire.core.selection import DEFAULT_SELECTION, Selection
 
 from .connection import Connection
 from .options import ConnectOptions
@@ -308,7 +308,7 @@ def connect_without_user(
     agree: Callable[[tuple[Tool, ...]], bool] | None = None,
     api_key: str | Secret | None = None,
     protocol: str | None = None,
-    selection: Selection = DECLARED,
+    selection: Selection = DEFAULT_SELECTION,
 ) -> Remote:
     """Return a Remote with nobody's stored credentials, found out blocking: for a server in front of others.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from toolwire.client.calls.session import Session
 from toolwire.core.model import Json, Secret
-from toolwire.core.selection import DECLARED, Selection
+from toolwire.core.selection import DEFAULT_SELECTION, Selection
 
 from .connect import connect_sync
 
@@ -19,7 +19,12 @@ class FetchedDefinitions(NamedTuple):
 
 
 def list_definitions(
-    url: str, *, api_key: Secret | None, protocol: str | None, session: Session, selection: Selection = DECLARED
+    url: str,
+    *,
+    api_key: Secret | None,
+    protocol: str | None,
+    session: Session,
+    selection: Selection = DEFAULT_SELECTION,
 ) -> FetchedDefinitions:
     """Return the definitions of the selected tools at ``url``.
 
