@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from toolwire.client.discovery.discover import Discovery, complete_url, discover, find_codecs, origin
+from toolwire.client.discovery.discover import Discovery, complete_url, discover, find_codecs
 from toolwire.client.transport.drivers import run
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
+from toolwire.core.url_origin import get_origin
 from toolwire.protocols import BUILTIN
 from toolwire.server import asgi
 from toolwire.testing.conformance import kit
@@ -49,7 +50,7 @@ def test_a_text_without_a_scheme_means_https_and_http_on_this_machine(text: str,
     ],
 )
 def test_a_site_is_shown_by_scheme_host_and_port(url: str, site: str) -> None:
-    assert origin(url) == site
+    assert get_origin(url) == site
 
 
 @pytest.mark.requirement("XL-001", "XL-005")

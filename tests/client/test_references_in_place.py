@@ -65,7 +65,7 @@ def test_a_reference_in_the_place_of_a_part_is_followed(
     tools, findings = tools_of(tmp_path, files, paths=paths, **parts)
     tool = tools["destroy_droplets"]
     assert tool.parameters == {"tag_name": {"type": "string"}}
-    assert list(tool.required) == ["tag_name"]
+    assert list(tool.required_parameters) == ["tag_name"]
     assert findings == ()
 
 

@@ -17,7 +17,7 @@ MEASURED = f"""
 import asyncio
 from pathlib import Path
 from toolwire.core.model import Call, Tool, Value
-from toolwire.core.toolbox import unheard
+from toolwire.core.toolbox import ignore_progress
 from toolwire.server.run.idempotency import IdempotencyRunner
 from toolwire.stores.ledger.memory import MemoryLedger
 
@@ -36,7 +36,7 @@ async def fill():
 
     async def calls(first, rows):
         for number in range(first, first + rows):
-            await once.run(Call(TOOL, {{"to": "ada"}}, key=f"key-{{number}}"), unheard, pay)
+            await once.run(Call(TOOL, {{"to": "ada"}}, key=f"key-{{number}}"), ignore_progress, pay)
 
     await calls(0, 2_000)
     before, said = resident(), ledger.size

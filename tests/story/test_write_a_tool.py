@@ -49,7 +49,7 @@ def test_types_become_the_schema_and_the_docstring_the_description() -> None:
     assert free.parameters["day"] == {"type": "string", "format": "date", "description": "The first night."}
     assert free.parameters["beds"]["enum"] == ["one", "two"]
     assert free.parameters["beds"]["default"] == "one"
-    assert free.required == ("day",)
+    assert free.required_parameters == ("day",)
     assert free.output_schema["type"] == "array"
 
 

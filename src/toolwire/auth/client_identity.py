@@ -9,6 +9,7 @@ from toolwire.core.codec import Flow, fetch
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Headers, Request
 from toolwire.core.model import Json, Kind, Problem, Secret
+from toolwire.core.url_origin import get_origin
 from toolwire.framing import jsontext
 
 from .client_metadata import read_document_url
@@ -53,7 +54,7 @@ def resolve_document_url(url: str, *, loopback: bool = False) -> str:
 def write_document(address: str) -> Mapping[str, Json]:
     """Return the metadata document that is to be read at ``address``, which is our name for every server."""
     # XL-113
-    origin = "/".join(address.split("/")[:3])
+    origin = get_origin(address)
     return {"client_id": address, "client_uri": origin, **write_metadata(LOOPBACK_REDIRECTS)}
 
 

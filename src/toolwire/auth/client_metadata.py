@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from toolwire.core.http import Response, get_header
 from toolwire.core.model import Json, Problem
+from toolwire.core.url_origin import get_host, read_origin
 from toolwire.framing import jsontext
 
 from .clients import GRANTS, METHODS, Client, Method
@@ -34,14 +35,11 @@ def read_document_url(url: str, *, loopback: bool) -> str | OAuthError:
     if _URL.fullmatch(url) is None:
         return invalid_client("client_id is not a URL that a metadata document may have.")
     parts = urlsplit(url)
-    try:
-        local = is_loopback_host(parts.hostname)
-        port_is_one = parts.port is None or parts.port > 0
-    except ValueError:
-        local = port_is_one = False
-    if not parts.hostname or not port_is_one:
+    origin = read_origin(url)
+    if origin is None or not origin.port:
         return invalid_client("client_id is a URL without a host.")
-    if (parts.scheme == "http" or local) and not (local and loopback):
+    local = is_loopback_host(get_host(url))
+    if (origin.scheme == "http" or local) and not (local and loopback):
         return invalid_client("client_id must be an https URL.")
     segments = [unquote(segment) for segment in parts.path.split("/")]
     if parts.path in ("", "/") or any(segment in (".", "..") for segment in segments):

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from toolwire.core.model import Json
+from toolwire.core.url_origin import get_host
 
 Method: TypeAlias = Literal["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]
 Origin: TypeAlias = Literal["configured", "document", "registered"]
@@ -44,7 +44,7 @@ class Client:
     @property
     def host(self) -> str:
         """The host its id proves, empty where the id is no URL."""
-        return urlsplit(self.id).hostname or "" if self.origin == "document" else ""
+        return get_host(self.id) if self.origin == "document" else ""
 
 
 def client_fingerprint(client: Client) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from toolwire.core.codec import Flow, fetch
 from toolwire.core.model import Kind, Problem, Secret
+from toolwire.core.url_origin import get_host
 from toolwire.framing import jsontext
 
 from .authorization_code import build_credential
@@ -68,11 +68,11 @@ def start_device_sign_in(
 
 def _find_host_warning(url: str, server: AuthorizationServerMetadata) -> str:
     """Return what to say of a page on another host than those of ``server``, or nothing."""
-    host = urlsplit(url).hostname
+    host = get_host(url)
     own = (server.issuer, server.authorization_url)
-    if host in [urlsplit(one).hostname for one in own if one]:
+    if host in [get_host(one) for one in own if one]:
         return ""
-    return f"Careful: this page is on {host}, not on {urlsplit(server.issuer).hostname}. Go on only if you know it."
+    return f"Careful: this page is on {host}, not on {get_host(server.issuer)}. Go on only if you know it."
 
 
 def poll_device_sign_in(

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from toolwire.core.codec import Flow, fetch
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.url_origin import get_host, get_origin, has_same_origin
 from toolwire.framing import jsontext
 
 from .challenge import Challenge
@@ -82,10 +83,10 @@ def find_sign_in_target(url: str, challenge: Challenge | None = None) -> Flow[Si
             return server
         scopes = wanted or _read_texts(data.get("scopes_supported"))
         return SignInTarget(resource=canonical_uri(resource), server=server, scopes=scopes)
-    server = yield from find_authorization_server(_origin_of(url))
+    server = yield from find_authorization_server(get_origin(url))
     if isinstance(server, Problem):
         return server
-    return SignInTarget(resource=_origin_of(url), server=server, scopes=wanted or server.scopes, sends_resource=False)
+    return SignInTarget(resource=get_origin(url), server=server, scopes=wanted or server.scopes, sends_resource=False)
 
 
 def find_authorization_server(issuer: str, named_by: str | None = None) -> Flow[AuthorizationServerMetadata | Problem]:
@@ -118,7 +119,7 @@ def fetch_server_metadata(address: str) -> Flow[AuthorizationServerMetadata | Pr
 def read_server_metadata(data: dict[str, Json], issuer: str) -> AuthorizationServerMetadata | Problem:
     """Return what metadata says, if it is that of ``issuer`` to the letter and does PKCE."""
     # AC-02, AC-03
-    if data.get("issuer") not in (issuer, *((issuer + "/",) if issuer == _origin_of(issuer) else ())):
+    if data.get("issuer") not in (issuer, *((issuer + "/",) if issuer.count("/") == 2 else ())):
         return _build_problem(f"The metadata of {issuer} names another issuer, so it is not used.")
     if METHOD not in _read_texts(data.get("code_challenge_methods_supported")):
         return _build_problem(f"{issuer} does not say that it protects sign-in with PKCE (S256), so it is not used.")
@@ -167,12 +168,12 @@ _ENDPOINTS = {
 
 
 def _list_resource_urls(url: str, named: str) -> Iterable[str]:
-    if named and is_safe_endpoint(named, url) and _origin_of(named) == _origin_of(url):
+    if named and is_safe_endpoint(named, url) and has_same_origin(named, url):
         yield named
     path = urlsplit(url).path.rstrip("/")
     if path:
         yield well_known_url(RESOURCE_PATH, url)
-    yield _origin_of(url) + RESOURCE_PATH
+    yield get_origin(url) + RESOURCE_PATH
 
 
 def _list_server_urls(issuer: str) -> Sequence[str]:
@@ -188,12 +189,8 @@ def _fetch_json(address: str) -> Flow[dict[str, Json] | None]:
     return data if isinstance(data, dict) else None
 
 
-def _origin_of(url: str) -> str:
-    return "/".join(url.partition("?")[0].split("/")[:3])
-
-
 def _is_loopback_url(url: str) -> bool:
-    return is_loopback_host(urlsplit(url).hostname)
+    return is_loopback_host(get_host(url))
 
 
 def _read_texts(value: Json) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from toolwire.core.url_origin import get_origin
+
 from .oauth_error import OAuthError, invalid_request
 
 _MAX_CHARACTERS = 2_000
@@ -78,4 +80,4 @@ def form_action_source(uri: str) -> str:
     private = _PRIVATE.fullmatch(uri)
     if private is not None:
         return f"{private['scheme']}:"
-    return "/".join(uri.partition("?")[0].split("/")[:3])
+    return get_origin(uri)

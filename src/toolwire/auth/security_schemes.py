@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import urljoin
 
 from toolwire.core.model import Json
+from toolwire.core.url_origin import get_origin
 
 from .metadata_discovery import AuthorizationServerMetadata, SignInTarget, is_safe_endpoint
 from .resource_indicators import canonical_uri
@@ -85,8 +86,8 @@ def _build_target(flow: Mapping[str, Json], base: str, resource: str) -> SignInT
     # AC-03
     urls = [_resolve_url(base, flow.get(name)) for name in ("tokenUrl", "authorizationUrl", "deviceAuthorizationUrl")]
     token, page, device = (found[0] if found else "" for found in urls)
-    origin = "/".join(token.split("/")[:3])
-    if not token or any(url and not url.startswith(origin + "/") for url in (page, device)):
+    origin = get_origin(token)
+    if not origin or any(url and get_origin(url) != origin for url in (page, device)):
         return None
     scopes = flow.get("scopes")
     server = AuthorizationServerMetadata(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from toolwire.core.model import Json
+from toolwire.core.url_origin import get_origin
 
 from .clients import GRANTS, METHODS
 from .pkce import METHOD
@@ -20,8 +21,7 @@ ALGORITHMS = ("ES256", "RS256", "PS256")
 def well_known_url(name: str, url: str) -> str:
     """Return the well-known URL ``name`` of the issuer or resource ``url``, inserted before its path."""
     # AS-13, AS-14
-    parts = urlsplit(canonical_uri(url))
-    return f"{parts.scheme}://{parts.netloc}{name}{parts.path}"
+    return get_origin(url) + name + urlsplit(canonical_uri(url)).path
 
 
 def build_server_metadata(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import anyio.to_thread
 
 from toolwire.client.transport.network import Network
 from toolwire.core.http import Request
 from toolwire.core.model import Kind, Problem
+from toolwire.core.url_origin import get_host, read_origin
 from toolwire.server.access.callers import Callers
 
 from .exits import UsageError
@@ -64,10 +64,10 @@ def _build_key_fetcher(source: str) -> Callable[[], Awaitable[bytes | Problem]]:
         file = Path(source)
         _read_file(file)
         return lambda: anyio.to_thread.run_sync(_read_keys, file)
-    url = urlsplit(source)
-    if url.scheme != "https" and url.hostname not in ("localhost", "127.0.0.1", "::1"):
+    origin = read_origin(source)
+    if origin is None or (origin.scheme != "https" and get_host(source) not in ("localhost", "127.0.0.1", "::1")):
         raise UsageError(f"{source} is not https: an attacker on the network could put other keys there.")
-    network = Network(allow_private=(f"{url.scheme}://{url.netloc}",))
+    network = Network(allow_private=(str(origin),))
 
     async def fetch() -> bytes | Problem:
         answer = await network.send(Request("GET", source, ((b"accept", b"application/json"),)))

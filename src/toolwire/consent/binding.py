@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from hashlib import sha256
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from toolwire.core.http import Request
 from toolwire.core.model import Call
+from toolwire.core.url_origin import has_same_origin
 
 from .tool_definition import compute_digest, to_plain_json
 
@@ -64,7 +64,7 @@ def is_covered(approved: Request, following: Request) -> bool:
     On the approved origin it covers the same request again, a GET, and a request that only opens a session at the same
     URL. Any other request needs a new approval.
     """
-    if _origin_of(approved.url) != _origin_of(following.url):
+    if not has_same_origin(approved.url, following.url):
         return False
     # A flow polls for its result with GET.
     if following.method == "GET" and not following.body:
@@ -72,8 +72,3 @@ def is_covered(approved: Request, following: Request) -> bool:
     if following.opens_session and following.url == approved.url:
         return True
     return (following.method, following.body) == (approved.method, approved.body)
-
-
-def _origin_of(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.netloc

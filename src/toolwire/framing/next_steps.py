@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from toolwire.core.model import Json, Tool
+from toolwire.core.url_origin import get_origin
 
 from .xllm import collect_extra_members
 
@@ -139,8 +139,4 @@ def _evaluate_expression(text: Json, arguments: Mapping[str, Json], value: Json)
 
 
 def _is_web(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.netloc)
+    return get_origin(url) != ""

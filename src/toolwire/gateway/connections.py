@@ -13,6 +13,7 @@ from typing import Any
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json, Problem
+from toolwire.core.url_origin import read_origin
 from toolwire.framing import jsontext
 
 _MEMBERS = frozenset({"name", "url"})
@@ -75,7 +76,7 @@ def _read(entry: Any, number: int, file: str) -> Listed:
         raise DefinitionError(f"{where} needs a name: a letter, then letters, digits, - and _.")
     if not isinstance(url, str) or not url:
         raise DefinitionError(f"{where} needs a url.")
-    if "@" in url.partition("://")[2].partition("/")[0]:
+    if (origin := read_origin(url)) is not None and origin.has_user_info:
         raise DefinitionError(f"{where} has a user or password in its url: sign in with toolwire login instead.")
     return Listed(name=name, url=url)
 

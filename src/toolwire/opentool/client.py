@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Generator, Sequence
 from types import TracebackType
 
-from toolwire.client.discovery.discover import complete_url, origin
+from toolwire.client.discovery.discover import complete_url
 from toolwire.client.transport.drivers import arun, run
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.client.transport.request_rules import Credentials
 from toolwire.core.model import Secret
+from toolwire.core.url_origin import get_origin
 from toolwire.protocols.opentool import quirks
 from toolwire.protocols.opentool.client import endpoint
 from toolwire.protocols.opentool.objects import OpenTool
@@ -161,4 +162,4 @@ def _signed(base: str, api_key: str | Secret | None) -> Credentials:
     if api_key is None:
         return {}
     key = api_key.reveal() if isinstance(api_key, Secret) else api_key
-    return {origin(base): (("authorization", Secret(f"Bearer {key}")),)}
+    return {get_origin(base): (("authorization", Secret(f"Bearer {key}")),)}

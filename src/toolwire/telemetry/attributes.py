@@ -8,11 +8,11 @@ Rules:
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.ledger import is_replayed
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, Tool
+from toolwire.core.url_origin import get_host, read_origin
 from toolwire.framing import jsonrpc, jsontext, traceparent
 from toolwire.protocols.mcp.envelope import version
 from toolwire.protocols.mcp.result import TOLD
@@ -113,12 +113,10 @@ def describe_message(request: Request, protocol: str) -> AttributeValues:
 
 def describe_address(url: str) -> AttributeValues:
     """Return whom a request goes to."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
-    except ValueError:  # it is refused before it is sent anywhere
+    origin = read_origin(url)
+    if origin is None:  # the client refuses it before it connects
         return {}
-    return {names.SERVER_ADDRESS: host} if port is None else {names.SERVER_ADDRESS: host, names.SERVER_PORT: port}
+    return {names.SERVER_ADDRESS: get_host(url), names.SERVER_PORT: origin.port}
 
 
 def describe_ending(call: Call, protocol: str, result: Result, content: Content) -> AttributeValues:

@@ -175,4 +175,4 @@ def test_a_document_that_declares_every_reserved_header_gives_a_model_none(peer:
     fine = {"name": "X-Request-Source", "in": "header", "schema": {"type": "string"}}
     (tool,) = peer(one(parameters=[*declared, fine])).catalog.tools
     assert list(tool.parameters) == ["X-Request-Source"]
-    assert tool.required == ()
+    assert tool.required_parameters == ()

@@ -81,7 +81,7 @@ def test_the_example_of_section_5_2_is_read(find, vectors):
     catalog = find(vectors["rfc-list"]["body"]).peer.catalog
     (tool,) = catalog.tools
     assert (catalog.title, tool.id) == ("Calculator", "Calculator.Add@1.0.0")
-    assert tool.required == ("a", "b")
+    assert tool.required_parameters == ("a", "b")
     assert list(tool.parameters) == ["a", "b"]
     assert tool.output_schema == {"type": "number", "description": "The sum of the two numbers."}
     assert tool.approval is None

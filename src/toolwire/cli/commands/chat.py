@@ -31,6 +31,7 @@ from toolwire.client import SyncRemote, connect_sync
 from toolwire.client.connection.combined_remote import CombinedRemote
 from toolwire.client.login import SignInUser
 from toolwire.core.model import Secret
+from toolwire.core.url_origin import get_origin
 
 from .tools import COLUMNS, build_rows
 
@@ -120,7 +121,7 @@ def _print_greeting(remotes: Sequence[SyncRemote], box: NamedCaller) -> None:
 
 
 def _list_sites(remotes: Sequence[SyncRemote]) -> str:
-    return ", ".join(escaped("/".join(remote.url.split("/")[:3])) for remote in remotes)
+    return ", ".join(escaped(get_origin(remote.url)) for remote in remotes)
 
 
 def _build_model(arguments: argparse.Namespace, box: NamedCaller, system: str) -> Model:

@@ -32,6 +32,7 @@ from toolwire.client.transport.limits import DISCOVERY_LIMITS
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.errors import ConnectError
 from toolwire.core.model import Problem, Secret
+from toolwire.core.url_origin import get_origin
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -119,10 +120,10 @@ def _ask_for_key(url: str, transport: SyncNetwork) -> Credential | Problem:
     found = _discover(url, transport)
     reached = [probe for probe in found.probes if probe.status is not None]
     if not reached:
-        raise ConnectError(f"{'/'.join(url.split('/')[:3])} could not be reached.", found.probes)
+        raise ConnectError(f"{get_origin(url)} could not be reached.", found.probes)
     said = read_declared_sign_in(found, transport)
     header, prefix = said.keys[0] if said is not None and said.keys else ("authorization", "Bearer ")
-    resource = "/".join(url.split("/")[:3])
+    resource = get_origin(url)
     if prefix == "Basic ":
         name = _ask(f"Name at {resource}: ", masked=False)
         pair = f"{name}:{_ask('Password: ', masked=True)}"

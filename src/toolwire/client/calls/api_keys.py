@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from toolwire.client.discovery.discover import origin
 from toolwire.core.codec import Flow, Listen
 from toolwire.core.http import Request
 from toolwire.core.model import Json, Result, Secret, Tool
+from toolwire.core.url_origin import get_origin
 
 Keys: TypeAlias = Mapping[str, Secret]
 """Keys by the name of the security scheme that each is for; under ``""`` one for whatever single scheme is asked."""
@@ -77,7 +77,7 @@ def describe_key(scheme: Mapping[str, Json]) -> str:
 
 
 def _with(request: Request, wanted: Sequence[tuple[Mapping[str, Json], Secret]], home: str) -> Request:
-    if not wanted or origin(request.url) != home:
+    if not wanted or get_origin(request.url) != home:
         return request
     for scheme, key in wanted:
         request = _add_key(request, scheme, key.reveal())

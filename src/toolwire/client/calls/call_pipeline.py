@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, assert_never
 
-from toolwire.client.discovery.discover import origin
 from toolwire.client.transport.redirects import redirect_loop
 from toolwire.consent import DefinitionLock, Preferences, build_consent_check, build_denial
 from toolwire.consent.binding import CredentialRef, is_covered
@@ -24,6 +23,7 @@ from toolwire.core.check import Allow, Answer, Ask, Check, Deny, KnownResult, Qu
 from toolwire.core.codec import Codec, Flow, Listen, Pause, Peer
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Call, Json, Problem, Progress, Result, Tool
+from toolwire.core.url_origin import get_origin
 from toolwire.validation import build_arguments_check, copy_arguments
 
 from .agreements import Agreements, CallParties, lock_check
@@ -58,7 +58,7 @@ class CallPipeline:
         self.name = name
         self.peer = peer
         self._declared_peer = peer
-        self.site = origin(peer.url)
+        self.site = get_origin(peer.url)
         self._budget = build_budget(session, codec) if counted is None else counted
         self.throttle, self.costs = self._budget
         self.preferences = merge_preferences(session.preferences, preferences)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
-from toolwire.client.discovery.discover import origin
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import ClientRules, build_denial
 from toolwire.consent.binding import DECISION_VALID_S, compute_binding
@@ -22,6 +21,7 @@ from toolwire.core.codec import Flow, ask
 from toolwire.core.http import Request
 from toolwire.core.model import Approval, Call, Kind, Problem, Result, Tool
 from toolwire.core.url_display import show_url
+from toolwire.core.url_origin import get_origin
 from toolwire.limits.throttle import build_rate_limited
 from toolwire.validation import copy_arguments
 
@@ -108,7 +108,7 @@ class Questions:
         """Return ``question`` with everything the user is shown."""
         parties, tool, request = self.parties, prepared.call.tool, prepared.request
         session = parties.session
-        elsewhere = request is not None and origin(request.url) != parties.site
+        elsewhere = request is not None and get_origin(request.url) != parties.site
         left = self.budget.costs.count_remaining(tool)
         costs = () if left is None else (f"You allow {left} more calls of this connection that cost something.",)
         always = question.always_allowed and can_allow_always(
@@ -165,7 +165,7 @@ def build_origin_question(prepared: PreparedCall, site: str, rules: ClientRules)
     tool, request = prepared.call.tool, prepared.request
     if tool.safe or request is None or rules.always_elsewhere or request.url.startswith(site + "/"):
         return None
-    there = origin(request.url)
+    there = get_origin(request.url)
     if there == site:
         return None
     return Question(prepared.call, site, "", Approval.PER_CALL, reasons=(f"This goes to {there}, not to {site}.",))

@@ -13,7 +13,7 @@ from anyio import to_thread
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.auth_on_challenge import AuthOnChallenge, SyncAuthOnChallenge
 from toolwire.client.discovery.cache import Cache
-from toolwire.client.discovery.discover import Discovery, origin
+from toolwire.client.discovery.discover import Discovery
 from toolwire.client.discovery.document_snapshot import SnapshotBuilder, refetch
 from toolwire.client.discovery.probe_transport import TOTAL_S, ProbeTransport, SyncProbeTransport
 from toolwire.client.discovery.relocation import MAX_RELOCATIONS
@@ -25,6 +25,7 @@ from toolwire.core.codec import Flow
 from toolwire.core.http import Request
 from toolwire.core.model import Problem, Secret, Tool
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
+from toolwire.core.url_origin import get_origin
 
 from .connection import Connection
 from .options import ConnectOptions
@@ -133,7 +134,7 @@ class PendingConnection:
     def _open_network(self, home: str = "", response_bytes: int = TransportLimits().response_bytes) -> Network:
         options = self._options
         if home:
-            options.origins.allow(origin(home))
+            options.origins.allow(get_origin(home))
         return Network(
             limits=TransportLimits(total_s=options.timeout_s, response_bytes=response_bytes),
             credentials=options.credentials(home),
@@ -245,7 +246,7 @@ class SyncPendingConnection:
     def _open_network(self, home: str = "", response_bytes: int = TransportLimits().response_bytes) -> SyncNetwork:
         options = self._options
         if home:
-            options.origins.allow(origin(home))
+            options.origins.allow(get_origin(home))
         return SyncNetwork(
             limits=TransportLimits(total_s=options.timeout_s, response_bytes=response_bytes),
             credentials=options.credentials(home),

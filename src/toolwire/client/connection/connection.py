@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypedDict, Unpack
-from urllib.parse import urlsplit
 
 from toolwire.client.calls.api_keys import Keys, attach_keys
 from toolwire.client.calls.call_pipeline import CallPipeline
 from toolwire.client.calls.retry import DEFAULT_RETRIES, RetryLimits
 from toolwire.client.calls.session import Session
-from toolwire.client.discovery.discover import Discovery, find_codecs, origin
+from toolwire.client.discovery.discover import Discovery, find_codecs
 from toolwire.client.discovery.document_snapshot import NO_DOCUMENTS, DocumentSnapshot
 from toolwire.client.discovery.source import DocumentSource, find_document_url
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
@@ -22,6 +21,7 @@ from toolwire.core.errors import ConnectError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.resources import Resource
 from toolwire.core.url_display import show_url
+from toolwire.core.url_origin import get_host, get_origin
 from toolwire.telemetry.client_spans import ClientObserver
 from toolwire.validation import find_schema_fault
 
@@ -60,8 +60,8 @@ class Connection:
         """
         if found.peer is None:
             return _explain_loss(self, found)
-        if origin(found.peer.url) != self.pipeline.site:
-            return withdrawal(self.peer.url, f"it leads to {origin(found.peer.url)} now, connect to that one")
+        if get_origin(found.peer.url) != self.pipeline.site:
+            return withdrawal(self.peer.url, f"it leads to {get_origin(found.peer.url)} now, connect to that one")
         peer = replace(
             found.peer, origins=self.peer.origins, resources=self.peer.resources, result_limits=self.peer.result_limits
         )
@@ -155,7 +155,7 @@ def connection_to(
         session=session,
         peer=peer,
         codec=codec,
-        name=session.admit(terms.get("name", ""), urlsplit(peer.url).hostname or "", peer.catalog),
+        name=session.admit(terms.get("name", ""), get_host(peer.url), peer.catalog),
         preferences=preferences,
         credential=terms.get("credential", _no_credential),
         retries=terms.get("retries", DEFAULT_RETRIES),
@@ -208,7 +208,7 @@ def explain_failure(found: Discovery, *, keyed: bool = False) -> str:
     reached = [probe for probe in found.probes if probe.status is not None]
     if not reached and found.probes:
         probe = found.probes[0]
-        site = "/".join(show_url(probe.url).split("/")[:3])
+        site = get_origin(probe.url)
         return _explain_unreachable(url, probe.meaning.removeprefix(site).strip())
     if any(probe.status in (401, 403) for probe in reached):
         if keyed:

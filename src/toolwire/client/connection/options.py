@@ -12,7 +12,7 @@ from toolwire.client.calls.api_keys import choose_keys, describe_key
 from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.cache import Cache
-from toolwire.client.discovery.discover import Discovery, complete_url, discover, find_codecs, origin
+from toolwire.client.discovery.discover import Discovery, complete_url, discover, find_codecs
 from toolwire.client.discovery.document_snapshot import SnapshotBuilder
 from toolwire.client.discovery.local_files import file_url
 from toolwire.client.discovery.overlays import read_overlay
@@ -29,6 +29,7 @@ from toolwire.core.codec import Flow
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resources, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
+from toolwire.core.url_origin import get_origin
 from toolwire.stores.paths import find_credentials_folder
 
 from .connection import Connection, open_connection
@@ -143,7 +144,7 @@ class ConnectOptions:
         if found.peer is None:
             return found
         url = find_document_url(found.peer, found.probes)
-        source = build_source(origin(url), url, cache.find(url, self.credential(auth).identity))
+        source = build_source(get_origin(url), url, cache.find(url, self.credential(auth).identity))
         return replace(found, source=source, snapshot=readings.build(url))
 
     def rebuild_connection(
@@ -155,7 +156,7 @@ class ConnectOptions:
         if found is not None:
             return connection.rebuild(found)
         url = find_document_url(connection.peer, connection.probes)
-        source = build_source(origin(url), url, cache.find(url, readings.identity))
+        source = build_source(get_origin(url), url, cache.find(url, readings.identity))
         return replace(connection, source=source, snapshot=readings.build(url))
 
     def relocate(self, found: Discovery, move: Relocation | None) -> ConnectOptions | None:

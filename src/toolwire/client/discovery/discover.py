@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urlsplit
 
 from toolwire.core.codec import Codec, Finding, Flow, Peer, Probe
 from toolwire.core.http import Request, Response
@@ -142,12 +141,6 @@ def find_codecs(protocol: str | None) -> Sequence[Codec]:
     if not chosen:
         raise ValueError(f"{protocol!r} is no protocol; there is {', '.join(codec.name for codec in BUILTIN)}")
     return chosen
-
-
-def origin(url: str) -> str:
-    """Return scheme, host and port of ``url``: what a user is shown as the site."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def _share_fetches(flow: Flow[Finding], seen: dict[Request, Response | Problem]) -> Flow[Finding]:

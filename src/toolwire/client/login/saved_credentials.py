@@ -7,6 +7,7 @@ from pathlib import Path
 
 from toolwire.client.transport.drivers import SyncTransport
 from toolwire.core.model import Secret
+from toolwire.core.url_origin import get_origin
 from toolwire.stores.credentials.files import CredentialStore
 from toolwire.stores.credentials.system_keyring import find_system_vault
 from toolwire.stores.paths import find_credentials_folder
@@ -35,6 +36,6 @@ def find_auth(
     first = credentials.find_covering(url)
     if first is None and user is None:
         return None
-    site = "/".join(url.partition("?")[0].split("/")[:3])
+    site = get_origin(url)
     sign_in = None if user is None else step_up(SignInOptions(), user, transport)
     return CredentialAuth(site, TokenRefresher(site, credentials, first, transport), sign_in)

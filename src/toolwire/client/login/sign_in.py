@@ -19,13 +19,13 @@ from toolwire.auth.client_identity import ClientIdentity, identify_client
 from toolwire.auth.credential import Credential
 from toolwire.auth.device_authorization import DeviceCode, poll_device_sign_in, start_device_sign_in
 from toolwire.auth.metadata_discovery import SignInTarget, fetch_server_metadata, find_sign_in_target
-from toolwire.auth.resource_indicators import canonical_uri
 from toolwire.auth.scopes import merge_scopes
 from toolwire.auth.security_schemes import DeclaredSignIn, read_security_schemes
 from toolwire.client.discovery.discover import Discovery, origin
 from toolwire.client.transport.drivers import SyncTransport, run
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.url_origin import get_origin
 from toolwire.protocols.openapi.document import swagger_20
 from toolwire.protocols.openapi.document.loading import read
 from toolwire.protocols.openapi.document.references import References
@@ -102,7 +102,7 @@ def resolve_sign_in(said: DeclaredSignIn, transport: SyncTransport, *, device: b
     for address in said.metadata_urls:
         server = run(fetch_server_metadata(address), transport)
         if not isinstance(server, Problem):
-            resource = canonical_uri("/".join(address.split("/")[:3]))
+            resource = get_origin(address)
             return SignInTarget(resource=resource, server=server, scopes=(), sends_resource=False)
     return None
 
@@ -145,7 +145,7 @@ def step_up(
         if isinstance(target, Problem):
             return target
         scopes = merge_scopes(() if held is None else held.scopes, target.scopes)
-        site = "/".join(url.split("/")[:3])
+        site = get_origin(url)
         if not user.allow(site, scopes):
             return Problem(kind=Kind.DENIED, message=f"Nothing more was asked of {site}.")
         known = options.identity

@@ -33,7 +33,7 @@ class AllowedOrigins:
         self._said[home] = True
 
     def __contains__(self, origin: object) -> bool:
-        if not isinstance(origin, str):
+        if not isinstance(origin, str) or not origin:
             return False
         said = self._said.get(origin)
         if said is None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import lru_cache
 
 from toolwire.core.codec import Flow, Peer, fetch, listen
 from toolwire.core.http import Request
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
+from toolwire.core.url_origin import get_origin
 from toolwire.validation import refuse_undeclared
 
-from .document.servers import origin
 from .request import build_request
 from .request.plan import Plan
 from .response import results
@@ -33,7 +32,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     request = build_request.write(plan, call.arguments, resources=peer.resources, call_id=call.call_id)
     if isinstance(request, Problem):
         return request
-    expected = Expected(_origin(plan.base), plan.responses, peer.resources, peer.result_limits)
+    expected = Expected(get_origin(plan.base), plan.responses, peer.resources, peer.result_limits)
     if not plan.streams:
         response = yield from fetch(request)
         return response if isinstance(response, Problem) else results.read(response, expected)
@@ -75,15 +74,10 @@ def _plan(peer: Peer, call: Call) -> Plan | Problem:
     plan = memo.plans.get(call.tool.id) if isinstance(memo, Memo) else None
     if plan is None:
         return Problem(kind=Kind.UNKNOWN_TOOL, message=f"{peer.site or peer.url} has no operation {call.tool.name!r}.")
-    there, home = _origin(plan.base), _origin(peer.url)
+    there, home = get_origin(plan.base), get_origin(peer.url)
     if there != home and there not in peer.origins:
         text = f"{call.tool.name} is a call to {there}, not to {home}, where its document came from: "
         text += f'connect with allow_origins=["{there}"] if you trust that one too.'
         details = {"reason": "origin", "sent": False, "origin": there}
         return Problem(kind=Kind.UNREACHABLE, message=text, details=details)
     return plan
-
-
-@lru_cache(maxsize=4096)
-def _origin(url: str) -> str:
-    return origin(url) or ""

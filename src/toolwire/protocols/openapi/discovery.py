@@ -22,6 +22,7 @@ from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Problem
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
+from toolwire.core.url_origin import get_origin, has_same_origin, read_origin
 
 from .document import bundle, hidden_text, llm_json, overlay, swagger_20
 from .document.consent_policy import extension, read_site
@@ -30,7 +31,7 @@ from .document.llm_json import Entry
 from .document.loading import Loaded, load
 from .document.paths import CATALOG, CONVENTIONAL, NAME, WELL_KNOWN
 from .document.references import References, Unusable
-from .document.servers import join, origin, server, unfilled
+from .document.servers import join, server, unfilled
 from .tools import operations
 
 _HEADERS = ((b"accept", b"application/json"),)  # what the others ask with, so that one answer serves them all
@@ -76,10 +77,11 @@ def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
 
     ``url`` may also be that of a local file, which is then the document itself.
     """
-    home = origin(url)
+    origin = read_origin(url)
+    home = "" if origin is None else str(origin)
     if url.startswith("file:///"):
         looks = deque([_Look(url, _Sort.NAMED)])
-    elif home is None:
+    elif origin is None or origin.has_user_info:
         return Finding(None, (Probe(NAME, url, None, "is not the URL of a site"),))
     else:
         looks = deque(_looks(url, home))
@@ -176,8 +178,8 @@ def _llm_json(look: _Look, loaded: Loaded, home: str, linked: tuple[_Look, ...])
     if look.entry is not None:
         return _Sight("is another llm.json where the first one named the document")
     url = join(look.url, found.openapi)
-    where = origin(url) if url is not None else None
-    if url is None or where is None:
+    where = get_origin(url) if url is not None else ""
+    if url is None or not where:
         return _Sight("is an llm.json, but what it names is no URL")
     if where != home:
         return _Sight(f"is an llm.json that names a document on another site, {where[:200]}: that is refused")
@@ -199,7 +201,7 @@ def _targets(one: Json) -> list[Json]:
 
 
 def _same_site(references: Any, base: str, home: str) -> tuple[_Look, ...]:
-    found = [url for one in references if (url := join(base, one)) is not None and home and origin(url) == home]
+    found = [url for one in references if (url := join(base, one)) is not None and home and get_origin(url) == home]
     return tuple(_Look(_at(home, url), _Sort.NAMED) for url in dict.fromkeys(found[:_MOST_LOOKS]))
 
 
@@ -215,7 +217,7 @@ def _peer(look: _Look, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer 
     if swagger_20.is_swagger(document):
         with pause_collection():
             document, notes = swagger_20.upgrade(document, look.url)
-    url = look.url if origin(look.url) else _called_at(document, look.url, selection)
+    url = look.url if get_origin(look.url) else _called_at(document, look.url, selection)
     if not url:
         return None, _uncalled(document)
     with pause_collection():
@@ -308,4 +310,4 @@ def _is_beside(other: str, url: str) -> bool:
     if url.startswith("file:///"):
         folder = url.rpartition("/")[0] + "/"
         return other.startswith(folder) and "/../" not in other and "%" not in other
-    return origin(url) is not None and origin(other) == origin(url)
+    return has_same_origin(other, url)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
 from toolwire.core.http import Headers, Request, Response
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
+from toolwire.core.url_origin import get_authority
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as write_json
 
@@ -39,7 +40,7 @@ def find(url: str) -> Flow[Finding]:
     data = read_json(response.body)
     if isinstance(data, Problem):
         return _not_found(address, 200, "an answer that is not JSON, so no list of tools")
-    host = base.partition("://")[2].partition("/")[0]
+    host = get_authority(base)
     listing = document.read(data, host)
     if isinstance(listing, Problem):
         return _not_found(address, 200, listing.message)

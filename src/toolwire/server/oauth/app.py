@@ -17,6 +17,7 @@ from toolwire.auth.server_metadata import (
 )
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.url_origin import get_authority
 from toolwire.framing import jsontext
 from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, exchange_of
 from toolwire.server.http.messages import body_of, other, respond
@@ -160,7 +161,7 @@ class AuthorizationServer:
         if settings.is_secure and scope.get("scheme", "http") != "https":
             return "This server is reached by https only; a proxy in front of it must say that it was."
         host = fields.get(b"host", b"").decode("latin-1")
-        if settings.is_local and host != urlsplit(settings.issuer).netloc:
+        if settings.is_local and host != get_authority(settings.issuer):
             return "This server does not answer to that host name."
         return ""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from ipaddress import IPv6Address, ip_address, ip_network
-from urllib.parse import urlsplit
 
 from publicsuffixlist import PublicSuffixList
 
@@ -13,6 +12,7 @@ from toolwire.auth.clients import Client, hash_secret, read_client, write_client
 from toolwire.auth.oauth_error import OAuthError, invalid_client
 from toolwire.core.http import Response
 from toolwire.core.model import Json
+from toolwire.core.url_origin import get_host
 from toolwire.framing import jsontext
 
 from .server_context import ServerContext
@@ -92,7 +92,7 @@ def _count_fetch(context: ServerContext, url: str, network: str) -> bool:
     A site counts by the domain that somebody registered, so that no spelling, port or name below it begins anew; who
     makes us fetch counts by their address, so that many domains are no way around that.
     """
-    host = (urlsplit(url).hostname or "").rstrip(".")
+    host = get_host(url).rstrip(".")
     site = _SUFFIXES.privatesuffix(host) or host
     keys = {hash_secret(f"fetched {site}"): _FETCHES, hash_secret(f"fetched for {network}"): _FETCHES_FOR_ONE}
     with context.store.write_transaction() as rows:

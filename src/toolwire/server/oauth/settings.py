@@ -13,6 +13,7 @@ from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.resource_indicators import canonical_uri
 from toolwire.auth.scopes import read_scopes
 from toolwire.core.errors import DefinitionError
+from toolwire.core.url_origin import get_host, get_origin, read_origin
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _DAY_S = 86_400.0
@@ -80,7 +81,7 @@ class OAuthSettings:
     @property
     def is_local(self) -> bool:
         """Whether the issuer is on this very machine, where http is allowed."""
-        return urlsplit(self.issuer).hostname in _LOOPBACK
+        return get_host(self.issuer) in _LOOPBACK
 
     @property
     def is_secure(self) -> bool:
@@ -90,8 +91,7 @@ class OAuthSettings:
     @property
     def origin(self) -> str:
         """Scheme, host and port of the issuer: the only origin whose forms are taken."""
-        parts = urlsplit(self.issuer)
-        return f"{parts.scheme}://{parts.netloc}"
+        return get_origin(self.issuer)
 
     @property
     def base_path(self) -> str:
@@ -101,7 +101,8 @@ class OAuthSettings:
 
 def _check_url(what: str, url: str) -> None:
     parts = urlsplit(url)
-    if parts.query or parts.fragment or parts.username is not None or not parts.hostname:
+    origin = read_origin(url)
+    if origin is None or origin.has_user_info or parts.query or parts.fragment:
         raise DefinitionError(f"{what} is a URL without user, query and fragment, not {url!r}")
-    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+    if origin.scheme != "https" and get_host(url) not in _LOOPBACK:
         raise DefinitionError(f"{what} is an https URL (http only on this machine), not {url!r}")

@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from toolwire.core.model import Json
+from toolwire.core.url_origin import get_origin, has_same_origin
 from toolwire.framing.jsontext import describe_type, get_object
 
 from .check import Check, Look, Skip
@@ -84,10 +85,8 @@ def _document_there(ask: ServerProbe) -> str | None:
 
 
 def _same_origin(ask: ServerProbe) -> str | None:
-    said = urlsplit(urljoin(ask.base + _LLM, str(_llm(ask).members.get("openapi", ""))))
-    own = urlsplit(ask.base)
-    same = (said.scheme, said.netloc) == (own.scheme, own.netloc)
-    return None if same else f"the document is at {said.scheme}://{said.netloc}"
+    url = urljoin(ask.base + _LLM, str(_llm(ask).members.get("openapi", "")))
+    return None if has_same_origin(url, ask.base) else f"the document is at {get_origin(url)}"
 
 
 def _same_bytes(ask: ServerProbe) -> str | Skip | None:

@@ -17,6 +17,7 @@ from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Problem, Secret
+from toolwire.core.url_origin import get_origin
 from toolwire.framing import jsontext
 
 WAIT_S = 20.0
@@ -105,9 +106,9 @@ class ServerProbe:
 
 def asking(url: str, *, key: str | Secret | None = None, call: ProbeTool | None = None) -> ServerProbe:
     """Return an Asking of the server at ``url``, which may be in a private network: it was named by hand."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    origin = f"{parts.scheme}://{parts.netloc}"
-    base = origin + parts.path.rstrip("/")
+    url = url if "://" in url else f"http://{url}"
+    origin = get_origin(url)
+    base = origin + urlsplit(url).path.rstrip("/")
     limits = TransportLimits(total_s=WAIT_S)
     text = key.reveal() if isinstance(key, Secret) else key
     signed = {origin: (("authorization", Secret(f"Bearer {text}")),)} if text is not None else {}

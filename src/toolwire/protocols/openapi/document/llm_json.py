@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from toolwire.core.model import Json
+from toolwire.core.url_origin import has_same_origin
 
-from .servers import join, origin
+from .servers import join
 
 _MOST_CHARACTERS = 2_048
 _OF_SCHEMES = {"oauth2": ("oauth2", "openIdConnect"), "api-key": ("apiKey", "http")}
@@ -67,7 +68,7 @@ def _auth(said: Json, url: str) -> Auth:
     if not isinstance(said, dict):
         return Auth()
     metadata = join(url, _text(said.get("resource_metadata"))) if said.get("resource_metadata") else ""
-    same = metadata and origin(metadata) == origin(url)  # it speaks for the resource it is about [XL-024]
+    same = metadata and has_same_origin(metadata, url)  # it speaks for the resource it is about [XL-024]
     return Auth(_text(said.get("type")), _text(said.get("authorization_server")), metadata if metadata and same else "")
 
 

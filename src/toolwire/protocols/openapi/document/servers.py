@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from toolwire.core.model import Json
+from toolwire.core.url_origin import get_origin, read_origin
 
 from .references import Unusable
 
-_PORTS = {"http": 80, "https": 443}
-_AUTHORITY = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{0,5}))?")
 _PATH = re.compile(r"[!-\[\]-~]*")  # visible ASCII without the backslash
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
@@ -29,20 +28,6 @@ class Server(NamedTuple):
     base: str
     template: str = ""
     variables: Mapping[str, str] = {}
-
-
-def origin(url: str) -> str | None:
-    """Return scheme, host and port of an http or https URL in one spelling, or None for anything else."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return None
-    authority = _AUTHORITY.fullmatch(parts.netloc)
-    if parts.scheme not in _PORTS or authority is None:
-        return None
-    port = int(authority["port"] or _PORTS[parts.scheme])
-    shown = "" if port == _PORTS[parts.scheme] else f":{port}"
-    return f"{parts.scheme}://{authority['host'].lower()}{shown}"
 
 
 def join(base: str, reference: str) -> str | None:
@@ -62,7 +47,7 @@ def server(url: str, *declared: Json) -> Server:
     Raises:
         Unusable: none of them can be read.
     """
-    home = origin(url)
+    home = get_origin(url)
     found: list[Server] = []
     for one in next((one for one in declared if isinstance(one, list) and one), [{"url": "/"}]):
         resolved = _resolved(url, one) if isinstance(one, dict) else None
@@ -70,7 +55,7 @@ def server(url: str, *declared: Json) -> Server:
             found.append(resolved)
     if not found:
         raise Unusable(_reason(declared))
-    ranked = sorted(found, key=lambda one: (origin(one.base) != home, not one.base.startswith("https:")))
+    ranked = sorted(found, key=lambda one: (get_origin(one.base) != home, not one.base.startswith("https:")))
     return ranked[0]
 
 
@@ -109,12 +94,12 @@ def _resolved(url: str, one: dict[str, Any]) -> Server | None:
     if any(value is None for value in values.values()):
         return None
     filled = join(url, _VARIABLE.sub(lambda found: str(values[found[1]]), template))
-    where = origin(filled) if filled is not None else None
-    if filled is None or where is None:
+    origin = read_origin(filled) if filled is not None else None
+    if filled is None or origin is None or origin.has_user_info:
         return None
     path = urlsplit(filled).path.rstrip("/")
     said = {name: str(value) for name, value in values.items()}
-    return Server(where + path, template, said) if _PATH.fullmatch(path) is not None else None
+    return Server(f"{origin}{path}", template, said) if _PATH.fullmatch(path) is not None else None
 
 
 def _value(variable: dict[str, Any]) -> str | None:

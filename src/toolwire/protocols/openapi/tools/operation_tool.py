@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from toolwire.core.catalog import build_toolkit_name
 from toolwire.core.model import Json
 from toolwire.core.selection import Selection
+from toolwire.core.url_origin import get_origin
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document import hidden_text, identity
 from toolwire.protocols.openapi.document.consent_policy import read_site
@@ -15,7 +16,7 @@ from toolwire.protocols.openapi.document.findings import Note
 from toolwire.protocols.openapi.document.hidden_text import Hidden
 from toolwire.protocols.openapi.document.operation_list import Operation
 from toolwire.protocols.openapi.document.references import References, Unusable
-from toolwire.protocols.openapi.document.servers import Server, origin, server
+from toolwire.protocols.openapi.document.servers import Server, server
 from toolwire.protocols.openapi.request.path_template import is_template
 from toolwire.protocols.openapi.request.plan import Plan
 from toolwire.protocols.openapi.schema.converter import Schemas
@@ -121,7 +122,7 @@ class Work:
     def hint(self) -> Mapping[str, Json]:
         """Return what is said of it to programs."""
         one = self.one
-        where = origin(self.server.base) or ""
+        where = get_origin(self.server.base)
         return hints.write(one.node, one.method, one.path, where, self.alternatives, self._steps())
 
     def _steps(self) -> Iterator[dict[str, Json]]:

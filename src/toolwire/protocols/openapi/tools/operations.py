@@ -22,6 +22,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.model import Approval, Tool
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
+from toolwire.core.url_origin import get_origin
 from toolwire.protocols.openapi.document import identity, swagger_20
 from toolwire.protocols.openapi.document.consent_policy import (
     SAFE_METHODS,
@@ -37,7 +38,6 @@ from toolwire.protocols.openapi.document.identity import Identity
 from toolwire.protocols.openapi.document.operation_list import Operation, listed
 from toolwire.protocols.openapi.document.paths import NAME
 from toolwire.protocols.openapi.document.references import References, Unusable
-from toolwire.protocols.openapi.document.servers import origin
 from toolwire.protocols.openapi.request.plan import Plan
 
 from .lazy import Lazy
@@ -119,7 +119,7 @@ def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidde
     none: list[Note] = []
     operations = sorted(listed(source.references, none), key=lambda one: (one.path, one.method))
     notes.extend(sorted(none))
-    home = origin(url) or ""
+    home = get_origin(url)
     names = tool_names([Named(home, one.method, one.path, one.node.get("operationId")) for one in operations])
     works: dict[str, Work] = {}
     tools: list[Tool] = []
