@@ -21,7 +21,7 @@ from toolwire.auth.device_authorization import DeviceCode, poll_device_sign_in, 
 from toolwire.auth.metadata_discovery import SignInTarget, fetch_server_metadata, find_sign_in_target
 from toolwire.auth.scopes import merge_scopes
 from toolwire.auth.security_schemes import DeclaredSignIn, read_security_schemes
-from toolwire.client.discovery.discover import Discovery, origin
+from toolwire.client.discovery.discover import Discovery
 from toolwire.client.transport.drivers import SyncTransport, run
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
@@ -90,7 +90,7 @@ def read_declared_sign_in(found: Discovery, transport: SyncTransport) -> Declare
             data, _ = swagger_20.upgrade(data, address)
         if isinstance(data, dict) and "openapi" in data:
             schemes: Json = {**Security(References(data)).schemes}
-            return read_security_schemes({"components": {"securitySchemes": schemes}}, address, origin(found.url))
+            return read_security_schemes({"components": {"securitySchemes": schemes}}, address, get_origin(found.url))
     return None
 
 
