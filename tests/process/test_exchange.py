@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import inspect
 import re
 import socket
 import weakref
@@ -16,8 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
-from uvicorn.server import ServerState
+from uvicorn import Server
 
 from toolwire import Toolkit, asgi
 from toolwire.core.http import Response
@@ -167,54 +165,53 @@ def test_a_body_that_comes_later_is_waited_for(app: Answering, address: tuple[st
 
 
 def made(**state: Any) -> RequestCycle:
-    """Return the exchange of a connection of which nothing is real, in ``state``."""
+    """Return the exchange of a connection without a socket, in ``state``."""
     connection: Any = SimpleNamespace(
-        **dict.fromkeys(("scope", "transport", "logger", "access_logger", "access_log"), "given"),
-        flow=state.pop("flow", SimpleNamespace(read_paused=False)),
-        server_state=SimpleNamespace(default_headers="given"),
+        transport=None,
+        access_log=False,
+        flow=SimpleNamespace(read_paused=False, resume_reading=lambda: None),
+        server_state=SimpleNamespace(default_headers=[]),
         on_response_complete=lambda: None,
     )
-    cycle = RequestCycle(connection, {"headers": ()}, keep_alive=state.pop("keep_alive", True))
+    cycle = RequestCycle(connection, {"headers": (), "http_version": "1.1"}, keep_alive=True)
     vars(cycle).update(state)
     return cycle
 
 
-def test_an_exchange_begins_with_all_that_uvicorns_own_has() -> None:
-    names = [name for name in inspect.signature(RequestResponseCycle).parameters if name != "self"]
-    theirs = RequestResponseCycle(**dict.fromkeys(names, "given"))  # type: ignore[arg-type]  # only the names matter
-    ours = made(keep_alive="given", flow="given")
-    own = {"scope": {"headers": ()}, "on_response": ours.on_response, "message_event": ours.message_event}
-    for name, value in vars(theirs).items():
-        assert getattr(ours, name) == {**own, "waiting_for_100_continue": False}.get(name, value)
-    assert not ours.message_event.is_set()
+def received_at_once(cycle: RequestCycle) -> Any:
+    """Return the message that ``receive`` has for its caller, or None where it waits."""
 
+    async def receive() -> Any:
+        task = asyncio.create_task(cycle.receive())
+        await asyncio.sleep(0)
+        if task.done():
+            return task.result()
+        task.cancel()
+        return None
 
-@pytest.mark.parametrize("value", [b"100-continue", b"100-Continue", b"200-ok"])
-def test_whether_a_peer_waits_to_be_told_to_go_on_is_read_from_its_head(value: bytes) -> None:
-    cycle = made(scope={"headers": [(b"host", b"x"), (b"expect", value)]})
-    assert cycle.waiting_for_100_continue is (value.lower() == b"100-continue")
-    cycle.waiting_for_100_continue = False
-    assert not cycle.waiting_for_100_continue
+    return asyncio.run(receive())
 
 
 @pytest.mark.parametrize(
-    ("state", "set_"),
+    ("state", "message"),
     [
-        ({}, False),
-        ({"body": b"a piece"}, True),
-        ({"more_body": False}, True),
-        ({"disconnected": True}, True),
-        ({"response_complete": True}, True),
+        ({}, None),
+        ({"body": b"a piece"}, {"type": "http.request", "body": b"a piece", "more_body": True}),
+        ({"more_body": False}, {"type": "http.request", "body": b"", "more_body": False}),
+        ({"disconnected": True}, {"type": "http.disconnect"}),
+        ({"response_complete": True}, {"type": "http.disconnect"}),
     ],
 )
-def test_who_waits_for_news_hears_at_once_what_came_before(state: dict[str, Any], set_: bool) -> None:
-    assert made(**state).message_event.is_set() is set_
+def test_what_came_before_is_received_at_once(state: dict[str, Any], message: Any) -> None:
+    assert received_at_once(made(**state)) == message
 
 
-def test_who_took_the_whole_body_waits_for_the_end() -> None:
+def test_after_the_whole_body_was_read_receive_waits_for_the_end() -> None:
     cycle = made(body=b"whole", more_body=False)
     assert cycle.arrived() == b"whole"
-    assert not cycle.message_event.is_set()
+    assert received_at_once(cycle) is None
+    cycle.disconnect()
+    assert received_at_once(cycle) == {"type": "http.disconnect"}
 
 
 @pytest.mark.parametrize(
@@ -266,7 +263,7 @@ def test_a_connection_that_is_lost_is_gone_without_the_garbage_collector(app: An
     async def lose() -> weakref.ref[Connection]:
         config = ServerConfig(app)
         config.load()
-        state = ServerState()
+        state = Server(config).server_state
         connection = Connection(config, state, {}, asyncio.get_running_loop())
         connection.connection_made(Nowhere())
         connection.data_received(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n" * times)

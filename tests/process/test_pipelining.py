@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from uvicorn.server import ServerState
+from uvicorn import Server
 
 from toolwire.server.http.connection import Connection
 from toolwire.server.http.process import ServerConfig
@@ -86,7 +86,7 @@ def test_few_of_many_pipelined_requests_are_kept_and_nothing_is_read_until_they_
         app, transport = Held(), Counted()
         config = ServerConfig(app)
         config.load()
-        connection = Connection(config, ServerState(), {}, asyncio.get_running_loop())
+        connection = Connection(config, Server(config).server_state, {}, asyncio.get_running_loop())
         connection.connection_made(transport)
         rest, received = SMALL * MANY, 0
 

@@ -1,394 +1,407 @@
-"""One HTTP connection that is neither slow nor large for long: uvicorn's own, with the deadlines it lacks.
+"""Read requests from one connection, limit how slow and how large they may be, and start their exchanges.
 
 **Rules**
-- A request pays for two small comparisons and no timer: one for each connection looks at what is awaited.
-- A refusal never comes before the answers of earlier requests on the same connection.
-- Whatever cannot be read is answered in JSON and closed, after the peer had a moment to read the answer.
+- A request costs two small comparisons and no timer: one timer for each connection checks all deadlines.
+- A refusal never overtakes the responses to earlier requests of the same connection.
+- What cannot be parsed is answered in JSON; the connection then closes, after the client had time to read the answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sized
+from collections import deque
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import httptools
-from uvicorn.config import Config
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
-from uvicorn.server import ServerState
 
 from toolwire.core.model import Kind
 
 from .deadlines import DEADLINES, Deadlines
-from .refusal import RefusalApp, closing, refusal
-from .request_cycle import RequestCycle
-from .request_target import read_target
-from .trailer import FIELD_SIGNS, TrailerReader
-from .upgrades import stay
+from .flow_control import FlowControl
+from .refusal import RefusalApp, build_closing_headers, build_refusal_body
+from .request_cycle import STATUS_LINES, RequestCycle
+from .request_head import FIELD_OVERHEAD, TrailerSink, parse_request_target
+from .upgrades import build_body_parser
+from .uvicorn_interface import UvicornConfig, UvicornState
 
-_PIECE = 2_048
-"""How much of what arrived is parsed at once while it may hold many requests, in bytes."""
+BUFFERED_BODY_BYTES = 64 * 1024
+"""How much of a body may wait for the application before no more is read from the socket."""
 
 LINGER_S = 1.0
-"""How long a refused peer may go on sending, unheard, so that it can read the refusal, in seconds."""
+"""How long a refused client may go on sending, unread, so that it can read the refusal, in seconds."""
+
+_PARSED_AT_ONCE = 2_048
+"""How many bytes are parsed at once where they may hold many requests."""
 
 
-class Reading(FlowControl):
-    """uvicorn's flow control, under which nothing is read while ``most`` requests that were read before wait.
+class Connection(asyncio.Protocol):
+    """One HTTP/1.1 connection, under ``config.deadlines`` or the default deadlines."""
 
-    ``pipeline`` is the connection's queue of such requests; ``unread`` is what arrived and was not parsed yet.
-    As long as it reads, a connection notices that its client has gone.
-    """
-
-    def __init__(self, transport: asyncio.Transport, pipeline: Sized, most: int) -> None:
-        super().__init__(transport)
-        self._pipeline = pipeline
-        self._most = most
-        self.unread = b""
-
-    def is_full(self) -> bool:
-        """Return whether as many requests wait as may."""
-        return bool(self.unread) or len(self._pipeline) >= self._most
-
-    def has_waiting(self) -> bool:
-        """Return whether a request, or what may be one, waits for the answers of those before it."""
-        return bool(self._pipeline or self.unread)
-
-    def resume_reading(self) -> None:
-        """Read on, unless there is enough to do: whoever waits for a body calls this, and so does every answer."""
-        if self.read_paused and not self.is_full():
-            super().resume_reading()
-
-
-class Connection(HttpToolsProtocol):
-    """A connection under ``config.deadlines``; under the default deadlines where the config has none."""
+    transport: asyncio.Transport
+    flow: FlowControl
 
     def __init__(
         self,
-        config: Config,
-        server_state: ServerState,
+        config: UvicornConfig,
+        server_state: UvicornState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
+        **_newer: object,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
-        limits: Deadlines = getattr(config, "deadlines", DEADLINES)
-        self._limits = limits
-        self.access_log = self.access_log and config.access_log  # a handler of the process is not who asked for one
-        self.scope = cast("Any", {"method": ""})  # as after a head: none has begun
-        self._head_bytes = limits.head_bytes
-        self._head_fields = limits.head_fields
-        self._every = min(limits.head_s, limits.idle_s)
-        self._awaited: object = None
-        self._since = 0.0
+        """Prepare a connection. uvicorn gives these by keyword; any that a later version adds are ignored."""
+        self.server_state = server_state
+        self.access_log = config.access_log
+        self.pipeline: deque[tuple[RequestCycle, Any]] = deque()
+        self._app = config.loaded_app
+        self._app_state = app_state
+        self._root_path = config.root_path
+        self._loop = _loop or asyncio.get_running_loop()
+        self._deadlines: Deadlines = getattr(config, "deadlines", DEADLINES)
+        self._check_every = min(self._deadlines.head_s, self._deadlines.idle_s)
+        self._max_head_bytes = self._deadlines.head_bytes
+        self._max_head_fields = self._deadlines.head_fields
+        self._parser: Any = httptools.HttpRequestParser(self)  # None once the connection is lost
+        # A request with "connection: close" is answered even if more bytes follow it; they are not parsed.
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._last_cycle: RequestCycle | None = None  # of the request whose head was parsed last
+        self._running_cycle: RequestCycle | None = None  # the same, or one that is before it in the pipeline
+        self._trailer = TrailerSink(self._max_head_bytes, lambda: self._last_cycle, self._refuse_large_head)
+        self._headers: Any = []  # takes header fields: the list of the current head, then self._trailer
+        self._target = b""
+        self._scope: dict[str, Any] = {}
+        self._in_head = False
+        self._ignores_input = False
+        # Times of the event loop's clock, in seconds
+        self._head_since = 0.0
         self._idle_since = 0.0
-        self._paused = 0.0
+        self._unread_since = 0.0  # since when the client has read nothing of what was sent
+        # Sizes in bytes
         self._unsent = -1
-        self._chunk = 0
-        self._at_most = 0
-        self._at_least = 0
-        self._rest = 0
-        self._current: Any = None
-        self._trailer: Any = TrailerReader(limits.head_bytes, lambda: self.cycle, self._too_long)
-        self.deaf = False
+        self._chunk = 0  # what is being parsed
+        self._head_at_most = 0
+        self._head_at_least = 0
+        self._since_body = 0
 
-    # What uvicorn calls
+    # asyncio.Protocol, and shutdown() for uvicorn
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Start the one timer that this connection has."""
-        super().connection_made(transport)
-        self.flow: Any = Reading(transport, self.pipeline, self._limits.pipelined)  # where uvicorn has its own
-        self._since = self.loop.time()
-        self._timer = self.loop.call_later(self._every, self._look)
-        self._usual_scope: Any = {
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # sockets have no other
+        """Start the connection and its one timer."""
+        self.transport = transport
+        self.flow = FlowControl(transport, self.pipeline, self._deadlines.pipelined)
+        self.server_state.connections.add(self)
+        self._head_since = self._loop.time()
+        self._timer = self._loop.call_later(self._check_every, self._check_deadlines)
+        server, client = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
+        self._scope_of_all: dict[str, Any] = {
             "type": "http",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": "1.1",
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme,
-            "root_path": self.root_path,
+            # A Unix socket has a path, and its client no address.
+            "server": tuple(server[:2]) if isinstance(server, tuple) else (server, None) if server else None,
+            "client": tuple(client[:2]) if isinstance(client, tuple) else None,
+            "scheme": "https" if transport.get_extra_info("sslcontext") else "http",
+            "root_path": self._root_path,
         }
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timer, and let go of exchanges: they hold this connection, which would not go by itself."""
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the signature of asyncio.Protocol
+        """Stop the timer, and tell every exchange that its client has gone."""
         self._timer.cancel()
-        cycles: list[Any] = [self._current, *(cycle for cycle, _ in self.pipeline)]  # uvicorn knows the last one alone
-        for cycle in cycles:
+        self.server_state.connections.discard(self)
+        for cycle in (self._running_cycle, *(cycle for cycle, _ in self.pipeline)):
             if cycle is not None:
                 cycle.disconnect()
-        super().connection_lost(exc)
-        nothing: Any = None
-        self.cycle = self._current = nothing
-        self._trailer = self.headers = nothing
+        self.flow.resume_writing()  # whatever waits to send finds that the client has gone
+        # Exchanges and the parser refer back to this connection: without them it is freed at once, not by the garbage
+        # collector.
+        self._last_cycle = self._running_cycle = None
+        self._parser = self._headers = None
+        del self._trailer
         self.flow.unread = b""
         self.pipeline.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser; what may hold many requests only piece by piece, and no more than may wait."""
-        if self.deaf:
+        """Parse ``data``; large data piece by piece, until as many requests wait as may."""
+        if self._ignores_input:
             return
-        if len(data) > _PIECE or self.flow.has_waiting():
+        if len(data) > _PARSED_AT_ONCE or self.flow.has_waiting():
             self.flow.unread += data
-            self._feed_unread()
+            self._parse_unread()
         else:
-            self._feed(data)
+            self._parse(data)
 
-    def _feed_unread(self) -> None:
-        """Feed the parser as far as the limit of waiting requests lets it; read on where nothing is left."""
+    def pause_writing(self) -> None:
+        """Note since when the client reads nothing."""
+        self._unread_since = self._loop.time()
+        self.flow.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Let responses be sent again."""
+        self.flow.resume_writing()
+
+    def shutdown(self) -> None:
+        """Close the connection after the response to the last request that was read."""
+        if self._last_cycle is not None and not self._last_cycle.response_complete:
+            self._last_cycle.keep_alive = False
+        else:
+            self.transport.close()
+
+    # Parsing
+
+    def _parse_unread(self) -> None:
+        """Parse what arrived until as many requests wait as may; read on if nothing is left."""
         if self.transport.is_closing():
             return
         data, at = memoryview(self.flow.unread), 0
-        while at < len(data) and len(self.pipeline) < self._limits.pipelined and not self.deaf:
-            end = at + max(_PIECE, self._body_left())  # in the rest of a body there is no request
-            self._feed(data[at:end])
+        while at < len(data) and len(self.pipeline) < self._deadlines.pipelined and not self._ignores_input:
+            end = at + max(_PARSED_AT_ONCE, self._count_missing_body())  # the rest of a body holds no request
+            self._parse(data[at:end])
             at = end
-        self.flow.unread = b"" if self.deaf else bytes(data[at:])
+        self.flow.unread = b"" if self._ignores_input else bytes(data[at:])
         if self.flow.unread:
             self.flow.pause_reading()
-            return
-        cycle: Any = self.cycle  # None before the first request
-        if cycle is None or len(cycle.body) <= HIGH_WATER_LIMIT:
+        elif self._last_cycle is None or len(self._last_cycle.body) <= BUFFERED_BODY_BYTES:
             self.flow.resume_reading()
 
-    def _body_left(self) -> int:
-        """Return how many bytes of the current body are still to come, as far as its length was said beforehand."""
-        cycle: Any = self.cycle  # None before the first request
-        if cycle is None or self._in_head() or not cycle.more_body:
+    def _count_missing_body(self) -> int:
+        """Return how many bytes of the current body are still to come; 0 where its length was not announced."""
+        cycle = self._last_cycle
+        if cycle is None or self._in_head or not cycle.more_body:
             return 0
-        said = [value for name, value in cycle.scope["headers"] if name == b"content-length"]
-        return int(said[0]) - cycle.received if said else 0  # the parser took it, so it is a number
+        lengths = [value for name, value in cycle.scope["headers"] if name == b"content-length"]
+        return int(lengths[0]) - cycle.received if lengths else 0  # the parser accepted it, so it is a number
 
-    def _feed(self, data: bytes | memoryview) -> None:
-        """Feed the parser, and count what belongs to a head that is not whole yet."""
+    def _parse(self, data: bytes | memoryview) -> None:
         self._chunk = len(data)
         try:
-            parser: Any = self.parser  # None once the connection is lost, and then nothing comes
-            parser.feed_data(data)
+            self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            stay(self, bytes(data[upgrade.args[0] :]))
+            self._continue_without_upgrade(bytes(data[upgrade.args[0] :]))
         except httptools.HttpParserError:
-            self.refuse(400, Kind.MALFORMED, "This is not a request of HTTP/1.1.")
-        cycle: Any = self.cycle  # None before the first request
-        if "method" not in self.scope:
-            self._count()
-        elif cycle is not None and cycle.more_body:
-            self._count_rest()
+            self._refuse(400, Kind.MALFORMED, "This is not a request of HTTP/1.1.")
+        if self._in_head:
+            self._count_head()
+        elif self._last_cycle is not None and self._last_cycle.more_body:
+            self._count_since_body()
+
+    def _continue_without_upgrade(self, rest: bytes) -> None:
+        """Serve an upgrade request as a usual one, the last of its connection. ``rest`` begins its body, if any."""
+        cycle = self._last_cycle
+        if cycle is None:  # never so: the parser has just called on_headers_complete
+            return
+        cycle.keep_alive = False
+        try:
+            parser = build_body_parser(cycle.scope["headers"], self.on_body, self.on_message_complete)
+            if parser is None:
+                self._ignores_input = True
+                return
+            cycle.reopen_body()
+            self._parser = parser
+            parser.feed_data(rest)
+        except httptools.HttpParserError:
+            self._refuse(400, Kind.MALFORMED, "The framing of the body is not valid in HTTP/1.1.")
+
+    # What httptools calls
 
     def on_message_begin(self) -> None:
-        """Begin a scope from what all requests of this connection have in common."""
-        self.url = b""
-        self._rest = 0
+        """Begin the head of a request."""
+        self._in_head = True
+        self._target = b""
+        self._head_at_most = self._since_body = 0
         headers: list[tuple[bytes, bytes]] = []
-        self.headers = headers
-        self.scope = scope = self._usual_scope.copy()
+        self._headers = headers
+        self._scope = scope = self._scope_of_all.copy()
         scope["headers"] = headers
-        scope["state"] = self.app_state.copy()
+        scope["state"] = self._app_state.copy()
+
+    def on_url(self, part: bytes) -> None:
+        """Add a part of the request target."""
+        self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a field of the head."""
-        self.headers.append((name.lower(), value))
+        """Add a field of the head, or of the trailer."""
+        self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Start the request, or its refusal where the head has too many fields or bytes. [R10]"""
-        app: Any = self.app
-        if len(self.headers) > self._head_fields or (
-            self._at_most + self._chunk > self._head_bytes and self._head_size() > self._head_bytes
+        """Start the exchange of the request, or of its refusal if its head is too large."""
+        app = self._app
+        # R10: the exact size is counted only where the bytes that arrived could hold too large a head.
+        if len(self._headers) > self._max_head_fields or (
+            self._head_at_most + self._chunk > self._max_head_bytes and self._count_exact_head() > self._max_head_bytes
         ):
-            app = RefusalApp(431, Kind.TOO_LARGE, self._head_limits())
-        scope: Any = self.scope
-        parser: Any = self.parser
+            app = RefusalApp(431, Kind.TOO_LARGE, self._describe_head_limits())
+        scope, parser = self._scope, self._parser
         version = parser.get_http_version()
         scope["method"] = parser.get_method().decode("ascii")
         if version != "1.1":
             scope["http_version"] = version
-        scope["path"], scope["raw_path"], scope["query_string"] = read_target(self.url)
-        if root := self.root_path:
+        scope["path"], scope["raw_path"], scope["query_string"] = parse_request_target(self._target)
+        if root := self._root_path:
             scope["path"], scope["raw_path"] = root + scope["path"], root.encode("ascii") + scope["raw_path"]
-        before: Any = self.cycle  # None before the first request
-        cycle = RequestCycle(self, scope, keep_alive=version != "1.0" and parser.should_keep_alive())
-        self.cycle = cycle
-        self.headers = self._trailer  # whatever comes now is none of the head's
+        before = self._last_cycle
+        self._last_cycle = cycle = RequestCycle(self, scope, keep_alive=version != "1.0" and parser.should_keep_alive())
+        self._in_head = False
+        self._headers = self._trailer  # fields that come after the body do not join those of the head
         if before is None or before.response_complete:
-            self._start_asgi_task(cycle, app)
+            self._start(cycle, app)
         else:
             self.pipeline.appendleft((cycle, app))
             if self.flow.is_full():
                 self.flow.pause_reading()
 
     def on_body(self, body: bytes) -> None:
-        """Keep a piece of a body, and let no more come than whoever reads it takes."""
-        self._rest = -self._chunk  # there was some of a body in what came last
-        cycle: Any = self.cycle
+        """Pass a piece of the body on; read no more while the application has much of it to take."""
+        self._since_body = -self._chunk  # the chunk that holds this piece counts as body
+        cycle = self._last_cycle
+        if cycle is None:
+            return
         cycle.received += len(body)
         if cycle.response_complete:
             return
-        if not cycle.body:  # one piece is taken as it is, and copied only where another follows
-            cycle.body = body
-        elif type(cycle.body) is bytes:
-            cycle.body = bytearray(cycle.body) + body
-        else:
-            cycle.body += body
-        if len(cycle.body) > HIGH_WATER_LIMIT:
+        cycle.add_body(body)
+        if len(cycle.body) > BUFFERED_BODY_BYTES:
             self.flow.pause_reading()
-        if cycle.event is not None:
-            cycle.event.set()
 
     def on_message_complete(self) -> None:
-        """Note that the body is whole."""
-        cycle: Any = self.cycle
-        if not cycle.response_complete:
-            cycle.more_body = False
-            if cycle.event is not None:
-                cycle.event.set()
+        """Note that the body is complete."""
+        cycle = self._last_cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.end_body()
+
+    # Exchanges
+
+    def _start(self, cycle: RequestCycle, app: Any) -> None:
+        self._running_cycle = cycle
+        tasks = self.server_state.tasks
+        cycle.task = task = self._loop.create_task(cycle.run(app, tasks))
+        tasks.add(task)
 
     def on_response_complete(self) -> None:
-        """Start the request that waits, or note since when nothing is asked."""
+        """Start the next request of the pipeline, or note since when the connection is idle."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
         if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+            self._start(*self.pipeline.pop())
         else:
-            self._idle_since = self.loop.time()
+            self._idle_since = self._loop.time()
         if self.flow.unread:
-            self.loop.call_soon(self._feed_unread)
+            self._loop.call_soon(self._parse_unread)
         elif self.flow.read_paused:
             self.flow.resume_reading()
 
-    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        self._current = cycle
-        cycle.task = self.loop.create_task(cycle.run(app, self.tasks))
-        self.tasks.add(cycle.task)
-
-    def pause_writing(self) -> None:
-        """Note since when the peer takes nothing."""
-        self._paused = self.loop.time()
-        super().pause_writing()
+    def _is_answering(self) -> bool:
+        return self._last_cycle is not None and not self._last_cycle.response_complete
 
     # Time
 
-    def _look(self) -> None:
-        now = self.loop.time()
-        wait = self._every
-        if self.transport.is_closing() or self._answering():
-            if self._stalled(now):
+    def _check_deadlines(self) -> None:
+        now = self._loop.time()
+        wait = self._check_every
+        if self.transport.is_closing() or self._is_answering():
+            if self._is_stalled(now):
                 self.transport.abort()
                 return
         else:
-            left = self._left(now)
+            left = self._compute_time_left(now)
             if left <= 0:
-                self._too_slow()
+                self._close_slow()
             else:
                 wait = min(wait, left)
-        self._timer = self.loop.call_later(wait, self._look)
+        self._timer = self._loop.call_later(wait, self._check_deadlines)
 
-    def _left(self, now: float) -> float:
-        """Return for how long the peer may still say nothing that ends the wait for a whole head."""
-        before: Any = self.cycle  # None before the first request
-        if before is None or self._in_head():
-            return self._limits.head_s - self._waited(now)
-        return self._limits.idle_s - (now - self._idle_since)
+    def _compute_time_left(self, now: float) -> float:
+        """Return how many seconds the client still has to complete a head, or to begin the next one."""
+        if self._last_cycle is None or self._in_head:
+            return self._deadlines.head_s - (now - self._head_since)
+        return self._deadlines.idle_s - (now - self._idle_since)
 
-    def _stalled(self, now: float) -> bool:
-        """Return whether the peer takes nothing of what it is sent, for too long."""
-        if self.transport.is_closing():  # only what is left is sent now
+    def _is_stalled(self, now: float) -> bool:
+        """Return whether the client has read nothing of what was sent for too long."""
+        if self.transport.is_closing():
+            # A closing transport does not call pause_writing any more, so its buffer shows whether the client reads.
             unsent = self.transport.get_write_buffer_size()
             if unsent != self._unsent:
-                self._unsent, self._paused = unsent, now
+                self._unsent, self._unread_since = unsent, now
         elif not self.flow.write_paused:
             return False
-        return now - self._paused >= self._limits.stall_s
+        return now - self._unread_since >= self._deadlines.stall_s
 
-    def _waited(self, now: float) -> float:
-        """Return how long the same head is awaited, the first of a connection or the rest of another."""
-        awaited = self.scope if self._in_head() else None
-        if awaited is not self._awaited:
-            self._awaited, self._since = awaited, now
-        return now - self._since
-
-    def _too_slow(self) -> None:
-        if self._in_head() and not self.deaf:
-            text = f"The request head was not whole after {self._limits.head_s:g} s."
-            self._write(408, refusal(Kind.TOO_SLOW, text))
+    def _close_slow(self) -> None:
+        if self._in_head and not self._ignores_input:
+            text = f"The request head was not complete after {self._deadlines.head_s:g} s."
+            self._write_refusal(408, build_refusal_body(Kind.TOO_SLOW, text))
         self.transport.close()
 
     # Size
 
-    def _count(self) -> None:
-        """Count the last chunk towards a head that is not whole, as far as it is known to belong to it."""
-        if self._awaited is not self.scope:
-            self._awaited, self._since = self.scope, self.loop.time()
-            before: Any = self.cycle  # None before the first request
-            alone = before is None or (before.response_complete and not before.more_body)
-            self._at_most = self._chunk
-            self._at_least = self._chunk if alone else 0
+    def _count_head(self) -> None:
+        """Count the last chunk towards the head that is not complete yet."""
+        if self._head_at_most:
+            self._head_at_least += self._chunk
         else:
-            self._at_most += self._chunk
-            self._at_least += self._chunk
-        if self._at_least > self._head_bytes:
-            self.refuse(431, Kind.TOO_LARGE, self._head_limits())
+            self._head_since = self._loop.time()
+            before = self._last_cycle
+            # A chunk may end an earlier request and begin this head; only where no request is open it is all head.
+            is_alone = before is None or (before.response_complete and not before.more_body)
+            self._head_at_least = self._chunk if is_alone else 0
+        self._head_at_most += self._chunk
+        if self._head_at_least > self._max_head_bytes:
+            self._refuse_large_head()
 
-    def _count_rest(self) -> None:
-        """Count what comes after a head and has no body in it: the parser keeps a field until it ends."""
-        self._rest += self._chunk
-        if self._rest > self._head_bytes:
-            self._too_long()
+    def _count_since_body(self) -> None:
+        """Count what follows the body so far and is none of it: a parser keeps an unfinished field in memory."""
+        self._since_body += self._chunk
+        if self._since_body > self._max_head_bytes:
+            self._refuse_large_head()
 
-    def _head_size(self) -> int:
-        return len(self.url) + FIELD_SIGNS * len(self.headers) + sum(map(len, chain.from_iterable(self.headers)))
+    def _count_exact_head(self) -> int:
+        fields = self._headers
+        return len(self._target) + FIELD_OVERHEAD * len(fields) + sum(map(len, chain.from_iterable(fields)))
 
-    def _head_limits(self) -> str:
-        return f"A request head has at most {self._head_bytes:,} bytes and {self._head_fields} fields here."
-
-    # State
-
-    def _in_head(self) -> bool:
-        return "method" not in self.scope
-
-    def _answering(self) -> bool:
-        cycle: Any = self.cycle  # None before the first request
-        return cycle is not None and not cycle.response_complete
+    def _describe_head_limits(self) -> str:
+        return f"A request head has at most {self._max_head_bytes:,} bytes and {self._max_head_fields} fields here."
 
     # Refusals
 
-    def _too_long(self) -> None:
-        self.refuse(431, Kind.TOO_LARGE, self._head_limits())
+    def _refuse_large_head(self) -> None:
+        self._refuse(431, Kind.TOO_LARGE, self._describe_head_limits())
 
-    def refuse(self, status: int, kind: Kind, message: str) -> None:
-        """Answer ``status`` in the place of the request that cannot be read, and hear no more."""
-        if self.deaf:
+    def _refuse(self, status: int, kind: Kind, message: str) -> None:
+        """Answer ``status`` in place of the request that cannot be parsed, and ignore everything after it."""
+        if self._ignores_input:
             return
-        self.deaf = True
-        last: Any = self.cycle  # None before the first request
-        waiting: Any = self.pipeline
-        if self._answering() and not last.more_body:
-            last.keep_alive = False
-        elif waiting and waiting[0][0] is last:  # it waits for the answers of others, and then is refused
+        self._ignores_input = True
+        last, waiting = self._last_cycle, self.pipeline
+        if last is None:
+            self._answer_refusal(status, kind, message)
+        elif not last.response_complete and not last.more_body:
+            last.keep_alive = False  # the bad bytes follow a good request, whose response is the last
+        elif waiting and waiting[0][0] is last:  # its body is bad: it is refused when its turn comes
             last.keep_alive = last.more_body = False
             waiting[0] = (last, RefusalApp(status, kind, message))
-        elif waiting or (self._answering() and last.response_started):
+        elif waiting or (not last.response_complete and last.response_started):
             self.transport.close()
-        elif last is not None and last.response_complete and last.more_body:  # it has had its answer
+        elif last.response_complete and last.more_body:  # the request with the bad body has had its response
             self._linger()
         else:
-            self._write(status, refusal(kind, message))
-            self._linger()
+            self._answer_refusal(status, kind, message)
 
-    def _write(self, status: int, body: bytes) -> None:
-        head = [STATUS_LINE[status]]
-        for name, value in (*self.server_state.default_headers, *closing(body)):
+    def _answer_refusal(self, status: int, kind: Kind, message: str) -> None:
+        self._write_refusal(status, build_refusal_body(kind, message))
+        self._linger()
+
+    def _write_refusal(self, status: int, body: bytes) -> None:
+        head = [STATUS_LINES[status]]
+        for name, value in (*self.server_state.default_headers, *build_closing_headers(body)):
             head += (name, b": ", value, b"\r\n")
         self.transport.write(b"".join((*head, b"\r\n", body)))
-        if self._answering():
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-            self.cycle.response_complete = True
+        if self._last_cycle is not None and not self._last_cycle.response_complete:
+            self._last_cycle.abandon()
 
     def _linger(self) -> None:
-        """Close in a moment: a close on bytes that nobody read would take back what was sent."""
+        """Close in a moment: closing a socket with unread bytes would take back what was sent."""
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._timer.cancel()
-        self._timer = self.loop.call_later(LINGER_S, self.transport.close)
+        self._timer = self._loop.call_later(LINGER_S, self.transport.close)

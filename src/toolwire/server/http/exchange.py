@@ -13,6 +13,8 @@ Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
+CLOSE = (b"connection", b"close")
+"""The header field of a response that is the last of its connection."""
 
 LISTEN_AFTER_S = 0.05
 """How long a call runs before its client's disconnection is listened for, where that takes a task, in seconds."""

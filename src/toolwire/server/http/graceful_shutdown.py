@@ -23,8 +23,7 @@ from toolwire.server.app import App
 from toolwire.server.lifespan import live
 
 from .deadlines import Deadlines
-from .exchange import Exchange, Message, Receive, Scope, Send
-from .messages import CLOSE
+from .exchange import CLOSE, Exchange, Message, Receive, Scope, Send
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FLUSH_S = 1

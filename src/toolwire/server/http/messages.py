@@ -9,10 +9,7 @@ from toolwire.core.model import Kind, Problem
 from toolwire.server.limits import ServerLimits
 from toolwire.server.run.deadline_scheduler import DeadlineExceeded, DeadlineScheduler
 
-from .exchange import Exchange, Receive, Scope, Send
-
-CLOSE = (b"connection", b"close")
-"""The header field of an answer that is the last of its connection."""
+from .exchange import CLOSE, Exchange, Receive, Scope, Send
 
 
 async def respond(scope: Scope, exchange: Exchange, response: Response) -> None:

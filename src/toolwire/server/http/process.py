@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import logging
@@ -67,8 +66,6 @@ class ServerConfig(Config):
         super().configure_logging()
         if json:  # uvicorn has set up its own again
             log_json()
-        logging.getLogger("uvicorn.error").addFilter(_worth_saying)
-        logging.getLogger("uvicorn.access").addFilter(_without_query)
 
     def load(self) -> None:
         """Make the app and give it its graceful end; a process whose app cannot be made ends with one line."""
@@ -210,19 +207,6 @@ class AccessLogHandler(logging.StreamHandler[Any]):
         """Say nothing of a stream that cannot be written; anything else as ever."""
         if not isinstance(sys.exception(), OSError):
             super().handleError(record)
-
-
-def _without_query(record: logging.LogRecord) -> bool:
-    """Take the query out of a line of the access log: it may hold what is nobody's business."""
-    if isinstance(record.args, tuple) and len(record.args) == 5:
-        client, method, path, version, status = record.args
-        record.args = (client, method, str(path).partition("?")[0], version, status)
-    return True
-
-
-def _worth_saying(record: logging.LogRecord) -> bool:
-    """Leave out the traceback of each call that a stop had to cancel; how many there were is said once."""
-    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 _ACCESS_LOG: dict[str, Any] = {

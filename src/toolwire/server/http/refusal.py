@@ -1,4 +1,4 @@
-"""What a connection says when it does not let a request through to the application."""
+"""Build the response to a request that a connection does not pass to the application."""
 
 from __future__ import annotations
 
@@ -6,33 +6,35 @@ import orjson
 
 from toolwire.core.model import Kind
 
-from .exchange import Receive, Scope, Send
+from .exchange import CLOSE, Receive, Scope, Send
 
 
 class RefusalApp:
-    """An ASGI app that refuses every request alike and closes the connection."""
+    """An ASGI application that answers every request with the same error and closes the connection."""
 
     serve = None
 
     def __init__(self, status: int, kind: Kind, message: str) -> None:
+        """Answer with ``status`` and a JSON body of ``kind`` and ``message``."""
         self._status = status
-        self._body = refusal(kind, message)
+        self._body = build_refusal_body(kind, message)
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Refuse one request."""
-        await send({"type": "http.response.start", "status": self._status, "headers": closing(self._body)})
+        headers = build_closing_headers(self._body)
+        await send({"type": "http.response.start", "status": self._status, "headers": headers})
         await send({"type": "http.response.body", "body": self._body})
 
 
-def refusal(kind: Kind, message: str) -> bytes:
-    """Return the body of a refusal."""
+def build_refusal_body(kind: Kind, message: str) -> bytes:
+    """Return the JSON body of a refusal."""
     return orjson.dumps({"error": kind, "message": message})
 
 
-def closing(body: bytes) -> list[tuple[bytes, bytes]]:
-    """Return the fields of an answer of ``body`` that is the connection's last."""
+def build_closing_headers(body: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the header fields of a response with the JSON ``body`` that is the last of its connection."""
     return [
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(body)),
-        (b"connection", b"close"),
+        CLOSE,
     ]

@@ -1,0 +1,60 @@
+"""Parse request targets, and limit the header fields that follow a body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from urllib.parse import unquote
+
+import httptools
+
+FIELD_OVERHEAD = 4
+"""The bytes of a header field besides its name and value: a colon, a space and the line end."""
+
+_CACHED_TARGETS = 512
+_CACHED_TARGET_BYTES = 256
+
+
+def parse_request_target(target: bytes) -> tuple[str, bytes, bytes]:
+    """Return the decoded path, the raw path and the query of a request target.
+
+    Raises:
+        httptools.HttpParserInvalidURLError: ``target`` is not a valid request target.
+    """
+    # Clients repeat a few short targets; long ones are not cached, because each could be different and large.
+    return _parse_cached(target) if len(target) <= _CACHED_TARGET_BYTES else _parse(target)
+
+
+def _parse(target: bytes) -> tuple[str, bytes, bytes]:
+    parsed = httptools.parse_url(target)
+    path = parsed.path.decode("ascii")
+    return unquote(path) if "%" in path else path, parsed.path, parsed.query or b""
+
+
+_parse_cached = lru_cache(_CACHED_TARGETS)(_parse)
+
+
+class TrailerSink:
+    """Count the header fields after a body and drop them.
+
+    It takes the place of the list of head fields once the head is complete. ``get_request`` returns the request whose
+    body is being read; ``on_limit`` is called when the trailer of one request has more than ``max_bytes`` bytes.
+    """
+
+    # R10, D-24, RFC 9110 6.5: a trailer must not change the head by which the request was admitted.
+
+    def __init__(self, max_bytes: int, get_request: Callable[[], object], on_limit: Callable[[], None]) -> None:
+        self._max_bytes = max_bytes
+        self._get_request = get_request
+        self._on_limit = on_limit
+        self._request: object = None
+        self._bytes = 0
+
+    def append(self, field: tuple[bytes, bytes]) -> None:
+        """Count ``field``, a pair of name and value."""
+        request = self._get_request()
+        if request is not self._request:
+            self._request, self._bytes = request, 0
+        self._bytes += len(field[0]) + len(field[1]) + FIELD_OVERHEAD
+        if self._bytes > self._max_bytes:
+            self._on_limit()
