@@ -18,7 +18,7 @@ GRANT = Grant(
     id="g", user="ada", client_id="app", client_name="App", fingerprint="f", resource=SITE, scopes=("a",), created=0.0,
     until=100.0,
 )  # fmt: skip
-TOKEN = Token(digest="d", kind="access", grant="g", scopes=("a",), until=10.0)
+TOKEN = Token(digest="d", kind="access", grant="g", scopes=("a",), since=0.0, until=10.0)
 OFFER = OfferedScopes(resource=SITE, scopes=("a", "b"), defaults=("a",))
 ASKED = {"response_type": "code", "code_challenge": compute_challenge("v" * 43), "code_challenge_method": "S256"}
 

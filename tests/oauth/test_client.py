@@ -258,7 +258,7 @@ def test_threads_with_an_old_token_refresh_it_once(running: Running) -> None:
     found = running.signed_in(Walker())
     keepers = [
         TokenRefresher(
-            running.url, running.credentials, found, running.transport, now=lambda: (found.until or 0.0) - 30
+            running.url, running.credentials, found, running.transport, now=lambda: (found.expires_at or 0.0) - 30
         )
         for _ in range(2)  # two that know nothing of each other, as two processes
     ]

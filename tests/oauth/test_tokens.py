@@ -276,7 +276,7 @@ def test_an_access_token_can_be_a_jwt_that_others_verify(open_site: Callable[...
 @pytest.mark.requirement("AS-10")
 def test_a_jwt_of_another_key_issuer_or_audience_is_not_taken() -> None:
     key, other = SigningKey(), SigningKey()
-    claims = {"iss": ISSUER, "aud": ISSUER, "exp": 100, "jti": "1"}
+    claims = {"iss": ISSUER, "aud": ISSUER, "iat": 1, "exp": 100, "jti": "1"}
     assert key.read_claims(key.sign_claims(claims), issuer=ISSUER, resource=ISSUER, now=99) is not None
     assert key.read_claims(key.sign_claims(claims), issuer=ISSUER, resource=ISSUER, now=100) is None
     assert key.read_claims(other.sign_claims(claims), issuer=ISSUER, resource=ISSUER, now=99) is None

@@ -249,6 +249,17 @@ def test_a_token_is_known_until_it_expires_and_not_longer() -> None:
     assert "expired" in refusal(asyncio.run(tokens.verify(fields)))
 
 
+def test_a_clock_that_is_set_back_ends_what_is_known_of_a_token() -> None:
+    now = [NOW]
+    tokens = SignedTokenCallers(read_secret(SECRET), HERE, clock=lambda: now[0])
+    fields = {b"authorization": b"bearer " + shared()}
+    found = asyncio.run(tokens.verify(fields))
+    now[0] = NOW + 10
+    assert tokens.known(fields) == found
+    now[0] = NOW - 10
+    assert tokens.known(fields) is None
+
+
 @pytest.mark.requirement("D-26")
 def test_what_cannot_be_a_token_is_refused_without_a_look() -> None:
     tokens = SignedTokenCallers(read_secret(SECRET), HERE, clock=lambda: NOW)

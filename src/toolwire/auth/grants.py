@@ -15,6 +15,16 @@ from .pkce import find_proof_error
 from .resource_indicators import canonical_uri, invalid_target
 from .scopes import invalid_scope
 
+CLOCK_SKEW_S = 30.0
+"""How many seconds the clocks of two processes that share a database may differ."""
+
+
+def is_current(since: float, until: float, now: float) -> bool:
+    """Return whether ``now`` is in the time from ``since`` to ``until``, all in seconds since 1970."""
+    # What was issued in the future was issued before the clock was set back. It is void: the clock would otherwise make
+    # it valid for longer than its lifetime.
+    return since - CLOCK_SKEW_S <= now < until
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
@@ -37,7 +47,7 @@ class Grant:
 
     def is_active(self, now: float) -> bool:
         """Return whether the grant still counts."""
-        return self.revoked is None and now < self.until
+        return self.revoked is None and is_current(self.created, self.until, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +73,7 @@ class Token:
     kind: Literal["access", "refresh"]
     grant: str
     scopes: tuple[str, ...]
+    since: float
     until: float
     used: float | None = None
     request: str = ""
@@ -143,7 +154,8 @@ def judge_refresh(
     if not grant.is_active(now):
         return invalid_grant("What this app was granted has ended: ask the person again.")
     if token.used is not None:
-        if token.sealed and now - token.used < grace_s and request.request == token.request:
+        is_recent = is_current(token.used, token.used + grace_s, now)
+        if token.sealed and is_recent and request.request == token.request:
             return RepeatTokens(request.scopes or token.scopes)
         return build_reuse_verdict()
     return _judge_exchange(token, grant, request, now)
@@ -156,7 +168,7 @@ def build_reuse_verdict() -> TokenReused:
 
 
 def _judge_exchange(token: Token, grant: Grant, request: TokenRefresh, now: float) -> IssueTokens | OAuthError:
-    if now >= token.until:
+    if not is_current(token.since, token.until, now):
         return invalid_grant("The refresh token has not been used for too long.")
     if not set(request.scopes) <= set(token.scopes):
         return invalid_scope("A refresh cannot ask for more scopes than were granted.")
@@ -168,7 +180,8 @@ def is_valid_at(token: Token | None, grant: Grant | None, resource: str, now: fl
     # AS-08, AS-10
     if token is None or grant is None or token.kind != "access":
         return False
-    return now < token.until and grant.is_active(now) and canonical_uri(grant.resource) == canonical_uri(resource)
+    is_valid = is_current(token.since, token.until, now) and grant.is_active(now)
+    return is_valid and canonical_uri(grant.resource) == canonical_uri(resource)
 
 
 def _refuse_other_resource(resources: tuple[str, ...], grant: Grant) -> OAuthError | None:

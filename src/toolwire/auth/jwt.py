@@ -15,6 +15,7 @@ from joserfc.jwk import ECKey, KeySet
 
 from toolwire.core.model import Json
 
+from .grants import is_current
 from .oauth_error import OAuthError, invalid_client
 from .resource_indicators import canonical_uri
 from .server_metadata import ALGORITHMS
@@ -63,8 +64,8 @@ class SigningKey:
         if token is None or token.header.get("typ") != "at+jwt":
             return None
         claims: Mapping[str, Json] = token.claims
-        until = _read_number(claims.get("exp"))
-        if claims.get("iss") != issuer or until is None or now >= until:
+        since, until = _read_number(claims.get("iat")), _read_number(claims.get("exp"))
+        if claims.get("iss") != issuer or since is None or until is None or not is_current(since, until, now):
             return None
         audience = claims.get("aud")
         return claims if isinstance(audience, str) and canonical_uri(audience) == canonical_uri(resource) else None

@@ -71,6 +71,7 @@ class IssuerKeys:
 
 class _Known(NamedTuple):
     caller: Caller
+    since: float
     until: float
 
 
@@ -102,7 +103,8 @@ class SignedTokenCallers:
         if not given:
             return _NO_TOKEN
         found = self._known.get(sha256(given).digest())
-        if found is not None and self._clock() < found.until:
+        # After the clock was set back the token is verified again: else it would stay in the cache for too long.
+        if found is not None and found.since <= self._clock() < found.until:
             return found.caller
         return None if is_token(given) else _NOT_A_TOKEN
 
@@ -122,7 +124,7 @@ class SignedTokenCallers:
         if isinstance(token, Problem):
             return token
         caller = Caller(token.name, token.scopes)
-        self._remember(sha256(given).digest(), _Known(caller, min(token.expires, now + KNOWN_S)))
+        self._remember(sha256(given).digest(), _Known(caller, now, min(token.expires, now + KNOWN_S)))
         return caller
 
     def challenge(self, problem: Problem, path: str) -> Headers:  # noqa: ARG002 - the same everywhere

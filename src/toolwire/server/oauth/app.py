@@ -167,7 +167,8 @@ class AuthorizationServer:
 
     async def _prune(self) -> None:
         now = self._context.now()
-        if now - self._pruned_at >= _PRUNE_S:
+        # A clock that was set back must not delay the next deletion until it has caught up.
+        if not self._pruned_at <= now < self._pruned_at + _PRUNE_S:
             self._pruned_at = now
             await self._context.run_in_thread(self._prune_rows, now)
 

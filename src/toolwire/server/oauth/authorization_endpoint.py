@@ -192,7 +192,8 @@ def _store_question(
     whose = {"session": hash_secret(session.secret), "user": user.id, "shown": client_fingerprint(client)}
     record = json.dumps({**whose, "authorization": asdict(authorization)})
     with context.store.write_transaction() as rows:
-        rows.save_record(hash_secret(f"asked {handle}"), record, context.now() + _QUESTION_S)
+        now = context.now()
+        rows.save_record(hash_secret(f"asked {handle}"), record, now=now, until=now + _QUESTION_S)
     return handle
 
 

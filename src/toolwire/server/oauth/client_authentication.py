@@ -103,4 +103,5 @@ async def _check_assertion(context: ServerContext, client: Client, text: str, ne
 
 def _is_first_use(context: ServerContext, assertion: ClientAssertion) -> bool:
     with context.store.write_transaction() as rows:
-        return rows.save_record(hash_secret(f"assertion {assertion.id}"), "", assertion.expires_at)
+        name = hash_secret(f"assertion {assertion.id}")
+        return rows.save_record(name, "", now=context.now(), until=assertion.expires_at)

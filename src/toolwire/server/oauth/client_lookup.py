@@ -14,6 +14,7 @@ from toolwire.core.http import Response
 from toolwire.core.model import Json
 from toolwire.core.url_origin import get_host
 from toolwire.framing import jsontext
+from toolwire.stores.oauth.database import OAuthRows
 
 from .server_context import ServerContext
 
@@ -99,7 +100,7 @@ def _count_fetch(context: ServerContext, url: str, network: str) -> bool:
         if any(rows.count_attempts(key, context.now()) >= most for key, most in keys.items()):
             return False
         for key in keys:
-            rows.add_attempt(key, context.now() + _FETCHES_S)
+            _add_fetch(context, rows, key)
     return True
 
 
@@ -115,8 +116,13 @@ def count_fetch_from(context: ServerContext, address: str) -> bool:
     with context.store.write_transaction() as rows:
         if rows.count_attempts(key, context.now()) >= _FETCHES_FROM_ADDRESS:
             return False
-        rows.add_attempt(key, context.now() + _FETCHES_S)
+        _add_fetch(context, rows, key)
     return True
+
+
+def _add_fetch(context: ServerContext, rows: OAuthRows, key: str) -> None:
+    now = context.now()
+    rows.add_attempt(key, now=now, until=now + _FETCHES_S)
 
 
 def _load_registered(context: ServerContext, client_id: str) -> str | None:
@@ -131,4 +137,5 @@ def _load_record(context: ServerContext, name: str) -> str | None:
 
 def _save_record(context: ServerContext, name: str, record: str, seconds: float) -> None:
     with context.store.write_transaction() as rows:
-        rows.save_record(name, record, context.now() + seconds)
+        now = context.now()
+        rows.save_record(name, record, now=now, until=now + seconds)

@@ -41,7 +41,7 @@ def _register_client(context: ServerContext, client: Client, network: str) -> Re
         if rows.count_attempts(key, now) >= _MAX_A_MINUTE:
             text = "Too many apps register from your address: wait a minute."
             return build_error_response(OAuthError(error="temporarily_unavailable", description=text, status=429))
-        rows.add_attempt(key, now + _MINUTE_S)
+        rows.add_attempt(key, now=now, until=now + _MINUTE_S)
         kept = replace(client, secret_digest=hash_secret(secret) if secret else "")
         rows.add_client(client.id, write_client(kept), now + _UNUSED_S)
         rows.drop_unused_clients(_MAX_UNUSED)

@@ -67,7 +67,8 @@ def begin_session(context: ServerContext, user: Account, old: BrowserSession) ->
     session = BrowserSession(secret=context.make_secret(), user=user, is_new=True)
     with context.store.write_transaction() as rows:
         rows.end_session(hash_secret(old.secret))
-        rows.add_session(hash_secret(session.secret), user.id, context.now() + context.settings.session_s)
+        now = context.now()
+        rows.add_session(hash_secret(session.secret), user.id, now=now, until=now + context.settings.session_s)
     return session
 
 

@@ -96,7 +96,8 @@ def _count_attempt(context: ServerContext, tries: AttemptKeys) -> float | None:
             return None
         wait_s = _WAIT_S if rows.count_attempts(tries.name, now) >= _MAX_ATTEMPTS_OF_NAME else 0.0
         for key in (tries.both, tries.address, tries.name):
-            rows.add_attempt(key, now + _ATTEMPT_S)  # counted before it is known, so that many at once all count
+            # Counted before the password is checked, so that many attempts at once all count.
+            rows.add_attempt(key, now=now, until=now + _ATTEMPT_S)
     return wait_s
 
 

@@ -69,6 +69,7 @@ def redeem_code(
     """Return the tokens for a code, or why there are none; of two who come at once, one is first."""
     # AS-05
     with context.store.write_transaction() as rows:
+        # The code counts from the creation of its grant, which is the same moment.
         code = rows.find_code(hash_secret(code_text))
         grant = None if code is None else rows.find_grant(code.grant)
         verdict = judge_code(code, grant, request, context.now())
@@ -148,7 +149,7 @@ def _issue_tokens(
     now, settings = context.now(), context.settings
     access, name = _create_access_token(context, grant, scopes, now)
     until = min(now + settings.access_s, grant.until)
-    rows.add(Token(digest=hash_secret(name), kind="access", grant=grant.id, scopes=scopes, until=until))
+    rows.add(Token(digest=hash_secret(name), kind="access", grant=grant.id, scopes=scopes, since=now, until=until))
     body: dict[str, Json] = {
         "access_token": access,
         "token_type": "Bearer",
@@ -159,7 +160,8 @@ def _issue_tokens(
         body["refresh_token"] = successor
         if rows.find_token(hash_secret(successor)) is None:
             until = min(now + settings.idle_s, grant.until)
-            rows.add(Token(digest=hash_secret(successor), kind="refresh", grant=grant.id, scopes=scopes, until=until))
+            token = hash_secret(successor)
+            rows.add(Token(digest=token, kind="refresh", grant=grant.id, scopes=scopes, since=now, until=until))
     context.record_event(rows, "tokens issued", user=grant.user, client_id=client.id, grant=grant.id, token=name)
     return body
 

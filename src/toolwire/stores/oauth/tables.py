@@ -20,6 +20,7 @@ SESSIONS = Table(
     METADATA,
     Column("digest", _DIGEST, primary_key=True),
     Column("user", String(200), nullable=False),
+    Column("since", Float, nullable=False),
     Column("until", Float, nullable=False),
 )
 ATTEMPTS = Table(
@@ -27,6 +28,7 @@ ATTEMPTS = Table(
     METADATA,
     Column("id", Integer, primary_key=True),
     Column("key", _DIGEST, nullable=False, index=True),
+    Column("since", Float, nullable=False),
     Column("until", Float, nullable=False),
 )
 CLIENTS = Table(
@@ -41,6 +43,7 @@ RECORDS = Table(
     METADATA,
     Column("digest", _DIGEST, primary_key=True),
     Column("record", Text, nullable=False),
+    Column("since", Float, nullable=False),
     Column("until", Float, nullable=False),
 )
 GRANTS = Table(
@@ -75,6 +78,7 @@ TOKENS = Table(
     Column("kind", String(10), nullable=False),
     Column("grant", String(64), nullable=False, index=True),
     Column("scopes", Text, nullable=False),
+    Column("since", Float, nullable=False),
     Column("until", Float, nullable=False),
     Column("used", Float),
     Column("request", _DIGEST, nullable=False),

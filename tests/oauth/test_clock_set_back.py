@@ -1,0 +1,105 @@
+"""A clock that is set back makes nothing valid for longer than its lifetime."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolwire.auth.jwt import SigningKey
+
+from .conftest import Site
+
+HOUR = 3_600.0
+
+
+@pytest.mark.requirement("AS-05")
+def test_a_code_of_the_future_is_not_redeemed(site: Site) -> None:
+    code = site.code()
+    site.clock.seconds -= HOUR
+    assert site.redeem(code).json()["error"] == "invalid_grant"
+
+
+@pytest.mark.requirement("AS-10")
+@pytest.mark.parametrize("key", [None, SigningKey()], ids=["opaque", "jwt"])
+def test_an_access_token_of_the_future_is_refused(open_site: Callable[..., Site], key: SigningKey | None) -> None:
+    site = open_site(key=key)
+    token = site.tokens()["access_token"]
+    assert site.caller(token).scopes
+    site.clock.seconds -= HOUR
+    assert site.caller(token).kind == "unauthorized"
+
+
+def test_a_signed_token_of_the_future_is_refused_by_its_key_alone() -> None:
+    key, site = SigningKey(), "https://tasks.example"
+    claims = {"iss": site, "aud": site, "iat": 1_000, "exp": 1_600}
+    token = key.sign_claims(claims)
+    assert key.read_claims(token, issuer=site, resource=site, now=1_100.0) is not None
+    assert key.read_claims(token, issuer=site, resource=site, now=900.0) is None
+
+
+@pytest.mark.requirement("AS-11")
+def test_a_refresh_token_of_the_future_is_refused_although_its_grant_is_valid(site: Site) -> None:
+    tokens = site.tokens()
+    site.clock.seconds += 2 * HOUR
+    newer = site.refresh(tokens["refresh_token"]).json()
+    site.clock.seconds -= HOUR
+    assert site.refresh(newer["refresh_token"]).json()["error"] == "invalid_grant"
+
+
+@pytest.mark.requirement("AS-11")
+def test_the_time_for_a_retry_of_a_refresh_does_not_grow(open_site: Callable[..., Site]) -> None:
+    site = open_site(grace_s=10.0)
+    token = site.tokens()["refresh_token"]
+    site.clock.seconds += 2 * HOUR
+    assert site.refresh(token).status_code == 200
+    site.clock.seconds -= HOUR
+    assert site.refresh(token).json()["error"] == "invalid_grant"
+    assert "refresh token reused" in [event.kind for event in site.events]
+
+
+@pytest.mark.requirement("AS-19")
+def test_a_session_of_the_future_is_no_session(site: Site) -> None:
+    site.browser.sign_in()
+    assert site.browser.get(site.ask()).status_code == 200
+    site.clock.seconds -= HOUR
+    assert "/oauth/login" in site.browser.get(site.ask()).headers["location"]
+
+
+@pytest.mark.requirement("AS-19")
+def test_wrong_passwords_of_the_future_do_not_count(site: Site) -> None:
+    for _ in range(5):
+        site.browser.sign_in(password="wrong")
+    assert "Too many" in site.browser.sign_in().text
+    site.clock.seconds -= HOUR
+    assert site.browser.sign_in().status_code == 303
+
+
+def test_a_stored_text_of_the_future_is_not_found(site: Site) -> None:
+    with site.store.write_transaction() as rows:
+        rows.save_record("a", "text", now=HOUR, until=2 * HOUR)
+        assert rows.find_record("a", HOUR + 1) == "text"
+        assert rows.find_record("a", HOUR - 60) is None
+
+
+def test_rows_whose_time_is_over_are_still_deleted(site: Site) -> None:
+    def count_attempts() -> Any:
+        with sqlite3.connect(site.path) as database:
+            return database.execute("SELECT count(*) FROM oauth_attempts").fetchone()[0]
+
+    site.clock.seconds -= HOUR
+    site.browser.sign_in(password="wrong")
+    assert count_attempts() > 0
+    site.clock.seconds += 700
+    site.browser.get("/oauth/login")
+    assert count_attempts() == 0
+
+
+@pytest.mark.requirement("AS-05", "AS-08")
+def test_clocks_of_two_processes_may_differ_a_little(site: Site) -> None:
+    site.clock.seconds += 20  # the process that issues
+    code = site.code()
+    site.clock.seconds -= 20  # the process that redeems
+    assert site.caller(site.redeem(code).json()["access_token"]).scopes
