@@ -159,16 +159,16 @@ def changed_credential(site: Site, pipeline: CallPipeline, question: Question) -
 
 
 def changed_document(site: Site, pipeline: CallPipeline, question: Question) -> None:
-    pipeline.peer = replace(pipeline.peer, catalog=Catalog(tools=(replace(ADD, description="New."),)))
+    pipeline.rebuild(replace(pipeline.peer, catalog=Catalog(tools=(replace(ADD, description="New."),))))
 
 
 def changed_policy(site: Site, pipeline: CallPipeline, question: Question) -> None:
-    pipeline.peer = replace(pipeline.peer, catalog=Catalog(tools=(replace(ADD, approval=Approval.AUTO),)))
+    pipeline.rebuild(replace(pipeline.peer, catalog=Catalog(tools=(replace(ADD, approval=Approval.AUTO),))))
 
 
 def changed_server(site: Site, pipeline: CallPipeline, question: Question) -> None:
     site.base = ELSEWHERE
-    pipeline.peer = replace(pipeline.peer, catalog=Catalog(tools=(replace(ADD),)))
+    pipeline.rebuild(replace(pipeline.peer, catalog=Catalog(tools=(replace(ADD),))))
 
 
 @pytest.mark.requirement("D-20", "XL-050")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolwire import Context, Kind, Problem, Tool, Value, connect
-from toolwire.client.calls.retry import RetryLimits, find_next_attempt, send
+from toolwire.client.calls.retry import RetryLimits, find_next_attempt, send_with_retries
 from toolwire.client.connection.options import ConnectOptions
 from toolwire.client.transport.drivers import MAX_PAUSE_S, arun, run, stream_progress
 from toolwire.core.catalog import Catalog
@@ -47,7 +47,7 @@ class Talk:
         ids = iter(range(1, 100))
         retries = RetryLimits(chance=lambda: 0.0, new_id=lambda: f"c{next(ids)}", **options)
         codec = replace(OTC, send=self.send)
-        flow = send(codec, peer, Call(tool, {}, "c0"), retries)
+        flow = send_with_retries(codec, peer, Call(tool, {}, "c0"), retries)
         return run(flow, NOWHERE, sleep=self.log.append)
 
 
@@ -151,7 +151,12 @@ def test_a_wait_that_is_too_long_is_not_begun() -> None:
 def test_chance_makes_a_wait_longer_and_never_shorter() -> None:
     for chance, wait in ((0.0, 0.5), (1.0, 0.625)):
         talk = Talk([TRY_AGAIN, Value(None)])
-        flow = send(replace(OTC, send=talk.send), KEEPS, Call(WRITES, {}, "c0"), RetryLimits(chance=lambda: chance))  # noqa: B023 - it is run at once
+        flow = send_with_retries(
+            replace(OTC, send=talk.send),
+            KEEPS,
+            Call(WRITES, {}, "c0"),
+            RetryLimits(chance=lambda: chance),  # noqa: B023 - it is run at once
+        )
         assert run(flow, NOWHERE, sleep=talk.log.append) == Value(None)
         assert talk.log[1] == wait
 
@@ -217,4 +222,4 @@ def test_the_rfc_and_oxp_keep_calls_and_the_older_dialects_do_not(body: bytes, k
     with pytest.raises(StopIteration) as found:
         flow.send(Response(200, JSON_HEADERS, body))
     peer = found.value.value.peer
-    assert peer.keeps_calls is keeps
+    assert peer.deduplicates_calls is keeps

@@ -211,7 +211,7 @@ def test_without_an_sdk_a_client_does_not_even_load_opentelemetry(served: tuple[
         "import sys; from toolwire import connect_sync\n"
         f"with connect_sync({served[0]!r}, protocol='otc', agree=lambda _: True) as remote:\n"
         "    assert remote.call('add', {'a': 1}).ok\n"
-        "    assert remote._connection.create_observer._sent is None\n"
+        "    assert remote._connection.observer._observer is None\n"
         "assert 'opentelemetry' not in sys.modules and 'toolwire.telemetry.spans' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -147,6 +147,44 @@ Yield a Pause, be sent nothing once it is over.
 """
 
 
+def intercept(
+    flow: Flow[T],
+    on_request: Callable[[Request | Listen], Request | Listen | Response | Problem] | None = None,
+    on_response: Callable[[Request | Listen | Question | Pause, Any], Any] | None = None,
+) -> Flow[T]:
+    """Run ``flow`` and return its value; see its requests before they are sent, and the replies before it gets them.
+
+    ``on_request`` returns what is sent in place of a request, or the reply to it; then nothing is sent, and
+    ``on_response`` is not called. ``on_response`` is given a step as ``flow`` yielded it, and the reply to it. It
+    returns the reply for ``flow``, or a Request or Listen that is sent once more; the reply to that one is final.
+    """
+    reply: Any = None
+    try:
+        while True:
+            step = flow.send(reply)
+            changed: Any = step
+            if on_request is not None and isinstance(step, (Request, Listen)):
+                changed = on_request(step)
+                if isinstance(changed, (Response, Problem)):
+                    reply = changed
+                    continue
+            reply = yield changed
+            if on_response is not None:
+                reply = on_response(step, reply)
+                if isinstance(reply, (Request, Listen)):
+                    reply = yield reply
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    finally:
+        flow.close()  # ends the inner conversation too, where the outer one is abandoned
+
+
+def map_request(step: Request | Listen, change: Callable[[Request], Request]) -> Request | Listen:
+    """Return ``step`` with its request changed."""
+    return step._replace(request=change(step.request)) if isinstance(step, Listen) else change(step)
+
+
 def fetch(request: Request) -> Flow[Response | Problem]:
     """Return what came back for ``request``: the response, or the Problem of not reaching the server."""
     response: Response | Problem = yield request

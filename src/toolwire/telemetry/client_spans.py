@@ -1,18 +1,18 @@
-"""What is written down of the calls that a client sends: a span round each, and how long those by MCP took.
+"""Observe the calls that a client sends: a span for each, and the duration of those over MCP.
 
 Rules:
-- It is decided once, when the first call of a connection is made; without an SDK of OpenTelemetry a call then costs
-  one comparison more, and OpenTelemetry is not even loaded.
+- Whether anything is recorded is decided once, at the first call of a connection. Without an SDK of OpenTelemetry, a
+  call costs one more comparison, and OpenTelemetry is not loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from toolwire.core.check import Answer, Question
-from toolwire.core.codec import Flow, Listen
+from toolwire.core.codec import Flow, Listen, Pause, intercept
 from toolwire.core.http import Request, Response
 from toolwire.core.ledger import is_replayed
 from toolwire.core.model import Call, Kind, Problem, Result, Value
@@ -29,15 +29,9 @@ if TYPE_CHECKING:
     from .metrics import ClientMetrics
     from .spans import Spans
 
-BeginCall: TypeAlias = Callable[[Call], Flow[Result]]
-"""Makes the conversation of a call."""
-
 
 class ClientObserver:
-    """Makes the conversations of one connection's calls, observed where somebody would hear of it.
-
-    ``url`` is where the server is.
-    """
+    """Observes the calls of one connection to ``url``, if spans or metrics are recorded at all."""
 
     def __init__(self, telemetry: Telemetry, protocol: str, url: str) -> None:
         self._telemetry = telemetry
@@ -46,12 +40,12 @@ class ClientObserver:
         self._is_decided = False
         self._observer: ConnectionObserver | None = None
 
-    def observe_call(self, call: Call, begin: BeginCall) -> Flow[Result]:
-        """Return the conversation that ``begin`` makes of ``call`` as part of the trace that is active now."""
+    def begin(self, call: Call) -> CallObservation | None:
+        """Return the observation of ``call``, or None if nothing is recorded."""
         if not self._is_decided:
             self._observer = _create_observer(self._telemetry, self._protocol, self._url)
             self._is_decided = True
-        return begin(add_current_trace(call)) if self._observer is None else self._observer.observe_call(call, begin)
+        return None if self._observer is None else CallObservation(self._observer, call)
 
 
 def _create_observer(telemetry: Telemetry, protocol: str, url: str) -> ConnectionObserver | None:
@@ -71,57 +65,15 @@ class ConnectionObserver:
     def __init__(
         self, spans: Spans | None, metrics: ClientMetrics | None, attributes: Attributes, protocol: str, url: str
     ) -> None:
-        self._spans = spans
-        self._metrics = metrics
+        self.spans = spans
+        self.metrics = metrics
         self._attributes = attributes
-        self._protocol = protocol
+        self.protocol = protocol
         self._url = url
 
-    def observe_call(self, call: Call, begin: BeginCall) -> Flow[Result]:
-        """Return the result of ``call``, whose span is active whenever its conversation goes on."""
-        started = perf_counter()
-        span = self._start_span(call)
-        seen = _CallTrace()
-        result: Result | None = None
-        try:
-            if self._spans is None or span is None:
-                result = yield from self._observe_flow(begin(add_current_trace(call)), span, seen)
-            else:
-                with self._spans.activate(span):
-                    result = yield from self._observe_flow(begin(add_current_trace(call)), span, seen)
-            return result
-        finally:
-            error = names.error_type(result.kind) if isinstance(result, Problem) else None if result else "cancelled"
-            if self._spans is not None and span is not None:
-                self._spans.end_span(span, error, self._describe_ending(call, result, seen))
-            if self._metrics is not None and self._protocol == "mcp":
-                self._metrics.end_call(call.tool.name, error, perf_counter() - started)
-
-    def _observe_flow(self, flow: Flow[Result], span: Span | None, seen: _CallTrace) -> Flow[Result]:
-        """Return the value of ``flow``, and note what passes."""
-        said: Any = None
-        try:
-            while True:
-                asked = flow.send(said)
-                request = asked.request if isinstance(asked, Listen) else asked
-                if isinstance(request, Request) and span is not None and not seen.request:
-                    seen.request = True
-                    span.set_attributes(self._describe_request(request))
-                said = yield asked
-                if isinstance(said, Response):
-                    seen.response = said
-                elif isinstance(asked, Question) and isinstance(said, Answer):
-                    seen.decision = _describe_decision(said)
-                    if self._metrics is not None:
-                        self._metrics.count_approval(seen.decision)
-        except StopIteration as stop:
-            result: Result = stop.value
-            return result
-        finally:
-            flow.close()
-
-    def _start_span(self, call: Call) -> Span | None:
-        if self._spans is None:
+    def start_span(self, call: Call) -> Span | None:
+        """Start and return the span of ``call``, or return None without a tracer."""
+        if self.spans is None:
             return None
         from . import attributes  # noqa: PLC0415 - loaded already where there are spans
 
@@ -132,18 +84,20 @@ class ConnectionObserver:
                 names.UPSTREAM, place.get(names.SERVER_ADDRESS, "")
             )  # the very call: this is a gateway
             served.span.set_attribute(names.TOOL_TYPE, "extension")
-        return self._spans.start_sent(call, {**self._attributes.describe_call(call, self._protocol), **place})
+        return self.spans.start_sent(call, {**self._attributes.describe_call(call, self.protocol), **place})
 
-    def _describe_request(self, request: Request) -> AttributeValues:
+    def describe_request(self, request: Request) -> AttributeValues:
+        """Return the attributes of the first request of a call."""
         from . import attributes  # noqa: PLC0415 - likewise
 
-        return {**attributes.describe_message(request, self._protocol), **attributes.describe_address(request.url)}
+        return {**attributes.describe_message(request, self.protocol), **attributes.describe_address(request.url)}
 
-    def _describe_ending(self, call: Call, result: Result | None, seen: _CallTrace) -> AttributeValues:
+    def describe_ending(self, call: Call, result: Result | None, trace: _CallTrace) -> AttributeValues:
+        """Return the attributes of how a call ended; ``result`` is None if it was cancelled."""
         from . import attributes  # noqa: PLC0415 - likewise
 
         refused = isinstance(result, Problem) and result.kind is Kind.DENIED
-        approval = "denied" if refused else "per_call" if seen.decision else "auto"
+        approval = "denied" if refused else "per_call" if trace.decision else "auto"
         said: AttributeValues = {names.APPROVAL: approval, names.IDEMPOTENCY: "none", names.ATTEMPT: 1}
         if result is None:
             return said
@@ -154,10 +108,57 @@ class ConnectionObserver:
         if is_replayed(result):
             said[names.IDEMPOTENCY] = "replay"
         said |= attributes.describe_ending(call, "", result, self._attributes.content)
-        code = attributes.read_error_code(seen.response) if isinstance(result, Problem) and seen.response else None
-        if code is not None and self._protocol in ("mcp", "opentool"):
+        code = attributes.read_error_code(trace.response) if isinstance(result, Problem) and trace.response else None
+        if code is not None and self.protocol in ("mcp", "opentool"):
             said[names.RPC_STATUS] = str(code)
         return said
+
+
+class CallObservation:
+    """The observation of one call. ``call`` is the call as part of its trace: run this one, under ``watch``."""
+
+    def __init__(self, observer: ConnectionObserver, call: Call) -> None:
+        self._observer = observer
+        self._started = perf_counter()
+        self._span = observer.start_span(call)
+        self._trace = _CallTrace()
+        with self._activate():
+            self.call = add_current_trace(call)
+
+    def _activate(self) -> AbstractContextManager[Any]:
+        spans = self._observer.spans
+        return nullcontext() if spans is None or self._span is None else spans.activate(self._span)
+
+    def watch(self, flow: Flow[Result]) -> Flow[Result]:
+        """Run ``flow`` with the span of the call active, and return its value."""
+        result: Result | None = None
+        observer = self._observer
+        try:
+            with self._activate():
+                result = yield from intercept(flow, self._record_request, self._record_reply)
+            return result
+        finally:
+            error = names.error_type(result.kind) if isinstance(result, Problem) else None if result else "cancelled"
+            if observer.spans is not None and self._span is not None:
+                observer.spans.end_span(self._span, error, observer.describe_ending(self.call, result, self._trace))
+            if observer.metrics is not None and observer.protocol == "mcp":
+                observer.metrics.end_call(self.call.tool.name, error, perf_counter() - self._started)
+
+    def _record_request(self, step: Request | Listen) -> Request | Listen:
+        if self._span is not None and not self._trace.request:
+            self._trace.request = True
+            request = step.request if isinstance(step, Listen) else step
+            self._span.set_attributes(self._observer.describe_request(request))
+        return step
+
+    def _record_reply(self, step: Request | Listen | Question | Pause, reply: Any) -> Any:
+        if isinstance(reply, Response):
+            self._trace.response = reply
+        elif isinstance(step, Question) and isinstance(reply, Answer):
+            self._trace.decision = _describe_decision(reply)
+            if self._observer.metrics is not None:
+                self._observer.metrics.count_approval(self._trace.decision)
+        return reply
 
 
 class _CallTrace:

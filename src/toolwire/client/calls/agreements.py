@@ -1,11 +1,13 @@
-"""What a user has agreed to of one connection's tools, by their definitions, and the record of what they decided.
+"""Hold what the user agreed to for the tools of one connection, by their definitions, and record each decision.
 
 Rules:
-- A server's word only tightens. That a tool only reads is such a word where the method of its requests does not say it:
-  it stands for a tool once the list of these tools was agreed to. [XL-044]
-- An agreement is to one definition of one tool; with any part of it another, nothing was agreed to. [XL-048, D-04]
-- Every decision is recorded, also that nobody could be asked.
+- What a server declares can only tighten. A claim that a tool only reads counts if the method of its requests proves
+  it, or after the user agreed to the list of these tools.
+- An agreement is bound to one definition of one tool. If any part of it changes, the agreement is void.
+- Each decision is recorded, also the one that no approver could be asked.
 """
+
+# XL-044: a site cannot waive consent by its own claim. XL-048, D-04: what was approved is one definition.
 
 from __future__ import annotations
 
@@ -21,17 +23,23 @@ from toolwire.consent.policy import find_unasked_writes
 from toolwire.consent.tool_definition import Change, build_definition, definition_hash, find_changes
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Answer, Check, Deny, Verdict
+from toolwire.core.codec import Peer
 from toolwire.core.model import Call, Json, Kind, Problem, Tool
 
 from .session import Session
 
+_MAX_DEFINITIONS = 20_000
+_CHANGED = "The site has changed this tool since it was approved."
+_CREDENTIAL_CHANGED = "You approved this tool with another credential, or with none."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallParties:
-    """Who calls whom: a session's principal, under the connection's ``name``, a ``site`` that calls itself ``title``.
+    """Who calls and who is called.
 
-    ``credential`` says how requests of a tool are signed at that moment; ``preferences`` are the session's and the
-    connection's.
+    ``site`` is the origin of the server and ``title`` its own name for itself. ``name`` is the name of the connection
+    in ``session``. ``preferences`` are those of the session and the connection together. ``credential`` returns how
+    requests of a tool are signed at that moment.
     """
 
     session: Session
@@ -43,13 +51,18 @@ class CallParties:
 
 
 class _DefinedTool(NamedTuple):
+    """A tool with its definition, which is costly to compute and needed for each question."""
+
     tool: Tool
     parts: dict[str, Json]
     key: GrantKey
 
 
 class Agreements:
-    """What was agreed to between ``parties``. ``target`` says method and URL of a tool, ``plan`` what else it sends."""
+    """The user's agreements for the tools of one connection.
+
+    ``target`` returns the method and URL of a tool; ``plan`` returns all else that decides what a call of it sends.
+    """
 
     def __init__(self, parties: CallParties, target: Callable[[Tool], str], plan: Callable[[Tool], Any]) -> None:
         self._parties = parties
@@ -61,15 +74,15 @@ class Agreements:
         self._agreed: set[int] = set()
 
     def grant_key(self, tool: Tool) -> GrantKey:
-        """Return what a grant for ``tool`` as it is defined now is kept under."""
+        """Return the key of a grant for ``tool`` in its present definition."""
         return self._define(tool).key
 
     def definitions(self, tools: Iterable[Tool]) -> list[dict[str, Json]]:
-        """Return the definition of each tool, as a lock pins it."""
+        """Return the definition of each tool, as ``toolwire.lock`` holds it."""
         return [{**self._define(tool).parts, "credential": ""} for tool in tools]
 
     def check_claims(self, catalog: Catalog) -> Catalog:
-        """Return ``catalog`` with ``safe`` turned into ``claimed_safe`` for each tool that was not agreed to."""
+        """Return ``catalog`` with ``claimed_safe`` for ``safe`` in each tool that the user has not agreed to."""
         tools = tuple(self._check_claim(tool) for tool in catalog.tools)
         unchanged = all(one is other for one, other in zip(tools, catalog.tools, strict=True))
         return catalog if unchanged else replace(catalog, tools=tools)
@@ -82,11 +95,11 @@ class Agreements:
         return tool if agreed else doubted
 
     def is_agreed(self, tool: Tool) -> bool:
-        """Return whether the site's word stands for a tool that is not safe."""
+        """Return whether the user agreed that ``tool`` runs as the site declares."""
         return id(tool) in self._agreed
 
     def find_unapproved(self, tools: Iterable[Tool]) -> tuple[Tool, ...]:
-        """Return the tools that would run unasked by the site's word alone, and nobody here has agreed to. [XL-044]"""
+        """Return the tools that would run without a question because only the site says so."""
         waiting: list[Tool] = []
         for tool in find_unasked_writes(tools):
             if self._session.grants.has_grant(self._agreement_key(tool)):
@@ -96,14 +109,15 @@ class Agreements:
         return tuple(waiting)
 
     def agree(self, tools: Iterable[Tool]) -> None:
-        """Let the site's word stand for ``tools``, until their definitions change."""
+        """Let ``tools`` run as the site declares, until their definitions change."""
         for tool in tools:
             self._agreed.add(id(tool))
             self._session.grants.add(self._agreement_key(tool))
             self.record(tool, "", "agreed", NO_APPROVER)
 
     def revoke_changed(self, tools: Iterable[Tool]) -> None:
-        """Take back what was allowed of another definition of any of ``tools``. [XL-048]"""
+        """Revoke the grants that were given for another definition of one of ``tools``."""
+        # XL-048: a grant must not survive a change of what it allows.
         grants, name = self._session.grants, self._parties.name
         granted = {grant.key.tool.partition(" ")[0] for grant in grants.list_grants() if grant.key.connection == name}
         for tool in tools if granted else ():
@@ -111,13 +125,13 @@ class Agreements:
                 grants.revoke_outdated(self.grant_key(tool))
 
     def find_changes(self, tool: Tool) -> tuple[Change, ...]:
-        """Return how ``tool`` differs from what was last approved; nothing where nothing was. [D-04]"""
+        """Return how ``tool`` differs from the definition that was approved last; empty if none was approved."""
         known = self._define(tool)
         before = self._session.grants.find_pinned(known.key)
         return () if before is None else find_changes(before, known.parts)
 
     def find_reasons(self, call: Call) -> tuple[str, ...]:
-        """Return the reasons to ask about this very call, whatever was allowed before."""
+        """Return the reasons to ask about this call, whatever was allowed before."""
         tool, found = call.tool, []
         if self._unchanged.get(id(tool)) is not tool:
             changed = self.find_changes(tool)
@@ -125,14 +139,14 @@ class Agreements:
                 found.append(_CREDENTIAL_CHANGED if {one.part for one in changed} == {"credential"} else _CHANGED)
             else:
                 self._unchanged[id(tool)] = tool
-        if self._session.traces is not None:  # D-33: a GET carries text away as well as a POST does
+        if self._session.data_flow is not None:  # D-33: a GET carries text away as well as a POST does
             name = self._parties.name
-            sources = self._session.traces.find_sources(name, call.arguments)
+            sources = self._session.data_flow.find_sources(name, call.arguments)
             found += [f"This carries text that came from {source} to {name}." for source in sources]
         return tuple(found)
 
     def remember(self, tool: Tool, *, always: bool) -> None:
-        """Keep ``tool`` as the one that was approved, and with ``always`` a grant for later calls."""
+        """Keep the definition of ``tool`` as approved, and with ``always`` add a grant for later calls."""
         known = self._define(tool)
         self._session.grants.pin_definition(known.key, known.parts)
         self._unchanged.pop(id(tool), None)
@@ -140,7 +154,7 @@ class Agreements:
             self._session.grants.add(known.key)
 
     def record(self, tool: Tool, bound: str, decision: str, answer: Answer, took_s: float = 0.0) -> None:
-        """Record a decision about what ``bound`` is the digest of, and how long the question was shown."""
+        """Record a decision. ``bound`` is the digest of what was shown, ``took_s`` for how many seconds."""
         self._session.audit.append(
             Decision(
                 at=self._session.wall(),
@@ -177,13 +191,14 @@ class Agreements:
 
 
 def _mask_query(target: str) -> str:
-    """Return ``target`` with the values of its query masked: a definition is stored, and keys stand in queries."""
+    """Return ``target`` with the values of its query masked."""
+    # A definition is stored in a file, and a query can hold a key.
     address, mark, query = target.partition("?")
     return address + mark + "&".join(f"{one.partition('=')[0]}=***" for one in query.split("&") if one)
 
 
-def lock_check(locked: DefinitionLock, url: str, definitions: list[dict[str, Json]]) -> Check:
-    """Return a check that refuses every tool of ``url`` that is not as ``locked`` pins it."""
+def build_lock_check(locked: DefinitionLock, url: str, definitions: list[dict[str, Json]]) -> Check:
+    """Return a check that refuses every tool of ``url`` that differs from its definition in ``locked``."""
     changed = {one.tool: one for one in locked.find_differences(url, definitions)}
     listed = locked.has_connection(url)
 
@@ -198,6 +213,25 @@ def lock_check(locked: DefinitionLock, url: str, definitions: list[dict[str, Jso
     return check
 
 
-_MAX_DEFINITIONS = 20_000
-_CHANGED = "The site has changed this tool since it was approved."
-_CREDENTIAL_CHANGED = "You approved this tool with another credential, or with none."
+class CurrentDefinitions:
+    """The definitions that the server of a connection has now.
+
+    All pipelines of the connection share it, so that a call that waits for an answer learns of a later change.
+    """
+
+    __slots__ = ("_agreements", "_peer")
+
+    def __init__(self) -> None:
+        self._peer: Peer | None = None
+        self._agreements: Agreements | None = None
+
+    def update(self, peer: Peer, agreements: Agreements) -> None:
+        """Take the definitions of ``peer`` for those of now."""
+        self._peer, self._agreements = peer, agreements
+
+    def find_digest(self, tool: Tool) -> str:
+        """Return the digest of the present definition of ``tool``, or ``""`` if the server no longer has it."""
+        if self._peer is None or self._agreements is None:
+            return ""
+        current = self._peer.find_current(tool)
+        return self._agreements.grant_key(current).definition if isinstance(current, Tool) else ""

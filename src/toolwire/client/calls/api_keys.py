@@ -1,59 +1,51 @@
-"""Keys put on calls the way an OpenAPI document says: in a header, a cookie or the query, one or several together.
+"""Attach API keys to calls as an OpenAPI document says: in a header, a cookie or the query, one or several together.
 
 Rules:
-- Only requests to the connection's own origin carry them, and only after everything a user is shown was made. [D-08]
-- Of the alternatives of an operation the first is taken for which every key is there; a part is never sent. [XL-118]
-- Each key goes once. A request that carries what its document asks for gets no other credential.
+- Only requests to the connection's own origin get keys, and only after everything that the user is shown was built.
+- Of the alternatives of an operation, the first is used for which all keys are given. No part of one is sent.
+- Each key is sent once. A request with the keys of its document gets no other credential.
 """
+
+# D-08: a key goes to its own origin. XL-118: a part of an alternative would only tell a server what is missing.
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import quote
 
-from toolwire.core.codec import Flow, Listen
+from toolwire.core.codec import Flow, Listen, intercept, map_request
 from toolwire.core.http import Request
 from toolwire.core.model import Json, Result, Secret, Tool
 from toolwire.core.url_origin import get_origin
 
 Keys: TypeAlias = Mapping[str, Secret]
-"""Keys by the name of the security scheme that each is for; under ``""`` one for whatever single scheme is asked."""
-
+"""Keys by the names of their security schemes. The key under ``""`` is for any scheme that needs one key alone."""
 
 _KINDS = ("apiKey", "http", "oauth2", "openIdConnect")
 
 
 def attach_keys(flow: Flow[Result], tool: Tool, keys: Keys, site: str) -> Flow[Result]:
-    """Return the value of ``flow``, whose requests to the origin ``home`` carry what ``tool`` asks for of ``keys``."""
-    wanted = choose_keys(tool, keys)
-    said: Any = None
-    try:
-        while True:
-            asked = flow.send(said)
-            if isinstance(asked, Request):
-                asked = _with(asked, wanted, site)
-            elif isinstance(asked, Listen):
-                asked = asked._replace(request=_with(asked.request, wanted, site))
-            said = yield asked
-    except StopIteration as stop:
-        result: Result = stop.value
-        return result
-    finally:
-        flow.close()
+    """Run ``flow`` with the keys that ``tool`` requires on each request to ``site``, and return its value."""
+    chosen = choose_keys(tool, keys)
+
+    def add_keys(step: Request | Listen) -> Request | Listen:
+        return map_request(step, lambda request: _add_keys(request, chosen, site))
+
+    return intercept(flow, on_request=add_keys)
 
 
 def choose_keys(tool: Tool, keys: Keys) -> Sequence[tuple[Mapping[str, Json], Secret]]:
     """Return the schemes of the first alternative of ``tool`` that ``keys`` satisfies, each with its key.
 
-    A key without a name is for the one scheme of an alternative: that of an API key rather than of any token.
+    A key without a name is used for an alternative of one scheme, for an API key rather than for a token.
     """
     facts = tool.hints.get("openapi")
     alternatives = facts.get("security", ()) if isinstance(facts, Mapping) else ()
     for schemes in alternatives:
         if any(scheme.get("kind") not in _KINDS for scheme in schemes):
-            continue  # no key says this: a certificate, or what the document does not define
+            continue  # no key can satisfy it: a certificate, or a scheme that the document does not define
         found = [(scheme, keys.get(scheme["id"])) for scheme in schemes]
         if found and all(key is not None for _, key in found):
             return [(scheme, key) for scheme, key in found if key is not None]
@@ -64,7 +56,7 @@ def choose_keys(tool: Tool, keys: Keys) -> Sequence[tuple[Mapping[str, Json], Se
 
 
 def describe_key(scheme: Mapping[str, Json]) -> str:
-    """Return where the key of ``scheme`` goes, for a user to read."""
+    """Return where the key of ``scheme`` is sent, as a phrase for the user."""
     name, id_ = str(scheme.get("name", "")), str(scheme.get("id", ""))
     match scheme:
         case {"kind": "apiKey", "place": place}:
@@ -76,12 +68,12 @@ def describe_key(scheme: Mapping[str, Json]) -> str:
     return f"the key of `{id_}` {where}"
 
 
-def _with(request: Request, wanted: Sequence[tuple[Mapping[str, Json], Secret]], home: str) -> Request:
-    if not wanted or get_origin(request.url) != home:
+def _add_keys(request: Request, chosen: Sequence[tuple[Mapping[str, Json], Secret]], site: str) -> Request:
+    if not chosen or get_origin(request.url) != site:
         return request
-    for scheme, key in wanted:
+    for scheme, key in chosen:
         request = _add_key(request, scheme, key.reveal())
-    return request._replace(signed=True, credentials=tuple(key for _, key in wanted))
+    return request._replace(signed=True, credentials=tuple(key for _, key in chosen))
 
 
 def _add_key(request: Request, scheme: Mapping[str, Json], key: str) -> Request:
@@ -104,10 +96,10 @@ def _add_key(request: Request, scheme: Mapping[str, Json], key: str) -> Request:
 
 def _set_header(request: Request, name: str, value: str) -> Request:
     field = name.encode("latin-1", "replace")
-    others = [one for one in request.headers if one[0].lower() != field]
+    others = [header for header in request.headers if header[0].lower() != field]
     return request._replace(headers=(*others, (field, value.encode("latin-1", "replace"))))
 
 
 def _add_cookie(request: Request, pair: str) -> Request:
-    sent = [value.decode("latin-1") for name, value in request.headers if name == b"cookie"]
-    return _set_header(request, "cookie", "; ".join([*sent, pair]))
+    cookies = [value.decode("latin-1") for name, value in request.headers if name == b"cookie"]
+    return _set_header(request, "cookie", "; ".join([*cookies, pair]))

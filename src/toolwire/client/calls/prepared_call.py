@@ -1,4 +1,4 @@
-"""A call whose first request is made and not yet sent, and what is said of it when it ends."""
+"""Prepare a call: build its first request without sending it, and describe how a refused or edited call ends."""
 
 from __future__ import annotations
 
@@ -8,62 +8,82 @@ from typing import TypeAlias
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import build_denial
 from toolwire.core.check import Answer, Question
-from toolwire.core.codec import Flow, Listen, Pause
+from toolwire.core.codec import Codec, Flow, Listen, Pause, Peer, map_request
 from toolwire.core.http import Request
 from toolwire.core.model import Call, Problem, Result, Tool, Value
+
+from .retry import RetryLimits
+from .server_confirmation import send_call
 
 FlowStep: TypeAlias = Request | Listen | Pause | Question
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PreparedCall:
-    """A conversation that has said what it would send first, and has not sent it."""
+    """A call whose flow has run up to its first request, which is not sent yet. ``request`` is what would be sent."""
 
     call: Call
     flow: Flow[Result]
     step: FlowStep
+    request: Request | None
 
-    @property
-    def request(self) -> Request | None:
-        """What would be sent."""
-        return find_request(self.step)
-
-
-def find_request(asked: FlowStep) -> Request | None:
-    """Return the request in what a conversation asks for, if it is one."""
-    if isinstance(asked, Listen):
-        return asked.request
-    return asked if isinstance(asked, Request) else None
+    def replace_step(self, step: FlowStep) -> PreparedCall:
+        """Return the same call at another step of its flow."""
+        return PreparedCall(self.call, self.flow, step, find_request(step))
 
 
-def mark_approved(asked: FlowStep, like: Request | None = None) -> FlowStep:
-    """Return ``asked`` with its request marked as one that is sent as it was shown, and to no other path.
+def prepare_call(
+    codec: Codec, peer: Peer, call: Call, retries: RetryLimits, *, is_held: bool = True
+) -> PreparedCall | Result:
+    """Return ``call`` with its first request built, or its result if it ends without a request.
 
-    With ``like`` only if that one is marked so.
+    With ``is_held``, no request of the call is redirected to another path before the user is asked.
     """
-    if like is not None and not like.approved:
-        return asked
-    if isinstance(asked, Listen):
-        return asked._replace(request=asked.request._replace(approved=True))
-    return asked._replace(approved=True) if isinstance(asked, Request) else asked
+    flow = send_call(codec, peer, call, retries)
+    try:
+        step = next(flow)
+    except StopIteration as stop:
+        result: Result = stop.value
+        return result
+    if is_held:
+        step = mark_approved(step)
+    return PreparedCall(call, flow, step, find_request(step))
 
 
-def replace_url(asked: FlowStep, url: str) -> FlowStep:
-    """Return ``asked`` with ``url`` as where its request goes."""
-    if isinstance(asked, Listen):
-        return asked._replace(request=asked.request._replace(url=url))
-    return asked._replace(url=url) if isinstance(asked, Request) else asked
+def find_request(step: FlowStep) -> Request | None:
+    """Return the request of ``step``, or None if it has none."""
+    if isinstance(step, Listen):
+        return step.request
+    return step if isinstance(step, Request) else None
+
+
+def mark_approved(step: FlowStep, like: Request | None = None) -> FlowStep:
+    """Return ``step`` with its request marked: it is sent exactly as shown, and to no other path.
+
+    With ``like``, the request is marked only if ``like`` is marked.
+    """
+    if not isinstance(step, (Request, Listen)) or (like is not None and not like.approved):
+        return step
+    return map_request(step, lambda request: request._replace(approved=True))
+
+
+def replace_url(step: FlowStep, url: str) -> FlowStep:
+    """Return ``step`` with ``url`` as the URL of its request."""
+    if not isinstance(step, (Request, Listen)):
+        return step
+    return map_request(step, lambda request: request._replace(url=url))
 
 
 def mark_edited(result: Result) -> Result:
-    """Return ``result`` with the word that the user changed the arguments. [XL-051]"""
+    """Return ``result`` with a note that the user changed the arguments."""
+    # XL-051: the model learns that the result is not that of its own arguments.
     if isinstance(result, Value):
         return Value(result.value, {**(result.notes or {}), "arguments_changed_by_user": True})
     return replace(result, details={**result.details, "arguments_changed_by_user": True})
 
 
 def build_refusal(tool: Tool, answer: Answer) -> Problem:
-    """Return the result of a call that the user did not allow, or that nobody could be asked about."""
+    """Return the result of a call that the user did not allow, or for which there is no approver."""
     if answer is NO_APPROVER and tool.claimed_safe:
         return build_denial(
             f"{tool.name} needs approval and no approver is configured: only its site says that it just reads. "

@@ -1,14 +1,16 @@
-"""The question about a call that is made and not yet sent, and what the user's answer to it permits.
+"""Ask the user about a prepared call, and return what the answer permits.
 
 Rules:
-- An answer permits what was shown, if nothing it was bound to has changed meanwhile. [XL-050, D-20]
-- Who said no too often, or is asked too often, is not asked.
+- An answer permits what was shown, if nothing that it is bound to has changed meanwhile.
+- A user who said no too often, or is asked too often, is not asked.
 """
+
+# XL-050, D-20: an answer is bound to what was shown.
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
@@ -16,40 +18,48 @@ from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import ClientRules, build_denial
 from toolwire.consent.binding import DECISION_VALID_S, compute_binding
 from toolwire.consent.policy import can_allow_always
-from toolwire.core.check import Answer, Check, Deny, Question
-from toolwire.core.codec import Flow, ask
+from toolwire.core.check import Check, Deny, Question
+from toolwire.core.codec import Codec, Flow, Peer, ask
 from toolwire.core.http import Request
-from toolwire.core.model import Approval, Call, Kind, Problem, Result, Tool
+from toolwire.core.model import Approval, Json, Kind, Problem, Tool
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_origin
 from toolwire.limits.throttle import build_rate_limited
 from toolwire.validation import copy_arguments
 
-from .agreements import Agreements, CallParties
+from .agreements import Agreements, CallParties, CurrentDefinitions
 from .budget import Budget
-from .prepared_call import PreparedCall, build_refusal
+from .prepared_call import PreparedCall, build_refusal, prepare_call
+from .retry import RetryLimits
+
+_BLOCKED = "blocked for this session"
+_CHANGED = Problem(
+    kind=Kind.CONFLICT,
+    message="What was approved is not what would be sent any more; nothing was sent. Call it again to be asked again.",
+    details={"reason": "changed"},
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """Asks the user of one connection.
+    """Asks the user about calls of one connection.
 
-    ``begin`` makes a call anew and sends nothing; ``arguments`` checks what the user put in place of the model's;
-    ``places`` says where each argument of a call goes. ``defined`` returns the digest of a tool as its server defines
-    it now, or ``""``.
+    ``check_arguments`` checks the arguments that a user gives in place of the model's. ``definitions`` holds the
+    definitions that the server has now.
     """
 
     parties: CallParties
     agreements: Agreements
     budget: Budget
     check_arguments: Check
-    prepare: Callable[[Call], PreparedCall | Result]
-    places: Callable[[Call], Mapping[str, str]]
-    find_definition: Callable[[Tool], str]
+    codec: Codec
+    peer: Peer
+    retries: RetryLimits
+    definitions: CurrentDefinitions
 
     def ask_permission(self, prepared: PreparedCall, question: Question) -> Flow[PreparedCall | Problem]:
-        """Return the conversation the user allowed, perhaps with arguments of their own, or why there is none."""
-        tool, session, note = prepared.call.tool, self.parties.session, self.agreements.record
+        """Return the call that the user allows, perhaps with their own arguments, or the Problem that ends it."""
+        tool, session, record = prepared.call.tool, self.parties.session, self.agreements.record
         refusal = self._find_refusal(tool)
         if refusal is not None:
             return refusal
@@ -59,41 +69,41 @@ class Questions:
         answer = yield from ask(full)
         took_s = session.clock() - asked_at
         if answer.allowed is not True:
-            unasked = answer is NO_APPROVER or answer.problem is not None
-            decision = "unasked" if unasked else "timeout" if answer.reason == "timeout" else "denied"
-            note(tool, bound, decision, answer, took_s)
+            is_unasked = answer is NO_APPROVER or answer.problem is not None
+            decision = "unasked" if is_unasked else "timeout" if answer.reason == "timeout" else "denied"
+            record(tool, bound, decision, answer, took_s)
             if decision == "denied":
-                session.patience.record_denial(self._subject(tool))
+                session.prompt_limit.record_denial(self._subject(tool))
             elif decision == "unasked":
-                session.patience.undo_prompt()
+                session.prompt_limit.undo_prompt()
             return answer.problem or build_refusal(tool, answer)
         if took_s >= DECISION_VALID_S:
-            note(tool, bound, "timeout", answer, took_s)
+            record(tool, bound, "timeout", answer, took_s)
             return build_denial(f"{tool.name} was not called: the answer came too late.", reason="timeout")
         if self._compute_binding(prepared) != bound:
-            note(tool, bound, "changed", answer, took_s)
+            record(tool, bound, "changed", answer, took_s)
             return _CHANGED
         permitted: PreparedCall | Problem = prepared
         if answer.arguments is not None:
-            permitted = self._with_arguments(prepared, answer)
+            permitted = self._replace_arguments(prepared, answer.arguments)
             if isinstance(permitted, Problem):
                 return permitted
             bound = self._compute_binding(permitted)
-        note(tool, bound, "allowed", answer, took_s)
+        record(tool, bound, "allowed", answer, took_s)
         self.agreements.remember(tool, always=answer.always is True and full.always_allowed)
         return permitted
 
     def _find_refusal(self, tool: Tool) -> Problem | None:
-        """Return why the user is not even asked, or None."""
+        """Return why the user must not be asked, or None."""
         refusal = self.budget.find_refusal(tool)
         if refusal is not None:
             return refusal
         session = self.parties.session
-        patience = session.patience
-        if patience.is_blocked(self._subject(tool)):
+        prompts = session.prompt_limit
+        if prompts.is_blocked(self._subject(tool)):
             self.agreements.record(tool, "", "blocked", NO_APPROVER)
             return build_denial(f"{tool.name} was refused too often to be asked about again.", reason=_BLOCKED)
-        wait = patience.reserve_prompt()
+        wait = prompts.reserve_prompt()
         if wait > 0.0:
             self.agreements.record(tool, "", "throttled", NO_APPROVER)
             return replace(
@@ -105,7 +115,7 @@ class Questions:
         return f"{self.parties.name}\0{tool.id}"
 
     def _complete_question(self, prepared: PreparedCall, question: Question, bound: str) -> Question:
-        """Return ``question`` with everything the user is shown."""
+        """Return ``question`` with everything that the user is shown."""
         parties, tool, request = self.parties, prepared.call.tool, prepared.request
         session = parties.session
         elsewhere = request is not None and get_origin(request.url) != parties.site
@@ -121,7 +131,7 @@ class Questions:
             always_allowed=always,
             reasons=(*question.reasons, *costs),
             request=request,
-            places=self.places(prepared.call),
+            places=self.codec.places(self.peer, prepared.call),
             secrets=parties.preferences.secrets,
             connection=parties.name,
             principal=session.principal,
@@ -133,35 +143,34 @@ class Questions:
             id=secrets.token_hex(8),
         )
 
-    def _with_arguments(self, prepared: PreparedCall, answer: Answer) -> PreparedCall | Problem:
-        """Return the conversation with the user's own arguments, checked like anybody's. [XL-051]"""
-        assert answer.arguments is not None  # noqa: S101 - the caller looked
-        taken = copy_arguments(prepared.call._replace(arguments=answer.arguments))
-        if isinstance(taken, Problem):
-            return taken
-        verdict = self.check_arguments(taken)
+    def _replace_arguments(self, prepared: PreparedCall, arguments: Mapping[str, Json]) -> PreparedCall | Problem:
+        """Return the call with the user's own arguments, which are checked like those of a model."""
+        edited = copy_arguments(prepared.call._replace(arguments=arguments))  # XL-051
+        if isinstance(edited, Problem):
+            return edited
+        verdict = self.check_arguments(edited)
         if isinstance(verdict, Deny):
             return verdict.problem
-        again = self.prepare(taken)
+        again = prepare_call(self.codec, self.peer, edited, self.retries)
         if isinstance(again, PreparedCall):
             return again
         return again if isinstance(again, Problem) else _CHANGED
 
     def _compute_binding(self, prepared: PreparedCall) -> str:
-        """Return the digest of what would be sent now, by everything as it is now, also what was looked at since."""
+        """Return the digest of what would be sent now, with the present definition and credential."""
         parties = self.parties
         return compute_binding(
             prepared.call,
             prepared.request or Request("", ""),
             connection=parties.name,
             principal=parties.session.principal,
-            definition=self.find_definition(prepared.call.tool),
+            definition=self.definitions.find_digest(prepared.call.tool),
             credential=parties.credential(prepared.call.tool),
         )
 
 
 def build_origin_question(prepared: PreparedCall, site: str, rules: ClientRules) -> Question | None:
-    """Return the question of a call that was let through for good, and yet changes something on another origin."""
+    """Return the question for a call that needs none by itself but changes something on another origin, or None."""
     tool, request = prepared.call.tool, prepared.request
     if tool.safe or request is None or rules.always_elsewhere or request.url.startswith(site + "/"):
         return None
@@ -172,16 +181,8 @@ def build_origin_question(prepared: PreparedCall, site: str, rules: ClientRules)
 
 
 def _explain_limit(tool: Tool, most: int) -> str:
-    """Say why nobody was asked; a program that answers for a user learns which setting is for it."""
+    """Return why no question was asked, and which setting a program that answers questions can change."""
     return (
         f"{tool.name} was not called: {max(most, 1)} questions were asked within a minute, and no more are. "
         "Where a program answers them, Session(rules=ClientRules(questions_a_minute=...)) allows more."
     )
-
-
-_BLOCKED = "blocked for this session"
-_CHANGED = Problem(
-    kind=Kind.CONFLICT,
-    message="What was approved is not what would be sent any more; nothing was sent. Call it again to be asked again.",
-    details={"reason": "changed"},
-)

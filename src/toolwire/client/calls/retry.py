@@ -1,11 +1,14 @@
-"""Calls that are made again where that is safe: a conversation around a codec's ``send``.
+"""Repeat a call where that is safe, within limits on attempts and time.
 
 Rules:
-- A call is sent again as it is, under its own id, only where it cannot run twice: the server keeps calls by their id,
-  or the tool only reads or says that twice is as once. [C-11, A-41, A-42]
-- Where the tool ran, failed, and says that a new call may work, there is a new call under a new id. [OTC-030, OXP-015]
-- Attempts and waiting are bounded; a wait that is asked for is kept or nothing is sent. [OTC-032]
+- A call is repeated unchanged, under its own id, only if it cannot run twice: the server recognizes repeated ids, or
+  the tool only reads or is declared idempotent.
+- If the tool ran, failed, and says that a new call may succeed, a new call is made under a new id.
+- If a server asks for a longer wait than the limits allow, the call is not repeated.
 """
+
+# C-11, A-41, A-42: only what cannot run twice is repeated. OTC-030, OXP-015: a new call has a new id.
+# OTC-032: attempts and waits are bounded.
 
 from __future__ import annotations
 
@@ -27,12 +30,12 @@ _SPREAD = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryLimits:
-    """How often a call may be made again, and how long all its waits together may take.
+    """How often a call may be repeated, and how many seconds all waits together may take.
 
-    ``chance`` gives a number from 0 to 1 that spreads the waits of many callers; ``new_id`` names a new call.
+    ``chance`` returns a number from 0 to 1; it spreads the waits of many clients. ``new_id`` returns a new call id.
 
     Raises:
-        ValueError: ``more`` is not 0 to 10, or ``total_s`` is negative.
+        ValueError: ``retries`` is not 0 to 10, or ``total_s`` is negative.
     """
 
     retries: int = 2
@@ -50,34 +53,42 @@ class RetryLimits:
 DEFAULT_RETRIES = RetryLimits()
 
 
-def send(codec: Codec, peer: Peer, call: Call, retries: RetryLimits) -> Flow[Result]:
-    """Return how ``call`` ended, after more attempts where they are allowed and can help.
+def send_with_retries(codec: Codec, peer: Peer, call: Call, limits: RetryLimits) -> Flow[Result]:
+    """Send ``call``, repeat it where that is allowed and can help, and return its result."""
+    result = yield from codec.send(peer, call)
+    if isinstance(result, Problem):
+        result = yield from retry_call(codec, peer, call, limits, result)
+    return result
 
-    With more than one, the result says how many: ``attempts`` in the notes of a Value, in the details of a Problem.
+
+def retry_call(codec: Codec, peer: Peer, call: Call, limits: RetryLimits, problem: Problem) -> Flow[Result]:
+    """Repeat ``call`` after ``problem`` where that is allowed and can help, and return its last result.
+
+    After more than one attempt, the result has their number as ``attempts``: in the notes of a Value, in the details
+    of a Problem.
     """
-    left_s = retries.total_s
+    result: Result = problem
+    left_s = limits.total_s
     attempts = 1
-    while True:
-        result = yield from codec.send(peer, call)
-        if not isinstance(result, Problem) or attempts > retries.retries:
-            break
-        following = find_next_attempt(peer, call, result, retries.new_id)
+    while isinstance(result, Problem) and attempts <= limits.retries:
+        following = find_next_attempt(peer, call, result, limits.new_id)
         if following is None:
             break
-        wait_s = _find_wait_s(result, attempts, retries.chance())
+        wait_s = _find_wait_s(result, attempts, limits.chance())
         if wait_s > left_s:
             break
         yield from pause(wait_s)
         left_s -= wait_s
         attempts += 1
         call = following
+        result = yield from codec.send(peer, call)
     return _add_attempts(result, attempts)
 
 
 def find_next_attempt(peer: Peer, call: Call, problem: Problem, new_id: Callable[[], str]) -> Call | None:
-    """Return the call to make after ``call`` ended with ``problem``, or None where there is to be none. [C-11]"""
+    """Return the call to make after ``call`` ended with ``problem``, or None if it must not be repeated."""
     if not (peer.deduplicates_calls or call.tool.safe or call.tool.idempotent) or call.tool.streams:
-        return None  # it may have run, or its progress was shown already
+        return None  # C-11: it may have run, or its progress was shown already
     if problem.kind in _NOTHING_RAN:
         return call
     if problem.kind is Kind.UNREACHABLE:
@@ -90,18 +101,21 @@ def find_next_attempt(peer: Peer, call: Call, problem: Problem, new_id: Callable
 
 
 def relies_on_claim(peer: Peer, tool: Tool, request: Request | None, retries: RetryLimits) -> bool:
-    """Return whether a call may be sent again only because its site says that twice is as once."""
+    """Return whether a call may be repeated only because its site claims that it is idempotent."""
     if not retries.retries or not tool.idempotent or tool.safe or tool.streams or peer.deduplicates_calls:
         return False
     return request is None or request.method not in _IDEMPOTENT
 
 
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "PUT", "DELETE"})
-SENT_AGAIN = "If no answer comes, this is sent again: the site says that twice is as once."
+REPEAT_NOTICE = "If no answer comes, this is sent again: the site says that twice is as once."
 
 
 def _find_wait_s(problem: Problem, attempts: int, chance: float) -> float:
-    """Return how long to wait: what was asked for, else twice as long each time; a little more for some than others."""
+    """Return the seconds to wait: what the server asked for, or twice as long after each attempt.
+
+    A random share is added, so that many clients do not come back at the same moment.
+    """
     asked_s = problem.retry_after_ms / 1_000 if problem.retry_after_ms is not None else _FIRST_S * 2 ** (attempts - 1)
     return asked_s * (1 + _SPREAD * chance)
 

@@ -70,8 +70,8 @@ class Session:
         self.telemetry = telemetry
         self.clock = clock
         self.wall = wall
-        self.patience = PromptLimit(clock, limit=rules.questions_a_minute)
-        self.traces = DataFlow() if traced else None
+        self.prompt_limit = PromptLimit(clock, limit=rules.questions_a_minute)
+        self.data_flow = DataFlow() if traced else None
         self._catalogs: dict[str, Catalog] = {}
         self._names = _Names()
 

@@ -1,4 +1,4 @@
-"""A peer with the gate that every call to it passes, and how both become others when the server changes."""
+"""Hold a peer together with the pipeline of its calls, and replace both when the server changes."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from toolwire.core.resources import Resource
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_host, get_origin
 from toolwire.telemetry.client_spans import ClientObserver
+from toolwire.telemetry.propagation import add_current_trace
 from toolwire.validation import find_schema_fault
 
 
@@ -43,8 +44,12 @@ class Connection:
     has_changed: bool = False
 
     def run(self, call: Call) -> Flow[Result]:
-        """Return the result of ``call``: checks first, then the user if they must be asked, then the server."""
-        return self.observer.observe_call(call, self._start)
+        """Return the result of ``call``: checks first, then the user if needed, then the server."""
+        observation = self.observer.begin(call)
+        flow = self.pipeline.run(add_current_trace(call) if observation is None else observation.call)
+        if self.keys:
+            flow = attach_keys(flow, call.tool, self.keys, self.pipeline.site)
+        return flow if observation is None else observation.watch(flow)
 
     def find_current(self, call: Call) -> Call | Problem:
         """Return ``call`` with its tool as the server describes it now, or the Problem that there is none."""
@@ -87,10 +92,6 @@ class Connection:
         """Return this connection with the site's word standing for ``tools``, until their definitions change."""
         pipeline = self.pipeline.agree(tools)
         return replace(self, peer=pipeline.peer, pipeline=pipeline)
-
-    def _start(self, call: Call) -> Flow[Result]:
-        flow = self.pipeline.run(call)
-        return attach_keys(flow, call.tool, self.keys, self.pipeline.site) if self.keys else flow
 
     def resource(self, handle: str) -> Resource | None:
         """Return what is kept under ``handle``, or None."""

@@ -1,10 +1,12 @@
-"""What a connection stands for at the moment, and when its server is to be looked at again.
+"""Decide when the documents of a connection must be fetched again.
 
 Rules:
-- Before a call, where the documents are no longer fresh; after one, where its answer puts them in doubt. [OQ-4]
-- Never twice within ten seconds for the same reason, and one look serves all calls that wait for it.
-- What a site takes back ends with the look that shows it: grants are void, and nothing withdrawn is called. [XL-048]
+- Before a call, if the documents are no longer fresh. After a call, if its response contradicts them.
+- At most once in ten seconds for the same reason. Concurrent calls wait for the same fetch.
+- If a fetch shows that the site withdrew a tool, its grants are void and it is not called any more.
 """
+
+# OQ-4: documents are fetched again when HTTP or a response says so. XL-048: what was withdrawn must not run.
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ from typing import Any, NamedTuple, Protocol
 
 from toolwire.client.discovery.document_snapshot import DocumentSnapshot
 from toolwire.consent.definition_lock import DefinitionLock, Difference
-from toolwire.core.codec import Flow
-from toolwire.core.http import Response
+from toolwire.core.check import Question
+from toolwire.core.codec import Listen, Pause
+from toolwire.core.http import Request, Response
 from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
 
 from .connection import Connection
@@ -28,58 +31,55 @@ _UNFIT = frozenset({Kind.UNKNOWN_TOOL, Kind.INVALID_ARGUMENTS})
 
 
 class FetchPeer(Protocol):
-    """Looks at the server of a connection again; ``anew`` asks it whatever was kept."""
+    """Fetches the documents of a connection again; with ``anew`` from the server, however fresh the cached ones are."""
 
     def __call__(self, connection: Connection, *, anew: bool) -> Awaitable[Connection | Problem]:
-        """Return the connection as it is now, or why that is not known; NOT_FOUND means that nothing may be called."""
+        """Return the present connection, or why it is unknown; NOT_FOUND means that nothing may be called."""
         ...
 
 
 class SyncFetchPeer(Protocol):
-    """What Look is, blocking."""
+    """The blocking form of ``FetchPeer``."""
 
     def __call__(self, connection: Connection, *, anew: bool) -> Connection | Problem:
-        """Return the connection as it is now, or why that is not known; NOT_FOUND means that nothing may be called."""
+        """Return the present connection, or why it is unknown; NOT_FOUND means that nothing may be called."""
         ...
 
 
 class CallOutcome(NamedTuple):
-    """How a call ended, and the status of the last answer to it, None where there was none."""
+    """The result of a call and the HTTP status of its last response (None if no response arrived)."""
 
     result: Result
     status: int | None
 
-    def suggests_stale_catalog(self, basis: DocumentSnapshot) -> bool:
-        """Return whether the server does not know the tool as it was described. [OQ-4]
-
-        Where there are documents, statuses say so; where there are none, as with MCP, the kind of the problem does.
-        """
+    def suggests_stale_catalog(self, snapshot: DocumentSnapshot) -> bool:
+        """Return whether the response contradicts the catalog, so that it should be fetched again."""
         if self.status is None or not isinstance(self.result, Problem):
             return False
-        unknown = _UNKNOWN if basis.digests else _UNFIT
+        # OQ-4: a server with documents says so by the status. MCP has no documents: there the kind of problem decides.
+        unknown = _UNKNOWN if snapshot.digests else _UNFIT
         return self.status in _DOUBTFUL or self.result.kind in unknown
 
 
-def record_status(flow: Flow[Result]) -> Flow[CallOutcome]:
-    """Return how ``flow`` ended, with the status of its last answer."""
-    status: int | None = None
-    said: Any = None
-    try:
-        while True:
-            said = yield flow.send(said)
-            if isinstance(said, Response):
-                status = said.status
-    except StopIteration as stop:
-        result: Result = stop.value
-        return CallOutcome(result, status)
-    finally:
-        flow.close()
+class StatusRecorder:
+    """Keeps the HTTP status of the last response that passes: give ``record`` to ``intercept``."""
+
+    __slots__ = ("status",)
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+
+    def record(self, _step: Request | Listen | Question | Pause, reply: Any) -> Any:
+        """Note the status of ``reply`` and return it."""
+        if isinstance(reply, Response):
+            self.status = reply.status
+        return reply
 
 
 class Freshness:
-    """Holds the connection of now. ``gone`` says why nothing is called, where a site took everything back."""
+    """Holds the present connection. If the site withdrew everything, ``withdrawal`` says why nothing is called."""
 
-    __slots__ = ("_doubted_at", "_looked_at", "_session", "connection", "withdrawal")
+    __slots__ = ("_doubted_at", "_fetched_at", "_session", "connection", "withdrawal")
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -87,36 +87,36 @@ class Freshness:
         self._session = connection.pipeline.session
         source = connection.source
         age_s = 0.0 if source is None else max(0.0, self._session.wall() - source.fetched_at)
-        self._looked_at = self._session.clock() - age_s
+        self._fetched_at = self._session.clock() - age_s
         self._doubted_at = -inf
 
     def is_due(self) -> bool:
-        """Return whether to look before the next call."""
+        """Return whether the documents must be fetched again before the next call."""
         if self.withdrawal is None and self._session.wall() < self.connection.snapshot.fresh_until:
             return False
-        return self._session.clock() - self._looked_at >= MIN_INTERVAL_S
+        return self._session.clock() - self._fetched_at >= MIN_INTERVAL_S
 
     def is_doubted(self) -> bool:
-        """Return whether to look after a doubtful answer, and count that as done."""
+        """Return whether to fetch the documents after a doubtful response. A True counts as done."""
         now = self._session.clock()
         if now - self._doubted_at < MIN_INTERVAL_S:
             return False
         self._doubted_at = now
         return True
 
-    def replace_connection(self, came: Connection | Problem) -> Problem | None:
-        """Stand for what a look gave, and return what went wrong; what was before serves where it could not look."""
-        self._looked_at = self._session.clock()
-        if isinstance(came, Connection):
-            self.connection, self.withdrawal = came, None
+    def replace_connection(self, fetched: Connection | Problem) -> Problem | None:
+        """Take the outcome of a fetch, and return its Problem. If the fetch failed, the old connection still serves."""
+        self._fetched_at = self._session.clock()
+        if isinstance(fetched, Connection):
+            self.connection, self.withdrawal = fetched, None
             return None
-        if came.kind is Kind.NOT_FOUND or self._session.wall() >= self.connection.snapshot.serves_until:
-            self.withdrawal = came
-        return came
+        if fetched.kind is Kind.NOT_FOUND or self._session.wall() >= self.connection.snapshot.serves_until:
+            self.withdrawal = fetched
+        return fetched
 
 
 def find_differences(before: Connection, after: Connection) -> tuple[Difference, ...]:
-    """Return every tool that is not as it was, sorted by id."""
+    """Return each tool whose definition changed, sorted by id."""
     if before.peer is after.peer:
         return ()
     pinned = DefinitionLock().with_connection("", before.pipeline.definitions())
@@ -124,7 +124,7 @@ def find_differences(before: Connection, after: Connection) -> tuple[Difference,
 
 
 def explain_change(result: Result, tool: Tool, before: Connection, now: Freshness) -> Result:
-    """Return ``result`` with what became of its tool, where the site changed it since ``before``."""
+    """Return ``result`` with what changed in its tool since ``before``, if anything did."""
     if isinstance(result, Value):
         return result
     if now.withdrawal is not None:

@@ -16,7 +16,7 @@ from toolwire.client.discovery.source import DocumentSource
 from toolwire.client.transport.drivers import Approver, SyncNotify, SyncTransport, Transport, arun, run
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Probe
+from toolwire.core.codec import Probe, intercept
 from toolwire.core.http import Request
 from toolwire.core.model import (
     ANONYMOUS,
@@ -29,13 +29,22 @@ from toolwire.core.model import (
     Progress,
     Result,
     Tool,
+    Value,
     make_call,
 )
 from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Notify, ignore_progress
 
 from .connection import Connection
-from .freshness import FetchPeer, Freshness, SyncFetchPeer, explain_change, find_differences, record_status
+from .freshness import (
+    CallOutcome,
+    FetchPeer,
+    Freshness,
+    StatusRecorder,
+    SyncFetchPeer,
+    explain_change,
+    find_differences,
+)
 
 
 class Remote:
@@ -174,12 +183,15 @@ class Remote:
             return current
         if notify is not ignore_progress:
             current = current._replace(context=replace(current.context, report=notify))
-        calling = record_status(connection.run(current))
-        ended = await arun(calling, self._transport, self._approve, notify, cancel=connection.pipeline.cancel)
-        if self._fetch_peer is None or not ended.suggests_stale_catalog(connection.snapshot):
-            return ended.result
+        recorder = StatusRecorder()
+        flow = intercept(connection.run(current), on_response=recorder.record)
+        result = await arun(flow, self._transport, self._approve, notify, cancel=connection.pipeline.cancel)
+        if self._fetch_peer is None or isinstance(result, Value):
+            return result
+        if not CallOutcome(result, recorder.status).suggests_stale_catalog(connection.snapshot):
+            return result
         await self._refetch(self._freshness.is_doubted, anew=True)
-        return explain_change(ended.result, current.tool, connection, self._freshness)
+        return explain_change(result, current.tool, connection, self._freshness)
 
     async def refresh(self) -> tuple[Difference, ...] | Problem:
         """Look at the server again, and return every tool that is not as it was; calls go to what is there from now on.
@@ -335,11 +347,15 @@ class SyncRemote:
         if notify is not None:
             given = replace(given, report=_is_heard)
         call = Call(tool, {} if arguments is None else arguments, new_id(), given)
-        ended = run(record_status(connection.run(call)), self._transport, self._approve, notify)
-        if self._fetch_peer is None or not ended.suggests_stale_catalog(connection.snapshot):
-            return ended.result
+        recorder = StatusRecorder()
+        flow = intercept(connection.run(call), on_response=recorder.record)
+        result = run(flow, self._transport, self._approve, notify)
+        if self._fetch_peer is None or isinstance(result, Value):
+            return result
+        if not CallOutcome(result, recorder.status).suggests_stale_catalog(connection.snapshot):
+            return result
         self._refetch(self._freshness.is_doubted, anew=True)
-        return explain_change(ended.result, tool, connection, self._freshness)
+        return explain_change(result, tool, connection, self._freshness)
 
     def refresh(self) -> tuple[Difference, ...] | Problem:
         """Look at the server again, and return every tool that is not as it was; calls go to what is there from now on.

@@ -39,7 +39,7 @@ class CredentialEchoes(NamedTuple):
 
     def remove_from_fields(self, fields: Headers) -> Headers:
         """Return header fields without the secrets in their values."""
-        if not any(form in value for form in self.anywhere for _, value in fields):
+        if not self.anywhere or not any(form in value for form in self.anywhere for _, value in fields):
             return fields
         return [(name, self.remove_from(value, 200)) for name, value in fields]
 

@@ -6,7 +6,6 @@ open is decided in ``ResponseReader``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -59,8 +58,11 @@ class ResponseReader:
 
     __slots__ = (
         "_body_bytes",
+        "_codings",
         "_collector",
+        "_field_count",
         "_fields",
+        "_has_length",
         "_head_complete",
         "_header_bytes",
         "_header_count",
@@ -80,7 +82,9 @@ class ResponseReader:
         self._origin, self._collector, self._is_head = origin, collector, method == "HEAD"
         self._header_bytes, self._header_count = limits.header_bytes, limits.header_count
         self._fields: list[tuple[bytes, bytes]] = []
-        self._wire_bytes = self._body_bytes = self.status = 0
+        self._codings: list[bytes] = []
+        self._has_length = False
+        self._wire_bytes = self._body_bytes = self._field_count = self.status = 0
         self._head_complete = self._interim = self._until_end = False
         self._problem: Problem | None = None
         self.is_done = self.is_reusable = False
@@ -136,8 +140,15 @@ class ResponseReader:
         """Take one header field."""
         if self.is_done or self._head_complete:
             return  # trailers say nothing that a call needs
-        self._fields.append((name.lower(), value))
-        if len(self._fields) > self._header_count:
+        name = name.lower()
+        self._field_count += 1
+        if name == b"transfer-encoding":
+            self._codings.append(value.strip().lower())
+        elif name == b"content-length":
+            self._has_length = True
+        if value.isascii():  # other bytes are no text in any agreed encoding
+            self._fields.append((name, value))
+        if self._field_count > self._header_count:
             self._fail(self._too_many_headers())
 
     def on_headers_complete(self) -> None:
@@ -147,16 +158,15 @@ class ResponseReader:
         self.status = self._parser.get_status_code()
         if self.status < 200 and self.status != _SWITCHING_PROTOCOLS:
             self._interim = True
-            self._fields.clear()
+            self._clear_fields()
             return
-        codings = [value.strip().lower() for name, value in self._fields if name == b"transfer-encoding"]
         strange = self._parser.get_http_version() not in _VERSIONS or self.status == _SWITCHING_PROTOCOLS
-        if strange or codings not in ([], [b"chunked"]):
+        if strange or self._codings not in ([], [b"chunked"]):
             self._fail_not_http()
             return
         self._head_complete = True
-        self._until_end = not codings and not any(name == b"content-length" for name, _ in self._fields)
-        problem = self._collector.begin(self.status, _drop_unreadable(self._fields))
+        self._until_end = not self._codings and not self._has_length
+        problem = self._collector.begin(self.status, self._fields)
         if problem is not None:
             self._fail(problem)
         elif self._is_head:
@@ -179,6 +189,12 @@ class ResponseReader:
             self.is_done = True
             self.is_reusable = self._parser.should_keep_alive()
 
+    def _clear_fields(self) -> None:
+        """Forget the fields of an interim response."""
+        self._fields.clear()
+        self._codings.clear()
+        self._field_count, self._has_length = 0, False
+
     def _fail(self, problem: Problem) -> None:
         if not self.is_done:
             self.is_done, self._problem = True, problem
@@ -188,10 +204,3 @@ class ResponseReader:
 
     def _too_many_headers(self) -> Problem:
         return bad_response(f"{self._origin} sent more headers than are taken.", "too_large")
-
-
-def _drop_unreadable(fields: Sequence[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
-    """Return ``fields`` without those whose value is not text."""
-    if all(value.isascii() for _, value in fields):
-        return fields
-    return [field for field in fields if field[1].isascii()]

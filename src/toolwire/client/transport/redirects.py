@@ -24,8 +24,10 @@ _SAME_METHOD = frozenset({307, 308})
 
 def find_redirect(method: str, target: Target, response: Response) -> str | Problem | None:
     """Return the URL ``response`` leads to, None if it is no redirect, or why it is not followed. [XL-011, C-13]"""
+    if response.status not in _REDIRECTS:
+        return None
     location = get_header(response.headers, b"location")
-    if response.status not in _REDIRECTS or not location:
+    if not location:
         return None
     url = _read_location(target, location)
     if isinstance(url, Problem):

@@ -132,8 +132,10 @@ class SyncConnectionPool:
     def take(self, key: PoolKey, now: float) -> SyncPooledConnection | None:
         """Return an idle connection for ``key``, the one used last, or None."""
         with self._lock:
-            found = next((connection for connection in reversed(self._idle) if connection.key == key), None)
-            if found is None:
+            for found in reversed(self._idle):
+                if found.key == key:
+                    break
+            else:
                 return None
             del self._idle[found]
             self._busy.add(found)
