@@ -86,7 +86,7 @@ def test_any_openapi_document_is_served_on_every_wire(document: Path, workers: i
 @pytest.mark.requirement("CV-25")
 def test_a_lock_pins_the_selected_tools(document: Path, tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     lock = ("--file", tmp_path / "a.lock", "--include", "all")
-    assert "1 tools pinned" in toolwire("lock", document, *lock, "--match", "get_*").out
+    assert "1 tool pinned" in toolwire("lock", document, *lock, "--match", "get_*").out
     assert toolwire("diff", document, *lock, "--match", "get_*").code == 0
     assert "post_things@1.0.0: added" in toolwire("diff", document, *lock).out
 

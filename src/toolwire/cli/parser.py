@@ -67,7 +67,7 @@ def _build_parser(version: str) -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"toolwire {version}")
+    parser.add_argument("-V", "--version", action="version", version=f"toolwire {version}")
     add = parser.add_subparsers(dest="command", metavar="COMMAND").add_parser
     _add_serve(_add_command(add, "serve", "serve tools over every protocol at once"))
     _add_tools(_add_command(add, "tools", "list the tools of a target"))

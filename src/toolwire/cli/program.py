@@ -13,13 +13,18 @@ from traceback import format_exception
 
 from toolwire import __version__
 from toolwire.core.errors import ConnectError, DefinitionError, ToolwireError
+from toolwire.core.url_display import show_urls
 
 from .exits import FAILED, INTERRUPTED, NOT_FOUND, PIPE_CLOSED, USAGE, UsageError
 from .parser import read_command
-from .terminal.screen import drop_unwritable, escape_lines, open_closed_streams, print_error
+from .terminal.screen import drop_unwritable, escape_lines, json_text, open_closed_streams, print_error
 
 _UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """Errors of writing to a stream. (An error of opening a file has a file name, and is none of these.)"""
+
+
+_KINDS = {USAGE: "usage", NOT_FOUND: "unreachable", FAILED: "failed"}
+"""The kind of failure that ``--json`` prints, by exit code."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,7 +84,12 @@ def _run_command(arguments: argparse.Namespace) -> int:
         if arguments.debug:
             sys.stderr.write(escape_lines("".join(format_exception(error.__cause__ or error))))
         print_error(str(error))
-        return _choose_exit_code(error)
+        exit_code = _choose_exit_code(error)
+        if getattr(arguments, "json", False):  # a script that asked for JSON reads why in JSON too
+            kind = (error.kind if isinstance(error, ConnectError) else None) or _KINDS[exit_code]
+            failure = {"ok": False, "kind": kind, "message": show_urls(str(error))}
+            print(json_text(failure, indent=2))
+        return exit_code
     return code
 
 

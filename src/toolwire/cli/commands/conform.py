@@ -6,11 +6,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from toolwire.cli.exits import FAILED, NOT_FOUND, OK, UsageError
+from toolwire.cli.exits import FAILED, OK, UsageError
 from toolwire.cli.targets.open_target import check_url, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
-from toolwire.cli.terminal.screen import escaped, json_text, print_error
+from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.table import print_table
+from toolwire.core.errors import ConnectError
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 from toolwire.testing.server_checks import PROTOCOLS, CheckReport, CheckStatus, ProbeTool, conform
@@ -29,10 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     key = read_key(arguments.key, arguments.key_env)
     reports = conform(check_url(target.text), protocol=arguments.protocol, key=key, call=_read_call(arguments.call))
     if not reports:
-        print_error(
-            f"{show_url(target.text)} speaks none of {', '.join(PROTOCOLS)}; give one with --protocol to see why."
-        )
-        return NOT_FOUND
+        text = f"{show_url(target.text)} speaks none of {', '.join(PROTOCOLS)}; give one with --protocol to see why."
+        raise ConnectError(text, ())
     if arguments.json:
         print(json_text(as_json(reports), indent=2))
     elif arguments.markdown:

@@ -29,7 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     for url in arguments.targets:
         found = fetch_definitions(url, options)
         lock = lock.with_connection(found.url, found.definitions)
-        print(f"{escaped(show_url(found.url))}: {len(found.definitions)} tools pinned in {file}")
+        count = "1 tool" if len(found.definitions) == 1 else f"{len(found.definitions)} tools"
+        print(f"{escaped(show_url(found.url))}: {count} pinned in {file}")
     write_private(file, write_lock(lock))
     return OK
 
