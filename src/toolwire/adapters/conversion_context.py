@@ -12,6 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
+from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json, Schema
 from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
 
@@ -44,8 +45,7 @@ class WriterPosition(NamedTuple):
 
     def enter(self, *steps: str | int) -> WriterPosition:
         """Return the position that ``steps`` lead to."""
-        path = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
-        return self._replace(pointer=self.pointer + path)
+        return self._replace(pointer=join_pointer(self.pointer, *steps))
 
 
 class ConversionContext:

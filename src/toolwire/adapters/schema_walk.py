@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
+from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Schema
-from toolwire.core.pointer import find_pointer
 
 ANY: Final[Mapping[str, Json]] = {}
 _TYPES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
@@ -50,7 +50,7 @@ _NULL_LEVELS: Final = 20
 def resolve(root: Schema, reference: Json) -> Schema | None:
     """Return the schema that ``reference`` points to inside ``root``, or None where there is none."""
     # D-18: a reference to another document is never followed.
-    node = find_pointer(root, reference)
+    node = resolve_reference(root, reference)
     if isinstance(node, bool):
         return ANY if node else {"not": {}}
     return node if isinstance(node, Mapping) else None
@@ -234,7 +234,7 @@ def _build_reference_graph(root: Schema) -> dict[int | str, set[int | str]]:
         if isinstance(reference, str):
             found.add(reference)
             if reference not in leads:
-                target = find_pointer(root, reference)
+                target = resolve_reference(root, reference)
                 leads[reference] = {id(target)} if isinstance(target, Mapping) else set()
                 waiting += [target] if isinstance(target, Mapping) else []
     return leads

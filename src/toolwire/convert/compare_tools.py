@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.json_pointer import PathStep, join_pointer
 from toolwire.core.model import Json, Tool
-from toolwire.framing.positions import PathStep
 
 from . import fields
 from .extension import build_exact_values, compute_digest
-from .loss import NOTHING, Loss, format_value, join_pointer
+from .loss import NOTHING, Loss, format_value
 from .merge_extension import describe_catalog
 
 Where: TypeAlias = Callable[[Tool, str], str]

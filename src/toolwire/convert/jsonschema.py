@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 
 from toolwire.core.catalog import NAME, VERSION, Catalog, build_toolkit_name
+from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json, Tool
 from toolwire.framing.jsontext import get_object
 
 from .document_kind import DocumentContent, DocumentEntry, DocumentForm, label_every_version
-from .loss import Loss, format_value, join_pointer, list_unread
+from .loss import Loss, format_value, list_unread
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _ROOT = ("$schema", "title", "version", "description", "tools", "x-toolwire")

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json, Problem, Tool
 from toolwire.framing.jsontext import get_object
 from toolwire.protocols.otc import document, standard
 
 from .document_kind import POLICY_POINTERS, DocumentContent, DocumentEntry, DocumentForm
-from .loss import Loss, format_value, join_pointer, list_unread
+from .loss import Loss, format_value, list_unread
 
 _ROOT = ("$schema", "items", "tools", "x-toolwire")
 _DEFINITION = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
+from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
-from toolwire.framing.positions import PathStep, build_pointer
 
 NOTHING = "nothing"
 _SHOWN_CHARACTERS = 80
@@ -19,11 +19,6 @@ class Loss(NamedTuple):
     pointer: str
     what: str
     instead: str = NOTHING
-
-
-def join_pointer(where: str, *steps: PathStep) -> str:
-    """Return the pointer that goes on from ``where`` by ``steps``."""
-    return where + build_pointer(steps)
 
 
 def list_unread(node: Mapping[str, Json], known: Collection[str], where: str) -> Iterator[Loss]:

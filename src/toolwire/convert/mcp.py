@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json
 from toolwire.framing.jsontext import get_object
 from toolwire.protocols.mcp import document
 from toolwire.protocols.mcp.revision import IDENTITY_META, POLICY_META
 
 from .document_kind import DocumentContent, DocumentEntry, DocumentForm
-from .loss import Loss, format_value, join_pointer, list_unread
+from .loss import Loss, format_value, list_unread
 
 _ROOM = ("_meta", "toolwire/convert")
 _TOOL = ("name", "description", "inputSchema", "outputSchema", "annotations", "_meta")

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json
 from toolwire.framing.jsontext import get_object
 
 from . import extension, fields
 from .document_kind import DocumentContent, DocumentEntry, DocumentForm
-from .loss import Loss, join_pointer
+from .loss import Loss
 
 _ITSELF = "what the document itself says"
 

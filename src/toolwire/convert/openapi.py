@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Site
+from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing.jsontext import get_object
 from toolwire.protocols.openapi import document_writer
@@ -26,7 +27,7 @@ from toolwire.protocols.openapi.tools.operations import Offer
 
 from .document_kind import POLICY_POINTERS, DocumentContent, DocumentEntry, DocumentForm
 from .extension import get_extension
-from .loss import Loss, format_value, join_pointer, list_unread
+from .loss import Loss, format_value, list_unread
 
 _HOME = "https://localhost/openapi.json"
 _ROOT = ("openapi", "info", "x-llm", "x-opentools", "paths", "components", "jsonSchemaDialect", "x-toolwire")

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json, Problem
 from toolwire.framing.jsontext import get_object
 from toolwire.protocols.opentool import document
 
 from .document_kind import POLICY_POINTERS, DocumentContent, DocumentEntry, DocumentForm
-from .loss import Loss, format_value, join_pointer, list_unread
+from .loss import Loss, format_value, list_unread
 
 _ROOT = ("opentool", "info", "functions", "schemas", "x-toolwire")
 _INFO = ("title", "version", "description")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.json_pointer import MISSING, join_pointer, resolve_pointer, take_steps
 from toolwire.core.model import Json, Tool
 
 from .document_kind import DocumentForm
-from .loss import join_pointer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,9 @@ class SourcePointers:
         """Return where the source says ``name`` of all its tools."""
         if self.source is None:
             return join_pointer("", name)
-        return next(
-            (join_pointer("", *way) for way in (["info", name], [name]) if _is_there(self.source.document, way)), ""
-        )
+        document = self.source.document
+        paths = (["info", name], [name])
+        return next((join_pointer("", *path) for path in paths if take_steps(document, path) is not MISSING), "")
 
     def find_tool_field(self, tool: Tool, name: str) -> str:
         """Return where the field ``name`` of ``tool`` stands, or the tool itself where it does not stand anywhere."""
@@ -44,19 +44,4 @@ class SourcePointers:
             return join_pointer("/tools", self.catalog.tools.index(tool), *([name] if name else []))
         where = self.source.pointers.get(tool.id, "")
         spot = where + self.form.field_pointers.get(name, "")
-        return spot if _is_there(self.source.document, _steps(spot)) else where
-
-
-def _steps(pointer: str) -> list[str]:
-    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
-
-
-def _is_there(document: Json, steps: Iterable[str]) -> bool:
-    for step in steps:
-        if isinstance(document, list) and step.isdigit() and int(step) < len(document):
-            document = document[int(step)]
-        elif isinstance(document, dict) and step in document:
-            document = document[step]
-        else:
-            return False
-    return True
+        return spot if resolve_pointer(self.source.document, spot) is not MISSING else where

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+from toolwire.core.json_pointer import MISSING, resolve_pointer
 from toolwire.core.model import Json, Tool
 from toolwire.core.url_origin import get_origin
 
@@ -65,7 +66,7 @@ def build_display(tool: Tool, value: Json) -> ResultDisplay:
     form: RenderForm = _FORMS.get(render, "text") if isinstance(render, str) else "text"
     parts: dict[str, str] = {}
     for name in (*_TEXTS, *_URLS):
-        found = at(value, data.get(name))
+        found = resolve_pointer(value, data.get(name))
         if isinstance(found, str) and (name in _TEXTS or _is_web(found)):
             parts[name] = found
     listed = data.get("fields")
@@ -74,7 +75,7 @@ def build_display(tool: Tool, value: Json) -> ResultDisplay:
     return ResultDisplay(
         form=form,
         parts=parts,
-        fields={one: found for one in named if (found := at(value, one)) is not MISSING},
+        fields={one: found for one in named if (found := resolve_pointer(value, one)) is not MISSING},
         items=most if type(most) is int and most >= 1 else None,
     )
 
@@ -102,25 +103,6 @@ def list_next_steps(
     return tuple(steps)
 
 
-MISSING: Final[Any] = object()
-"""What a pointer leads to that leads nowhere."""
-
-
-def at(data: Json, pointer: Json) -> Json:
-    """Return what ``pointer``, a JSON Pointer, leads to in ``data``, or ``MISSING``."""
-    if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
-        return MISSING
-    for token in pointer.split("/")[1:]:
-        step = token.replace("~1", "/").replace("~0", "~")
-        if isinstance(data, dict) and step in data:
-            data = data[step]
-        elif isinstance(data, list) and step.isascii() and step.isdigit() and len(step) < 10 and int(step) < len(data):
-            data = data[int(step)]
-        else:
-            return MISSING
-    return data
-
-
 def _evaluate_expression(text: Json, arguments: Mapping[str, Json], value: Json) -> Json:
     """Return what an OpenAPI runtime expression says of this call; a text that is none stands for itself."""
     if not isinstance(text, str):
@@ -129,9 +111,9 @@ def _evaluate_expression(text: Json, arguments: Mapping[str, Json], value: Json)
         return text
     place, _, pointer = text.partition("#")
     if place == "$response.body":
-        return at(value, pointer)
+        return resolve_pointer(value, pointer)
     if place == "$request.body":
-        return at(dict(arguments), pointer)
+        return resolve_pointer(dict(arguments), pointer)
     for start in ("$request.path.", "$request.query.", "$request.header."):
         if text.startswith(start):
             return arguments.get(text.removeprefix(start), MISSING)

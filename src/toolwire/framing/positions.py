@@ -12,14 +12,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from toolwire.core.json_pointer import PathStep, build_pointer, parse_pointer
 from toolwire.core.model import Problem
 
 from . import jsontext
-
-PathStep: TypeAlias = str | int
-"""The name of a member, or the place of an item."""
 
 _TOKEN = re.compile(r'[\[\]{}]|"(?:[^"\\]++|\\.)*+"|[^\s\[\]{},:"]++', re.DOTALL)  # possessive: linear on any text
 _LINE_END = re.compile("\n")
@@ -69,11 +67,6 @@ class _PointerTree:
     below: dict[str, _PointerTree] = field(default_factory=dict)
 
 
-def build_pointer(steps: Iterable[PathStep]) -> str:
-    """Return the JSON Pointer that takes ``steps``."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
-
-
 def locate(text: str, pointers: Iterable[str]) -> dict[str, ValuePosition]:
     """Return where each of ``pointers`` stands in ``text``, which is JSON; one that is not there is left out.
 
@@ -82,8 +75,8 @@ def locate(text: str, pointers: Iterable[str]) -> dict[str, ValuePosition]:
     root = _PointerTree()
     for one in pointers:
         wanted = root
-        for part in one.split("/")[1:]:
-            wanted = wanted.below.setdefault(part.replace("~1", "/").replace("~0", "~"), _PointerTree())
+        for part in parse_pointer(one):
+            wanted = wanted.below.setdefault(part, _PointerTree())
         wanted.pointers.append(one)
     starts = _find_line_starts(text)
     found: dict[str, ValuePosition] = {}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from .positions import PathStep
+from toolwire.core.json_pointer import PathStep
 
 Path: TypeAlias = "tuple[Path, PathStep] | None"
 """The way to a value: the way to what holds it, and one step more. Linked, so that going down copies nothing."""

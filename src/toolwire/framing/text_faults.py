@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from toolwire.core.json_pointer import build_pointer
 from toolwire.core.model import Json, Problem
 
 from . import jsontext, positions
@@ -59,7 +60,7 @@ def place_faults(
     pointers: list[str] = []
     room = _MAX_POINTERS
     for one in found:
-        pointers.append(positions.build_pointer(list_steps(one.path)))
+        pointers.append(build_pointer(list_steps(one.path)))
         room -= len(pointers[-1])
         if room < 0:
             break

@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
+from toolwire.core.json_pointer import PathStep
 from toolwire.core.model import Cost, Json, RateLimit
 
 from .jsontext import describe_type
-from .positions import PathStep
 from .report import Severity
 
 

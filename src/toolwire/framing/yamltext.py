@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
+from toolwire.core.json_pointer import parse_pointer
 from toolwire.core.model import Json, Kind, Problem
 
 from .jsontext import MAX_DEPTH, MAX_DIGITS
@@ -300,11 +301,10 @@ class _Member(NamedTuple):
 def _find_member(root: Any, pointer: str, inside: dict[int, dict[str, _Member]]) -> _Member | None:
     """Return the member of ``root`` that ``pointer`` leads to; ``inside`` keeps the members of each node."""
     here = _Member(root, root)
-    for part in pointer.split("/")[1:]:
+    for step in parse_pointer(pointer):
         members = inside.get(id(here.value))
         if members is None:
             members = inside[id(here.value)] = _list_members(here.value)
-        step = part.replace("~1", "/").replace("~0", "~")
         if step not in members:
             return None
         here = members[step]

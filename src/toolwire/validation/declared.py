@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Kind, Problem, Schema
-from toolwire.core.pointer import find_pointer
 from toolwire.core.suggestion import find_nearest
 
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
@@ -42,7 +42,7 @@ def find_declared_names(schema: Schema) -> frozenset[str] | None:
         found.update(_list_names(node))
         waiting.extend(_list_same_value(node))
         if "$ref" in node:
-            target = find_pointer(schema, node["$ref"])
+            target = resolve_reference(schema, node["$ref"])
             if not isinstance(target, Mapping):
                 return None
             waiting.append(target)

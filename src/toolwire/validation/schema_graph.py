@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
 
+from toolwire.core.json_pointer import resolve_pointer
 from toolwire.core.model import Json, Schema
 
 from .regex_size import measure_regex
@@ -245,15 +246,7 @@ class SchemaGraph:
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):
             return self._number_all(self._survey.anchors.get(fragment, []))
-        node: Any = root
-        for token in fragment.split("/")[1:]:
-            step = token.replace("~1", "/").replace("~0", "~")
-            if isinstance(node, Mapping):
-                node = node.get(step)
-            elif isinstance(node, list) and step.isascii() and step.isdigit() and int(step) < len(node):
-                node = node[int(step)]
-            else:
-                return []
+        node = resolve_pointer(root, fragment)
         return self._number_all(node) if isinstance(node, Mapping) else []
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import NoneType
 from typing import Any, Final
 
+from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing import jsontext
 
@@ -138,21 +139,10 @@ def _list_branches(schema: Json, root: Mapping[str, Any]) -> Sequence[Mapping[st
             continue
         found.append(branch)
         if "$ref" in branch:
-            waiting.append(_resolve_reference(branch["$ref"], root))
+            waiting.append(resolve_reference(root, branch["$ref"]))
         for word in _CHOICES:
             choices = branch.get(word)
             waiting.extend(choices[:_BRANCHES] if isinstance(choices, list) else ())
-    return found
-
-
-def _resolve_reference(reference: Json, root: Mapping[str, Any]) -> Json:
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return {}
-    found: Json = root
-    for part in reference[2:].split("/"):
-        if not isinstance(found, Mapping):
-            return {}
-        found = found.get(part.replace("~1", "/").replace("~0", "~"), {})
     return found
 
 

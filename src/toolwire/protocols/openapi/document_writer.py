@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Site
+from toolwire.core.json_pointer import parse_fragment
 from toolwire.core.model import Approval, Json, Kind, Schema, Tool
 from toolwire.framing import xllm
 
 from .document import identity
 from .document.descriptions import undescribed
-from .document.references import Unusable, resolve, tokens
+from .document.references import Unusable, resolve
 from .request import query
 from .request.query import Field, Form
 from .schema.keywords import rebuild
@@ -211,7 +212,7 @@ def _moved(reference: str, owner: str) -> str:
     if not reference.startswith("#/$defs/"):
         return f"{_SCHEMAS}{owner}{reference[1:]}"
     _, _, name, *rest = reference.split("/")
-    return "/".join([f"{_SCHEMAS}{owner}.{_component(tokens('/' + name)[0])}", *rest])
+    return "/".join([f"{_SCHEMAS}{owner}.{_component(parse_fragment('/' + name)[0])}", *rest])
 
 
 def _component(name: str) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
+from toolwire.core.json_pointer import PathStep, parse_pointer
 from toolwire.core.model import Json, Problem
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.framing import yamltext
 from toolwire.framing.jsontext import describe_type
 from toolwire.framing.null_members import remove_nulls
-from toolwire.framing.positions import PathStep
 from toolwire.framing.report import MAX_FAULTS, Path, PathFault, warn_of_nulls
 from toolwire.framing.text_faults import Fault, find_faults, place_faults
 from toolwire.framing.xllm_faults import XllmFault, check_llm_json, check_operation, check_root
@@ -116,7 +116,7 @@ def _examine(data: Json) -> Iterator[XllmFault]:
         return
     upgraded, notes = swagger_20.upgrade(data)
     slips = [
-        XllmFault(_steps(one.pointer), "warning", "XL-088", f"{one.text[:1].upper()}{one.text[1:]}.") for one in notes
+        XllmFault(tuple(parse_pointer(one.pointer)), "warning", "XL-088", _start_sentence(one.text)) for one in notes
     ]
     for slip in chain(slips, _examine_openapi(upgraded)):  # what is shown is a place in the author's own file
         yield slip._replace(path=locate_original(data, upgraded, slip.path))
@@ -215,7 +215,7 @@ def _servers(data: dict[str, Any], every: Sequence[_Operation]) -> Iterator[Xllm
 
 def _operations(data: dict[str, Any]) -> Iterator[_Operation]:
     for one in listed(References(data), []):
-        yield _Operation(one.method, one.path, _steps(one.pointer), one.node)
+        yield _Operation(one.method, one.path, tuple(parse_pointer(one.pointer)), one.node)
 
 
 def _operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> Iterator[XllmFault]:
@@ -283,8 +283,10 @@ def _left_out(data: dict[str, Any], selection: Selection) -> Iterator[XllmFault]
         yield XllmFault(("paths",), "warning", "CV-25", text)
     for note in offer.memo.notes:
         if "x-llm" not in note.text:
-            yield XllmFault(_steps(note.pointer), "warning", "XL-088", f"{note.text[:1].upper()}{note.text[1:]}.")
+            yield XllmFault(
+                tuple(parse_pointer(note.pointer)), "warning", "XL-088", f"{note.text[:1].upper()}{note.text[1:]}."
+            )
 
 
-def _steps(pointer: str) -> tuple[PathStep, ...]:
-    return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
+def _start_sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from toolwire.core.json_pointer import MISSING, resolve_reference
 from toolwire.core.model import Json
 
 TYPES = frozenset({"boolean", "integer", "number", "string", "array", "object"})
@@ -47,13 +48,10 @@ class Walk:
 
     def follow(self, reference: Json) -> Json:
         """Return what a local reference points to, or None (also for one that leaves the document)."""
-        if not isinstance(reference, str) or not reference.startswith("#") or len(reference) > _MAX_REFERENCE:
+        if not isinstance(reference, str) or len(reference) > _MAX_REFERENCE:
             return None
-        target = self.root
-        for step in reference[1:].split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
-            target = target.get(name) if isinstance(target, Mapping) else None
-        return target
+        target = resolve_reference(self.root, reference)
+        return None if target is MISSING else target
 
 
 def plain(schema: Json, walk: Walk, refs: frozenset[str], depth: int) -> tuple[Mapping[str, Json], frozenset[str]]:

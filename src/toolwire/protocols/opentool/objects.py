@@ -15,8 +15,9 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from toolwire.core.json_pointer import build_pointer
 from toolwire.core.model import Json, Kind, Problem
-from toolwire.framing import jsontext, positions
+from toolwire.framing import jsontext
 from toolwire.framing.report import list_steps
 
 from .document_repair import mend
@@ -168,7 +169,7 @@ def read(data: Json) -> OpenTool | Problem:
     mended = mend(data)
     errors = [one for one in examine(mended).faults if one.is_structural]
     if errors:
-        where = positions.build_pointer(list_steps(errors[0].path))[:200] or "the top"
+        where = build_pointer(list_steps(errors[0].path))[:200] or "the top"
         more = f" Errors in all: {len(errors)}." if len(errors) > 1 else ""
         text = f"This is no correct OpenTool document, at {where}: {errors[0].message}{more}"
         return Problem(kind=Kind.BAD_ANSWER, message=text)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
+from toolwire.core.json_pointer import unescape_step
 from toolwire.core.model import Json
 from toolwire.framing.report import Path, Reference, Report, quote_text
 
@@ -27,7 +28,7 @@ def read(said: str, path: Path, owner: str | None, report: Report) -> None:
         text = f'{quote_text(said)} is no reference to a schema of this document: it must be "#/schemas/NAME".'
         report.add_error(path, "A-01", text)
         return
-    target = local[1].replace("~1", "/").replace("~0", "~")
+    target = unescape_step(local[1])
     is_whole = owner is not None and path == (((None, "schemas"), owner), "$ref")
     report.references.append(Reference(path, target, owner, is_whole))
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from toolwire.core.json_pointer import PathStep
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
-from toolwire.framing.positions import PathStep
 from toolwire.framing.report import Path, Report
 
 from . import relations

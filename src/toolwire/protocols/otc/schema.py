@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
 
+from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Schema
 from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
 
@@ -84,15 +84,7 @@ class _Inliner:
         return self.inline(value, level, within) if isinstance(value, Mapping) else value
 
     def _meant(self, reference: str) -> Schema:
-        if reference != "#" and not reference.startswith("#/"):
-            return {}
-        found: Any = self._root
-        for part in unquote(reference).split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, Mapping):
-                found = found.get(key)
-            elif isinstance(found, list) and key.isascii() and key.isdigit() and len(key) < 6:
-                found = found[int(key)] if int(key) < len(found) else None
+        found = resolve_reference(self._root, reference)
         return found if isinstance(found, Mapping) else {}
 
 

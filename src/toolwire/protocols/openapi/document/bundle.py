@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urldefrag, urljoin
 
+from toolwire.core.json_pointer import extend_reference
 from toolwire.core.model import Json
 
 from .references import Unusable, resolve
@@ -90,7 +91,7 @@ def write(data: dict[str, Json], url: str, others: Mapping[str, Json]) -> dict[s
     names.documents.setdefault(url, "#")
     beside = _relative_names(others, url)
     for other, its_data in others.items():
-        start = f"#/{OTHERS}/{_escaped(beside[other])}"
+        start = extend_reference("#", OTHERS, beside[other])
         names.documents[other] = start
         _index(its_data, _own_url(its_data, other), start, names)
     whole = {**data, OTHERS: {beside[other]: one for other, one in others.items()}} if others else data
@@ -153,7 +154,7 @@ def _index(data: Json, base: str, pointer: str, names: _Names) -> None:
             if isinstance(anchor, str):
                 names.anchors.setdefault(f"{base}#{anchor}", pointer)
         waiting.extend(
-            (item, base, f"{pointer}/{_escaped(name)}", name)
+            (item, base, extend_reference(pointer, name), name)
             for name, item in node.items()
             if isinstance(item, dict | list) and (name not in _DATA or within in _MAPS)
         )
@@ -204,7 +205,3 @@ def _leads(whole: Json, pointer: str) -> bool:
     except Unusable:
         return False
     return True
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1").replace("%", "%25")

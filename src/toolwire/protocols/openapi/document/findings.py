@@ -20,8 +20,3 @@ class Note(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.text}." if self.where else f"{self.text}."
-
-
-def pointer(*steps: str) -> str:
-    """Return the JSON pointer that takes ``steps`` from the root."""
-    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)

@@ -8,12 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
+from toolwire.core.json_pointer import join_pointer, parse_fragment
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 from toolwire.framing.text_cleaning import clean, find_hidden, is_suspect, may_hide
-
-from .findings import pointer
-from .references import tokens
 
 Owner: TypeAlias = tuple[str, ...]
 """An operation, path or component: the steps to it from the root, or none for all the rest."""
@@ -53,7 +51,7 @@ def look(document: dict[str, Any]) -> Hidden:
             users.setdefault(reference, []).append(owner)
         if ((escapes or not text.isascii()) and may_hide(text)) or _is_odd(owner):
             tainted.add(owner)
-            places.extend(pointer(*owner, *map(str, path)) for path in find_hidden(node))
+            places.extend(join_pointer("", *owner, *map(str, path)) for path in find_hidden(node))
     return Hidden(tuple(sorted(places)[:_MOST_PLACES]), frozenset(_reached(tainted, users)))
 
 
@@ -98,5 +96,5 @@ def _parts(document: dict[str, Any]) -> Iterator[tuple[Owner, Json]]:
 
 def _owner(reference: str) -> Owner:
     """Return the operation, path or component that ``reference`` points into."""
-    steps = tokens(reference)
+    steps = parse_fragment(reference)
     return tuple(steps[: _OWNERS[steps[0]]]) if steps and steps[0] in _OWNERS else ()

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json
 
-from .findings import SHOWN, Note, pointer
+from .findings import SHOWN, Note
 from .references import References, Unusable
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
@@ -38,7 +39,7 @@ class Operation(NamedTuple):
     def pointer(self) -> str:
         """Where it stands in its document."""
         extra = () if self.key in METHODS else ("additionalOperations",)
-        return pointer("paths", self.path, *extra, self.key)
+        return join_pointer("", "paths", self.path, *extra, self.key)
 
 
 def listed(references: References, notes: list[Note]) -> Iterator[Operation]:
@@ -52,7 +53,7 @@ def listed(references: References, notes: list[Note]) -> Iterator[Operation]:
         try:
             whole = _merged(references, item, "path item")
         except Unusable as error:
-            notes.append(Note(path[:SHOWN], str(error), pointer("paths", path), 1))
+            notes.append(Note(path[:SHOWN], str(error), join_pointer("", "paths", path), 1))
             continue
         if "x-llm" in whole:
             notes.append(Note(path[:SHOWN], "an x-llm of a path is not read, only one of an operation"))

@@ -13,8 +13,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import unquote
 
+from toolwire.core.json_pointer import parse_reference
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing.jsontext import MAX_DEPTH, describe_type
 
@@ -143,9 +143,10 @@ def _place_of(
         reference = item.get("$ref")
         if not isinstance(reference, str):
             return (steps, item) if inside else None
-        if not reference.startswith("#/"):
+        found = parse_reference(reference)
+        if not found:
             return None
-        steps = tuple(unquote(step).replace("~1", "/").replace("~0", "~") for step in reference[2:].split("/"))
+        steps = tuple(found)
         item = _at(document, steps)
     return None
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
-from urllib.parse import unquote
 
+from toolwire.core.json_pointer import MISSING, parse_fragment, take_step
 from toolwire.core.model import Json
 
 _MOST_HOPS = 32
@@ -121,25 +121,17 @@ def resolve(document: Json, reference: str) -> Json:
 
 def _resolved(document: Json, reference: str, hops: int) -> Json:
     node = document
-    for step in tokens(reference):
+    for step in parse_fragment(reference):
         # A pointer may lead through a reference: components that are another file, say.
         while isinstance(node, dict) and step not in node and isinstance(node.get("$ref"), str):
             if not hops or not node["$ref"].startswith("#/"):
                 raise Unusable(f"it refers to {reference[:100]!r}, which is not there")
             hops -= 1
             node = _resolved(document, node["$ref"], hops)
-        if isinstance(node, dict) and step in node:
-            node = node[step]
-        elif isinstance(node, list) and step.isascii() and step.isdigit() and int(step[:9]) < len(node):
-            node = node[int(step[:9])]
-        else:
+        node = take_step(node, step)
+        if node is MISSING:
             raise Unusable(f"it refers to {reference[:100]!r}, which is not there")
     return node
-
-
-def tokens(reference: str) -> list[str]:
-    """Return the steps of a JSON pointer written as a URL fragment, unescaped."""
-    return [unquote(step).replace("~1", "/").replace("~0", "~") for step in reference.split("/")[1:]]
 
 
 def follow(document: Json, node: Json, what: str) -> dict[str, Any]:

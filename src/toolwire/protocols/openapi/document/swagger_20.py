@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json
 
-from .findings import SHOWN, Note, pointer
+from .findings import SHOWN, Note
 from .references import References, Unusable
 
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
@@ -136,7 +137,7 @@ class _Upgrade:
                 found[method] = whole[method]
                 continue
             found[method] = self._operation(
-                f"{method.upper()} {path[:SHOWN]}", pointer("paths", path, method), node, common
+                f"{method.upper()} {path[:SHOWN]}", join_pointer("", "paths", path, method), node, common
             )
         return found
 
@@ -340,7 +341,7 @@ class _Upgrade:
                     self._note(
                         "",
                         f"The flow of {name[:SHOWN]!r} is not one of Swagger 2.0",
-                        pointer("securityDefinitions", name),
+                        join_pointer("", "securityDefinitions", name),
                     )
                 urls = {key: one[key] for key in ("authorizationUrl", "tokenUrl") if isinstance(one.get(key), str)}
                 flows = {flow: {**urls, "scopes": _map(one.get("scopes"))}} if flow else {}

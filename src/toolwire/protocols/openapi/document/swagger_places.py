@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from toolwire.core.json_pointer import PathStep
 from toolwire.core.model import Json
-from toolwire.framing.positions import PathStep
 
 _MOVED: Final = {
     "schemas": "definitions",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolwire.core.json_pointer import parse_fragment
 from toolwire.core.model import Json
 from toolwire.framing.text_cleaning import clean
-from toolwire.protocols.openapi.document.references import References, tokens
+from toolwire.protocols.openapi.document.references import References
 
 _MERGED = frozenset(("description", "properties", "required", "title", "type"))
 _MOST_VALUES = 8
@@ -67,7 +68,7 @@ def _marked(branch: Json, source: Json, name: str, values: dict[str, list[str]],
     if not isinstance(reference, str) or not isinstance(branch, dict):
         return branch
     pointed = _pointed(reference)
-    wanted = values.get(pointed) or [tokens(reference)[-1] if "/" in reference else reference]
+    wanted = values.get(pointed) or [parse_fragment(reference)[-1] if "/" in reference else reference]
     for part in references.parts(source, ("allOf",), beside=True):
         own = part.get("properties") if part is not None else None
         if isinstance(own, dict) and name in own and not _is_any_text(references.target(own[name])):

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from toolwire.core.json_pointer import escape_step, unescape_step
 from toolwire.core.model import Json
 from toolwire.protocols.openapi.document.consent_policy import extension
 
@@ -103,12 +104,8 @@ def _expression(value: Json, own: Taken) -> Json:
 
 def _pointer(pointer: str, own: Taken) -> str:
     if own.whole_body is not None:
-        return f"/{_escaped(own.whole_body)}{pointer}"
+        return f"/{escape_step(own.whole_body)}{pointer}"
     first, slash, rest = pointer.removeprefix("/").partition("/")
-    name = first.replace("~1", "/").replace("~0", "~")
+    name = unescape_step(first)
     argument = next((argument for argument, one in own.properties if one == name), name)
-    return f"/{_escaped(argument)}{slash}{rest}" if pointer else pointer
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
+    return f"/{escape_step(argument)}{slash}{rest}" if pointer else pointer

@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from toolwire.core.json_pointer import parse_fragment
 from toolwire.core.model import Json
 from toolwire.protocols.openapi.document.bundle import OTHERS
-from toolwire.protocols.openapi.document.references import tokens
 
 _LEGAL_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _LEGAL_ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -92,7 +92,7 @@ class DefinitionNames:
 
     def name(self, reference: str) -> str:
         """Return the name of the definition that ``reference`` leads to, where no other has it."""
-        steps = tokens(reference)
+        steps = parse_fragment(reference)
         beside = steps[1] if steps[:1] == [OTHERS] and len(steps) > 1 else ""
         if beside:
             steps = steps[2:] or [_stem(beside)]
