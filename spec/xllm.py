@@ -36,9 +36,9 @@ RATE: Final[Node] = {
     "type": "object",
     "required": ["max", "window"],
     "properties": {
-        "max": said("How many calls.", COUNT),
+        "max": said("The number of calls.", COUNT),
         "window": said(
-            'In how long, from "100ms" to "30d": a number and ms, s, m, h or d.', {"type": "string", "pattern": WINDOW}
+            'The period, from "100ms" to "30d": a number and ms, s, m, h or d.', {"type": "string", "pattern": WINDOW}
         ),
     },
 }
@@ -46,16 +46,16 @@ RESULT: Final[Node] = {
     "type": "object",
     "properties": {
         "render": said(
-            "The form to show a result in; a form that a client does not know is shown as text.",
+            "How to show a result; a client shows an unknown form as text.",
             {"enum": ["text", "card", "list", "table", "json", "image", "link", "none"]},
         ),
-        "title": said("Where the title stands in the result, a JSON Pointer.", POINTER),
-        "subtitle": said("Where the line below the title stands.", POINTER),
-        "body": said("Where the text stands.", POINTER),
-        "image": said("Where the URL of a picture stands; http and https only.", POINTER),
-        "url": said("Where the URL to open stands; http and https only.", POINTER),
-        "fields": said("What else to show, as JSON Pointers.", {"type": "array", "items": POINTER}),
-        "maxItems": said("How many items of a list to show.", {"type": "integer", "minimum": 1}),
+        "title": said("The title, as a JSON Pointer into the result.", POINTER),
+        "subtitle": said("The line below the title, as a JSON Pointer.", POINTER),
+        "body": said("The text, as a JSON Pointer.", POINTER),
+        "image": said("The URL of an image, as a JSON Pointer; http and https only.", POINTER),
+        "url": said("The URL to open, as a JSON Pointer; http and https only.", POINTER),
+        "fields": said("Further values to show, as JSON Pointers.", {"type": "array", "items": POINTER}),
+        "maxItems": said("The number of items to show of a list.", {"type": "integer", "minimum": 1}),
     },
 }
 NEXT: Final[Node] = {
@@ -65,7 +65,7 @@ NEXT: Final[Node] = {
         "required": ["operationId"],
         "properties": {
             "operationId": said("The operation that follows.", {"type": "string", "minLength": 1}),
-            "when": said("When it follows, in words.", {"type": "string"}),
+            "when": said("The condition, in words.", {"type": "string"}),
             "args": said(
                 "Its arguments, as OpenAPI runtime expressions.",
                 {"type": "object", "additionalProperties": {"type": "string"}},
@@ -79,23 +79,23 @@ OPERATION: Final[Node] = {
     "title": "x-llm of an operation",
     "type": ["object", "boolean"],
     "properties": {
-        "enabled": said("Whether models may use the operation. Default: true.", {"type": "boolean"}),
+        "enabled": said("Whether models may call the operation. Default: true.", {"type": "boolean"}),
         "approval": said("The least consent a call needs. Default: the root's `defaultApproval`.", APPROVAL),
         "blanketApprovalAllowed": said(
-            "Whether a person may allow all later calls. Default: false.", {"type": "boolean"}
+            "Whether a user may approve later calls too. Default: false.", {"type": "boolean"}
         ),
         "destructive": said("Whether a call destroys something. Default: false.", {"type": "boolean"}),
-        "rateLimit": said("How often one user may call it. A bare number is per minute.", {"anyOf": [RATE, COUNT]}),
-        "hint": said("When to use it, for the model.", {"type": "string"}),
-        "costIndicator": said("What a call costs the user. Default: not known.", {"enum": ["free", "credits", "paid"]}),
+        "rateLimit": said("The rate limit for one user. A plain number is per minute.", {"anyOf": [RATE, COUNT]}),
+        "hint": said("When to use the operation, for the model.", {"type": "string"}),
+        "costIndicator": said(
+            "The cost of a call for the user. Default: unknown.", {"enum": ["free", "credits", "paid"]}
+        ),
         "result": said("How to show a result.", RESULT),
-        "next": said("What usually follows.", NEXT),
+        "next": said("Operations that usually follow.", NEXT),
         "idempotent": said(
-            "Whether calling twice does what calling once does. Default: by the method.", {"type": "boolean"}
+            "Whether a second equal call changes nothing more. Default: by the method.", {"type": "boolean"}
         ),
-        "idempotencyKey": said(
-            "The header that takes a key which makes a repeated call harmless.", {"type": "string", "pattern": TOKEN}
-        ),
+        "idempotencyKey": said("The header for an idempotency key.", {"type": "string", "pattern": TOKEN}),
         "readOnly": said("Whether a call only reads. Default: by the method.", {"type": "boolean"}),
     },
 }
@@ -107,11 +107,11 @@ ROOT: Final[Node] = {
             'The version of this specification, MAJOR.MINOR. Default: "0.1".',
             {"anyOf": [{"type": "string", "pattern": rf"^0{{1,6}}\.[0-9]{{1,6}}{END}"}, {"const": 0.1}]},
         ),
-        "name": said("What the site is called, for people. Default: `info.title`.", {"type": "string", "minLength": 1}),
-        "description": said("What the site is for, for people.", {"type": "string"}),
-        "defaultApproval": said("The approval of operations that name none. Default: per-call.", APPROVAL),
+        "name": said("The name of the site, for people. Default: `info.title`.", {"type": "string", "minLength": 1}),
+        "description": said("The purpose of the site, for people.", {"type": "string"}),
+        "defaultApproval": said("The approval of operations without one. Default: per-call.", APPROVAL),
         "workflows": said(
-            "A URL of an Arazzo document with recipes of several steps.", {"type": "string", "minLength": 1}
+            "The URL of an Arazzo document with recipes of several steps.", {"type": "string", "minLength": 1}
         ),
     },
 }
@@ -120,9 +120,9 @@ LLM: Final[Node] = {
     "type": "object",
     "required": ["openapi"],
     "properties": {
-        "openapi": said("Where the OpenAPI document is, relative to this file.", {"type": "string", "minLength": 1}),
+        "openapi": said("The URL of the OpenAPI document, relative to this file.", {"type": "string", "minLength": 1}),
         "auth": said(
-            'How one signs in, a hint: "oauth2", "api-key", "none", or an object. The document decides.',
+            'How a user signs in, as a hint: "oauth2", "api-key", "none", or an object. The document decides.',
             {
                 "anyOf": [
                     {"type": "string", "minLength": 1},
@@ -130,10 +130,10 @@ LLM: Final[Node] = {
                         "type": "object",
                         "required": ["type"],
                         "properties": {
-                            "type": said("As the plain text.", {"type": "string", "minLength": 1}),
+                            "type": said("The same values as the string form.", {"type": "string", "minLength": 1}),
                             "authorization_server": said("The issuer.", {"type": "string", "minLength": 1}),
                             "resource_metadata": said(
-                                "Where the metadata of RFC 9728 is.", {"type": "string", "minLength": 1}
+                                "The URL of the metadata of RFC 9728.", {"type": "string", "minLength": 1}
                             ),
                         },
                     },
