@@ -80,6 +80,12 @@ SECTIONS = (
         "What `connect` is made of.",
     ),
     Section(
+        "toolwire.consent",
+        "toolwire.consent: the content of a question",
+        "For an approver with its own display. See [Consent](../how-to/consent.md).",
+        only=("build_display_rows",),
+    ),
+    Section(
         "toolwire.oauth",
         "toolwire.oauth: an authorization server for a site",
         "Needs the extra `toolwire[oauth]`. See [OAuth](../how-to/oauth.md).",
@@ -96,12 +102,19 @@ SECTIONS = (
         "toolwire.adapters.openai",
         "Each adapter needs the SDK that it is for. See [Adapters](../how-to/adapters.md).",
     ),
+    Section("toolwire.adapters.openai_responses", "toolwire.adapters.openai_responses", ""),
     Section("toolwire.adapters.anthropic", "toolwire.adapters.anthropic", ""),
     Section("toolwire.adapters.gemini", "toolwire.adapters.gemini", ""),
     Section("toolwire.adapters.langchain", "toolwire.adapters.langchain", ""),
     Section("toolwire.adapters.pydantic_ai", "toolwire.adapters.pydantic_ai", ""),
     Section(
         "toolwire.convert", "toolwire.convert: documents of one kind as another", "See [Convert](../how-to/convert.md)."
+    ),
+    Section(
+        "toolwire.protocols.opentool.validator",
+        "toolwire.protocols.opentool.validator: faults of an OpenTool document",
+        "See [Check](check.md).",
+        only=("check", "Fault"),
     ),
     Section(
         "toolwire.opentool",
@@ -126,12 +139,12 @@ NOT_CONSTRUCTED = ("App", "Remote", "SyncRemote")
 
 
 def write_page() -> None:
-    """Write the generated part of the page anew, below what is written by hand."""
+    """Write the generated part of the page, below the part that is written by hand."""
     PAGE.write_text(build_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def build_page(page: str) -> str:
-    """Return ``page`` with its generated part as it must be now."""
+    """Return ``page`` with a new generated part."""
     head, mark, _ = page.partition(MARK)
     if not mark:
         raise LookupError(f"{PAGE.name} has no line {MARK!r}")

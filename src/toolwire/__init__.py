@@ -1,4 +1,4 @@
-"""toolwire: write a tool once, serve it on every open wire; paste a URL, get tools, with consent.
+"""Write a tool once and serve it over every open tool protocol. Paste a URL and use its tools, with consent.
 
 Importing this loads neither a web framework nor an HTTP client: each name is loaded when it is first used.
 """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
 
@@ -10,6 +12,7 @@ import pytest
 
 import toolwire
 
+from .blocks import read_blocks
 from .page import ROOT
 
 
@@ -35,6 +38,27 @@ def test_every_public_name_has_an_entry_with_text(script: ModuleType) -> None:
     for section in script.SECTIONS:
         assert set(section.only or getattr(import_module(section.module), "__all__", ())) <= listed
     assert [name for name, entry in entries.items() if not entry.partition("```\n\n")[2].strip()] == []
+
+
+def test_every_name_that_the_pages_import_is_in_the_reference(script: ModuleType) -> None:
+    listed = {
+        id(getattr(import_module(one.module), name)) for one in script.SECTIONS for name in script.list_names(one)
+    }
+    modules = {one.module for one in script.SECTIONS}
+    missing = []
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for module, name in find_imports(page.read_text(encoding="utf-8")):
+            if f"{module}.{name}" not in modules and id(getattr(import_module(module), name)) not in listed:
+                missing.append((page.name, module, name))
+    assert missing == []
+
+
+def find_imports(page: str) -> Iterator[tuple[str, str]]:
+    """Yield the module and the name of each import from toolwire in the Python blocks of a page."""
+    for block in read_blocks(page):
+        for node in ast.walk(ast.parse(block.text)) if block.language == "python" else ():
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "toolwire":
+                yield from ((node.module, one.name) for one in node.names)
 
 
 def test_a_docstring_becomes_markdown(script: ModuleType) -> None:
