@@ -117,3 +117,31 @@ async def gateway(url: str, own: Toolbox) -> App:
         boxes: list[Toolbox] = [remote, own]
         assert_type(merge_toolboxes(boxes, title="Both").catalog(), Catalog)
         return toolwire.asgi(merge_toolboxes(boxes))
+
+
+def narrow(result: Result) -> str:
+    if result.ok is True:
+        assert_type(result, Value)
+        return str(result.value)
+    assert_type(result, Problem)
+    return result.message
+
+
+def narrow_early(result: Result) -> str:
+    if result.ok is False:
+        return result.kind.value
+    return str(result.value)
+
+
+def narrow_by_truth(result: Result) -> str:
+    if result.ok:
+        return str(result.value)  # pyright: ignore  # it narrows by == and is, not by the truth of a member
+    return result.message  # pyright: ignore  # likewise
+
+
+def narrow_by_match(result: Result) -> str:
+    match result:
+        case Value(value=value):
+            return str(value)
+        case Problem(message=message):
+            return message

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from hmac import compare_digest
 from types import MethodType
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast
 
 from .errors import DefinitionError
 
@@ -331,7 +331,7 @@ class Value:
     value: Json
     notes: Mapping[str, Json] | None = field(default=None, compare=False, repr=False)
 
-    ok = True
+    ok: ClassVar[Literal[True]] = True
 
     def __init__(self, value: Json, notes: Mapping[str, Json] | None = None) -> None:
         _set_value(self, value)  # past the lock of a frozen dataclass, at half the cost of its own way: one is made
@@ -360,7 +360,7 @@ class Problem:
     parameter_errors: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Json] = field(default_factory=dict)
 
-    ok = False
+    ok: ClassVar[Literal[False]] = False
 
 
 Result: TypeAlias = Value | Problem
