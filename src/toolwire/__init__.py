@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from .client import Cache, Remote, Selection, Session, SyncRemote, connect, connect_sync, open_stored_session
     from .consent import ClientRules, DefinitionLock, Preferences, read_lock
     from .core.check import Answer, Question
-    from .core.errors import ConnectError, DefinitionError, ToolError, ToolwireError
+    from .core.connect_error import ConnectError
+    from .core.errors import DefinitionError, ToolError, ToolwireError
     from .core.model import (
         Approval,
         Authorization,
@@ -43,7 +44,8 @@ _HOME = {
     **dict.fromkeys(("connect_sync", "open_stored_session"), "client"),
     **dict.fromkeys(("ClientRules", "DefinitionLock", "Preferences", "read_lock"), "consent"),
     **dict.fromkeys(("Answer", "Question"), "core.check"),
-    **dict.fromkeys(("ConnectError", "DefinitionError", "ToolError", "ToolwireError"), "core.errors"),
+    "ConnectError": "core.connect_error",
+    **dict.fromkeys(("DefinitionError", "ToolError", "ToolwireError"), "core.errors"),
     **dict.fromkeys(("Approval", "Authorization", "Context", "Cost", "Kind", "Problem", "Progress"), "core.model"),
     **dict.fromkeys(("RateLimit", "Requirements", "Result", "Secret", "Tool", "Value"), "core.model"),
     **dict.fromkeys(("ResultLimits", "Resource"), "core.resources"),

@@ -31,7 +31,8 @@ from toolwire.cli.serve_app import (
 )
 from toolwire.cli.targets.target import FileTarget, UrlTarget
 from toolwire.core.catalog import Catalog
-from toolwire.core.errors import ConnectError, DefinitionError
+from toolwire.core.connect_error import ConnectError
+from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Call, Result
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.opentool.keys import read_keys

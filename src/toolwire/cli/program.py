@@ -12,7 +12,8 @@ from importlib import import_module
 from traceback import format_exception
 
 from toolwire import __version__
-from toolwire.core.errors import ConnectError, DefinitionError, ToolwireError
+from toolwire.core.connect_error import ConnectError
+from toolwire.core.errors import DefinitionError, ToolwireError
 from toolwire.core.url_display import show_urls
 
 from .exits import FAILED, INTERRUPTED, NOT_FOUND, PIPE_CLOSED, USAGE, UsageError

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .codec import Probe
-    from .model import Kind
-
 
 class ToolwireError(Exception):
     """Anything toolwire raises on purpose."""
@@ -15,19 +9,6 @@ class ToolwireError(Exception):
 
 class DefinitionError(ToolwireError):
     """A tool, toolkit or setting that cannot be. The text names it and says what to change."""
-
-
-class ConnectError(ToolwireError):
-    """No protocol was found at a URL. ``probes`` is every look that was taken, in order. [XL-005]
-
-    ``kind`` says why in one word: ``unauthorized`` where a key is missing or wrong, ``unreachable`` where no server
-    answered, ``not_found`` where one did and speaks no protocol of ours; None where it is none of these.
-    """
-
-    def __init__(self, message: str, probes: tuple[Probe, ...] = (), kind: Kind | None = None) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.probes = probes
 
 
 class ToolError(ToolwireError):

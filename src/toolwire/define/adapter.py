@@ -21,7 +21,7 @@ from pydantic_core import core_schema, from_json, to_json
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json
 
-from .json_form import SchemaMode
+from .plain_types import SchemaMode
 from .signature import Parameter
 
 _NO_FORM = "which has no JSON form: use one that has, such as str, a list, a dataclass or a pydantic model."

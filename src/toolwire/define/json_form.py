@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from toolwire.core.model import Json
 
-from .plain_types import SIMPLE_TYPES, CoreSchema, build_core_schema, build_json_schema
-
-SchemaMode: TypeAlias = Literal["validation", "serialization"]
+from .plain_types import SIMPLE_TYPES, CoreSchema, SchemaMode, build_core_schema, build_json_schema
 
 
 class JsonForm(NamedTuple):

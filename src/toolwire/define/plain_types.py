@@ -12,11 +12,14 @@ import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import NoneType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from toolwire.core.model import Json
 
 from .native_values import is_plain_json
+
+SchemaMode: TypeAlias = Literal["validation", "serialization"]
+"""The direction that a schema describes: JSON data that is read, or JSON data that is written."""
 
 CoreSchema: TypeAlias = Mapping[str, Any]
 """A core schema of pydantic's."""

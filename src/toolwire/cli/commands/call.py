@@ -15,7 +15,7 @@ from toolwire.cli.targets.open_target import OpenedTarget, UrlOptions, open_targ
 from toolwire.cli.terminal.screen import apply_style, escape_lines, json_text, print_error
 from toolwire.cli.terminal.terminal_approver import build_agreement, choose_approver, open_session
 from toolwire.cli.terminal.terminal_user import build_terminal_user
-from toolwire.core.errors import ConnectError
+from toolwire.core.connect_error import ConnectError
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Tool
 
 from .lock import read_lock_file as read_locked

@@ -11,7 +11,7 @@ from toolwire.cli.targets.open_target import check_url, read_key
 from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.table import print_table
-from toolwire.core.errors import ConnectError
+from toolwire.core.connect_error import ConnectError
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 from toolwire.testing.server_checks import PROTOCOLS, CheckReport, CheckStatus, ProbeTool, conform

@@ -30,7 +30,7 @@ from toolwire.client.login.saved_credentials import open_credentials
 from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import DISCOVERY_LIMITS
 from toolwire.client.transport.network import SyncNetwork
-from toolwire.core.errors import ConnectError
+from toolwire.core.connect_error import ConnectError
 from toolwire.core.model import Problem, Secret
 from toolwire.core.url_origin import get_origin
 

@@ -17,7 +17,7 @@ from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef
 from toolwire.consent.policy import merge_preferences, reject_lowering
 from toolwire.core.codec import Codec, Flow, Peer, Probe
-from toolwire.core.errors import ConnectError
+from toolwire.core.connect_error import ConnectError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.resources import Resource
 from toolwire.core.url_display import show_url
