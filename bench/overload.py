@@ -269,7 +269,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 def main() -> int:
     """Measure each protocol, print the page, and write it where that is asked for; 1 where something is not met."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=15.0, help="of each load (15)")
+    parser.add_argument("--seconds", type=float, default=15.0, help="the seconds of each load (15)")
     parser.add_argument("--write", action="store_true", help="write docs/overload.md")
     options = parser.parse_args()
     os.sched_setaffinity(0, {1})

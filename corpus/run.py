@@ -30,12 +30,14 @@ RESULTS = CACHE / "results"
 def main() -> int:
     """Judge, read again, call; print the totals and write the page. 1 where anything is at fault."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--every", type=int, default=1, help="only every so many documents; the page is not written")
-    parser.add_argument("--sample", type=int, default=0, help="only so many documents, the same each time; no page")
-    parser.add_argument("--workers", type=int, default=2, help="so many processes at once (2)")
-    parser.add_argument("--again", type=int, default=4, help="read only every so many documents twice (4)")
-    parser.add_argument("--folder", type=Path, help="the documents of this folder instead; no page")
-    parser.add_argument("--page", action="store_true", help="only write the page again, from the last results")
+    parser.add_argument("--every", type=int, default=1, help="read only every Nth document; do not write the page")
+    parser.add_argument(
+        "--sample", type=int, default=0, help="read only N documents, the same ones each time; do not write the page"
+    )
+    parser.add_argument("--workers", type=int, default=2, help="the number of processes (2)")
+    parser.add_argument("--again", type=int, default=4, help="read every Nth document twice (4)")
+    parser.add_argument("--folder", type=Path, help="read the documents of this folder instead; do not write the page")
+    parser.add_argument("--page", action="store_true", help="only write the page, from the last results")
     options = parser.parse_args()
     paths = _chosen(options)
     whole = options.page or (len(paths) == len(documents()) and options.folder is None)

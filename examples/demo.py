@@ -67,7 +67,7 @@ class Person:
 def main() -> int:
     """Run the demonstration and return its exit code."""
     parser = argparse.ArgumentParser(description="Serve the examples, then use them with nothing but their URLs.")
-    parser.add_argument("--ask", action="store_true", help="ask the person at the terminal before a call")
+    parser.add_argument("--ask", action="store_true", help="ask you at the terminal before a call")
     ask = parser.parse_args().ask
     if ask and not (sys.stdin.isatty() and sys.stderr.isatty()):
         print_error("--ask needs a terminal to ask at; without it the answers are scripted.")

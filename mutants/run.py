@@ -106,9 +106,9 @@ def noticed(copied: Path, tests: tuple[str, ...]) -> bool:
 def main() -> int:
     """Try the sample and print the score; 1 where it is below 85 percent."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--each", type=int, default=6, help="mistakes for each file")
+    parser.add_argument("--each", type=int, default=6, help="the number of mistakes for each file (6)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("files", nargs="*", help="of those that guard (all)")
+    parser.add_argument("files", nargs="*", help="the files to put mistakes into (all)")
     options = parser.parse_args()
     chance = random.Random(options.seed)
     tried = found = 0

@@ -283,7 +283,7 @@ def settle(text: str, proved: Iterable[str]) -> str:
 def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Run the command and return its exit code: 0, or 1 when the ledger has faults."""
     parser = argparse.ArgumentParser(prog="ledger", description="How far the requirements are proved.")
-    parser.add_argument("--json", action="store_true", help="print the same for a script")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--family", metavar="NAME", help="list each requirement of a family with its tests and its gap")
     what.add_argument("--missing", action="store_true", help="list the requirements with neither a test nor a gap")

@@ -344,7 +344,7 @@ def format_member(name: str, member: Any) -> str:
     signature = inspect.signature(function)
     if isinstance(member, classmethod):
         signature = signature.replace(parameters=list(signature.parameters.values())[1:])
-    return " ".join(format_signature(name, signature).split()).replace("( ", "(").replace(",)", ")")
+    return " ".join(format_signature(name, signature).split()).replace("( ", "(").replace(", )", ")")
 
 
 _SECTION = re.compile(r"^(Args|Arguments|Returns|Yields|Raises):$")
