@@ -50,7 +50,7 @@ class Sdk:
             return Value(1) if result is None else result, 1.0
 
         call = Call(TOOL, {"a": "an argument"}, "c1", context, key)
-        ended, _ = asyncio.run(self.create_observer.run(running, call, ignore_progress, protocol, arrival))
+        ended, _ = asyncio.run(self.observer.run_call(running, call, ignore_progress, protocol, arrival))
         return ended
 
     @property

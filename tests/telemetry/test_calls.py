@@ -18,8 +18,7 @@ from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.telemetry.calls import LOG, Observer, Telemetry, create_observer
 from toolwire.telemetry.logs import JsonLines
 from toolwire.telemetry.names import BUCKETS_S, ERROR_TYPES
-from toolwire.telemetry.propagation import add_current_trace, current_traceparent
-from toolwire.telemetry.trace_context import add_trace
+from toolwire.telemetry.propagation import add_current_trace, add_trace, current_traceparent
 
 from .sdk import TOOL, Sdk, attributes
 
@@ -187,7 +186,7 @@ def test_a_call_that_nobody_waits_for_any_more_is_cancelled() -> None:
         raise AssertionError
 
     async def within() -> None:
-        task = asyncio.ensure_future(sdk.create_observer.run(for_ever, Call(TOOL, {}), ignore_progress, "mcp"))
+        task = asyncio.ensure_future(sdk.observer.run_call(for_ever, Call(TOOL, {}), ignore_progress, "mcp"))
         await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -226,7 +225,7 @@ def test_a_call_is_a_line_of_json_where_the_log_wants_it() -> None:
             return Problem(kind=Kind.TIMEOUT, message="late for Ada"), 1.0
 
         call = Call(TOOL, {"a": "an argument"}, "c1", Context(principal="ada", trace_id=TRACE))
-        asyncio.run(found.run(failing, call, ignore_progress, "otc"))
+        asyncio.run(found.run_call(failing, call, ignore_progress, "otc"))
     finally:
         LOG.removeHandler(handler)
         LOG.setLevel(level)

@@ -89,7 +89,7 @@ def test_what_the_ledger_makes_of_a_call_is_said_and_timed() -> None:
 
         async def send() -> Result:
             call = Call(TOOL, {"a": 1}, "k", Context(principal="ada"), "k")
-            return (await sdk.create_observer.run(running, call, ignore_progress, "otc"))[0]
+            return (await sdk.observer.run_call(running, call, ignore_progress, "otc"))[0]
 
         go.set()
         assert isinstance(await send(), Problem)
@@ -156,7 +156,7 @@ def test_what_its_limit_said_is_an_attribute_of_a_tool_with_one(result: Result, 
     async def running(call: Call, notify: Notify) -> tuple[Result, float]:
         return result, 1.0
 
-    asyncio.run(sdk.create_observer.run(running, Call(tool, {}), ignore_progress, "otc"))
+    asyncio.run(sdk.observer.run_call(running, Call(tool, {}), ignore_progress, "otc"))
     assert attributes(sdk.span)["toolwire.ratelimit.result"] == said
 
 

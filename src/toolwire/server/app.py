@@ -25,8 +25,8 @@ from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.arrival import Arrival
 from toolwire.telemetry.calls import Observer, Telemetry, create_observer
+from toolwire.telemetry.propagation import add_trace
 from toolwire.telemetry.redaction import hide_secrets
-from toolwire.telemetry.trace_context import add_trace
 from toolwire.validation import (
     Authorizer,
     build_arguments_check,

@@ -1,4 +1,4 @@
-"""How a call came, beside what it says: the message it was in, and who sent that."""
+"""Describe how a call arrived: in which message, and from which address."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from toolwire.core.http import Request
 
 
 class Arrival(NamedTuple):
-    """The request as its protocol has it, the address of who sent it, and their version of HTTP; "" if unknown."""
+    """The request of a call, the address of its client, and the version of HTTP; an empty text if unknown."""
 
     request: Request
     client: str = ""

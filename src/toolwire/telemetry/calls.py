@@ -1,4 +1,4 @@
-"""What is written down of each call that is served: a span, metrics, and a line in the log, where somebody wants it."""
+"""Record each call of a server as a span, in metrics, and as a line in the log, as far as the operator asks for it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from toolwire.core.toolbox import Notify
 
 from . import names
 from .current_call import CURRENT_CALL, CurrentCall
+from .ledgers import ObservedLedger
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from .spans import Spans
 
 RunCall: TypeAlias = Callable[[Call, Notify], Awaitable[tuple[Result, float]]]
-"""Runs a call; returns how it ended and the milliseconds it took."""
+"""Runs a call and returns its result and its duration in milliseconds."""
 
 LOG = logging.getLogger("toolwire.calls")
 _NO_SPAN: AbstractContextManager[Any] = nullcontext()
@@ -35,10 +36,10 @@ _NO_SPAN: AbstractContextManager[Any] = nullcontext()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
-    """Where spans and metrics go; None takes what is set up for the whole process, if anything is.
+    """The OpenTelemetry providers to use; None means those that are set up for the whole process, if any.
 
-    Spans have the text a tool describes itself with where ``descriptions`` is True, and the arguments and results of
-    calls where ``contents`` is: what stands under the name of a secret, and the secrets of the call, are still hidden.
+    With ``descriptions`` spans contain the descriptions of tools, and with ``contents`` the arguments and results of
+    calls. Secrets of the call, and values under names such as ``password``, are hidden in any case.
     """
 
     tracer_provider: TracerProvider | None = None
@@ -48,22 +49,22 @@ class Telemetry:
 
 
 def is_enabled(telemetry: Telemetry) -> bool:
-    """Return whether anybody could hear of spans and metrics; OpenTelemetry is not loaded to find out."""
+    """Return whether spans and metrics may be exported. This does not import OpenTelemetry."""
     given = telemetry.tracer_provider is not None or telemetry.meter_provider is not None
     return given or "opentelemetry" in sys.modules
 
 
 def create_observer(telemetry: Telemetry) -> Observer | None:
-    """Return what observes calls, or None where nobody would hear of it: nothing then happens in a call."""
+    """Return the observer of calls, or None if nothing would be recorded. Calls then cost nothing more."""
     logs = LOG.isEnabledFor(logging.INFO)
     if not is_enabled(telemetry):
         return Observer(None, None) if logs else None
-    from .attributes import Attributes, Content  # noqa: PLC0415 - most servers do without
-    from .providers import create_server_metrics, create_spans  # noqa: PLC0415 - loads OpenTelemetry
+    # Importing OpenTelemetry takes longer than the rest of a server that does not use it.
+    from .providers import create_attributes, create_server_metrics, create_spans  # noqa: PLC0415 - as above
 
     spans, metrics = create_spans(telemetry.tracer_provider), create_server_metrics(telemetry.meter_provider)
-    said = Attributes(Content(telemetry.descriptions, telemetry.contents))
-    return Observer(spans, metrics, logs=logs, attributes=said) if spans or metrics or logs else None
+    attributes = create_attributes(descriptions=telemetry.descriptions, contents=telemetry.contents)
+    return Observer(spans, metrics, logs=logs, attributes=attributes) if spans or metrics or logs else None
 
 
 class Observer:
@@ -85,7 +86,7 @@ class Observer:
     async def run_call(
         self, run: RunCall, call: Call, notify: Notify, protocol: str, arrival: Arrival | None = None
     ) -> tuple[Result, float]:
-        """Return what ``run`` returns for ``call``, which it is given with the trace that it is now part of."""
+        """Return what ``run`` returns for ``call``. The call that ``run`` gets carries the id of its trace."""
         started = perf_counter()
         span = self._start_span(call, protocol, arrival)
         traced = call if span is None else _add_trace_id(call, span)
@@ -110,11 +111,9 @@ class Observer:
                 _log_call(traced, protocol, error, span, seconds, arrival)
 
     def observe_ledger(self, ledger: Ledger) -> Ledger:
-        """Return ``ledger`` with its work observed, itself where nobody would hear of that."""
+        """Return a ledger that records what ``ledger`` does, or ``ledger`` itself if nothing would be recorded."""
         if self._spans is None and self._metrics is None:
             return ledger
-        from .ledgers import ObservedLedger  # noqa: PLC0415 - most servers do without
-
         return ObservedLedger(ledger, None if self._metrics is None else self._metrics.record_ledger)
 
     def _start_span(self, call: Call, protocol: str, arrival: Arrival | None) -> Span | None:
@@ -122,9 +121,7 @@ class Observer:
             return None
         span = self._spans.start_served(call, self._attributes.describe_call(call, protocol))
         if arrival is not None and span.is_recording():
-            from . import attributes  # noqa: PLC0415 - loaded already where there are spans
-
-            span.set_attributes(attributes.describe_arrival(arrival, protocol))
+            span.set_attributes(self._attributes.describe_arrival(arrival, protocol))
         return span
 
     def _end_span(
@@ -134,19 +131,17 @@ class Observer:
         if self._spans is None or self._attributes is None or span is None:
             return
         if not span.is_recording():
-            span.end()
+            span.end()  # the sampler dropped it: computing its attributes would be wasted
             return
-        from . import attributes  # noqa: PLC0415 - likewise
-
-        said: attributes.AttributeValues = {
+        values: dict[str, str | int] = {
             names.IDEMPOTENCY: _describe_idempotency(call, result, served),
-            names.APPROVAL: attributes.describe_approval(call, result),
+            names.APPROVAL: self._attributes.describe_approval(call, result),
         }
         if served.attempt:
-            said[names.ATTEMPT] = served.attempt
+            values[names.ATTEMPT] = served.attempt
         if result is not None:
-            said |= attributes.describe_ending(call, protocol, result, self._attributes.content)
-        self._spans.end_span(span, error, said)
+            values |= self._attributes.describe_ending(call, protocol, result)
+        self._spans.end_span(span, error, values)
 
     def _count(
         self, call: Call, protocol: str, result: Result | None, served: CurrentCall, error: str | None, seconds: float
@@ -159,7 +154,7 @@ class Observer:
 
 
 def _describe_idempotency(call: Call, result: Result | None, served: CurrentCall) -> str:
-    """Return what became of a call that should run once, in one word."""
+    """Return in one word what happened to a call with an idempotency key."""
     if not call.key:
         return "none"
     if served.has_waited:
@@ -172,18 +167,18 @@ def _describe_idempotency(call: Call, result: Result | None, served: CurrentCall
 
 
 def _add_trace_id(call: Call, span: Span) -> Call:
-    said = span.get_span_context()
-    if not said.is_valid:
+    context = span.get_span_context()
+    if not context.is_valid:
         return call
-    trace_id = f"{said.trace_id:032x}"
+    trace_id = f"{context.trace_id:032x}"
     if call.context is ANONYMOUS:
         return call._replace(context=Context(trace_id=trace_id))
     return call._replace(context=replace(call.context, trace_id=trace_id))
 
 
 def _add_trace_to_message(problem: Problem, trace_id: str) -> Problem:
-    said = f"{problem.developer_message} (trace {trace_id})" if problem.developer_message else f"trace {trace_id}"
-    return replace(problem, developer_message=said)
+    text = f"{problem.developer_message} (trace {trace_id})" if problem.developer_message else f"trace {trace_id}"
+    return replace(problem, developer_message=text)
 
 
 def _log_call(

@@ -51,12 +51,11 @@ class ClientObserver:
 def _create_observer(telemetry: Telemetry, protocol: str, url: str) -> ConnectionObserver | None:
     if not is_enabled(telemetry):
         return None
-    from .attributes import Attributes, Content  # noqa: PLC0415 - most clients do without
-    from .providers import create_client_metrics, create_spans  # noqa: PLC0415 - loads OpenTelemetry
+    from .providers import create_attributes, create_client_metrics, create_spans  # noqa: PLC0415 - loads OpenTelemetry
 
     spans, metrics = create_spans(telemetry.tracer_provider), create_client_metrics(telemetry.meter_provider)
-    said = Attributes(Content(telemetry.descriptions, telemetry.contents))
-    return ConnectionObserver(spans, metrics, said, protocol, url) if spans or metrics else None
+    attributes = create_attributes(descriptions=telemetry.descriptions, contents=telemetry.contents)
+    return ConnectionObserver(spans, metrics, attributes, protocol, url) if spans or metrics else None
 
 
 class ConnectionObserver:
@@ -75,43 +74,38 @@ class ConnectionObserver:
         """Start and return the span of ``call``, or return None without a tracer."""
         if self.spans is None:
             return None
-        from . import attributes  # noqa: PLC0415 - loaded already where there are spans
-
-        place = attributes.describe_address(self._url)
+        address = self._attributes.describe_address(self._url)
         served = CURRENT_CALL.get()
         if served is not None and served.span is not None and served.call_id == call.call_id:
-            served.span.set_attribute(
-                names.UPSTREAM, place.get(names.SERVER_ADDRESS, "")
-            )  # the very call: this is a gateway
+            # The same call id: a gateway sends the call that it serves on to another server.
+            served.span.set_attribute(names.UPSTREAM, address.get(names.SERVER_ADDRESS, ""))
             served.span.set_attribute(names.TOOL_TYPE, "extension")
-        return self.spans.start_sent(call, {**self._attributes.describe_call(call, self.protocol), **place})
+        return self.spans.start_sent(call, {**self._attributes.describe_call(call, self.protocol), **address})
 
     def describe_request(self, request: Request) -> AttributeValues:
         """Return the attributes of the first request of a call."""
-        from . import attributes  # noqa: PLC0415 - likewise
-
-        return {**attributes.describe_message(request, self.protocol), **attributes.describe_address(request.url)}
+        address = self._attributes.describe_address(request.url)
+        return {**self._attributes.describe_message(request, self.protocol), **address}
 
     def describe_ending(self, call: Call, result: Result | None, trace: _CallTrace) -> AttributeValues:
         """Return the attributes of how a call ended; ``result`` is None if it was cancelled."""
-        from . import attributes  # noqa: PLC0415 - likewise
-
         refused = isinstance(result, Problem) and result.kind is Kind.DENIED
         approval = "denied" if refused else "per_call" if trace.decision else "auto"
-        said: AttributeValues = {names.APPROVAL: approval, names.IDEMPOTENCY: "none", names.ATTEMPT: 1}
+        values: AttributeValues = {names.APPROVAL: approval, names.IDEMPOTENCY: "none", names.ATTEMPT: 1}
         if result is None:
-            return said
+            return values
         facts = (result.notes or {}) if isinstance(result, Value) else result.details
         attempts = facts.get("attempts")
         if type(attempts) is int:  # what a server says of itself may be anything
-            said[names.ATTEMPT] = attempts
+            values[names.ATTEMPT] = attempts
         if is_replayed(result):
-            said[names.IDEMPOTENCY] = "replay"
-        said |= attributes.describe_ending(call, "", result, self._attributes.content)
-        code = attributes.read_error_code(trace.response) if isinstance(result, Problem) and trace.response else None
+            values[names.IDEMPOTENCY] = "replay"
+        values |= self._attributes.describe_ending(call, "", result)
+        response = trace.response if isinstance(result, Problem) else None
+        code = None if response is None else self._attributes.read_error_code(response)
         if code is not None and self.protocol in ("mcp", "opentool"):
-            said[names.RPC_STATUS] = str(code)
-        return said
+            values[names.RPC_STATUS] = str(code)
+        return values
 
 
 class CallObservation:
@@ -162,7 +156,7 @@ class CallObservation:
 
 
 class _CallTrace:
-    """What passed in one conversation: whether a request did, the last response, and what a person decided."""
+    """What passed in one call: whether a request was sent, the last response, and the decision of the user."""
 
     __slots__ = ("decision", "request", "response")
 

@@ -1,4 +1,4 @@
-"""The call that is served now, for whoever learns more of it on the way: the ledger, and the client of a gateway."""
+"""Hold the call that is served now, so that the ledger and the client of a gateway can add to its record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class CurrentCall:
-    """A call under its id, with its span if it has one; ``attempt`` counts its runs, ``attached`` that it waited."""
+    """A call with its id and its span. ``attempt`` is the number of its run, from 1; 0 without a ledger.
+
+    ``has_waited`` says that it got the result of an equal call that was running already.
+    """
 
     call_id: str
     span: Span | None

@@ -1,4 +1,4 @@
-"""A ledger whose work is timed, and which tells the call that is served what became of its claim."""
+"""Measure the work of a ledger, and record in the current call what its claim returned."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from toolwire.core.ledger import CallEnding, Claim, ClaimOutcome, Ledger, Stored
 from .current_call import CURRENT_CALL
 
 RecordDuration: TypeAlias = Callable[[str, str, float], None]
-"""Takes what was done, by which sort of ledger, and the seconds it took."""
+"""Records an operation, the kind of ledger, and the duration in seconds."""
 
 
 class ObservedLedger:
-    """``ledger``, and nothing else changes. ``record`` is None where only spans are wanted."""
+    """Works like ``ledger``. ``record`` is None if there are no metrics."""
 
     def __init__(self, ledger: Ledger, record: RecordDuration | None) -> None:
         self._ledger = ledger
@@ -37,7 +37,7 @@ class ObservedLedger:
         return standing
 
     async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
-        """Remember how the call of ``ticket`` ended; None forgets it."""
+        """Record how the call of ``ticket`` ended; None forgets this run of it."""
         started = perf_counter()
         await self._ledger.settle(ticket, ending)
         if self._record is not None:

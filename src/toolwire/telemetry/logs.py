@@ -1,4 +1,4 @@
-"""The log as JSON, one object a line, with nothing secret in it."""
+"""Write the log as JSON, one object per line, without secrets."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MAX_TEXT = 20_000
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as one line of JSON: when, how grave, who, what, and the fields that came with it."""
+    """Formats a record as one line of JSON: time, level, logger, message, and the fields of the record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return ``record`` as JSON text; a record that cannot be said says that."""
+        """Return ``record`` as JSON text, with secrets hidden and long texts shortened."""
         line: dict[str, Json] = {
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -37,7 +37,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_json(stream: TextIO | None = None) -> None:
-    """Make the log of this process JSON on ``stream``, else standard error: each call, and what goes wrong."""
+    """Write the log of this process as JSON to ``stream`` (default: standard error): each call, and each error."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(JsonLines())
     for name in _NAMES:
@@ -59,7 +59,6 @@ def _format_exception(record: logging.LogRecord) -> str:
 
 
 def _current_span_fields() -> dict[str, str]:
-    """Return the span that is active now, as fields."""
-
+    """Return the ids of the span that is active now, as fields."""
     parts = current_traceparent().split("-")
     return {"trace_id": parts[1], "span_id": parts[2]} if len(parts) == 4 else {}

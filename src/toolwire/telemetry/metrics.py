@@ -1,4 +1,4 @@
-"""Counts and durations of calls, by the API of OpenTelemetry. The only labels are words that are few by themselves."""
+"""Count and measure calls with the API of OpenTelemetry. Labels have few values, so that the series stay few."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from toolwire.core.model import Kind, Problem, Result
 
 from . import names
 
-_APPROVALS = "Calls that somebody decided over, by what they decided."
+_APPROVALS = "Calls that needed a decision, by decision."
 _STOPPING_MS = 5_000
 _LEDGER = (FULL.message, UNAVAILABLE.message)
 
 
 class ServerMetrics:
-    """The instruments of one server. A tool is named as its definition has it, never as a caller wrote it."""
+    """The instruments of one server. The name of a tool comes from its definition, never from a caller."""
 
     def __init__(self, provider: MeterProvider) -> None:
         meter = provider.get_meter(names.SCOPE)
@@ -41,7 +41,7 @@ class ServerMetrics:
         self._in_flight.add(1, {"tool": tool})
 
     def end_call(self, tool: str, protocol: str, result: Result | None, error_type: str | None, seconds: float) -> None:
-        """Count a call that ended, with None where nobody waited for its result."""
+        """Count a call that ended. ``result`` is None if the call was cancelled."""
         self._in_flight.add(-1, {"tool": tool})
         failed = {} if error_type is None else {names.ERROR_TYPE: error_type}
         self._duration.record(seconds, {names.TOOL_NAME: tool, names.PROTOCOL: protocol, **failed})
@@ -56,15 +56,15 @@ class ServerMetrics:
             self.count_approval("denied")
 
     def count_keyed(self, outcome: str) -> None:
-        """Count a call that has a key of its caller's."""
+        """Count a call that has an idempotency key."""
         self._once.add(1, {"outcome": outcome})
 
     def count_approval(self, decision: str) -> None:
-        """Count a decision over a call that needed one."""
+        """Count a decision about a call that needed consent."""
         self._approvals.add(1, {"decision": decision})
 
     def record_ledger(self, op: str, backend: str, seconds: float) -> None:
-        """Count something the ledger did."""
+        """Record the duration of an operation of the ledger."""
         self._ledger.record(seconds, {"op": op, "backend": backend})
 
 
@@ -77,12 +77,12 @@ class ClientMetrics:
         self._approvals = meter.create_counter(names.APPROVALS, description=_APPROVALS)
 
     def end_call(self, tool: str, error_type: str | None, seconds: float) -> None:
-        """Count a call by MCP that ended."""
+        """Record the duration of an MCP call."""
         failed = {} if error_type is None else {names.ERROR_TYPE: error_type}
         self._mcp.record(seconds, {names.MCP_METHOD: names.MCP_CALL, names.TOOL_NAME: tool, **failed})
 
     def count_approval(self, decision: str) -> None:
-        """Count what was said to a question."""
+        """Count the answer to a question."""
         self._approvals.add(1, {"decision": decision})
 
 
@@ -94,7 +94,7 @@ class TokenMetrics:
         self._tokens = meter.create_counter(names.OAUTH_TOKENS, description="Answers of the token endpoint.")
 
     def count_response(self, grant: str, result: str) -> None:
-        """Count an answer."""
+        """Count a response."""
         self._tokens.add(1, {"grant": grant, "result": result})
 
 

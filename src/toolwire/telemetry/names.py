@@ -1,6 +1,7 @@
-"""The names of attributes, metrics and error types, in one place: the conventions for tools are still moving.
+"""Define the names of attributes, metrics and error types.
 
-They are those of the GenAI semantic conventions as of November 2026, and our own under ``toolwire.``.
+They are those of the GenAI semantic conventions as of November 2026, and our own under ``toolwire.``. They stand in one
+place because these conventions still change.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ ERROR_TYPES: Final[Mapping[Kind, str]] = {
     Kind.BAD_ANSWER: "upstream_error",
     Kind.INTERNAL: "_OTHER",
 }
-"""The few words that ``error.type`` may be, whatever went wrong."""
+"""The value of ``error.type`` for each kind of problem. The values are few, as a label of metrics needs."""
 
 
 def error_type(kind: Kind) -> str:
@@ -97,5 +98,5 @@ def error_type(kind: Kind) -> str:
 
 
 def user_hash(principal: str) -> str:
-    """Return a name for a caller that says nothing of them."""
+    """Return a digest that names a caller without revealing who it is."""
     return sha256(principal.encode("utf-8", "replace")).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""How many tokens an authorization server gave out and refused, by the grant that was asked for."""
+"""Count the tokens that an authorization server issues and refuses, by grant type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PROCESS = Telemetry()
 
 
 class TokenCount:
-    """Counts answers of the token endpoint. Where it goes is decided with the first of them."""
+    """Counts responses of the token endpoint. Whether to count is decided at the first one."""
 
     def __init__(self, telemetry: Telemetry = _PROCESS) -> None:
         self._telemetry = telemetry
@@ -23,7 +23,8 @@ class TokenCount:
         self._metrics: TokenMetrics | None = None
 
     def count_response(self, grant: str, result: str) -> None:
-        """Count one: ``result`` is ``issued`` or OAuth's word for the error. A grant that is not ours is ``_other``."""
+        """Count a response. ``result`` is ``issued`` or the OAuth error code."""
+        # Clients can send any grant type; each would be a new series of the metric.
         if not self._is_decided:
             self._metrics = _create_metrics(self._telemetry)
             self._is_decided = True
@@ -34,6 +35,6 @@ class TokenCount:
 def _create_metrics(telemetry: Telemetry) -> TokenMetrics | None:
     if not is_enabled(telemetry):
         return None
-    from .providers import create_token_metrics  # noqa: PLC0415 - loads OpenTelemetry, which most servers do without
+    from .providers import create_token_metrics  # noqa: PLC0415 - loads OpenTelemetry
 
     return create_token_metrics(telemetry.meter_provider)

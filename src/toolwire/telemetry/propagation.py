@@ -1,29 +1,43 @@
-"""The trace that a request to somebody else's server says it belongs to."""
+"""Read the trace that a call belongs to, and pass it on with requests to other servers."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
 
-from toolwire.core.model import Call
+from toolwire.core.model import ANONYMOUS, Call, Context
+from toolwire.framing import traceparent
 
 
 def current_traceparent() -> str:
-    """Return the span that is active now as a ``traceparent``, empty where nothing is traced.
-
-    ``baggage`` is not sent on: it was meant for this server, not for whoever it calls.
-    """
-    if "opentelemetry.trace" not in sys.modules:
+    """Return the active span as a ``traceparent``, or an empty text if nothing is traced."""
+    # Baggage is not passed on: the caller sent it to this server, not to the servers that this server calls.
+    trace = sys.modules.get("opentelemetry.trace")  # nothing is traced in a process that has not imported it
+    if trace is None:
         return ""
-    from opentelemetry import trace  # noqa: PLC0415 - loaded already, or nothing is traced
-
-    said = trace.get_current_span().get_span_context()
-    return f"00-{said.trace_id:032x}-{said.span_id:016x}-{int(said.trace_flags):02x}" if said.is_valid else ""
+    span = trace.get_current_span().get_span_context()
+    return f"00-{span.trace_id:032x}-{span.span_id:016x}-{int(span.trace_flags):02x}" if span.is_valid else ""
 
 
 def add_current_trace(call: Call) -> Call:
-    """Return ``call`` as part of the trace that is active now, if one is; protocols say it in their own words."""
-    traceparent = current_traceparent()
-    if not traceparent:
+    """Return ``call`` as a part of the active trace, if there is one. Each protocol sends it in its own way."""
+    active = current_traceparent()
+    if not active:
         return call
-    return call._replace(context=replace(call.context, trace_id=traceparent[3:35], traceparent=traceparent))
+    return call._replace(context=replace(call.context, trace_id=active[3:35], traceparent=active))
+
+
+def add_trace(context: Context, header: str) -> Context:
+    """Return ``context`` with the trace of the call: as its protocol says, else as ``header`` (traceparent).
+
+    A ``trace_id`` that the caller chose is kept; it may have any form.
+    """
+    # OTC-020
+    if context.traceparent or not header:
+        return context
+    parent = traceparent.read(header)
+    if parent is None:
+        return context
+    if context is ANONYMOUS:
+        return Context(trace_id=parent.trace_id, traceparent=header)
+    return replace(context, trace_id=context.trace_id or parent.trace_id, traceparent=header)

@@ -1,4 +1,4 @@
-"""Whether anybody listens: an SDK of OpenTelemetry that is set up, or a provider that was given."""
+"""Create spans and metrics if an SDK of OpenTelemetry is set up, or if a provider was given."""
 
 from __future__ import annotations
 
@@ -6,34 +6,41 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
+from .attributes import Attributes, Content
 from .metrics import ClientMetrics, ServerMetrics, TokenMetrics
 from .spans import Spans
 
 
+def create_attributes(*, descriptions: bool, contents: bool) -> Attributes:
+    """Return what describes calls, with the descriptions of tools and the contents of calls if asked for."""
+    return Attributes(Content(descriptions, contents))
+
+
 def create_spans(provider: TracerProvider | None) -> Spans | None:
-    """Return what makes spans, or None where they would go nowhere."""
+    """Return the factory of spans, or None if no SDK would export them."""
     provider = trace.get_tracer_provider() if provider is None else provider
     return None if _is_default(provider) else Spans(provider)
 
 
 def create_server_metrics(provider: MeterProvider | None) -> ServerMetrics | None:
-    """Return what counts, or None where nobody would read it."""
+    """Return the metrics of a server, or None if no SDK would export them."""
     provider = metrics.get_meter_provider() if provider is None else provider
     return None if _is_default(provider) else ServerMetrics(provider)
 
 
 def create_client_metrics(provider: MeterProvider | None) -> ClientMetrics | None:
-    """Return what counts the calls of a client, or None where nobody would read it."""
+    """Return the metrics of a client, or None if no SDK would export them."""
     provider = metrics.get_meter_provider() if provider is None else provider
     return None if _is_default(provider) else ClientMetrics(provider)
 
 
 def create_token_metrics(provider: MeterProvider | None) -> TokenMetrics | None:
-    """Return what counts the tokens of an authorization server, or None where nobody would read it."""
+    """Return the metrics of an authorization server, or None if no SDK would export them."""
     provider = metrics.get_meter_provider() if provider is None else provider
     return None if _is_default(provider) else TokenMetrics(provider)
 
 
 def _is_default(provider: object) -> bool:
-    """Return whether ``provider`` is one of the API's own, which all do nothing until an SDK takes their place."""
+    """Return whether ``provider`` is one of the API itself."""
+    # Those do nothing, and an SDK replaces them when the application sets it up.
     return type(provider).__module__.partition(".sdk")[0].startswith(("opentelemetry.trace", "opentelemetry.metrics"))

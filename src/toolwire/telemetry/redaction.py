@@ -1,7 +1,7 @@
-"""Secrets taken out of what is written down.
+"""Remove secrets from logs, spans and problems.
 
-Three layers: a secret is a ``Secret`` from the moment it is read, whose text is ``***``; whatever stands under a name
-like ``token`` is taken out by that name; and the exact secrets of the call that runs are taken out of any text.
+There are three layers. A secret is a ``Secret`` from the moment it is read, and its text is ``***``. A value under a
+name such as ``token`` is hidden because of the name. The secrets of the current call are removed from any text.
 """
 # D-26
 
@@ -24,7 +24,7 @@ from toolwire.core.model import Context, Json, Problem, Secret
 from toolwire.core.url_display import show_urls
 
 HIDDEN = "***"
-_MIN_SECRET = 4  # a shorter text would be found in every other word
+_MIN_SECRET = 4  # a shorter text would be found in many words
 _MAX_DEPTH = 20
 
 _NAMES = r"authorization|token|secret|password|passwd|api[_-]?key|cookie|assertion|refresh"
@@ -34,15 +34,15 @@ _IN_TEXT = re.compile(
 )
 _BEARER = re.compile(r"\b(bearer\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 
-_PLAIN = re.compile(r"[A-Za-z0-9_.~-]+")  # what is written alike everywhere
+_PLAIN = re.compile(r"[A-Za-z0-9_.~-]+")  # characters that no encoding changes
 _secrets: ContextVar[tuple[str, ...]] = ContextVar("toolwire_secrets", default=())
 
 
 @contextmanager
 def hide_secrets(context: Context) -> Generator[None, None, None]:
-    """Take the secrets of ``context`` out of all that is logged meanwhile, by any logger, in its threads and tasks too.
+    """Remove the secrets of ``context`` from everything that is logged meanwhile, by any logger, also in its tasks.
 
-    What a tool logs as ``extra`` is not looked at, nor what a thread logs that the tool started by itself.
+    The ``extra`` of a log record is not searched, and neither are the records of threads that a tool starts itself.
     """
     _watch_records()
     texts = {secret.reveal() for secrets in (context.tokens, context.secrets) for secret in secrets.values()}
@@ -55,7 +55,7 @@ def hide_secrets(context: Context) -> Generator[None, None, None]:
 
 
 def find_forms(secret: str) -> set[str]:
-    """Return ``secret`` as it may stand in a text: as it is, and as Python, JSON, a URL, HTML and base64 write it."""
+    """Return the forms of ``secret`` in a text: plain, and as Python, JSON, URLs, HTML and base64 write it."""
     if _PLAIN.fullmatch(secret):
         return {secret, b64encode(secret.encode()).decode()}
     data = secret.encode("utf-8", "surrogatepass")
@@ -76,7 +76,8 @@ def find_forms(secret: str) -> set[str]:
 
 
 def _watch_records() -> None:
-    """Look at each record that any logger makes: a filter of a logger would not see those of the loggers below it."""
+    """Install a factory that removes secrets from each log record of the process."""
+    # A filter of a logger does not see the records of the loggers below it.
     make = logging.getLogRecordFactory()
     if getattr(make, "is_toolwire", False):
         return
@@ -86,12 +87,12 @@ def _watch_records() -> None:
         scrub_record(record)
         return record
 
-    make_clean.is_toolwire = True  # type: ignore[attr-defined]  # so that it is known again
+    make_clean.is_toolwire = True  # type: ignore[attr-defined]  # marks it as installed
     logging.setLogRecordFactory(make_clean)
 
 
 def scrub_text(text: str) -> str:
-    """Return ``text`` without the secrets of the call that runs."""
+    """Return ``text`` without the secrets of the current call."""
     for secret in _secrets.get():
         if secret in text:
             text = text.replace(secret, HIDDEN)
@@ -99,16 +100,16 @@ def scrub_text(text: str) -> str:
 
 
 def redact_text(text: str) -> str:
-    """Return ``text`` scrubbed, and without what stands behind names such as ``token=`` or ``Authorization:``.
+    """Return ``text`` without the secrets of the current call and without values after ``token=`` and similar names.
 
-    Half a character, which could not be written, becomes a question mark.
+    A lone surrogate, which UTF-8 cannot encode, becomes a question mark.
     """
     text = text if text.isascii() else text.encode("utf-8", "replace").decode()
     return _BEARER.sub(rf"\1{HIDDEN}", _IN_TEXT.sub(rf"\1\2{HIDDEN}", show_urls(scrub_text(text))))
 
 
 def redact_data(name: str, value: Any, depth: int = 0) -> Json:
-    """Return ``value``, found under ``name``, as JSON data in which nothing is secret."""
+    """Return ``value``, which stands under ``name``, as JSON data with secrets hidden."""
     if isinstance(value, Secret) or _NAME.search(name):
         return HIDDEN
     if value is None or isinstance(value, bool | int | float):
@@ -121,12 +122,12 @@ def redact_data(name: str, value: Any, depth: int = 0) -> Json:
 
 
 def scrub_record(record: logging.LogRecord) -> None:
-    """Take the secrets of the call that runs out of ``record``."""
+    """Remove the secrets of the current call from ``record``."""
     if not _secrets.get():
         return
     try:
         text = record.getMessage()
-    except Exception:  # noqa: BLE001 - its arguments do not fit, which would be shown with all of them
+    except Exception:  # noqa: BLE001 - the arguments do not fit the message; logging would print all of them
         given = record.args.values() if isinstance(record.args, Mapping) else record.args or ()
         text = " ".join(map(str, (record.msg, *given)))
         record.msg, record.args = text, ()
@@ -136,12 +137,12 @@ def scrub_record(record: logging.LogRecord) -> None:
     if record.exc_info:
         text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
         clean = scrub_text(text)
-        if clean != text:  # the exception itself holds the secret: it goes no further
+        if clean != text:  # the exception object holds the secret, so it is dropped
             record.exc_info, record.exc_text = None, clean
 
 
 def scrub_problem(problem: Problem) -> Problem:
-    """Return ``problem`` without the secrets of the call that runs: a tool may have put one into its error."""
+    """Return ``problem`` without the secrets of the current call, which a tool may have put into its error."""
     if not _secrets.get():
         return problem
     return replace(
