@@ -3,15 +3,19 @@
 import dataclasses
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from toolwire.client.discovery.cache import DAY_S, Cache
+from toolwire.client.discovery.document_snapshot import SnapshotBuilder
+from toolwire.client.discovery.fetch_documents import fetch_documents
 from toolwire.client.discovery.local_files import file_url, find_folder, read_file
-from toolwire.client.discovery.probe_transport import SyncProbeTransport
 from toolwire.client.discovery.source import build_source
+from toolwire.client.transport.drivers import run
+from toolwire.core.codec import fetch
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 
@@ -29,9 +33,13 @@ class Server:
         self.cache = Cache(clock=lambda: self.now)
 
     def get(self, identity: str = "", url: str = URL) -> Response | Problem:
-        return SyncProbeTransport(self, url, cache=self.cache, identity=identity, clock=lambda: self.now).send(
-            Request("GET", url)
-        )
+        return self.start(identity, url)()
+
+    def start(self, identity: str = "", url: str = URL) -> Callable[[], Response | Problem]:
+        """Begin to look, and return what sends the request."""
+        builder = SnapshotBuilder(self.cache, identity)
+        flow = fetch_documents(fetch(Request("GET", url)), url, builder, clock=lambda: self.now)
+        return lambda: run(flow, self)
 
     def send(self, request: Request) -> Response | Problem:
         self.asked.append(dict(request.headers))
@@ -123,9 +131,9 @@ def test_a_refresh_can_be_forced() -> None:
 @pytest.mark.requirement("XL-012")
 def test_no_look_begins_after_its_time() -> None:
     server = Server(said(b"1"))
-    looking = SyncProbeTransport(server, URL, cache=server.cache, clock=lambda: server.now)
+    send = server.start()
     server.now += 15
-    answer = looking.send(Request("GET", URL))
+    answer = send()
     assert isinstance(answer, Problem)
     assert server.asked == []
 

@@ -13,14 +13,15 @@ from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table
 from toolwire.client.connection.connection import explain_failure
+from toolwire.client.connection.connection_factory import ConnectionFactory
 from toolwire.client.connection.options import ConnectOptions
-from toolwire.client.discovery.auth_on_challenge import SyncAuthOnChallenge
+from toolwire.client.discovery.auth_on_challenge import authenticate_on_challenge
 from toolwire.client.discovery.discover import Discovery, discover, end_sessions
 from toolwire.client.transport.drivers import BRIEF_S
 from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import DISCOVERY_LIMITS, TransportLimits
 from toolwire.client.transport.network import SyncNetwork
-from toolwire.core.codec import Peer
+from toolwire.core.codec import Peer, fetch
 from toolwire.core.model import Json, Secret
 from toolwire.core.url_display import show_url
 from toolwire.protocols import BUILTIN
@@ -43,17 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def survey_url(url: str, key: Secret | None) -> Discovery:
     """Return every protocol that ``url`` speaks. The key is sent only where the server asks for it."""
-    with closing(_build_transport(url, key, DISCOVERY_LIMITS)) as transport:
-        found = drive(discover(url, survey=True), transport, None)
-    with closing(_build_transport(url, key, TransportLimits(total_s=BRIEF_S))) as transport:
+    credentials = ConnectionFactory(ConnectOptions(url=url, api_key=key)).credentials()
+    with closing(SyncNetwork(limits=DISCOVERY_LIMITS, credentials=credentials)) as network:
+        found = drive(authenticate_on_challenge(discover(url, survey=True)), network)
+    with closing(SyncNetwork(limits=TransportLimits(total_s=BRIEF_S), credentials=credentials)) as network:
         for request in end_sessions(found):
-            transport.send(request)
+            drive(authenticate_on_challenge(fetch(request)), network)
     return found
-
-
-def _build_transport(url: str, key: Secret | None, limits: TransportLimits) -> SyncAuthOnChallenge:
-    signed = SyncNetwork(limits=limits, credentials=ConnectOptions(url=url, api_key=key).credentials())
-    return SyncAuthOnChallenge(SyncNetwork(limits=limits), signed)
 
 
 def describe(found: Discovery) -> dict[str, Json]:

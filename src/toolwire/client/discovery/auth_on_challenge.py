@@ -1,59 +1,39 @@
-"""Looking at a URL without saying who looks: credentials go out only once the server has asked for them."""
+"""Discover a server without credentials, and repeat a request with them only if the server asks for them."""
+
+# XL-014, C-8: a look at a URL must not tell a server who looks.
 
 from __future__ import annotations
 
-from toolwire.client.transport.drivers import PieceHandler, SyncPieceHandler, SyncTransport, Transport
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from toolwire.core.check import Question
+from toolwire.core.codec import Flow, Listen, Pause, intercept
 from toolwire.core.http import Request, Response
-from toolwire.core.model import Problem
+from toolwire.core.model import Progress
 
-_WANTS_CREDENTIALS = (401, 403)
+T = TypeVar("T")
 
-
-class AuthOnChallenge:
-    """A transport that sends without credentials, and again with them where the answer was 401 or 403. [XL-014, C-8]"""
-
-    def __init__(self, unsigned: Transport, signed: Transport) -> None:
-        self._unsigned = unsigned
-        self._signed = signed
-
-    async def send(self, request: Request) -> Response | Problem:
-        """Return what came back for ``request``."""
-        answer = await self._unsigned.send(request)
-        return await self._signed.send(request) if _is_refusal(answer) else answer
-
-    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return what came back for ``request``; nothing of a refusal is heard."""
-        answer = await self._unsigned.listen(request, hear, brief=brief)
-        return await self._signed.listen(request, hear, brief=brief) if _is_refusal(answer) else answer
-
-    async def aclose(self) -> None:
-        """Close both transports."""
-        await self._unsigned.aclose()
-        await self._signed.aclose()
+_CHALLENGES = (401, 403)
 
 
-class SyncAuthOnChallenge:
-    """What Discreet is, blocking."""
-
-    def __init__(self, unsigned: SyncTransport, signed: SyncTransport) -> None:
-        self._unsigned = unsigned
-        self._signed = signed
-
-    def send(self, request: Request) -> Response | Problem:
-        """Return what came back for ``request``."""
-        answer = self._unsigned.send(request)
-        return self._signed.send(request) if _is_refusal(answer) else answer
-
-    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return what came back for ``request``; nothing of a refusal is heard."""
-        answer = self._unsigned.listen(request, hear, brief=brief)
-        return self._signed.listen(request, hear, brief=brief) if _is_refusal(answer) else answer
-
-    def close(self) -> None:
-        """Close both transports."""
-        self._unsigned.close()
-        self._signed.close()
+def authenticate_on_challenge(flow: Flow[T]) -> Flow[T]:
+    """Run ``flow``: each request goes out without credentials, and again with them if the response is 401 or 403."""
+    return intercept(flow, _omit_credentials, _repeat_if_challenged)
 
 
-def _is_refusal(answer: Response | Problem) -> bool:
-    return isinstance(answer, Response) and answer.status in _WANTS_CREDENTIALS
+def _omit_credentials(step: Request | Listen) -> Request | Listen:
+    # The network adds credentials to a request only if it is not marked as signed.
+    if isinstance(step, Request):
+        return step._replace(signed=True)
+
+    def read_chunk(piece: bytes) -> Iterator[Progress | Request]:
+        for item in step.read_chunk(piece):
+            yield item._replace(signed=True) if isinstance(item, Request) else item
+
+    return step._replace(request=step.request._replace(signed=True), read_chunk=read_chunk)
+
+
+def _repeat_if_challenged(step: Request | Listen | Question | Pause, reply: Any) -> Any:
+    is_challenge = isinstance(reply, Response) and reply.status in _CHALLENGES
+    return step if is_challenge and isinstance(step, (Request, Listen)) else reply

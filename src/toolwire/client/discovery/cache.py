@@ -1,24 +1,23 @@
-"""What was fetched while looking at servers, kept as long as HTTP lets it.
+"""Cache what discovery fetches, for as long as HTTP allows.
 
 Rules:
-- Fresh for as long as the server says, 300 s where it says nothing, and never over 24 h. [XL-016]
-- Then it is asked for again with its ETag or date; where that fails, what is kept serves for another 24 h, marked.
-- ``no-store`` is not kept, and what one key was shown is never given to another.
+- A response is fresh for as long as the server says, 300 s if it says nothing, and never longer than 24 h.
+- After that it is requested again with its ETag or date. If that fails, it serves for another 24 h, marked as stale.
+- A ``no-store`` response is not kept. What was fetched with one credential is never given to another.
 """
+
+# XL-016: documents are cached as HTTP allows, and a server that fails has not withdrawn them.
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Problem
 from toolwire.framing.dates import parse_timestamp
-
-Steps: TypeAlias = Generator[Request, Response | Problem, Response | Problem]
 
 DAY_S = 24 * 3_600.0
 DEFAULT_S = 300.0
@@ -32,7 +31,11 @@ _MAX_ENTRIES = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedResponse:
-    """A response as it is kept. Times are seconds since 1970; ``stale`` means that it could not be asked for again."""
+    """A cached response. Times are seconds since 1970.
+
+    ``stale`` means that the server could not be asked again. ``strict`` (``must-revalidate``) means that the response
+    must not serve after ``fresh_until``.
+    """
 
     response: Response
     fetched_at: float
@@ -44,7 +47,7 @@ class CachedResponse:
 
 
 class Cache:
-    """Keeps responses in memory, by URL and by the identity of the credential that they were for, ``""`` for none.
+    """Keeps responses in memory, by URL and by the identity of the credential they were fetched with (``""`` for none).
 
     ``clock`` gives seconds since 1970.
     """
@@ -56,96 +59,101 @@ class Cache:
         self._entries: dict[tuple[str, str], CachedResponse] = {}
 
     def now(self) -> float:
-        """Return the time by the clock that decides what is fresh."""
+        """Return the present time of the cache, in seconds since 1970."""
         return self._clock()
 
     def find(self, url: str, identity: str = "") -> CachedResponse | None:
-        """Return what is kept of ``url`` for that credential."""
+        """Return the cached response of ``url`` for that credential, fresh or not, or None."""
         return self._entries.get((url, identity))
 
     def store(self, url: str, response: Response, identity: str = "") -> None:
-        """Keep what was read without asking a server: only so that it can be told what was read, and when."""
+        """Keep a document that came from no server, so that its source and time can be shown."""
         now = self._clock()
         self._store((url, identity), CachedResponse(response=response, fetched_at=now, fresh_until=now))
 
     def expire(self, url: str, identity: str = "") -> None:
-        """Make the next look at ``url`` ask the server again, whatever it said of freshness. [OQ-4]"""
-        kept = self.find(url, identity)
-        if kept is not None:
-            self._entries[url, identity] = replace(kept, fresh_until=self._clock())
+        """Make the next request of ``url`` go to the server, however fresh the cached response is."""
+        cached = self.find(url, identity)
+        if cached is not None:
+            self._entries[url, identity] = replace(cached, fresh_until=self._clock())
 
-    def fetch(self, request: Request, identity: str = "") -> Steps:
-        """Return the response to ``request``, yielding what has to be asked of the server for it, if anything."""
+    def prepare(self, request: Request, cached: CachedResponse | None) -> Request | Response:
+        """Return the ``cached`` response to ``request`` if it is fresh, or the request to send, with its validators."""
+        if cached is None:
+            return request
+        if cached.fetched_at <= self._clock() < cached.fresh_until:
+            return cached.response
+        return _make_conditional(request, cached)
+
+    def receive(
+        self, request: Request, cached: CachedResponse | None, reply: Response | Problem, identity: str = ""
+    ) -> Response | Problem:
+        """Return the response to ``request``, after ``reply`` came for what ``prepare`` returned, and keep it."""
         if request.method != "GET":
-            return (yield request)
-        key = (request.url, identity)
-        kept, now = self._entries.get(key), self._clock()
-        if kept is not None and kept.fetched_at <= now < kept.fresh_until:
-            return kept.response
-        answer = yield _make_conditional(request, kept)
-        now = self._clock()
-        if kept is not None and isinstance(answer, Response) and answer.status == _NOT_MODIFIED:
-            return self._store(key, _build_entry(_merge_headers(kept.response, answer), now)) or kept.response
-        failed = isinstance(answer, Problem) or answer.status >= _SERVER_ERROR
-        if kept is not None and failed and not kept.strict and kept.fetched_at <= now < kept.fresh_until + DAY_S:
-            self._entries[key] = replace(kept, stale=True)
-            return kept.response
-        if isinstance(answer, Response):
+            return reply
+        key, now = (request.url, identity), self._clock()
+        if cached is not None and isinstance(reply, Response) and reply.status == _NOT_MODIFIED:
+            return self._store(key, _build_entry(_merge_headers(cached.response, reply), now)) or cached.response
+        has_failed = isinstance(reply, Problem) or reply.status >= _SERVER_ERROR
+        can_serve = cached is not None and has_failed and not cached.strict
+        # A clock that was set back makes the age negative: then the age is unknown.
+        if cached is not None and can_serve and cached.fetched_at <= now < cached.fresh_until + DAY_S:
+            self._entries[key] = replace(cached, stale=True)
+            return cached.response
+        if isinstance(reply, Response):
             self._entries.pop(key, None)
-            if answer.status == 200:
-                self._store(key, _build_entry(answer, now))
-        return answer
+            if reply.status == 200:
+                self._store(key, _build_entry(reply, now))
+        return reply
 
-    def _store(self, key: tuple[str, str], kept: CachedResponse | None) -> Response | None:
-        if kept is None or len(kept.response.body) > _MAX_BYTES:
+    def _store(self, key: tuple[str, str], cached: CachedResponse | None) -> Response | None:
+        if cached is None or len(cached.response.body) > _MAX_BYTES:
             self._entries.pop(key, None)
             return None
         self._entries.pop(key, None)
-        self._entries[key] = kept
+        self._entries[key] = cached
         size = sum(len(one.response.body) for one in self._entries.values())
         while len(self._entries) > _MAX_ENTRIES or size > _MAX_BYTES:
             size -= len(self._entries.pop(next(iter(self._entries))).response.body)
-        return kept.response
+        return cached.response
 
 
-def _make_conditional(request: Request, kept: CachedResponse | None) -> Request:
-    if kept is None:
-        return request
+def _make_conditional(request: Request, cached: CachedResponse) -> Request:
     fields = list(request.headers)
-    if kept.etag:
-        fields.append((b"if-none-match", kept.etag.encode("latin-1")))
-    if kept.last_modified:
-        fields.append((b"if-modified-since", kept.last_modified.encode("latin-1")))
+    if cached.etag:
+        fields.append((b"if-none-match", cached.etag.encode("latin-1")))
+    if cached.last_modified:
+        fields.append((b"if-modified-since", cached.last_modified.encode("latin-1")))
     return request._replace(headers=tuple(fields))
 
 
 def _merge_headers(response: Response, not_modified: Response) -> Response:
-    """Return ``response`` with the header fields that a 304 brought in place of its own."""
+    """Return ``response`` with its header fields replaced by those of a 304 response."""
     names = {name for name, _ in not_modified.headers}
     fields = [field for field in response.headers if field[0] not in names]
     return response._replace(headers=(*fields, *not_modified.headers))
 
 
 def _build_entry(response: Response, now: float) -> CachedResponse | None:
-    said = _parse_directives(get_header(response.headers, b"cache-control"))
-    if "no-store" in said or get_header(response.headers, b"vary").strip() == "*":
+    directives = _parse_directives(get_header(response.headers, b"cache-control"))
+    if "no-store" in directives or get_header(response.headers, b"vary").strip() == "*":
         return None
-    fresh_s = min(max(_find_freshness_s(response, said, now), 0.0), DAY_S)
+    fresh_s = min(max(_find_freshness_s(response, directives, now), 0.0), DAY_S)
     return CachedResponse(
         response=response,
         fetched_at=now,
         fresh_until=now + fresh_s,
         etag=get_header(response.headers, b"etag"),
         last_modified=get_header(response.headers, b"last-modified"),
-        strict="must-revalidate" in said,
+        strict="must-revalidate" in directives,
     )
 
 
-def _find_freshness_s(response: Response, said: dict[str, str], now: float) -> float:
-    if "no-cache" in said:
+def _find_freshness_s(response: Response, directives: dict[str, str], now: float) -> float:
+    if "no-cache" in directives:
         return 0.0
-    if "max-age" in said:
-        return _parse_seconds(said["max-age"]) - _parse_seconds(get_header(response.headers, b"age"))
+    if "max-age" in directives:
+        return _parse_seconds(directives["max-age"]) - _parse_seconds(get_header(response.headers, b"age"))
     expires = get_header(response.headers, b"expires")
     if expires:
         date = parse_timestamp(get_header(response.headers, b"date"))

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolwire.core.codec import Codec, Finding, Flow, Peer, Probe
+from toolwire.core.check import Question
+from toolwire.core.codec import Codec, Finding, Flow, Listen, Pause, Peer, Probe, intercept
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
@@ -143,19 +144,23 @@ def find_codecs(protocol: str | None) -> Sequence[Codec]:
     return chosen
 
 
-def _share_fetches(flow: Flow[Finding], seen: dict[Request, Response | Problem]) -> Flow[Finding]:
-    """Return what ``flow`` returns; what two codecs GET alike is fetched once."""
-    said: Any = None
-    while True:
-        try:
-            asked = flow.send(said)
-        except StopIteration as stop:
-            finding: Finding = stop.value
-            return finding
-        if not isinstance(asked, Request) or asked.method != "GET":
-            said = yield asked
-            continue
-        key = asked._replace(headers=tuple(asked.headers))
-        if key not in seen:
-            seen[key] = yield asked
-        said = seen[key]
+def _share_fetches(flow: Flow[Finding], replies: dict[Request, Response | Problem]) -> Flow[Finding]:
+    """Run ``flow`` and return its finding; a GET that another protocol made before is answered from ``replies``."""
+
+    def find_reply(step: Request | Listen) -> Request | Listen | Response | Problem:
+        key = _build_share_key(step)
+        return step if key is None else replies.get(key, step)
+
+    def keep_reply(step: Request | Listen | Question | Pause, reply: Any) -> Any:
+        key = _build_share_key(step)
+        if key is not None:
+            replies[key] = reply
+        return reply
+
+    return intercept(flow, find_reply, keep_reply)
+
+
+def _build_share_key(step: Request | Listen | Question | Pause) -> Request | None:
+    if not isinstance(step, Request) or step.method != "GET":
+        return None
+    return step._replace(headers=tuple(step.headers))

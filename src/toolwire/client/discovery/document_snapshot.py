@@ -1,9 +1,11 @@
-"""What a connection rests on: the documents it was made from, until when they are fresh, and if they still say that.
+"""Remember which documents a connection was made from, how long they are fresh, and whether they changed.
 
 Rules:
-- Only what was fetched by GET counts, and no page for people: those change without meaning anything.
-- A server that fails has taken nothing back, for as long as HTTP lets an older answer serve. [XL-016]
+- Only documents fetched by GET count. A web page does not: it changes without meaning anything.
+- A server that fails has withdrawn nothing, for as long as HTTP lets an older response serve.
 """
+
+# OQ-4, XL-016: what a connection rests on decides when it must be checked again.
 
 from __future__ import annotations
 
@@ -29,10 +31,10 @@ _SERVER_ERROR = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSnapshot:
-    """The digest of each document by the request that got it.
+    """The digest of each document, by the request that fetched it.
 
-    They are fresh until ``fresh_until``, and serve until ``serves_until`` where the server fails; both are in seconds
-    since 1970. [OQ-4]
+    The documents are fresh until ``fresh_until``. If the server fails, they serve until ``serves_until``. Both are
+    seconds since 1970.
     """
 
     digests: Mapping[Request, bytes] = field(default_factory=dict)
@@ -40,13 +42,13 @@ class DocumentSnapshot:
     serves_until: float = inf
 
     def expire(self, cache: Cache, identity: str) -> None:
-        """Make the next look ask the server for each of the documents, however fresh they are. [OQ-4]"""
+        """Make the next fetch of each document go to the server, however fresh it is."""
         for request in self.digests:
             cache.expire(request.url, identity)
 
 
 NO_DOCUMENTS = DocumentSnapshot()
-"""That of a connection made without documents, as to an MCP server: it is looked at again only where there is doubt."""
+"""The snapshot of a connection without documents, such as to an MCP server: only doubt leads to a new fetch."""
 
 
 class _FetchedDocument(NamedTuple):
@@ -56,35 +58,35 @@ class _FetchedDocument(NamedTuple):
 
 
 class SnapshotBuilder:
-    """Collects what the looks of one discovery were given. ``move`` is where the first of them was sent elsewhere."""
+    """Collects the documents of one discovery. ``relocation`` is its first redirect to another origin, if any."""
 
-    __slots__ = ("_cache", "_documents", "identity", "relocation")
+    __slots__ = ("_documents", "cache", "identity", "relocation")
 
     def __init__(self, cache: Cache, identity: str = "") -> None:
-        self._cache = cache
+        self.cache = cache
         self.identity = identity
         self._documents: dict[Request, _FetchedDocument] = {}
         self.relocation: Relocation | None = None
 
-    def record(self, request: Request, came: Response | Problem) -> None:
-        """Take in what came back for ``request``."""
-        if isinstance(came, Problem):
-            there = came.details.get("url")
+    def record(self, request: Request, reply: Response | Problem) -> None:
+        """Record the reply to ``request``."""
+        if isinstance(reply, Problem):
+            there = reply.details.get("url")
             if self.relocation is None and isinstance(there, str):
                 self.relocation = Relocation(request.url, there)
             return
-        if request.method != "GET" or not 200 <= came.status < 300:
+        if request.method != "GET" or not 200 <= reply.status < 300:
             return
-        if get_header(came.headers, b"content-type").lower().startswith(_IGNORED_TYPES):
+        if get_header(reply.headers, b"content-type").lower().startswith(_IGNORED_TYPES):
             return
-        kept = self._cache.find(request.url, self.identity)
-        fresh_until = self._cache.now() if kept is None else kept.fresh_until
+        kept = self.cache.find(request.url, self.identity)
+        fresh_until = self.cache.now() if kept is None else kept.fresh_until
         serves_until = fresh_until if kept is not None and kept.strict else fresh_until + DAY_S
         asked = request._replace(headers=tuple(request.headers))
-        self._documents[asked] = _FetchedDocument(_hash_body(came), fresh_until, serves_until)
+        self._documents[asked] = _FetchedDocument(_hash_body(reply), fresh_until, serves_until)
 
     def build(self, url: str) -> DocumentSnapshot:
-        """Return what rests on the document at ``url``: all that was read, or nothing where that one was not."""
+        """Return the snapshot of all documents, or an empty one if the document at ``url`` was not fetched."""
         if all(request.url != url for request in self._documents):
             return NO_DOCUMENTS
         return DocumentSnapshot(
@@ -95,9 +97,9 @@ class SnapshotBuilder:
 
 
 def refetch(snapshot: DocumentSnapshot, discovery: Flow[T]) -> Flow[T | Problem | None]:
-    """Return what is found now, None where everything is as it was, or a Problem where that cannot be told.
+    """Fetch the documents of ``snapshot`` again and return what ``discovery`` returns, or None if nothing changed.
 
-    The documents are compared first: what did not change is not read again. [OQ-4]
+    Return a Problem if the server fails. Documents are compared by their digests, so what did not change is not parsed.
     """
     for request, digest in snapshot.digests.items():
         answer = yield from fetch(request)

@@ -1,0 +1,227 @@
+"""Build what a connection needs from its options: discovery, credentials, networks, and the connection itself."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypedDict, TypeVar
+
+from toolwire.client.calls.api_keys import choose_keys, describe_key
+from toolwire.client.calls.retry import RetryLimits
+from toolwire.client.calls.session import Session
+from toolwire.client.discovery.auth_on_challenge import authenticate_on_challenge
+from toolwire.client.discovery.cache import Cache
+from toolwire.client.discovery.discover import Discovery, complete_url, discover
+from toolwire.client.discovery.document_snapshot import SnapshotBuilder, refetch
+from toolwire.client.discovery.fetch_documents import TOTAL_S, fetch_documents
+from toolwire.client.discovery.relocation import Relocation, resolve_relocation
+from toolwire.client.discovery.source import build_source, find_document_url
+from toolwire.client.transport.drivers import SyncTransport, Transport
+from toolwire.client.transport.limits import TransportLimits
+from toolwire.client.transport.network import SyncNetwork
+from toolwire.client.transport.origins import AllowedOrigins
+from toolwire.client.transport.request_rules import Credentials
+from toolwire.client.transport.url_policy import origin_of, read_url
+from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, compute_identity
+from toolwire.core.codec import Flow
+from toolwire.core.http import Request
+from toolwire.core.model import Problem, Secret, Tool
+from toolwire.core.resources import Resources
+from toolwire.core.url_origin import get_origin
+from toolwire.stores.paths import find_credentials_folder
+
+from .connection import Connection, open_connection
+from .options import ConnectOptions
+
+if TYPE_CHECKING:  # signing in is rare, and a lot of code
+    from toolwire.client.login.auth_transport import CredentialAuth
+
+T = TypeVar("T")
+
+
+class NetworkSettings(TypedDict, total=False):
+    """The arguments that ``Network`` and ``SyncNetwork`` share."""
+
+    limits: TransportLimits
+    credentials: Credentials
+    allow_private: Sequence[str]
+    origins: AllowedOrigins
+
+
+class ConnectionFactory:
+    """Builds the parts of one connection. ``auth`` signs its requests if a user has signed in; see ``load_auth``."""
+
+    def __init__(self, options: ConnectOptions, cache: Cache | None = None) -> None:
+        self.options = options
+        self.auth: CredentialAuth | None = None
+        self._cache = _choose_cache(options.session) if cache is None else cache
+
+    def load_auth(self, transport: SyncNetwork) -> None:
+        """Find the stored credential of the user, in files; ``transport`` is for its refreshes."""
+        options = self.options
+        has_login = (
+            options.credential_store is not None or options.user is not None or find_credentials_folder().is_dir()
+        )
+        if options.key is not None or not has_login:
+            return
+        from toolwire.client.login.saved_credentials import find_auth  # noqa: PLC0415 - loads the code of sign-in
+
+        self.auth = find_auth(complete_url(options.url), transport, options.credential_store, options.user)
+
+    def authorize(self, transport: Transport) -> Transport:
+        """Return ``transport``, which adds the credential of the user where one signed in."""
+        return transport if self.auth is None else self.auth.wrap(transport)
+
+    def authorize_sync(self, transport: SyncTransport) -> SyncTransport:
+        """Return the blocking ``transport``, which adds the credential of the user where one signed in."""
+        return transport if self.auth is None else self.auth.wrap_sync(transport)
+
+    def sign_now(self, message: Request | None) -> Request | None:
+        """Return ``message`` as it can be sent at once, or None if its token must be fetched first."""
+        return message if message is None or self.auth is None else self.auth.sign_now(message)
+
+    # Networks
+
+    def call_network(self, peer_url: str = "") -> NetworkSettings:
+        """Return the settings of the network for calls.
+
+        ``peer_url`` is the server that a document names, if the options name a file: its origin gets the key.
+        """
+        options = self.options
+        if peer_url:
+            options.origins.allow(get_origin(peer_url))
+        return NetworkSettings(
+            limits=TransportLimits(total_s=options.timeout_s),
+            credentials=self.credentials(peer_url),
+            allow_private=options.allow_private,
+            origins=options.origins,
+        )
+
+    def discovery_network(self) -> NetworkSettings:
+        """Return the settings of the network for discovery. Documents may link to other origins, so none is refused."""
+        options = self.options
+        return NetworkSettings(
+            limits=TransportLimits(total_s=TOTAL_S, response_bytes=options.selection.document_bytes),
+            credentials=self.credentials(),
+            allow_private=options.allow_private,
+        )
+
+    # Discovery
+
+    def discover(self) -> tuple[Flow[Discovery], SnapshotBuilder]:
+        """Return the flow that finds what the URL offers, and what records the documents it fetches."""
+        options = self.options
+        return self._fetch(discover(options.url, protocol=options.protocol, selection=options.selection))
+
+    def rediscover(
+        self, connection: Connection, *, anew: bool
+    ) -> tuple[Flow[Discovery | Problem | None], SnapshotBuilder]:
+        """Return the flow that fetches the documents of ``connection`` again; see ``refetch``.
+
+        With ``anew``, each goes to the server, however fresh it is.
+        """
+        options = self.options
+        if anew:
+            connection.snapshot.expire(self._cache, self.credential().identity)
+        discovery = discover(options.url, protocol=connection.peer.protocol, selection=options.selection)
+        return self._fetch(refetch(connection.snapshot, discovery))
+
+    def _fetch(self, flow: Flow[T]) -> tuple[Flow[T], SnapshotBuilder]:
+        options, credential = self.options, self.credential()
+        builder = SnapshotBuilder(self._cache, credential.identity)
+        fetching = fetch_documents(flow, options.document, builder, max_bytes=options.selection.document_bytes)
+        has_credential = self.auth is not None or credential is not NO_CREDENTIAL
+        return authenticate_on_challenge(fetching) if has_credential else fetching, builder
+
+    def add_source(self, found: Discovery, builder: SnapshotBuilder) -> Discovery:
+        """Return ``found`` with the document it was made from and the snapshot of all documents."""
+        # XL-017: a user can see which document decides what is called.
+        if found.peer is None:
+            return found
+        url = find_document_url(found.peer, found.probes)
+        source = build_source(get_origin(url), url, self._cache.find(url, self.credential().identity))
+        return replace(found, source=source, snapshot=builder.build(url))
+
+    def relocate(self, found: Discovery, relocation: Relocation | None) -> ConnectionFactory | None:
+        """Return the factory for the origin that the site redirects to, or None if nothing must be connected there."""
+        options = self.options
+        if found.peer is not None or relocation is None:
+            return None
+        private = frozenset(map(origin_of, options.allow_private))
+        url = resolve_relocation(complete_url(options.url), relocation, options.approve_relocation, private)
+        return ConnectionFactory(replace(options, url=url), self._cache) if url else None
+
+    # Connections
+
+    def build(self, found: Discovery) -> Connection:
+        """Return the connection to what was found; see ``open_connection``."""
+        options = self.options
+        if found.peer is not None:
+            resources = Resources(secrets.token_bytes(32))
+            peer = replace(found.peer, origins=options.origins, resources=resources, result_limits=options.caps)
+            found = replace(found, peer=peer)
+        connection = open_connection(
+            found,
+            options.preferences,
+            keyed=options.key is not None,
+            retries=RetryLimits(retries=options.retries),
+            session=options.session if options.session is not None else Session(traced=False),
+            name=options.name,
+            locked=options.locked,
+            credential=self.credential_of,
+        )
+        unapproved = connection.pipeline.find_unapproved()
+        if unapproved and options.agree is not None and options.agree(unapproved) is True:
+            connection = connection.agree(unapproved)
+        return replace(connection, keys=options.keys_by_scheme)
+
+    def rebuild(
+        self, connection: Connection, found: Discovery | Problem | None, builder: SnapshotBuilder
+    ) -> Connection | Problem:
+        """Return ``connection`` after its documents were fetched again; ``found`` is what ``refetch`` returned."""
+        if isinstance(found, Problem):
+            return found
+        if found is not None:
+            return connection.rebuild(self.add_source(found, builder))
+        url = find_document_url(connection.peer, connection.probes)
+        source = build_source(get_origin(url), url, self._cache.find(url, builder.identity))
+        return replace(connection, source=source, snapshot=builder.build(url))
+
+    # Credentials
+
+    def credential_of(self, tool: Tool) -> CredentialRef:
+        """Return how requests of ``tool`` are signed: each credential and where it is sent, without the key itself."""
+        chosen = choose_keys(tool, self.options.keys_by_scheme)
+        if chosen:
+            schemes = ", ".join(describe_key(scheme) for scheme, _ in chosen)
+            return CredentialRef(schemes, self.credential().identity)
+        return self._find_stored_credential() if self.options.key is None else self.credential()
+
+    def credential(self) -> CredentialRef:
+        """Return how requests are signed, without the key itself."""
+        options = self.options
+        if options.key is not None:
+            return CredentialRef("bearer key", compute_identity(options.key))
+        if options.keys:
+            revealed = [[name, key.reveal()] for name, key in sorted(options.keys_by_scheme.items())]
+            return CredentialRef(", ".join(sorted(options.keys)), compute_identity(repr(revealed)))
+        return self._find_stored_credential()
+
+    def _find_stored_credential(self) -> CredentialRef:
+        name, scopes = ("", ()) if self.auth is None else self.auth.identity
+        return CredentialRef("signed in", compute_identity(name), scopes) if name else NO_CREDENTIAL
+
+    def credentials(self, peer_url: str = "") -> Credentials:
+        """Return the key as header fields for one origin: that of ``peer_url`` if given, else that of the options."""
+        # D-08: the network sends them to this origin and to no other.
+        url = read_url(peer_url or complete_url(self.options.url))
+        if self.options.key is None or isinstance(url, Problem):  # discovery says what is wrong with the URL
+            return {}
+        return {url.origin: (("authorization", Secret(f"Bearer {self.options.key}")),)}
+
+
+def _choose_cache(session: Session | None) -> Cache:
+    if session is None:
+        return Cache()
+    return session.cache if session.cache is not None else Cache(clock=session.wall)
