@@ -18,9 +18,9 @@ from toolwire.core.http import Request
 from toolwire.core.model import Call, Tool
 from toolwire.protocols.openapi.document.findings import SHOWN
 from toolwire.protocols.openapi.request import build_request
-from toolwire.protocols.openapi.request.media_types import essence, is_json
+from toolwire.protocols.openapi.request.media_types import get_essence, is_json
 from toolwire.protocols.openapi.request.plan import Plan
-from toolwire.protocols.openapi.tools.operations import Memo
+from toolwire.protocols.openapi.tools.operations import OfferState
 from toolwire.validation import build_arguments_check
 
 from . import values
@@ -97,7 +97,7 @@ def judge_bodies(
 
 
 def judge_reach(
-    document: dict[str, Any], tools: tuple[Tool, ...], memo: Memo, name: str, counts: Counter[str]
+    document: dict[str, Any], tools: tuple[Tool, ...], memo: OfferState, name: str, counts: Counter[str]
 ) -> Iterator[str]:
     """Yield one sentence for each tool that accepts no arguments at all, as far as is known, and no finding says so."""
     meaning = Meaning(document)
@@ -196,7 +196,7 @@ class _Trial:
             self._counts[f"{what} refused"] += 1
             said = json.dumps(arguments, ensure_ascii=False, default=str)[:400]
             yield f"its document accepts {said}, and it is refused: {verdict}"[:1_000]
-        elif not isinstance(build_request.write(self._plan, arguments), Request):
+        elif not isinstance(build_request.build_request(self._plan, arguments), Request):
             self._counts[f"{what} not written"] += 1
 
     def _parameter_values(self, place: str, name: str) -> list[Any]:
@@ -378,10 +378,10 @@ def _body(meaning: Meaning, node: dict[str, Any], plan: Plan) -> _Part | None:
     content = meaning.follow(_inside(meaning.follow(node.get("requestBody"))).get("content"))
     if plan.media_type is None or plan.binary or not isinstance(content, dict):
         return None
-    written = essence(plan.media_type)
+    written = get_essence(plan.media_type)
     if not is_json(written) and written not in _FORMS:
         return None
-    ranked = sorted((essence(key) != written, "*" in key, key) for key in content if isinstance(key, str))
+    ranked = sorted((get_essence(key) != written, "*" in key, key) for key in content if isinstance(key, str))
     media = meaning.follow(content[ranked[0][2]]) if ranked else None
     if not isinstance(media, dict) or (ranked[0][0] and "*" not in ranked[0][2]):
         return None

@@ -79,7 +79,7 @@ def judge(path: Path, started: float | None = None) -> Iterator[dict[str, Any]]:
         found.append(f"reading it takes {said['seconds']:.0f} s")
     peer = finding.peer
     tools, memo = peer.catalog.tools, peer.memo
-    assert isinstance(memo, operations.Memo)
+    assert isinstance(memo, operations.OfferState)
     declared, skips = _declared(text), sum(note.operations for note in memo.notes)
     said |= {"operations": declared, "tools": len(tools), "skipped": skips}
     if not declared == len(tools) + skips == memo.operations:
@@ -150,9 +150,9 @@ def _declared(text: bytes) -> int:
 
 def operations_data(text: bytes) -> dict[str, Any]:
     """Return the data of a document."""
-    from toolwire.protocols.openapi.document.loading import Loaded, load  # noqa: PLC0415 - what is judged elsewhere
+    from toolwire.protocols.openapi.document.loading import Loaded, load_document  # noqa: PLC0415 - what is judged elsewhere
 
-    loaded = load(text)
+    loaded = load_document(text)
     assert isinstance(loaded, Loaded)
     return loaded.data if isinstance(loaded.data, dict) else {}
 
@@ -186,7 +186,7 @@ def _invalid(tool: Tool) -> Iterator[str]:
             yield f"{tool.name}: its {which} schema does not compile: {error!r}"[:300]
 
 
-def _called(tool: Tool, memo: operations.Memo, counts: Counter[str]) -> Iterator[str]:
+def _called(tool: Tool, memo: operations.OfferState, counts: Counter[str]) -> Iterator[str]:
     plan = memo.plans[tool.id]
     arguments = [one for one, _ in plan.parameters] + [one for one, _ in plan.properties]
     if len(set(arguments)) != len(arguments):
@@ -201,7 +201,7 @@ def _called(tool: Tool, memo: operations.Memo, counts: Counter[str]) -> Iterator
             counts["unmade"] += 1
             continue
         counts["made"] += 1
-        request = build_request.write(plan, made)
+        request = build_request.build_request(plan, made)
         if isinstance(request, Request):
             counts["written"] += 1
         else:

@@ -58,9 +58,9 @@ def _convert(text: bytes) -> None:
 def _document(text: bytes) -> None:
     data = _data(text)
     document = data if isinstance(data, dict) else {}
-    if not operations.unfit(document, EVERY):
-        offer = operations.read(document, "https://fuzz.test/openapi.json", EVERY)
-        notes = operations.report(offer)
+    if not operations.explain_unfit(document, EVERY):
+        offer = operations.read_operations(document, "https://fuzz.test/openapi.json", EVERY)
+        notes = operations.list_findings(offer)
         tools = len(offer.catalog.tools)
         if offer.memo.operations != tools + sum(note.operations for note in notes):
             raise AssertionError(f"{offer.memo.operations} operations are not {tools} tools and what was left out")

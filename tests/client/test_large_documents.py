@@ -139,7 +139,7 @@ def test_each_step_of_a_flow_can_run_in_a_thread_and_its_errors_come_back() -> N
 def test_a_large_text_is_as_strict_as_a_small_one(part: str) -> None:
     for filler in ("x", "x" * 2 * MIB):
         text = f'{{"x": "{filler}", {part}}}'.encode("utf-8", "surrogateescape")
-        found = loading.load(text)
+        found = loading.load_document(text)
         assert not isinstance(found, loading.Loaded), part[:40]
 
 

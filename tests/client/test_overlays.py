@@ -21,7 +21,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 def test_connect_reads_a_document_with_an_overlay(tmp_path: Path) -> None:
-    said = overlay.starter(DOCUMENT)
+    said = overlay.build_starter(DOCUMENT)
     said["actions"][1]["update"] |= {"summary": "List the pets"}
     (tmp_path / "overlay.json").write_text(json.dumps(said), encoding="utf-8")
     (tmp_path / "openapi.json").write_text(json.dumps(DOCUMENT), encoding="utf-8")

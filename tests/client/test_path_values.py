@@ -12,7 +12,7 @@ import pytest
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
-from toolwire.protocols.openapi.request.build_request import write
+from toolwire.protocols.openapi.request.build_request import build_request
 from toolwire.protocols.openapi.request.plan import Parameter, Place, Plan
 
 PAYLOADS = [
@@ -35,7 +35,7 @@ def test_the_server_sees_the_same_route_or_nothing(listen: Any, shape: str) -> N
         plan = Plan(method="GET", base=f"{listener.origin}/v1", path="/recipes/{id}/notes", parameters=(("id", one),))
         for payload in PAYLOADS:
             value = {"text": payload, "array": [payload, payload], "object": {payload or "k": payload}}[shape]
-            request = write(plan, {"id": value})
+            request = build_request(plan, {"id": value})
             if isinstance(request, Problem):
                 assert (request.kind, list(request.parameter_errors)) == (Kind.INVALID_ARGUMENTS, ["id"])
                 refused += 1
@@ -62,7 +62,7 @@ def test_what_would_start_a_header_or_a_cookie_is_refused_before_it_is_sent(list
     for place, style in ((Place.HEADER, "simple"), (Place.COOKIE, "form"), (Place.COOKIE, "cookie")):
         plan = Plan(method="GET", base=listener.origin, path="/", parameters=(("v", Parameter("v", place, style)),))
         for value in ("a\r\nx: 1", "a\nx: 1", "a\0", "\x7f", "é", "a\x1b[0m"):
-            request = write(plan, {"v": value})
+            request = build_request(plan, {"v": value})
             if place is Place.COOKIE and style == "form":  # percent-encoded, and so harmless
                 assert isinstance(request, Request)
                 assert request.headers[-1][1].isalnum() or b"%" in request.headers[-1][1]

@@ -44,7 +44,7 @@ def document(schema: Any = ORDER, version: str = "3.0.3", paths: int = 1, **medi
 
 def tried(whole: dict[str, Any], schema: Any = None) -> tuple[list[str], Counter[str]]:
     """Return what is said of the tools of a document, where ``schema`` is what they say they accept."""
-    offer = operations.read(whole, "https://api.test/openapi.json", Selection(include="all"))
+    offer = operations.read_operations(whole, "https://api.test/openapi.json", Selection(include="all"))
     tools: tuple[Tool, ...] = offer.catalog.tools
     if schema is not None:
         tools = tuple(replace(one, input_schema=schema(dict(one.input_schema))) for one in tools)

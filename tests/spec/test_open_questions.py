@@ -46,7 +46,7 @@ def test_the_prefix_is_x_llm_and_no_neighbour_s_offers_anything() -> None:
     def tools(**extension: Any) -> int:
         operation = {"operationId": "a", "responses": {}, **extension}
         document = {"openapi": "3.1.0", "x-llm": {}, "paths": {"/a": {"get": operation}}}
-        return len(operations.read(document, "https://a.example/o.json").catalog.tools)
+        return len(operations.read_operations(document, "https://a.example/o.json").catalog.tools)
 
     assert tools(**{"x-llm": {}}) == 1
     assert tools(**{"x-agent": {"enabled": True}}) == tools(**{"x-mcp": {"enabled": True}}) == tools() == 0
@@ -77,7 +77,7 @@ def test_methods_say_what_is_idempotent_and_posts_carry_a_key() -> None:
     }  # fmt: skip
     item = {method: {"operationId": method, "x-llm": {}, "responses": {}, **more} for method, more in said.items()}
     document = {"openapi": "3.1.0", "x-llm": {"version": "0.1"}, "paths": {"/a": item}}
-    offer = operations.read(document, "https://a.example/o.json")
+    offer = operations.read_operations(document, "https://a.example/o.json")
     listed = {entry["name"]: entry["annotations"]["idempotentHint"] for entry in mcp.write(offer.catalog)}
     assert listed == {"get": True, "put": True, "delete": True, "post": False, "patch": False}
     peer = Peer(protocol="openapi", url="https://a.example/o.json", catalog=offer.catalog, memo=offer.memo)

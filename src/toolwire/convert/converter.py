@@ -170,7 +170,7 @@ def _load_data(data: bytes | str | Json) -> tuple[Json, str] | Problem:
     if not isinstance(data, bytes | str):
         return data, jsontext.write(data).decode()
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    loaded = loading.read(raw).data
+    loaded = loading.read_data(raw).data
     return loaded if isinstance(loaded, Problem) else (loaded, raw.decode("utf-8", "replace"))
 
 

@@ -17,9 +17,9 @@ from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing.jsontext import get_object
 from toolwire.protocols.openapi import document_writer
 from toolwire.protocols.openapi.document import hidden_text, identity, swagger_20
-from toolwire.protocols.openapi.document.consent_policy import extension
-from toolwire.protocols.openapi.document.descriptions import undescribed
-from toolwire.protocols.openapi.document.operation_list import METHODS, inlined
+from toolwire.protocols.openapi.document.consent_policy import get_extension as get_policy
+from toolwire.protocols.openapi.document.descriptions import describe_own
+from toolwire.protocols.openapi.document.operation_list import METHODS, inline_path_items
 from toolwire.protocols.openapi.document.references import Unusable, follow
 from toolwire.protocols.openapi.request.plan import Plan
 from toolwire.protocols.openapi.tools import operations
@@ -64,14 +64,14 @@ def _write(catalog: Catalog) -> Json:
 
 def _read(data: Json) -> DocumentContent | Problem:
     data, notes = swagger_20.upgrade(data) if swagger_20.is_swagger(data) else (data, [])
-    data = inlined(data)
-    offers_all = not isinstance(extension(data), dict) and all(
-        extension(dict(one.node)) is None for one in _list_operations(data)
+    data = inline_path_items(data)
+    offers_all = not isinstance(get_policy(data), dict) and all(
+        get_policy(dict(one.node)) is None for one in _list_operations(data)
     )
     prepared = _prepare_document(data, {"x-llm": True} if offers_all else {})
-    if reason := operations.unfit(prepared):
+    if reason := operations.explain_unfit(prepared):
         return Problem(kind=Kind.BAD_ANSWER, message=f"This {reason}.")
-    offer = operations.read(prepared, _HOME, hides=hidden_text.NOTHING)
+    offer = operations.read_operations(prepared, _HOME, hides=hidden_text.NOTHING)
     catalog = offer.catalog
     by_place = {_locate_operation(one): one for one in _list_operations(data)}
     entries = [_build_entry(by_place[_locate_plan(offer.memo.plans[tool.id])], tool) for tool in catalog.tools]
@@ -95,7 +95,9 @@ def _read(data: Json) -> DocumentContent | Problem:
 def _list_hidden(data: dict[str, Any]) -> Iterator[Loss]:
     """Yield what texts hide from people; of a document of ours, the exact texts stand beside."""
     if not get_extension(data, OPENAPI.extension_path):
-        yield from (Loss(place, "what this text hides from people") for place in hidden_text.look(data).places)
+        yield from (
+            Loss(place, "what this text hides from people") for place in hidden_text.find_hidden_text(data).places
+        )
 
 
 def _prepare_document(data: dict[str, Any], offered: dict[str, Json]) -> dict[str, Json]:
@@ -142,7 +144,7 @@ def _build_entry(one: _Operation, tool: Tool) -> DocumentEntry:
     label = id_ if isinstance(id_, str) and id_ else f"{one.method} {one.path}"
     output = None if tool.output_schema is None else dict(tool.output_schema)
     plain = replace(
-        tool, description=undescribed(tool), input_schema=dict(tool.input_schema), output_schema=output
+        tool, description=describe_own(tool), input_schema=dict(tool.input_schema), output_schema=output
     )  # as data: in a document nothing waits to be looked at
     same = label == tool.name or identity.read(dict(one.node)) is not None
     renamed = (
@@ -191,7 +193,7 @@ OPENAPI = DocumentForm(
     fits=lambda data: isinstance(data, dict) and ("openapi" in data or "swagger" in data),
     write=_write,
     read=_read,
-    label_tools=lambda catalog: {one.operation_id: one.tool for one in document_writer.offered(catalog)},
+    label_tools=lambda catalog: {one.operation_id: one.tool for one in document_writer.list_offered(catalog)},
     field_pointers={
         **POLICY_POINTERS,
         "name": "/operationId",

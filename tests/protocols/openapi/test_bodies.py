@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from toolwire.core.http import Request, get_header
 from toolwire.core.model import Kind, Problem
 from toolwire.core.resources import Resource, Resources
-from toolwire.protocols.openapi.request.build_request import write
+from toolwire.protocols.openapi.request.build_request import build_request
 from toolwire.protocols.openapi.request.plan import Encoding, Parameter, Place, Plan
 
 FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
@@ -31,7 +31,7 @@ def plan(media_type: str, *names: str, encodings: dict[str, Encoding] | None = N
 
 
 def sent(wanted: Plan, resources: Resources | None = None, **arguments: Any) -> Request:
-    request = write(wanted, arguments, resources=resources)
+    request = build_request(wanted, arguments, resources=resources)
     assert isinstance(request, Request), request
     return request
 
@@ -44,7 +44,7 @@ def parts(request: Request) -> list[Any]:
 
 
 def errors(wanted: Plan, resources: Resources | None = None, **arguments: Any) -> dict[str, str]:
-    problem = write(wanted, arguments, resources=resources)
+    problem = build_request(wanted, arguments, resources=resources)
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.INVALID_ARGUMENTS
     return dict(problem.parameter_errors)
@@ -114,7 +114,7 @@ def test_an_encoding_object_says_how_a_field_of_a_form_is_written(
 @pytest.mark.requirement("CV-12")
 @given(st.dictionaries(TEXT.filter(bool), st.lists(TEXT)))
 def test_any_form_of_texts_comes_back_from_another_parser(data: dict[str, list[str]]) -> None:
-    request = write(plan(FORM, *data), data)
+    request = build_request(plan(FORM, *data), data)
     assert isinstance(request, Request)
     wanted = [(name, text) for name, texts in data.items() for text in texts]
     assert parse_qsl(request.body.decode(), keep_blank_values=True) == wanted
@@ -159,7 +159,7 @@ def test_a_multipart_has_a_part_for_each_property_and_each_item() -> None:
 @given(name=TEXT.filter(bool), value=TEXT)
 def test_no_name_and_no_value_ends_its_part(name: str, value: str) -> None:
     wanted = plan(MULTIPART, properties=(("a", name), ("b", "last")))
-    request = write(wanted, {"a": value, "b": f"\r\n--toolwire\r\ncontent-type: x\r\n\r\n{value}"})
+    request = build_request(wanted, {"a": value, "b": f"\r\n--toolwire\r\ncontent-type: x\r\n\r\n{value}"})
     if isinstance(request, Request):
         boundary = get_header(request.headers, b"content-type").partition("boundary=")[2].encode()
         pieces = request.body.split(b"--" + boundary)
@@ -264,17 +264,17 @@ def test_a_body_is_sent_with_any_method_whose_plan_has_one(method: str) -> None:
 @pytest.mark.requirement("XL-077")
 def test_a_call_with_an_idempotency_key_says_its_id_unless_an_argument_does() -> None:
     wanted = plan("application/json", "a", idempotency="Idempotency-Key")
-    request = write(wanted, {"a": 1}, call_id="c-1")
+    request = build_request(wanted, {"a": 1}, call_id="c-1")
     assert isinstance(request, Request)
     assert get_header(request.headers, b"idempotency-key") == "c-1"
     own = Parameter("Idempotency-Key", Place.HEADER, "simple")
-    request = write(
+    request = build_request(
         plan("application/json", idempotency="Idempotency-Key", parameters=(("key", own),)),
         {"key": "mine"},
         call_id="c-1",
     )
     assert isinstance(request, Request)
     assert [value for name, value in request.headers if name == b"idempotency-key"] == [b"mine"]
-    request = write(wanted, {"a": 1}, call_id="c\r\nx: 1")
+    request = build_request(wanted, {"a": 1}, call_id="c\r\nx: 1")
     assert isinstance(request, Request)
     assert get_header(request.headers, b"idempotency-key") == ""

@@ -33,10 +33,10 @@ def read(schema: Any, version: str = "3.0.3", **defined: Any) -> tuple[Any, str]
         "paths": {"/things": {"post": operation}},
         "components": {"schemas": defined},
     }
-    offer = operations.read(document, "https://api.test/openapi.json", Selection(include="all"))
+    offer = operations.read_operations(document, "https://api.test/openapi.json", Selection(include="all"))
     (tool,) = offer.catalog.tools
     check = compile_schema(tool.input_schema)
-    notes = operations.report(offer)
+    notes = operations.list_findings(offer)
     assert all(note.where == "POST /things" or REF in note.where for note in notes)
     return lambda value: check({"thing": value}) is None, " ".join(map(str, notes))
 

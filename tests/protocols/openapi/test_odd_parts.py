@@ -8,7 +8,7 @@ import pytest
 
 from toolwire.core.resources import Resource
 from toolwire.protocols.openapi.document.references import References, Unusable, follow
-from toolwire.protocols.openapi.request.files import file_name
+from toolwire.protocols.openapi.request.files import choose_file_name
 from toolwire.protocols.openapi.schema.combine import join_branches, mark_branches
 
 
@@ -39,7 +39,7 @@ def test_a_reference_that_leads_nowhere_is_said_to(node: Any, said: str) -> None
     ],
 )
 def test_a_file_is_sent_under_a_plain_name(name: str, otherwise: str, sent: str) -> None:
-    assert file_name(Resource(data=b"", name=name), otherwise) == sent
+    assert choose_file_name(Resource(data=b"", name=name), otherwise) == sent
 
 
 @pytest.mark.requirement("CV-19")

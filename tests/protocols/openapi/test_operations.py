@@ -31,7 +31,7 @@ def url(peer: Peer, **arguments: Any) -> str:
 
 def findings(peer: Peer) -> str:
     memo = peer.memo
-    assert isinstance(memo, operations.Memo)
+    assert isinstance(memo, operations.OfferState)
     return "\n".join(memo.findings)
 
 
@@ -345,7 +345,7 @@ def test_what_no_schema_may_hold_costs_that_part_alone_and_leaves_a_finding(
     found = peer({**whole, "components": {"schemas": cycle}})
     validate = compile_schema(tool(found).input_schema)
     assert validate({"a": "anything", "body": {}}) is None
-    assert reason in "\n".join(map(str, operations.report(operations.Offer(found.catalog, found.memo))))
+    assert reason in "\n".join(map(str, operations.list_findings(operations.Offer(found.catalog, found.memo))))
 
 
 @pytest.mark.requirement("CV-17", "CV-30", "XL-088")

@@ -119,7 +119,7 @@ def test_an_odd_update_never_raises(target: str, update: Any) -> None:
 
 
 def test_a_starter_makes_tools_of_an_api_that_is_not_ours() -> None:
-    start = overlay.starter(DOCUMENT)
+    start = overlay.build_starter(DOCUMENT)
     said = {action["target"]: action["update"] for action in start["actions"]}
     assert said["$['paths']['/pets']['get']"]["x-llm"] == {
         "enabled": True, "approval": "auto", "hint": "",
@@ -135,14 +135,15 @@ def test_a_starter_makes_tools_of_an_api_that_is_not_ours() -> None:
     done = overlay.apply(found, DOCUMENT)
     assert done.notes == []
     tools = {
-        tool.name: tool for tool in operations.read(done.document, "https://pets.example/openapi.json").catalog.tools
+        tool.name: tool
+        for tool in operations.read_operations(done.document, "https://pets.example/openapi.json").catalog.tools
     }
     assert (tools["listPets"].approval, tools["deletePet"].approval) == (Approval.AUTO, Approval.PER_CALL)
-    assert overlay.starter(done.document)["actions"] == []
+    assert overlay.build_starter(done.document)["actions"] == []
 
 
 def test_a_document_is_read_with_its_overlay() -> None:
-    look = find("https://pets.example/openapi.json", Selection(overlay=overlay.starter(DOCUMENT)))
+    look = find("https://pets.example/openapi.json", Selection(overlay=overlay.build_starter(DOCUMENT)))
     request = next(look)
     assert isinstance(request, Request)
     with pytest.raises(StopIteration) as stopped:
@@ -184,7 +185,7 @@ def test_a_starter_finds_operations_behind_references() -> None:
         },
         "components": {"pathItems": {"Shared/one": shared}, "x-operations": {"add": {"operationId": "add"}}},
     }
-    start = overlay.starter(document)
+    start = overlay.build_starter(document)
     assert [action["target"] for action in start["actions"]] == [
         "$",
         "$['components']['pathItems']['Shared/one']['get']",
@@ -196,4 +197,4 @@ def test_a_starter_finds_operations_behind_references() -> None:
     assert isinstance(made, overlay.Overlay)
     done = overlay.apply(made, document)
     assert done.notes == []
-    assert overlay.starter(done.document)["actions"] == []
+    assert overlay.build_starter(done.document)["actions"] == []

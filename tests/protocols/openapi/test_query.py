@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.core.model import Kind, Problem, Schema, Tool
-from toolwire.protocols.openapi.request.query import Field, Form, fields, read
+from toolwire.protocols.openapi.request.query import Field, Form, list_fields, read_query
 
 
 def known(schema: Schema | bool, *, required: bool = False, **members: Any) -> dict[str, Field]:
     whole = {"type": "object", "properties": {"a": schema}, "required": ["a"] if required else [], **members}
-    return {field.name: field for field in fields(Tool(name="x", safe=True, input_schema=whole))}
+    return {field.name: field for field in list_fields(Tool(name="x", safe=True, input_schema=whole))}
 
 
 TEXTS: list[tuple[Schema, str, object]] = [
@@ -49,7 +49,7 @@ TEXTS: list[tuple[Schema, str, object]] = [
 def test_a_text_is_read_as_its_schema_says_and_else_left_for_validation(
     schema: Schema, text: str, value: object
 ) -> None:
-    got = read(f"a={quote(text)}", known(schema))
+    got = read_query(f"a={quote(text)}", known(schema))
     assert got == {"a": value}
     assert type(got["a"]) is type(value)
 
@@ -91,39 +91,39 @@ def test_only_what_a_text_says_without_doubt_is_a_plain_text(schema: Schema | bo
 
 def test_repeated_keys_are_an_array() -> None:
     array = known({"type": "array", "items": {"type": "integer"}})
-    assert read("a=1&a=2&a=x", array) == {"a": [1, 2, "x"]}
-    assert read("", array) == {}
+    assert read_query("a=1&a=2&a=x", array) == {"a": [1, 2, "x"]}
+    assert read_query("", array) == {}
 
 
 @pytest.mark.requirement("A-49")
 def test_what_is_in_no_field_is_text_for_the_check_to_refuse() -> None:
-    assert read("b=9&a=1&c=x&c=y&&", known({"type": "integer"})) == {"a": 1, "b": "9", "c": ["x", "y"]}
+    assert read_query("b=9&a=1&c=x&c=y&&", known({"type": "integer"})) == {"a": 1, "b": "9", "c": ["x", "y"]}
 
 
 def test_an_array_that_has_to_be_there_and_is_not_named_is_empty() -> None:
-    assert read("", known({"type": "array", "items": {"type": "integer"}}, required=True)) == {"a": []}
+    assert read_query("", known({"type": "array", "items": {"type": "integer"}}, required=True)) == {"a": []}
 
 
 def test_a_scalar_given_twice_is_refused_by_name() -> None:
-    problem = read("a=1&a=2", known({"type": "integer"}))
+    problem = read_query("a=1&a=2", known({"type": "integer"}))
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.INVALID_ARGUMENTS
     assert problem.parameter_errors == {"a": "is given more than once"}
 
 
 def test_json_that_is_none_is_refused_by_name() -> None:
-    problem = read("a=%7B", known({"type": "object"}))
+    problem = read_query("a=%7B", known({"type": "object"}))
     assert isinstance(problem, Problem)
     assert problem.parameter_errors == {"a": "must be JSON text"}
 
 
 def test_a_plus_is_a_space_and_an_escaped_plus_is_a_plus() -> None:
-    assert read("a=x+y%2Bz%20%C3%A9", known({"type": "string"})) == {"a": "x y+z é"}
+    assert read_query("a=x+y%2Bz%20%C3%A9", known({"type": "string"})) == {"a": "x y+z é"}
 
 
 @pytest.mark.parametrize("query", ["a=%", "a=%4", "a=%zz", "a=%ff", "a=%c3", "%ff=1", "b=%c3%28", "a=%ED%A0%80"])
 def test_a_bad_escape_is_malformed_wherever_it_stands(query: str) -> None:
-    problem = read(query, known({"type": "string"}))
+    problem = read_query(query, known({"type": "string"}))
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.MALFORMED
 
@@ -131,5 +131,5 @@ def test_a_bad_escape_is_malformed_wherever_it_stands(query: str) -> None:
 @given(st.text(max_size=60))
 def test_any_query_is_answered(query: str) -> None:
     for schema in ({"type": "string"}, {"type": "number"}, {"type": "array", "items": {"type": "boolean"}}, {}):
-        assert isinstance(read(query, known(schema, required=True)), dict | Problem)
-        assert isinstance(read(f"a={query}", known(schema)), dict | Problem)
+        assert isinstance(read_query(query, known(schema, required=True)), dict | Problem)
+        assert isinstance(read_query(f"a={query}", known(schema)), dict | Problem)

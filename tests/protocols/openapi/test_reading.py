@@ -59,7 +59,7 @@ def plan(peer: Peer) -> Plan:
 
 
 def findings(peer: Peer) -> str:
-    return "\n".join(map(str, operations.report(operations.Offer(peer.catalog, peer.memo))))
+    return "\n".join(map(str, operations.list_findings(operations.Offer(peer.catalog, peer.memo))))
 
 
 def balanced(peer: Peer) -> bool:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolwire.core.http import Request, get_header
 from toolwire.core.model import Kind, Problem
-from toolwire.protocols.openapi.request.build_request import write
+from toolwire.protocols.openapi.request.build_request import build_request
 from toolwire.protocols.openapi.request.plan import Parameter, Place, Plan
 
 BASE = "https://recipes.test/v1"
@@ -20,7 +20,7 @@ def plan(path: str = "/recipes/{id}/notes", style: str = "simple", **members: An
 
 
 def put(parameter: Parameter, value: object) -> Request | Problem:
-    return write(plan("/x", parameters=(("value", parameter),)), {"value": value})
+    return build_request(plan("/x", parameters=(("value", parameter),)), {"value": value})
 
 
 TRAVERSALS = [
@@ -35,7 +35,7 @@ TRAVERSALS = [
 @pytest.mark.parametrize("style", ["simple", "label", "matrix"])
 @pytest.mark.parametrize("value", TRAVERSALS)
 def test_a_path_value_reaches_the_same_route_or_nothing(value: object, style: str) -> None:
-    request = write(plan(style=style), {"id": value})
+    request = build_request(plan(style=style), {"id": value})
     if isinstance(request, Problem):
         assert request.kind is Kind.INVALID_ARGUMENTS
         assert "id" in request.parameter_errors
@@ -49,13 +49,13 @@ def test_a_path_value_reaches_the_same_route_or_nothing(value: object, style: st
 @pytest.mark.requirement("CV-05", "D-10")
 @pytest.mark.parametrize("value", TRAVERSALS)
 def test_a_simple_path_value_with_a_dot_segment_in_any_disguise_is_refused(value: object) -> None:
-    assert isinstance(write(plan(), {"id": value}), Problem)
+    assert isinstance(build_request(plan(), {"id": value}), Problem)
 
 
 @pytest.mark.requirement("D-10")
 @given(st.text(max_size=20), st.sampled_from(["simple", "label", "matrix"]))
 def test_any_text_keeps_the_segments_of_the_path(text: str, style: str) -> None:
-    request = write(plan(style=style), {"id": text})
+    request = build_request(plan(style=style), {"id": text})
     if isinstance(request, Request):
         before, _, rest = request.url.partition("/recipes/")
         assert before == BASE
@@ -67,7 +67,7 @@ def test_any_text_keeps_the_segments_of_the_path(text: str, style: str) -> None:
 
 @pytest.mark.requirement("CV-05")
 def test_a_slash_is_encoded_and_what_stands_around_a_variable_is_kept() -> None:
-    request = write(plan("/files/{id}.json"), {"id": "a/b c"})
+    request = build_request(plan("/files/{id}.json"), {"id": "a/b c"})
     assert isinstance(request, Request)
     assert request.url == f"{BASE}/files/a%2Fb%20c.json"
 
@@ -75,12 +75,12 @@ def test_a_slash_is_encoded_and_what_stands_around_a_variable_is_kept() -> None:
 @pytest.mark.requirement("CV-05", "D-10")
 def test_two_variables_together_cannot_make_a_dot_segment() -> None:
     names = (("a", Parameter("a", Place.PATH, "simple")), ("b", Parameter("b", Place.PATH, "simple")))
-    assert isinstance(write(plan("/x/{a}{b}/y", parameters=names), {"a": ".", "b": "."}), Problem)
-    assert isinstance(write(plan("/x/{a}{b}/y", parameters=names), {"a": ".", "b": "x"}), Request)
+    assert isinstance(build_request(plan("/x/{a}{b}/y", parameters=names), {"a": ".", "b": "."}), Problem)
+    assert isinstance(build_request(plan("/x/{a}{b}/y", parameters=names), {"a": ".", "b": "x"}), Request)
 
 
 def test_a_path_argument_that_is_missing_is_named() -> None:
-    problem = write(plan(), {})
+    problem = build_request(plan(), {})
     assert isinstance(problem, Problem)
     assert list(problem.parameter_errors) == ["id"]
 
@@ -121,7 +121,7 @@ def test_a_key_of_a_value_that_may_hold_reserved_characters_is_no_other_name() -
 def test_headers_and_cookies_are_sent() -> None:
     both = (("h", Parameter("X-Note", Place.HEADER, "simple")), ("c", Parameter("c", Place.COOKIE, "form")),
             ("d", Parameter("d", Place.COOKIE, "form")))  # fmt: skip
-    request = write(plan("/x", parameters=both), {"h": 'say "hi", you', "c": "a;b", "d": 1})
+    request = build_request(plan("/x", parameters=both), {"h": 'say "hi", you', "c": "a;b", "d": 1})
     assert isinstance(request, Request)
     assert get_header(request.headers, b"x-note") == 'say "hi", you'
     assert get_header(request.headers, b"cookie") == "c=a%3Bb; d=1"
@@ -130,7 +130,7 @@ def test_headers_and_cookies_are_sent() -> None:
 @pytest.mark.requirement("CV-06")
 def test_a_fixed_query_comes_before_the_arguments() -> None:
     parameters = (("q", Parameter("q", Place.QUERY, "form")),)
-    request = write(plan("/x", fixed_query="list", parameters=parameters), {"q": "a b"})
+    request = build_request(plan("/x", fixed_query="list", parameters=parameters), {"q": "a b"})
     assert isinstance(request, Request)
     assert request.url == f"{BASE}/x?list&q=a%20b"
 
@@ -138,18 +138,20 @@ def test_a_fixed_query_comes_before_the_arguments() -> None:
 @pytest.mark.requirement("CV-15")
 def test_properties_and_whole_bodies_are_sent_as_json() -> None:
     taken_apart = plan("/x", method="POST", media_type="application/json", properties=(("b_body", "b"), ("c", "c")))
-    request = write(taken_apart, {"b_body": None, "unknown": 1})
+    request = build_request(taken_apart, {"b_body": None, "unknown": 1})
     assert isinstance(request, Request)
     assert request.body == b'{"b":null}'
     assert get_header(request.headers, b"content-type") == "application/json"
-    whole = write(plan("/x", method="PUT", media_type="application/merge-patch+json", whole_body="body"), {"body": [1]})
+    whole = build_request(
+        plan("/x", method="PUT", media_type="application/merge-patch+json", whole_body="body"), {"body": [1]}
+    )
     assert isinstance(whole, Request)
     assert (whole.body, get_header(whole.headers, b"content-type")) == (b"[1]", "application/merge-patch+json")
 
 
 @pytest.mark.parametrize(("required", "body"), [(True, b"{}"), (False, b"")])
 def test_an_optional_body_without_arguments_is_not_sent(required: bool, body: bytes) -> None:
-    request = write(plan("/x", method="POST", media_type="application/json", body_required=required), {})
+    request = build_request(plan("/x", method="POST", media_type="application/json", body_required=required), {})
     assert isinstance(request, Request)
     assert request.body == body
 

@@ -267,7 +267,7 @@ def test_what_fits_exactly_is_whole() -> None:
 
 @given(JSON_VALUES, st.integers(40, 400))
 def test_any_data_can_be_made_to_fit(value: Any, characters: int) -> None:
-    fit = truncate_json.fitted([value], characters)
+    fit = truncate_json.truncate([value], characters)
     assert len(json.dumps(fit, ensure_ascii=False, separators=(",", ":"))) <= max(characters, 2)
 
 

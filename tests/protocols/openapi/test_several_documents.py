@@ -74,7 +74,7 @@ def test_what_has_its_url_in_the_document_is_not_looked_for_elsewhere() -> None:
         "C": {"$ref": "https://elsewhere.test/c"},
         "D": {"$ref": "http://[half"},
     }
-    assert bundle.elsewhere({"components": {"schemas": schemas}}, OPEN) == [
+    assert bundle.find_other_documents({"components": {"schemas": schemas}}, OPEN) == [
         "https://elsewhere.test/c", "http://[half",
     ]  # fmt: skip
 
@@ -114,13 +114,13 @@ def test_an_id_that_is_only_a_label_does_not_lead_its_neighbours_astray(drive: D
 @pytest.mark.requirement("CV-17", "D-16")
 @pytest.mark.parametrize("brackets", ['{"a": [%s]}', '{ "a" : [%s] }'])
 def test_a_reference_with_escaped_slashes_is_what_it_says(brackets: str) -> None:
-    loaded = loading.load((brackets % r'{"$ref": "#\/components\/schemas\/A"}').encode())
+    loaded = loading.load_document((brackets % r'{"$ref": "#\/components\/schemas\/A"}').encode())
     assert isinstance(loaded, Loaded)
     assert loaded.references == {"#/components/schemas/A"}
 
 
 def test_a_reference_whose_escapes_are_those_of_yaml_is_no_reason_to_stop() -> None:
-    loaded = loading.load(b'openapi: 3.1.0\nA: {$ref: "#/\\x41"}\n')
+    loaded = loading.load_document(b'openapi: 3.1.0\nA: {$ref: "#/\\x41"}\n')
     assert isinstance(loaded, Loaded)
     assert loaded.data == {"openapi": "3.1.0", "A": {"$ref": "#/A"}}
     assert loaded.references == {"#/\\x41"}
@@ -129,9 +129,9 @@ def test_a_reference_whose_escapes_are_those_of_yaml_is_no_reason_to_stop() -> N
 @pytest.mark.requirement("D-16")
 @pytest.mark.parametrize("text", ['{"a" :1, "a" :2}', '{"a":1, "\\u0022":{}, "a":2}', '[{"a":1,"a":2}]'])
 def test_two_members_of_one_name_are_refused_however_they_are_written(text: str) -> None:
-    assert isinstance(loading.load(text.encode()), Problem)
-    assert isinstance(loading.load(text.replace('"a"', '"b"', 1).encode()), Loaded)
-    assert loading.load(b'"a: "') == Loaded("a: ")
+    assert isinstance(loading.load_document(text.encode()), Problem)
+    assert isinstance(loading.load_document(text.replace('"a"', '"b"', 1).encode()), Loaded)
+    assert loading.load_document(b'"a: "') == Loaded("a: ")
 
 
 @pytest.mark.requirement("XL-008")

@@ -161,10 +161,10 @@ def test_a_result_of_too_many_possible_values_is_any_value_of_its_type(peer: Rea
 @pytest.mark.requirement("XL-103")
 def test_a_number_is_kept_whole_or_not_at_all() -> None:
     large = 10**50
-    assert truncate_json.fitted([large], 60) == [large]
-    assert truncate_json.fitted([large], 40) == [large]
-    assert truncate_json.fitted([large], 30) == []
-    assert truncate_json.fitted({"n": large, "t": "x" * 90}, 120) == {"n": large, "t": "x" * 52 + "..."}
+    assert truncate_json.truncate([large], 60) == [large]
+    assert truncate_json.truncate([large], 40) == [large]
+    assert truncate_json.truncate([large], 30) == []
+    assert truncate_json.truncate({"n": large, "t": "x" * 90}, 120) == {"n": large, "t": "x" * 52 + "..."}
 
 
 @pytest.mark.requirement("XL-100", "XL-103")

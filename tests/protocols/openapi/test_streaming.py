@@ -17,7 +17,7 @@ from toolwire.protocols.openapi import CODEC
 from toolwire.protocols.openapi.request.plan import Plan
 from toolwire.protocols.openapi.response import results
 from toolwire.protocols.openapi.response.results import Expected
-from toolwire.protocols.openapi.tools.operations import Memo
+from toolwire.protocols.openapi.tools.operations import OfferState
 
 ORIGIN = "https://a.test"
 ITEMS = [{"n": 1}, "two", [3], None, True, -4.5]
@@ -44,7 +44,7 @@ def peer(caps: ResultLimits = DEFAULT_RESULT_LIMITS) -> Peer:
         protocol="openapi",
         url=ORIGIN,
         catalog=Catalog(tools=(TOOL,)),
-        memo=Memo(plans={TOOL.id: PLAN}),
+        memo=OfferState(plans={TOOL.id: PLAN}),
         result_limits=caps,
     )
 
@@ -125,13 +125,13 @@ def test_an_item_without_an_end_is_left_after_a_mebibyte(start: bytes) -> None:
 @pytest.mark.requirement("XL-106")
 @pytest.mark.parametrize("reason", ["timeout", "too_large"])
 def test_a_stream_that_ran_into_a_limit_is_what_it_brought(reason: str) -> None:
-    heard = results.hearing(Expected(ORIGIN))
-    assert [progress.value for progress in heard.hear(b"data: 1\n\ndata: 2\n\nda")] == [1, 2]
+    heard = results.build_stream_reader(Expected(ORIGIN))
+    assert [progress.value for progress in heard.feed(b"data: 1\n\ndata: 2\n\nda")] == [1, 2]
     problem = Problem(kind=Kind.UNREACHABLE, message="It took too long.", details={"reason": reason, "sent": True})
-    result = results.ended(heard, problem, Expected(ORIGIN))
+    result = results.read_stream_end(heard, problem, Expected(ORIGIN))
     assert isinstance(result, Value)
     assert (result.value, result.notes) == ([1, 2], {"origin": ORIGIN, "untrusted": True, "truncated": True})
-    assert results.ended(results.hearing(Expected()), problem, Expected()) == problem
+    assert results.read_stream_end(results.build_stream_reader(Expected()), problem, Expected()) == problem
 
 
 @pytest.mark.requirement("XL-104", "XL-106")

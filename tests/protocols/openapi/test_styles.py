@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolwire.protocols.openapi.request.parameter_styles import querystring, write
+from toolwire.protocols.openapi.request.parameter_styles import write, write_querystring
 from toolwire.protocols.openapi.request.plan import Parameter, Place
 
 EMPTY, STRING, ARRAY, OBJECT = "", "blue", ["blue", "black", "brown"], {"R": 100, "G": 200, "B": 150}
@@ -191,7 +191,7 @@ def test_a_content_parameter_is_written_in_its_media_type_under_its_own_name(
     ],
 )
 def test_a_querystring_is_the_whole_query(media_type: str, value: object, text: str) -> None:
-    assert querystring(Parameter("q", Place.QUERYSTRING, "content", media_type=media_type), value) == text
+    assert write_querystring(Parameter("q", Place.QUERYSTRING, "content", media_type=media_type), value) == text
 
 
 @pytest.mark.requirement("CV-33")

@@ -14,7 +14,7 @@ from toolwire.core.codec import Peer
 from toolwire.core.http import Request, get_header
 from toolwire.core.model import Kind, Problem, Tool
 from toolwire.protocols.openapi.request import path_template
-from toolwire.protocols.openapi.request.build_request import write
+from toolwire.protocols.openapi.request.build_request import build_request
 from toolwire.protocols.openapi.request.plan import Plan
 from toolwire.protocols.openapi.tools import operations
 
@@ -36,7 +36,7 @@ def taking(media_type: str, media: dict[str, Any], **more: Any) -> dict[str, Any
 
 def sent(peer: Peer, **arguments: Any) -> Request:
     plan = peer.memo.plans[tool(peer).id]
-    request = write(plan, arguments)
+    request = build_request(plan, arguments)
     assert isinstance(request, Request), request
     return request
 
@@ -107,7 +107,7 @@ def test_a_part_with_a_style_is_written_in_it(peer: Read, one: One) -> None:
 @pytest.mark.requirement("CV-13")
 def test_a_form_of_more_parts_than_any_server_reads_is_refused_by_its_argument() -> None:
     plan = Plan(method="POST", base="https://a.test", path="/x", media_type=MULTIPART, properties=(("all", "all"),))
-    problem = write(plan, {"all": [1] * 10_001})
+    problem = build_request(plan, {"all": [1] * 10_001})
     assert isinstance(problem, Problem)
     assert (problem.kind, dict(problem.parameter_errors)) == (
         Kind.INVALID_ARGUMENTS, {"all": "has more than 10,000 items"},
@@ -118,7 +118,7 @@ def test_a_form_of_more_parts_than_any_server_reads_is_refused_by_its_argument()
 def test_data_for_a_media_type_that_is_neither_json_nor_a_form_is_written_as_json() -> None:
     plan = Plan(method="POST", base="https://a.test", path="/x", media_type="application/yaml", whole_body="body")
     for data, body in (({"a": [1]}, b'{"a":[1]}'), ("a: [1]", b"a: [1]")):
-        request = write(plan, {"body": data})
+        request = build_request(plan, {"body": data})
         assert isinstance(request, Request)
         assert (request.body, get_header(request.headers, b"content-type")) == (body, "application/yaml")
 
@@ -135,7 +135,7 @@ def test_what_is_null_inside_a_deep_object_is_left_out(peer: Read, one: One) -> 
 @pytest.mark.requirement("CV-05", "D-10")
 def test_a_bare_slash_never_becomes_part_of_a_path() -> None:
     errors: dict[str, str] = {}
-    path_template.write("/a/{id}/b", {"id": ("which", "x/../y")}, errors)
+    path_template.write_path("/a/{id}/b", {"id": ("which", "x/../y")}, errors)
     assert list(errors) == ["which"]
 
 
@@ -173,7 +173,7 @@ def test_operations_that_share_a_parameter_share_its_meaning_and_its_fault(peer:
 @pytest.mark.requirement("CV-25")
 def test_a_document_has_as_many_plans_as_tools(peer: Read, recipes: dict[str, Any]) -> None:
     found = peer(recipes)
-    assert isinstance(found.memo, operations.Memo)
+    assert isinstance(found.memo, operations.OfferState)
     assert len(found.memo.plans) == len(found.catalog.tools) == 3
     assert set(found.memo.plans) == {one.id for one in found.catalog.tools}
 

@@ -14,7 +14,7 @@ from toolwire.core.selection import Selection
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document.references import References
 from toolwire.protocols.openapi.request import build_request
-from toolwire.protocols.openapi.schema.converter import Schemas, Sizes
+from toolwire.protocols.openapi.schema.converter import SchemaConverter, Sizes
 from toolwire.protocols.openapi.tools import operations
 from toolwire.validation import compile_schema
 from toolwire.validation.declared import find_declared_names
@@ -46,8 +46,8 @@ def test_a_value_that_a_schema_accepts_is_accepted_however_much_is_cut(
     assume(judged is not None)
     assert judged is not None
     sizes = Sizes(telling=telling, most=most, largest=most + most // 8)
-    schemas = Schemas(References(document), used_in="request", notes=[], sizes=sizes)
-    converted = schemas.whole(*schemas.read(schema, "POST /a"), "POST /a")
+    schemas = SchemaConverter(References(document), used_in="request", notes=[], sizes=sizes)
+    converted = schemas.add_definitions(*schemas.read(schema, "POST /a"), "POST /a")
     check = compile_schema(converted)
     for value in values:
         if judged.is_valid(value) and not is_hidden_in(document, schema, value):
@@ -62,7 +62,7 @@ def test_a_body_that_a_document_accepts_is_accepted_as_arguments(document: dict[
     judged = judge(document, schema)
     assume(judged is not None)
     assert judged is not None
-    offer = operations.read(document, "https://api.test/openapi.json", ALL)
+    offer = operations.read_operations(document, "https://api.test/openapi.json", ALL)
     (tool,) = offer.catalog.tools
     plan = offer.memo.plans[tool.id]
     check = compile_schema(tool.input_schema)
@@ -80,7 +80,7 @@ def test_a_body_that_a_document_accepts_is_accepted_as_arguments(document: dict[
         else:
             continue
         assert check(given) is None, (given, dict(tool.input_schema))
-        request = build_request.write(plan, given)
+        request = build_request.build_request(plan, given)
         assert isinstance(request, Request), (request, given)
         assert request.url == "https://api.test/a"
         assert json.loads(request.body) == value  # what is sent is the body, and nothing else
@@ -90,8 +90,10 @@ def test_a_body_that_a_document_accepts_is_accepted_as_arguments(document: dict[
 def cut(schema: Any, **defined: Any) -> dict[str, Any]:
     """Return ``schema`` as it is where there is room for next to nothing."""
     document = {"openapi": "3.1.1", "components": {"schemas": defined}}
-    schemas = Schemas(References(document), used_in="request", notes=[], sizes=Sizes(telling=0, most=400, largest=800))
-    return schemas.whole(*schemas.read(schema, "x"), "x")
+    schemas = SchemaConverter(
+        References(document), used_in="request", notes=[], sizes=Sizes(telling=0, most=400, largest=800)
+    )
+    return schemas.add_definitions(*schemas.read(schema, "x"), "x")
 
 
 LARGE = {"type": "object", "properties": {f"p{n}": {"type": "string", "enum": ["x" * 9]} for n in range(40)}}

@@ -124,7 +124,7 @@ def test_operations_are_tools_or_reported() -> None:
     ):
         operation = {"operationId": f"o{number}", "summary": "S", "x-llm": {}, "responses": {}, **broken}
         data["paths"][f"/{number}"] = {"get": operation, "put": 7}
-    offer = operations.read(data, "https://a.example/openapi.json")
+    offer = operations.read_operations(data, "https://a.example/openapi.json")
     found = [one for item in data["paths"].values() for one in item.values()]
     assert len(found) == len(offer.catalog.tools) + sum(note.operations for note in offer.memo.notes)
 

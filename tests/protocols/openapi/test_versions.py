@@ -13,7 +13,7 @@ from toolwire.core.codec import Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Tool
 from toolwire.protocols.openapi.document.versions import as_version
-from toolwire.protocols.openapi.server import routes
+from toolwire.protocols.openapi.server import build_routes
 from toolwire.protocols.openapi.tools import operations
 
 CATALOG = Catalog(
@@ -41,7 +41,7 @@ CATALOG = Catalog(
 
 
 def served(query: str) -> dict[str, Any]:
-    answer = routes(CATALOG, Site())["GET", "/openapi.json"].read(Request("GET", f"/openapi.json{query}"))
+    answer = build_routes(CATALOG, Site())["GET", "/openapi.json"].read(Request("GET", f"/openapi.json{query}"))
     assert isinstance(answer, Response)
     return json.loads(answer.body)
 
@@ -58,7 +58,9 @@ def test_three_versions_give_the_same_tools() -> None:
     assert [document["openapi"] for document in documents] == ["3.0.3", "3.1.0", "3.2.0"]
     for document in documents:
         validate(document)
-    older, usual, newer = [operations.read(one, "https://shop.example/openapi.json").catalog for one in documents]
+    older, usual, newer = [
+        operations.read_operations(one, "https://shop.example/openapi.json").catalog for one in documents
+    ]
     for other in (older, newer):
         for mine, theirs in zip(usual.tools, other.tools, strict=True):
             assert (mine.id, mine.description, mine.safe, mine.approval, mine.destructive) == (
@@ -101,7 +103,7 @@ def test_what_3_0_has_no_word_for_is_left_out_and_never_a_value() -> None:
 
 @pytest.mark.requirement("OQ-1")
 def test_the_document_is_named_by_file_by_convention_and_by_catalog() -> None:
-    table = routes(CATALOG, Site(root="/sub"))
+    table = build_routes(CATALOG, Site(root="/sub"))
     said = {}
     for path in ("llm.json", "openapi.json", "api-catalog"):
         route = table["GET", f"/.well-known/{path}"]

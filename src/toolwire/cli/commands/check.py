@@ -68,7 +68,7 @@ def detect_kind(text: bytes, name: str = "") -> str | None:
 
     Without a JSON object it is OpenTool, whose checker reports the fault; YAML that cannot be read is OpenAPI.
     """
-    data, written_as = loading.read(text, name=name)
+    data, written_as = loading.read_data(text, name=name)
     if not isinstance(data, dict):
         return "openapi" if written_as == "YAML" and isinstance(data, Problem) else "opentool"
     return next((kind for kind, names in _SIGNS if any(name in data for name in names)), None)

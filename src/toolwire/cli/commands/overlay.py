@@ -21,7 +21,7 @@ from toolwire.core.selection import Selection
 from toolwire.core.url_display import show_url
 from toolwire.protocols.openapi.discovery import find
 from toolwire.protocols.openapi.document import overlay
-from toolwire.protocols.openapi.document.loading import load
+from toolwire.protocols.openapi.document.loading import load_document
 
 _EVERYTHING = Selection(include="all")
 
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     document = (
         _read_document(file.read_bytes(), arguments.target) if file.is_file() else _fetch_document(arguments.target)
     )
-    text = json_text(overlay.starter(document), indent=2)
+    text = json_text(overlay.build_starter(document), indent=2)
     if arguments.output:
         try:
             Path(arguments.output).write_text(f"{text}\n", encoding="utf-8")
@@ -65,7 +65,7 @@ def _find_document(url: str) -> Flow[dict[str, Any]]:
 
 
 def _read_document(body: bytes, where: str, media_type: str = "") -> dict[str, Any]:
-    loaded = load(body, media_type, where)
+    loaded = load_document(body, media_type, where)
     if isinstance(loaded, Problem):
         raise UsageError(f"{where} {loaded.message.rstrip('.')}.")
     if not isinstance(loaded.data, dict):

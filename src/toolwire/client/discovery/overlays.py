@@ -8,7 +8,7 @@ from typing import Final
 
 from toolwire.core.model import Json, Problem
 from toolwire.protocols.openapi.document import overlay
-from toolwire.protocols.openapi.document.loading import load
+from toolwire.protocols.openapi.document.loading import load_document
 
 MAX_BYTES: Final = 4 * 1024 * 1024
 
@@ -23,7 +23,7 @@ def read_overlay(source: str | Path | Mapping[str, Json]) -> Json:
     if not isinstance(source, Mapping):
         try:
             with Path(source).open("rb") as opened:
-                loaded = load(opened.read(MAX_BYTES + 1)[:MAX_BYTES], name=str(source))
+                loaded = load_document(opened.read(MAX_BYTES + 1)[:MAX_BYTES], name=str(source))
         except OSError as error:
             raise ValueError(f"the overlay {source} cannot be read: {error.strerror}") from error
         if isinstance(loaded, Problem):

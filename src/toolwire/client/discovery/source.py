@@ -9,7 +9,7 @@ from hashlib import sha256
 from toolwire.core.codec import Peer, Probe
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
-from toolwire.protocols.openapi.document.loading import read
+from toolwire.protocols.openapi.document.loading import read_data
 
 from .cache import CachedResponse
 
@@ -31,7 +31,7 @@ class DocumentSource:
     @cached_property
     def sha256(self) -> str:
         """The hash of the document as canonical JSON, members by name and no space, else of its bytes."""
-        data = read(self.body, name=self.url).data
+        data = read_data(self.body, name=self.url).data
         text = self.body if isinstance(data, Problem) else jsontext.write(_sort_members(data))
         return sha256(text).hexdigest()
 

@@ -27,7 +27,7 @@ from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.url_origin import get_origin
 from toolwire.protocols.openapi.document import swagger_20
-from toolwire.protocols.openapi.document.loading import read
+from toolwire.protocols.openapi.document.loading import read_data
 from toolwire.protocols.openapi.document.references import References
 from toolwire.protocols.openapi.tools.security import Security
 
@@ -85,7 +85,7 @@ def read_declared_sign_in(found: Discovery, transport: SyncTransport) -> Declare
         answer = transport.send(Request("GET", address, ((b"accept", b"application/json"),)))
         if isinstance(answer, Problem) or answer.status != 200:
             continue
-        data = read(answer.body, get_header(answer.headers, b"content-type"), address).data
+        data = read_data(answer.body, get_header(answer.headers, b"content-type"), address).data
         if isinstance(data, dict) and swagger_20.is_swagger(data):
             data, _ = swagger_20.upgrade(data, address)
         if isinstance(data, dict) and "openapi" in data:

@@ -6,25 +6,27 @@ from toolwire.core.codec import Codec
 from toolwire.core.lazy_import import import_lazily
 
 from .document.paths import NAME
-from .server import refuse, routes
+from .server import build_routes, refuse
 
 if TYPE_CHECKING:
-    from .client import places, plan_of, send, target
+    from .client import describe_places, describe_plan, describe_target, send
     from .discovery import find
 else:
-    send, target, places, plan_of = import_lazily(f"{__name__}.client", "send", "target", "places", "plan_of")
+    send, describe_target, describe_places, describe_plan = import_lazily(
+        f"{__name__}.client", "send", "describe_target", "describe_places", "describe_plan"
+    )
     (find,) = import_lazily(f"{__name__}.discovery", "find")
 
 CODEC = Codec(
     name=NAME,
     title="OpenAPI + x-llm",
-    routes=routes,
+    routes=build_routes,
     refuse=refuse,
     find=find,
     send=send,
-    target=target,
-    places=places,
-    plan=plan_of,
+    target=describe_target,
+    places=describe_places,
+    plan=describe_plan,
     find_selected=find,
     safe_by_method=True,
     default_limits=True,

@@ -15,7 +15,7 @@ from .request import build_request
 from .request.plan import Plan
 from .response import results
 from .response.results import Expected
-from .tools.operations import Memo
+from .tools.operations import OfferState
 
 
 def send(peer: Peer, call: Call) -> Flow[Result]:
@@ -23,44 +23,44 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
 
     An operation on another origin than the document's is called only if that origin was allowed. [D-07]
     """
-    plan = _plan(peer, call)
+    plan = _find_plan(peer, call)
     if isinstance(plan, Problem):
         return plan
     refused = refuse_undeclared(call.tool.name, call.arguments, None if plan.takes_more else plan.names)
     if refused is not None:
         return refused
-    request = build_request.write(plan, call.arguments, resources=peer.resources, call_id=call.call_id)
+    request = build_request.build_request(plan, call.arguments, resources=peer.resources, call_id=call.call_id)
     if isinstance(request, Problem):
         return request
     expected = Expected(get_origin(plan.base), plan.responses, peer.resources, peer.result_limits)
     if not plan.streams:
         response = yield from fetch(request)
         return response if isinstance(response, Problem) else results.read(response, expected)
-    heard = results.hearing(expected)
-    response = yield from listen(request, heard.hear)
-    if heard.begun:
-        return results.ended(heard, response, expected)
+    heard = results.build_stream_reader(expected)
+    response = yield from listen(request, heard.feed)
+    if heard.has_begun:
+        return results.read_stream_end(heard, response, expected)
     return response if isinstance(response, Problem) else results.read(response, expected)
 
 
-def target(peer: Peer, call: Call) -> str:
+def describe_target(peer: Peer, call: Call) -> str:
     """Return method and whole URL of ``call``, as they will be sent. [XL-049]"""
-    plan = _plan(peer, call)
+    plan = _find_plan(peer, call)
     if isinstance(plan, Problem):
         return peer.url
-    request = build_request.write(plan, call.arguments, resources=peer.resources)
-    return f"{request.method} {request.url}" if isinstance(request, Request) else build_request.shown(plan)
+    request = build_request.build_request(plan, call.arguments, resources=peer.resources)
+    return f"{request.method} {request.url}" if isinstance(request, Request) else build_request.describe_plan(plan)
 
 
-def places(peer: Peer, call: Call) -> Mapping[str, str]:
+def describe_places(peer: Peer, call: Call) -> Mapping[str, str]:
     """Return where in its request each argument of ``call`` goes. [XL-049]"""
-    plan = _plan(peer, call)
-    return {} if isinstance(plan, Problem) else build_request.places(plan, call.arguments)
+    plan = _find_plan(peer, call)
+    return {} if isinstance(plan, Problem) else build_request.describe_places(plan, call.arguments)
 
 
-def plan_of(peer: Peer, tool: Tool) -> Mapping[str, object]:
+def describe_plan(peer: Peer, tool: Tool) -> Mapping[str, object]:
     """Return what decides the requests of ``tool``: all of its plan but what is only about answers."""
-    plan = peer.memo.plans.get(tool.id) if isinstance(peer.memo, Memo) else None
+    plan = peer.memo.plans.get(tool.id) if isinstance(peer.memo, OfferState) else None
     if plan is None:
         return {}
     return {each.name: getattr(plan, each.name) for each in fields(plan) if each.name not in _OF_ANSWERS}
@@ -69,9 +69,9 @@ def plan_of(peer: Peer, tool: Tool) -> Mapping[str, object]:
 _OF_ANSWERS = frozenset({"responses", "streams"})
 
 
-def _plan(peer: Peer, call: Call) -> Plan | Problem:
+def _find_plan(peer: Peer, call: Call) -> Plan | Problem:
     memo = peer.memo
-    plan = memo.plans.get(call.tool.id) if isinstance(memo, Memo) else None
+    plan = memo.plans.get(call.tool.id) if isinstance(memo, OfferState) else None
     if plan is None:
         return Problem(kind=Kind.UNKNOWN_TOOL, message=f"{peer.site or peer.url} has no operation {call.tool.name!r}.")
     there, home = get_origin(plan.base), get_origin(peer.url)

@@ -25,13 +25,13 @@ from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_origin import get_origin, has_same_origin, read_origin
 
 from .document import bundle, hidden_text, llm_json, overlay, swagger_20
-from .document.consent_policy import extension, read_site
+from .document.consent_policy import get_extension, read_site
 from .document.findings import SHOWN, Note
 from .document.llm_json import Entry
-from .document.loading import Loaded, load
+from .document.loading import Loaded, load_document
 from .document.paths import CATALOG, CONVENTIONAL, NAME, WELL_KNOWN
 from .document.references import References, Unusable
-from .document.servers import join, server, unfilled
+from .document.servers import choose_server, join_url, list_unfilled_variables
 from .tools import operations
 
 _HEADERS = ((b"accept", b"application/json"),)  # what the others ask with, so that one answer serves them all
@@ -51,25 +51,25 @@ _STATUS_MEANS = {
 }
 
 
-class _Sort(StrEnum):
+class _ProbeKind(StrEnum):
     LLM_JSON = "llm.json"
     NAMED = "named"
     CONVENTION = "convention"
     CATALOG = "catalog"
 
 
-class _Look(NamedTuple):
+class _PlannedProbe(NamedTuple):
     url: str
-    sort: _Sort
+    sort: _ProbeKind
     entry: Entry | None = None
 
 
-class _Sight(NamedTuple):
+class _ProbeResult(NamedTuple):
     """What one look gave: its meaning, and a document, or where to look next."""
 
     meaning: str
     document: Loaded | None = None
-    next: tuple[_Look, ...] = ()
+    next: tuple[_PlannedProbe, ...] = ()
 
 
 def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
@@ -80,11 +80,11 @@ def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
     origin = read_origin(url)
     home = "" if origin is None else str(origin)
     if url.startswith("file:///"):
-        looks = deque([_Look(url, _Sort.NAMED)])
+        looks = deque([_PlannedProbe(url, _ProbeKind.NAMED)])
     elif origin is None or origin.has_user_info:
         return Finding(None, (Probe(NAME, url, None, "is not the URL of a site"),))
     else:
-        looks = deque(_looks(url, home))
+        looks = deque(_list_probes(url, home))
     probes: list[Probe] = []
     seen: set[str] = set()
     while looks and len(seen) < _MOST_LOOKS:
@@ -93,10 +93,10 @@ def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
             continue
         seen.add(look.url)
         answer = yield from fetch(Request("GET", look.url, _HEADERS))
-        sight = _sight(look, answer, home or "", selection)
+        sight = _read_answer(look, answer, home or "", selection)
         peer = None
         if sight.document is not None:
-            peer, meaning = yield from _peer(look, sight.document, selection)
+            peer, meaning = yield from _build_peer(look, sight.document, selection)
             sight = sight._replace(meaning=meaning)
         status = None if isinstance(answer, Problem) else answer.status
         reason = str(answer.details.get("reason", "")) if isinstance(answer, Problem) else ""
@@ -107,126 +107,141 @@ def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
     return Finding(None, tuple(probes))
 
 
-def _looks(url: str, home: str) -> list[_Look]:
+def _list_probes(url: str, home: str) -> list[_PlannedProbe]:
     """Return where to look, in order. What a person names exactly comes before what a site names."""
     parts = urlsplit(url)
-    pasted = _at(home, url)
-    first = [_Look(home + WELL_KNOWN, _Sort.LLM_JSON), *(_Look(home + path, _Sort.CONVENTION) for path in CONVENTIONAL)]
-    first.append(_Look(home + CATALOG, _Sort.CATALOG))
-    beside = _Look(home + (parts.path.rpartition("/")[0] + "/openapi.json"), _Sort.NAMED)
-    page = [_Look(pasted, _Sort.NAMED)] if parts.path not in ("", "/") or parts.query else []
+    pasted = _normalize_url(home, url)
+    first = [
+        _PlannedProbe(home + WELL_KNOWN, _ProbeKind.LLM_JSON),
+        *(_PlannedProbe(home + path, _ProbeKind.CONVENTION) for path in CONVENTIONAL),
+    ]
+    first.append(_PlannedProbe(home + CATALOG, _ProbeKind.CATALOG))
+    beside = _PlannedProbe(home + (parts.path.rpartition("/")[0] + "/openapi.json"), _ProbeKind.NAMED)
+    page = [_PlannedProbe(pasted, _ProbeKind.NAMED)] if parts.path not in ("", "/") or parts.query else []
     if parts.path.endswith(_DOCUMENT_ENDINGS) and parts.path != WELL_KNOWN:
         return [*page, *first, beside]
     return [*first, *page, beside]
 
 
-def _at(home: str, url: str) -> str:
+def _normalize_url(home: str, url: str) -> str:
     """Return ``url``, which is on the origin ``home``, in its one spelling: no fragment, no default port."""
     parts = urlsplit(url)
     return home + (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
-def _sight(look: _Look, answer: Response | Problem, home: str, selection: Selection) -> _Sight:
+def _read_answer(look: _PlannedProbe, answer: Response | Problem, home: str, selection: Selection) -> _ProbeResult:
     if isinstance(answer, Problem):
-        return _Sight(answer.message)
+        return _ProbeResult(answer.message)
     if not 200 <= answer.status < 300:
-        return _Sight(_STATUS_MEANS.get(answer.status, f"answers with status {answer.status}"))
-    limit = _LLM_JSON_BYTES if look.sort in (_Sort.LLM_JSON, _Sort.CATALOG) else selection.document_bytes  # XL-012
+        return _ProbeResult(_STATUS_MEANS.get(answer.status, f"answers with status {answer.status}"))
+    limit = (
+        _LLM_JSON_BYTES if look.sort in (_ProbeKind.LLM_JSON, _ProbeKind.CATALOG) else selection.document_bytes
+    )  # XL-012
     if len(answer.body) > limit:
-        return _Sight(f"is larger than {limit:,} bytes")
+        return _ProbeResult(f"is larger than {limit:,} bytes")
     return _read(look, answer, home, selection)
 
 
-def _read(look: _Look, answer: Response, home: str, selection: Selection) -> _Sight:
-    linked = _same_site(_SERVICE_DESC.findall(get_header(answer.headers, b"link")[:8192]), look.url, home)
-    loaded = load(answer.body, get_header(answer.headers, b"content-type"), look.url)
+def _read(look: _PlannedProbe, answer: Response, home: str, selection: Selection) -> _ProbeResult:
+    linked = _list_same_origin(_SERVICE_DESC.findall(get_header(answer.headers, b"link")[:8192]), look.url, home)
+    loaded = load_document(answer.body, get_header(answer.headers, b"content-type"), look.url)
     if isinstance(loaded, Problem):
-        return _Sight(loaded.message + (", which names a document" if linked else ""), None, linked)
+        return _ProbeResult(loaded.message + (", which names a document" if linked else ""), None, linked)
     data = loaded.data
     if not isinstance(data, dict):
-        return _Sight(f"is {loaded.written_as}, but neither an llm.json nor an OpenAPI document", None, linked)
-    if look.sort is _Sort.CATALOG and "linkset" in data:
-        named = _same_site(_catalogued(data["linkset"]), look.url, home)
-        return _Sight(f"is an API catalog; it names {len(named)} documents here", None, named)
-    return _document(look, loaded, selection) if _is_document(data) else _llm_json(look, loaded, home, linked)
+        return _ProbeResult(f"is {loaded.written_as}, but neither an llm.json nor an OpenAPI document", None, linked)
+    if look.sort is _ProbeKind.CATALOG and "linkset" in data:
+        named = _list_same_origin(_list_catalog_documents(data["linkset"]), look.url, home)
+        return _ProbeResult(f"is an API catalog; it names {len(named)} documents here", None, named)
+    return (
+        _check_document(look, loaded, selection) if _is_document(data) else _read_llm_json(look, loaded, home, linked)
+    )
 
 
-def _document(look: _Look, loaded: Loaded, selection: Selection) -> _Sight:
+def _check_document(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> _ProbeResult:
     data = loaded.data
     if selection.overlay is not None:
         said = overlay.read(selection.overlay)
         if isinstance(said, Problem):
-            return _Sight(f"is a document, but {said.message[:1].lower()}{said.message[1:].rstrip('.')}")
+            return _ProbeResult(f"is a document, but {said.message[:1].lower()}{said.message[1:].rstrip('.')}")
         data, notes = overlay.apply(said, data)
         loaded = loaded._replace(data=data, notes=tuple(notes))
-    if look.sort is _Sort.CONVENTION and selection.include != "all" and not isinstance(extension(data), dict):
-        return _Sight(operations.unfit(data, selection) or "is an OpenAPI document whose root has no x-llm")
-    reason = operations.unfit(data, selection)
-    return _Sight(reason) if reason else _Sight("", loaded)
+    if look.sort is _ProbeKind.CONVENTION and selection.include != "all" and not isinstance(get_extension(data), dict):
+        return _ProbeResult(
+            operations.explain_unfit(data, selection) or "is an OpenAPI document whose root has no x-llm"
+        )
+    reason = operations.explain_unfit(data, selection)
+    return _ProbeResult(reason) if reason else _ProbeResult("", loaded)
 
 
 def _is_document(data: dict[str, Any]) -> bool:
     return "swagger" in data or ("openapi" in data and ("paths" in data or "info" in data))
 
 
-def _llm_json(look: _Look, loaded: Loaded, home: str, linked: tuple[_Look, ...]) -> _Sight:
+def _read_llm_json(look: _PlannedProbe, loaded: Loaded, home: str, linked: tuple[_PlannedProbe, ...]) -> _ProbeResult:
     data: dict[str, Json] = loaded.data
     found = llm_json.read(data, look.url)
-    if found is None or look.sort in (_Sort.CONVENTION, _Sort.CATALOG):
+    if found is None or look.sort in (_ProbeKind.CONVENTION, _ProbeKind.CATALOG):
         ours = "" if data.get("openapi") is not None else " and no llm.json of ours"
-        return _Sight(f"is {loaded.written_as}, but no OpenAPI document{ours}", None, linked)
+        return _ProbeResult(f"is {loaded.written_as}, but no OpenAPI document{ours}", None, linked)
     if look.entry is not None:
-        return _Sight("is another llm.json where the first one named the document")
-    url = join(look.url, found.openapi)
+        return _ProbeResult("is another llm.json where the first one named the document")
+    url = join_url(look.url, found.openapi)
     where = get_origin(url) if url is not None else ""
     if url is None or not where:
-        return _Sight("is an llm.json, but what it names is no URL")
+        return _ProbeResult("is an llm.json, but what it names is no URL")
     if where != home:
-        return _Sight(f"is an llm.json that names a document on another site, {where[:200]}: that is refused")
-    return _Sight("is an llm.json: it names the document", None, (_Look(_at(home, url), _Sort.NAMED, found),))
+        return _ProbeResult(f"is an llm.json that names a document on another site, {where[:200]}: that is refused")
+    return _ProbeResult(
+        "is an llm.json: it names the document",
+        None,
+        (_PlannedProbe(_normalize_url(home, url), _ProbeKind.NAMED, found),),
+    )
 
 
-def _catalogued(linkset: Json) -> Iterator[str]:
+def _list_catalog_documents(linkset: Json) -> Iterator[str]:
     """Yield the documents that an API catalog names, in its order. [XL-008]"""
     for one in linkset if isinstance(linkset, list) else ():
-        for target in _targets(one):
+        for target in _list_targets(one):
             href = target.get("href") if isinstance(target, dict) else None
             if isinstance(href, str):
                 yield href
 
 
-def _targets(one: Json) -> list[Json]:
+def _list_targets(one: Json) -> list[Json]:
     named = one.get("service-desc") if isinstance(one, dict) else None
     return named if isinstance(named, list) else []
 
 
-def _same_site(references: Any, base: str, home: str) -> tuple[_Look, ...]:
-    found = [url for one in references if (url := join(base, one)) is not None and home and get_origin(url) == home]
-    return tuple(_Look(_at(home, url), _Sort.NAMED) for url in dict.fromkeys(found[:_MOST_LOOKS]))
+def _list_same_origin(references: Any, base: str, home: str) -> tuple[_PlannedProbe, ...]:
+    found = [url for one in references if (url := join_url(base, one)) is not None and home and get_origin(url) == home]
+    return tuple(
+        _PlannedProbe(_normalize_url(home, url), _ProbeKind.NAMED) for url in dict.fromkeys(found[:_MOST_LOOKS])
+    )
 
 
-def _peer(look: _Look, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer | None, str]]:
+def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer | None, str]]:
     """Return the peer that a document makes, with what its look meant."""
     document: dict[str, Any] = loaded.data
     others: dict[str, Json] = {}
     if not bundle.is_plain(loaded.references, named=loaded.named):
         if selection.elsewhere:
-            others = yield from _elsewhere(document, look.url, selection.document_bytes)
-        document = bundle.write(document, look.url, others)
+            others = yield from _fetch_other_documents(document, look.url, selection.document_bytes)
+        document = bundle.write_bundle(document, look.url, others)
     as_written, notes = document, list[Note]()
     if swagger_20.is_swagger(document):
         with pause_collection():
             document, notes = swagger_20.upgrade(document, look.url)
-    url = look.url if get_origin(look.url) else _called_at(document, look.url, selection)
+    url = look.url if get_origin(look.url) else _choose_server_url(document, look.url, selection)
     if not url:
-        return None, _uncalled(document)
+        return None, _explain_no_server(document)
     with pause_collection():
-        hides = hidden_text.NOTHING if not loaded.hidden and not others else hidden_text.look(document)
-        offer = operations.read(document, url, selection, hides=hides)
+        hides = hidden_text.NOTHING if not loaded.hidden and not others else hidden_text.find_hidden_text(document)
+        offer = operations.read_operations(document, url, selection, hides=hides)
     offer.memo.notes.extend((*loaded.notes, *notes))
-    offer.memo.notes.extend(Note("", text) for text in _astray(as_written, look.url, loaded, others))
+    offer.memo.notes.extend(Note("", text) for text in _find_broken_references(as_written, look.url, loaded, others))
     if look.entry is not None:
-        offer.memo.notes.extend(Note("", text) for text in llm_json.contradictions(look.entry, document))
+        offer.memo.notes.extend(Note("", text) for text in llm_json.find_contradictions(look.entry, document))
     peer = Peer(
         tags=offer.memo.tags,
         protocol=NAME,
@@ -241,12 +256,14 @@ def _peer(look: _Look, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer 
     return peer, f"{kind}; tools: {len(offer.catalog.tools)}{left_out}"
 
 
-def _astray(document: dict[str, Any], url: str, loaded: Loaded, others: dict[str, Json]) -> Iterator[str]:
+def _find_broken_references(
+    document: dict[str, Any], url: str, loaded: Loaded, others: dict[str, Json]
+) -> Iterator[str]:
     """Yield a finding for each reference of the document that leads nowhere, before any tool needs it. [CV-17]"""
     known = References(document)
     astray = [one for one in sorted(loaded.references) if not _leads_somewhere(one, known, url, others)]
     # The text of a document shows references quickly, but also what only looks like one.
-    real = bundle.references_in(loaded.data) if astray else frozenset()
+    real = bundle.find_references(loaded.data) if astray else frozenset()
     for reference in astray:
         if reference not in real:
             continue
@@ -261,33 +278,33 @@ def _leads_somewhere(reference: str, known: References, url: str, others: dict[s
         except Unusable:
             return False
         return True
-    return reference.startswith("#") or (target := join(url, reference)) in others or target == url
+    return reference.startswith("#") or (target := join_url(url, reference)) in others or target == url
 
 
-def _uncalled(document: dict[str, Any]) -> str:
+def _explain_no_server(document: dict[str, Any]) -> str:
     """Return why a document from a file does not say where it is called, as the rest of "it ..."."""
     servers = document.get("servers")
     for one in servers if isinstance(servers, list) else ():
-        for name in unfilled(one):
+        for name in list_unfilled_variables(one):
             where = f"the variable {name[:50]!r} of its server {str(one.get('url'))[:100]!r} has no default"
             return f"is a file that does not say where to call: {where}; say it with --server URL"
     said = "names no server" if not servers else "names no server by a whole URL"
     return f"is a file that {said}: say which one to call with --server URL"
 
 
-def _called_at(document: dict[str, Any], url: str, selection: Selection) -> str:
+def _choose_server_url(document: dict[str, Any], url: str, selection: Selection) -> str:
     """Return the URL that stands for a document from a file: of the server that it names, as nothing else can."""
     declared = [{"url": selection.server}] if selection.server else document.get("servers")
     try:
-        return server(url, declared).base + "/"
+        return choose_server(url, declared).base + "/"
     except Unusable:
         return ""
 
 
-def _elsewhere(document: dict[str, Any], url: str, room: int) -> Flow[dict[str, Json]]:
+def _fetch_other_documents(document: dict[str, Any], url: str, room: int) -> Flow[dict[str, Json]]:
     """Return the other documents that this one refers to, by URL; one that is elsewhere, or is none, is left out."""
     found: dict[str, Json] = {}
-    waiting = deque(bundle.elsewhere(document, url))
+    waiting = deque(bundle.find_other_documents(document, url))
     asked: set[str] = set()
     while waiting and len(asked) < _MOST_DOCUMENTS:
         other = waiting.popleft()
@@ -298,10 +315,10 @@ def _elsewhere(document: dict[str, Any], url: str, room: int) -> Flow[dict[str, 
         if isinstance(answer, Problem) or not 200 <= answer.status < 300 or len(answer.body) > room:
             continue
         room -= len(answer.body)
-        loaded = load(answer.body, get_header(answer.headers, b"content-type"), other)
+        loaded = load_document(answer.body, get_header(answer.headers, b"content-type"), other)
         if isinstance(loaded, Loaded):
             found[other] = loaded.data
-            waiting.extend(bundle.elsewhere(loaded.data, other))
+            waiting.extend(bundle.find_other_documents(loaded.data, other))
     return found
 
 

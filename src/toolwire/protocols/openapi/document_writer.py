@@ -19,7 +19,7 @@ from toolwire.core.model import Approval, Json, Kind, Schema, Tool
 from toolwire.framing import xllm
 
 from .document import identity
-from .document.descriptions import undescribed
+from .document.descriptions import describe_own
 from .document.references import Unusable, resolve
 from .request import query
 from .request.query import Field, Form
@@ -51,7 +51,7 @@ _RESPONSES = {
 }
 
 
-class Offered(NamedTuple):
+class OfferedTool(NamedTuple):
     """One tool of a catalog with the path and the operationId it is offered under."""
 
     tool: Tool
@@ -59,12 +59,12 @@ class Offered(NamedTuple):
     operation_id: str
 
 
-def offered(catalog: Catalog) -> Iterator[Offered]:
+def list_offered(catalog: Catalog) -> Iterator[OfferedTool]:
     """Yield every tool of ``catalog``: the newest of a name at ``/api/NAME``, older ones at ``/api/NAME@x.y.z``."""
     unique = {(tool.toolkit, tool.name): name for name, tool in catalog.names.items()}
     taken = set(catalog.names)
     for name, tool in catalog.names.items():
-        yield Offered(tool, f"/api/{name}", name)
+        yield OfferedTool(tool, f"/api/{name}", name)
     for tool in catalog.tools:
         name = unique[tool.toolkit, tool.name]
         if catalog.names[name] is not tool:
@@ -72,7 +72,7 @@ def offered(catalog: Catalog) -> Iterator[Offered]:
             while operation_id in taken:
                 operation_id += "_"
             taken.add(operation_id)
-            yield Offered(tool, f"/api/{name}@{tool.version}", operation_id)
+            yield OfferedTool(tool, f"/api/{name}@{tool.version}", operation_id)
 
 
 class Parts(NamedTuple):
@@ -91,7 +91,7 @@ def assemble(catalog: Catalog, outline: dict[str, Json], describe: Callable[[Too
     """Return ``outline`` with the parts of every tool in it; ``describe`` gives those of a tool by its operationId."""
     paths: dict[str, Json] = {}
     schemas: dict[str, Json] = {**outline["components"]["schemas"]}
-    for tool, path, operation_id in offered(catalog):
+    for tool, path, operation_id in list_offered(catalog):
         parts = describe(tool, operation_id)
         paths[path] = parts.path_item
         schemas.update(parts.schemas)
@@ -101,7 +101,7 @@ def assemble(catalog: Catalog, outline: dict[str, Json], describe: Callable[[Too
 
 def write_outline(catalog: Catalog, site: Site) -> dict[str, Json]:
     """Return the document of ``catalog`` without anything of its tools."""
-    components: dict[str, Json] = {"schemas": {"Problem": _PROBLEM}, "responses": _responses()}
+    components: dict[str, Json] = {"schemas": {"Problem": _PROBLEM}, "responses": _write_responses()}
     info = {"title": catalog.title, "version": catalog.version}
     document: dict[str, Json] = {
         "openapi": "3.1.0",
@@ -126,19 +126,19 @@ def write_parts(tool: Tool, operation_id: str) -> Parts:
     """Return what ``tool`` adds to the document as the operation of this id."""
     schemas: dict[str, Json] = {}
     operation: dict[str, Json] = {"operationId": operation_id}
-    description = undescribed(tool)
+    description = describe_own(tool)
     if description:
         operation["summary"] = description
     if tool.toolkit:
         operation["tags"] = [tool.toolkit]
     if tool.deprecated:
         operation["deprecated"] = True
-    operation["x-llm"] = _policy(tool)
+    operation["x-llm"] = _write_policy(tool)
     operation[identity.MEMBER] = identity.write(tool)
-    arguments = _hoisted(tool.input_schema, f"{operation_id}.input", schemas)
+    arguments = _hoist_definitions(tool.input_schema, f"{operation_id}.input", schemas)
     if tool.safe:
         operation["parameters"] = [
-            _parameter(field, arguments["properties"][field.name]) for field in query.fields(tool)
+            _write_parameter(field, arguments["properties"][field.name]) for field in query.list_fields(tool)
         ]
     elif tool.parameters:
         operation["requestBody"] = {
@@ -146,7 +146,7 @@ def write_parts(tool: Tool, operation_id: str) -> Parts:
             "content": {"application/json": {"schema": arguments}},
         }
     value = {"type": "null"} if tool.output_schema is None else tool.output_schema
-    result = _hoisted(value, f"{operation_id}.output", schemas)
+    result = _hoist_definitions(value, f"{operation_id}.output", schemas)
     operation["responses"] = {
         "200": {"description": "What the tool returned.", "content": {"application/json": {"schema": result}}},
         "4XX": {"$ref": "#/components/responses/Refused"},
@@ -155,14 +155,14 @@ def write_parts(tool: Tool, operation_id: str) -> Parts:
     return Parts({"get" if tool.safe else "post": operation}, schemas)
 
 
-def _policy(tool: Tool) -> dict[str, Json]:
+def _write_policy(tool: Tool) -> dict[str, Json]:
     policy = xllm.write(tool)
     if tool.approval is None:
         policy["approval"] = (Approval.AUTO if tool.safe else Approval.PER_CALL).value
     return {**policy, "readOnly": True} if tool.safe else policy
 
 
-def _parameter(field: Field, schema: dict[str, Json]) -> dict[str, Json]:
+def _write_parameter(field: Field, schema: dict[str, Json]) -> dict[str, Json]:
     parameter: dict[str, Json] = {"name": field.name, "in": "query"}
     if field.required:
         parameter["required"] = True
@@ -173,12 +173,12 @@ def _parameter(field: Field, schema: dict[str, Json]) -> dict[str, Json]:
     return {**parameter, "schema": schema}
 
 
-def _responses() -> dict[str, Json]:
+def _write_responses() -> dict[str, Json]:
     content = {"application/problem+json": {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
     return {name: {"description": text, "content": content} for name, text in _RESPONSES.items()}
 
 
-def _hoisted(schema: Schema, owner: str, schemas: dict[str, Json]) -> dict[str, Json]:
+def _hoist_definitions(schema: Schema, owner: str, schemas: dict[str, Json]) -> dict[str, Json]:
     """Return ``schema`` with its references led into ``schemas``, where its definitions now stand under ``owner``.
 
     A reference to anywhere else inside it is led into a copy of the whole; one that leads nowhere is dropped.
@@ -193,8 +193,8 @@ def _hoisted(schema: Schema, owner: str, schemas: dict[str, Json]) -> dict[str, 
         for key in ("$schema", "$id", "$ref"):
             built.pop(key, None)
         reference = node.get("$ref")
-        if isinstance(reference, str) and _leads_somewhere(schema, reference):
-            moved = _moved(reference, owner)
+        if isinstance(reference, str) and _resolves(schema, reference):
+            moved = _move_reference(reference, owner)
             whole_is_needed = whole_is_needed or not reference.startswith("#/$defs/")
             built["$ref"] = moved
         return built
@@ -202,25 +202,25 @@ def _hoisted(schema: Schema, owner: str, schemas: dict[str, Json]) -> dict[str, 
     built = change(dict(schema))
     definitions = built.pop("$defs", {})
     if isinstance(definitions, dict):
-        schemas.update({f"{owner}.{_component(name)}": one for name, one in definitions.items()})
+        schemas.update({f"{owner}.{_write_component_name(name)}": one for name, one in definitions.items()})
     if whole_is_needed:
         schemas[owner] = built
     return built
 
 
-def _moved(reference: str, owner: str) -> str:
+def _move_reference(reference: str, owner: str) -> str:
     if not reference.startswith("#/$defs/"):
         return f"{_SCHEMAS}{owner}{reference[1:]}"
     _, _, name, *rest = reference.split("/")
-    return "/".join([f"{_SCHEMAS}{owner}.{_component(parse_fragment('/' + name)[0])}", *rest])
+    return "/".join([f"{_SCHEMAS}{owner}.{_write_component_name(parse_fragment('/' + name)[0])}", *rest])
 
 
-def _component(name: str) -> str:
+def _write_component_name(name: str) -> str:
     """Return ``name`` as the key of a component, where only letters, digits, ``.``, ``-`` and ``_`` are legal."""
     return _ILLEGAL.sub(lambda found: f"-{ord(found[0]):x}-", name)
 
 
-def _leads_somewhere(schema: Schema, reference: str) -> bool:
+def _resolves(schema: Schema, reference: str) -> bool:
     try:
         return isinstance(resolve(dict(schema), reference), dict | bool)
     except Unusable:

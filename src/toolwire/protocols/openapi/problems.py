@@ -109,24 +109,24 @@ def read(response: Response) -> Problem:
     body: Mapping[str, Any] = data if isinstance(data, dict) else {}
     ours = body.get("kind")
     if isinstance(ours, str) and ours in set(Kind):
-        return _ours(Kind(ours), body, response)
+        return _read_own(Kind(ours), body, response)
     kind = _KINDS.get(response.status, Kind.TOOL_FAILED)
     retry = rate_headers.read_retry_after_ms(response)
     details: dict[str, Json] = {"status": response.status}
     if data is not None and not isinstance(data, Problem) and len(response.body) <= _MOST_DETAIL_BYTES:
         details["body"] = data
-    elif isinstance(data, Problem) and (text := _plain(response)):
+    elif isinstance(data, Problem) and (text := _read_plain_text(response)):
         details["body"] = text
     return Problem(
         kind=kind,
-        message=_said(body, response.status),
+        message=_find_message(body, response.status),
         can_retry=response.status in (429, 503),
         retry_after_ms=retry,
         details=details,
     )
 
 
-def _ours(kind: Kind, body: Mapping[str, Any], response: Response) -> Problem:
+def _read_own(kind: Kind, body: Mapping[str, Any], response: Response) -> Problem:
     errors, retry, more = (
         body.get("parameter_errors"),
         rate_headers.parse_wait_ms(body.get("retry_after_ms")),
@@ -135,16 +135,16 @@ def _ours(kind: Kind, body: Mapping[str, Any], response: Response) -> Problem:
     details = body.get("details")
     return Problem(
         kind=kind,
-        message=_said(body, response.status),
+        message=_find_message(body, response.status),
         can_retry=body.get("can_retry") is True,
         retry_after_ms=rate_headers.read_retry_after_ms(response) if retry is None else retry,
         additional_prompt_content=more if isinstance(more, str) else None,
-        parameter_errors=_texts(errors) if isinstance(errors, dict) else {},
+        parameter_errors=_list_texts(errors) if isinstance(errors, dict) else {},
         details=details if isinstance(details, dict) else {},
     )
 
 
-def _said(body: Mapping[str, Any], status: int) -> str:
+def _find_message(body: Mapping[str, Any], status: int) -> str:
     """Return what a server says went wrong, wherever servers put that, in one bounded text."""
     error = body.get("error")
     inner = error.get("message") if isinstance(error, dict) else error
@@ -154,12 +154,12 @@ def _said(body: Mapping[str, Any], status: int) -> str:
     return f"The server answered {status} {_TITLES.get(status, '')}".rstrip() + "."
 
 
-def _plain(response: Response) -> str:
+def _read_plain_text(response: Response) -> str:
     """Return the start of what a server said in plain text, cleaned; a web page says nothing to anybody here."""
     if not get_header(response.headers, b"content-type").lower().startswith("text/plain"):
         return ""
     return text_cleaning.clean(response.body[:_MOST_DETAIL_BYTES].decode("utf-8", "replace")[:_MOST_CHARACTERS]).text
 
 
-def _texts(errors: Mapping[str, Any]) -> dict[str, str]:
+def _list_texts(errors: Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in errors.items() if isinstance(text, str)}

@@ -22,16 +22,20 @@ _ANYONE = (b"access-control-allow-origin", b"*")
 _FOR_A_WHILE = (b"cache-control", b"max-age=300")
 
 
-def routes(catalog: Catalog, site: Site) -> Routes:
+def build_routes(catalog: Catalog, site: Site) -> Routes:
     """Return the routes of llm.json, of the OpenAPI document at both its places, and of each tool. [XL-018, XL-019]"""
     auth = "api-key" if site.keys else "none"
-    entry = _static(jsontext.write({"openapi": site.root + CONVENTIONAL[1], "auth": auth}))
-    described = _described(catalog, site)
-    table = {("GET", WELL_KNOWN): Route(_always(entry._replace(headers=(*entry.headers, _ANYONE))), is_public=True)}
+    entry = _build_static_response(jsontext.write({"openapi": site.root + CONVENTIONAL[1], "auth": auth}))
+    described = _build_document_reader(catalog, site)
+    table = {
+        ("GET", WELL_KNOWN): Route(
+            _build_constant_reader(entry._replace(headers=(*entry.headers, _ANYONE))), is_public=True
+        )
+    }
     table |= {("GET", path): Route(described, is_public=True) for path in CONVENTIONAL}
-    table["GET", CATALOG] = Route(_always(_catalogued(site)), is_public=True)
-    for tool, path, _ in document_writer.offered(catalog):
-        table["GET" if tool.safe else "POST", path] = site.cache.get(_route, tool, "")
+    table["GET", CATALOG] = Route(_build_constant_reader(_build_api_catalog(site)), is_public=True)
+    for tool, path, _ in document_writer.list_offered(catalog):
+        table["GET" if tool.safe else "POST", path] = site.cache.get(_build_route, tool, "")
     return table
 
 
@@ -39,27 +43,29 @@ refuse = problems.write
 """Says a problem that came before any reader saw the request."""
 
 
-def _static(body: bytes) -> Response:
+def _build_static_response(body: bytes) -> Response:
     etag = b'"' + hashlib.sha256(body).hexdigest()[:32].encode() + b'"'
     return Response(200, ((b"content-type", b"application/json"), (b"etag", etag), _FOR_A_WHILE), body)
 
 
-def _catalogued(site: Site) -> Response:
+def _build_api_catalog(site: Site) -> Response:
     """Return the API catalog: the one document there is, by the standard way to name it. [OQ-1]"""
     named = [{"href": site.root + CONVENTIONAL[1], "type": "application/json"}]
     linkset = {"linkset": [{"anchor": site.root or "/", "service-desc": named}]}
-    whole = _static(jsontext.write(linkset))
+    whole = _build_static_response(jsontext.write(linkset))
     kind = (b"content-type", b"application/linkset+json")
     return whole._replace(headers=(kind, *whole.headers[1:], _ANYONE))
 
 
-def _described(catalog: Catalog, site: Site) -> Reader:
+def _build_document_reader(catalog: Catalog, site: Site) -> Reader:
     """Return the reader of the document: 3.1, and with ``?openapi=3.0`` or ``?openapi=3.2`` that version. [XL-124]"""
     outline = document_writer.write_outline(catalog, site)
 
     def serialize(version: Version) -> Response:
         describe = partial(site.cache.get, _SERIALIZED[version])
-        return _static(jsontext.write(document_writer.assemble(catalog, as_version(outline, version), describe)))
+        return _build_static_response(
+            jsontext.write(document_writer.assemble(catalog, as_version(outline, version), describe))
+        )
 
     usual, other = serialize("3.1"), cache(serialize)
 
@@ -87,19 +93,19 @@ def _serialize_parts(version: Version, tool: Tool, operation_id: str) -> documen
 _SERIALIZED = {version: partial(_serialize_parts, version) for version in RELEASES}
 
 
-def _always(response: Response) -> Reader:
+def _build_constant_reader(response: Response) -> Reader:
     return lambda _: response
 
 
-def _route(tool: Tool, _name: str) -> Route:
-    return Route(_query_reader(tool) if tool.safe else _body_reader(tool), runs_tool=True)
+def _build_route(tool: Tool, _name: str) -> Route:
+    return Route(_build_query_reader(tool) if tool.safe else _build_body_reader(tool), runs_tool=True)
 
 
-def _query_reader(tool: Tool) -> Reader:
-    known: Mapping[str, query.Field] = {field.name: field for field in query.fields(tool)}
+def _build_query_reader(tool: Tool) -> Reader:
+    known: Mapping[str, query.Field] = {field.name: field for field in query.list_fields(tool)}
 
     def read(request: Request) -> Reading:
-        arguments = query.read(request.url.partition("?")[2], known)
+        arguments = query.read_query(request.url.partition("?")[2], known)
         if isinstance(arguments, Problem):
             return problems.write(arguments)
         return Pending(Call(tool, arguments, request.id), results.write)
@@ -107,7 +113,7 @@ def _query_reader(tool: Tool) -> Reader:
     return read
 
 
-def _body_reader(tool: Tool) -> Reader:
+def _build_body_reader(tool: Tool) -> Reader:
     def read(request: Request) -> Reading:
         arguments = jsontext.read_object(request) if request.body else {}
         if isinstance(arguments, Problem):

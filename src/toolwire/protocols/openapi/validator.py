@@ -18,10 +18,10 @@ from toolwire.framing.text_faults import Fault, find_faults, place_faults
 from toolwire.framing.xllm_faults import XllmFault, check_llm_json, check_operation, check_root
 
 from .document import loading, swagger_20
-from .document.consent_policy import SAFE_METHODS, SitePolicy, extension, read_operation, read_site
-from .document.operation_list import listed
+from .document.consent_policy import SAFE_METHODS, SitePolicy, get_extension, read_operation, read_site
+from .document.operation_list import list_operations
 from .document.references import References, Unusable
-from .document.servers import unfilled
+from .document.servers import list_unfilled_variables
 from .document.swagger_places import locate_original
 from .tools import operations
 
@@ -68,7 +68,7 @@ class _Operation(NamedTuple):
 
 def check_llm(text: str | bytes) -> tuple[Fault, ...]:
     """Return everything that is wrong with ``text`` as an llm.json, in its order. [XL-020..023]"""
-    return find_faults(text, lambda data: _found(check_llm_json(data)), not_json="XL-020")
+    return find_faults(text, lambda data: _list_faults(check_llm_json(data)), not_json="XL-020")
 
 
 def check(text: str | bytes, name: str = "") -> tuple[Fault, ...]:
@@ -78,29 +78,29 @@ def check(text: str | bytes, name: str = "") -> tuple[Fault, ...]:
     to use for a model. [XL-025..039, XL-044, XL-070, XL-088]
     """
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    reading = None if len(raw) > MAX_BYTES else loading.read(raw, name=name)
+    reading = None if len(raw) > MAX_BYTES else loading.read_data(raw, name=name)
     if reading is None or reading.written_as == "JSON":
-        return find_faults(raw, _found_in, not_json="XL-013", most=MAX_BYTES)
+        return find_faults(raw, _find_faults, not_json="XL-013", most=MAX_BYTES)
     data = reading.data
     if isinstance(data, Problem):
         reason = data.message.partition(": ")[2]
         return (Fault("", 1, 1, "error", "XL-013", f"This is YAML that is not read: {reason}"),)
-    return place_faults(_found_in(data), lambda pointers: yamltext.locate(raw, pointers))
+    return place_faults(_find_faults(data), lambda pointers: yamltext.locate(raw, pointers))
 
 
-def _found_in(data: Json) -> Sequence[PathFault]:
+def _find_faults(data: Json) -> Sequence[PathFault]:
     nulls = remove_nulls(data, maps=_AUTHORS_NAMES, values=_MEANT, kept=frozenset(("paths",)))
-    return [*warn_of_nulls(nulls, "CV-30"), *_found(_examine(data))]
+    return [*warn_of_nulls(nulls, "CV-30"), *_list_faults(_examine(data))]
 
 
-def _found(slips: Iterable[XllmFault]) -> Sequence[PathFault]:
+def _list_faults(slips: Iterable[XllmFault]) -> Sequence[PathFault]:
     return [
-        PathFault(_linked(one.path), one.severity, one.rule, one.message, is_structural=True)
+        PathFault(_build_path(one.path), one.severity, one.rule, one.message, is_structural=True)
         for one, _ in zip(slips, range(MAX_FAULTS), strict=False)
     ]
 
 
-def _linked(steps: Iterable[PathStep]) -> Path:
+def _build_path(steps: Iterable[PathStep]) -> Path:
     path: Path = None
     for step in steps:
         path = (path, step)
@@ -123,9 +123,9 @@ def _examine(data: Json) -> Iterator[XllmFault]:
 
 
 def _examine_openapi(data: dict[str, Any]) -> Iterator[XllmFault]:
-    reason, undeclared = operations.unfit(data, _EVERY), operations.unfit(data)
+    reason, undeclared = operations.explain_unfit(data, _EVERY), operations.explain_unfit(data)
     site = read_site(data)
-    root = extension(data)
+    root = get_extension(data)
     if root is not None:
         key = "x-llm" if "x-llm" in data else "x-opentools"
         yield from (slip.prefix_path(key) for slip in check_root(root))
@@ -136,18 +136,18 @@ def _examine_openapi(data: dict[str, Any]) -> Iterator[XllmFault]:
         return
     if undeclared and not reason:
         yield XllmFault((), "warning", "XL-009", f"This {undeclared}.")
-    every = list(_operations(data))
+    every = list(_list_operations(data))
     ids = frozenset(one.node["operationId"] for one in every if isinstance(one.node.get("operationId"), str))
-    yield from _repeated_ids(every)
-    yield from _astray(data)
-    yield from _servers(data, every)
-    yield from _elsewhere(data)
+    yield from _check_repeated_ids(every)
+    yield from _check_references(data)
+    yield from _check_servers(data, every)
+    yield from _check_misplaced(data)
     for one in every:
-        yield from (slip.prefix_path(*one.steps) for slip in _operation(one, site, ids))
-    yield from _left_out(data, _EVERY if undeclared else DEFAULT_SELECTION) if not reason else ()
+        yield from (slip.prefix_path(*one.steps) for slip in _check_operation(one, site, ids))
+    yield from _check_left_out(data, _EVERY if undeclared else DEFAULT_SELECTION) if not reason else ()
 
 
-def _repeated_ids(every: Sequence[_Operation]) -> Iterator[XllmFault]:
+def _check_repeated_ids(every: Sequence[_Operation]) -> Iterator[XllmFault]:
     """Yield an error for each operationId that an operation before it has."""
     first: dict[str, _Operation] = {}
     for one in every:
@@ -157,7 +157,7 @@ def _repeated_ids(every: Sequence[_Operation]) -> Iterator[XllmFault]:
             yield XllmFault((*one.steps, "operationId"), "error", "CV-29", text)
 
 
-def _astray(data: dict[str, Any]) -> Iterator[XllmFault]:
+def _check_references(data: dict[str, Any]) -> Iterator[XllmFault]:
     """Yield an error for each reference that leads nowhere in the document, and each schema that is none."""
     known = References(data)
     waiting: list[tuple[Json, tuple[PathStep, ...], bool]] = [(data, (), False)]
@@ -178,12 +178,12 @@ def _astray(data: dict[str, Any]) -> Iterator[XllmFault]:
             if not is_map and name.startswith("x-"):
                 continue
             if steps[-1] in _SCHEMA_MAPS if is_map else name in ("schema", "items", "additionalProperties"):
-                yield from _no_schema(one, (*steps, name))
+                yield from _check_schemas(one, (*steps, name))
             if is_map or name not in _DATA:
                 waiting.append((one, (*steps, name), not is_map and name in _MAPS))
 
 
-def _no_schema(node: Json, steps: tuple[PathStep, ...]) -> Iterator[XllmFault]:
+def _check_schemas(node: Json, steps: tuple[PathStep, ...]) -> Iterator[XllmFault]:
     """Yield an error for each word of a schema whose value it cannot have."""
     if not isinstance(node, dict):
         if not isinstance(node, bool):
@@ -201,25 +201,25 @@ def _no_schema(node: Json, steps: tuple[PathStep, ...]) -> Iterator[XllmFault]:
             )
 
 
-def _servers(data: dict[str, Any], every: Sequence[_Operation]) -> Iterator[XllmFault]:
+def _check_servers(data: dict[str, Any], every: Sequence[_Operation]) -> Iterator[XllmFault]:
     """Yield what keeps the servers of the document from being called."""
     listed = data.get("servers")
     if not listed and every and not all(one.node.get("servers") for one in every):
         text = "It names no server: it is called where it is fetched from, and as a file only with --server URL."
         yield XllmFault((), "warning", "CV-08", text)
     for number, one in enumerate(listed if isinstance(listed, list) else ()):
-        for name in unfilled(one):
+        for name in list_unfilled_variables(one):
             text = f"Its variable {name[:50]!r} has no default: the server cannot be called."
             yield XllmFault(("servers", number), "error", "CV-08", text)
 
 
-def _operations(data: dict[str, Any]) -> Iterator[_Operation]:
-    for one in listed(References(data), []):
+def _list_operations(data: dict[str, Any]) -> Iterator[_Operation]:
+    for one in list_operations(References(data), []):
         yield _Operation(one.method, one.path, tuple(parse_pointer(one.pointer)), one.node)
 
 
-def _operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> Iterator[XllmFault]:
-    declared = extension(one.node)
+def _check_operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> Iterator[XllmFault]:
+    declared = get_extension(one.node)
     if declared is None:
         return
     key = "x-llm" if "x-llm" in one.node else "x-opentools"
@@ -229,7 +229,7 @@ def _operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> Iterat
     policy = read_operation(one.node, site, one.method)
     if not policy.exposed:
         return
-    yield from _advice(one, declared if isinstance(declared, dict) else {}, policy.hint)
+    yield from _check_policy(one, declared if isinstance(declared, dict) else {}, policy.hint)
     following = policy.extra_members.get("next")
     for number, step in enumerate(following if isinstance(following, list) else ()):
         name = step.get("operationId") if isinstance(step, dict) else None
@@ -238,7 +238,7 @@ def _operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> Iterat
             yield XllmFault((key, "next", number, "operationId"), "warning", "XL-075", text)
 
 
-def _advice(one: _Operation, declared: Mapping[str, Json], hint: str) -> Iterator[XllmFault]:
+def _check_policy(one: _Operation, declared: Mapping[str, Json], hint: str) -> Iterator[XllmFault]:
     name = one.node.get("operationId")
     if not isinstance(name, str) or not name:
         yield XllmFault((), "warning", "XL-083", "It has no operationId: the tool is named by its method and path.")
@@ -260,7 +260,7 @@ def _advice(one: _Operation, declared: Mapping[str, Json], hint: str) -> Iterato
         )
 
 
-def _elsewhere(data: dict[str, Any]) -> Iterator[XllmFault]:
+def _check_misplaced(data: dict[str, Any]) -> Iterator[XllmFault]:
     """Yield a warning for each ``x-llm`` where it means nothing. [XL-033]"""
     places: list[tuple[tuple[PathStep, ...], Any]] = []
     paths, tags, components = (data.get(key) for key in ("paths", "tags", "components"))
@@ -274,9 +274,9 @@ def _elsewhere(data: dict[str, Any]) -> Iterator[XllmFault]:
             yield XllmFault((*steps, "x-llm"), "warning", "XL-033", "x-llm means nothing here: say it on operations.")
 
 
-def _left_out(data: dict[str, Any], selection: Selection) -> Iterator[XllmFault]:
+def _check_left_out(data: dict[str, Any], selection: Selection) -> Iterator[XllmFault]:
     """Yield what reading the document as tools finds: operations that become none, and too many of them. [XL-088]"""
-    offer = operations.read(data, _URL, selection)
+    offer = operations.read_operations(data, _URL, selection)
     count = len(offer.catalog.tools)
     if count > MOST_TOOLS:
         text = f"These are {count:,} tools: a model chooses badly among so many, and some providers take {MOST_TOOLS}."

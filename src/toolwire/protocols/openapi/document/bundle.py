@@ -55,7 +55,7 @@ def is_plain(references: Iterable[str], *, named: bool) -> bool:
     return not named and all(one == "#" or one.startswith("#/") for one in references)
 
 
-def references_in(data: Json) -> frozenset[str]:
+def find_references(data: Json) -> frozenset[str]:
     """Return each reference in ``data`` as it is written; a property that is called ``$ref`` is none."""
     found: set[str] = set()
 
@@ -63,51 +63,51 @@ def references_in(data: Json) -> frozenset[str]:
         found.add(reference)
         return reference
 
-    _rewritten(data, "", note)
+    _rewrite(data, "", note)
     return frozenset(found)
 
 
-def elsewhere(data: Json, url: str) -> list[str]:
+def find_other_documents(data: Json, url: str) -> list[str]:
     """Return the URLs of the other documents that ``data``, which came from ``url``, refers to, each once."""
     names = _Names({}, {})
-    _index(data, _own_url(data, url), "#", names)
+    _index(data, _get_own_url(data, url), "#", names)
     names.documents.setdefault(url, "#")
     found: dict[str, None] = {}
 
     def note(reference: str, base: str) -> str:
-        target = urldefrag(_joined(base, reference)).url
+        target = urldefrag(_join_url(base, reference)).url
         if target not in names.documents:
             found[target] = None
         return reference
 
-    _rewritten(data, _own_url(data, url), note)
+    _rewrite(data, _get_own_url(data, url), note)
     return list(found)
 
 
-def write(data: dict[str, Json], url: str, others: Mapping[str, Json]) -> dict[str, Json]:
+def write_bundle(data: dict[str, Json], url: str, others: Mapping[str, Json]) -> dict[str, Json]:
     """Return ``data`` from ``url`` with the ``others``, by URL, beside it, and all references as pointers."""
     names = _Names({}, {})
-    _index(data, _own_url(data, url), "#", names)
+    _index(data, _get_own_url(data, url), "#", names)
     names.documents.setdefault(url, "#")
-    beside = _relative_names(others, url)
+    beside = _name_documents(others, url)
     for other, its_data in others.items():
         start = extend_reference("#", OTHERS, beside[other])
         names.documents[other] = start
-        _index(its_data, _own_url(its_data, other), start, names)
+        _index(its_data, _get_own_url(its_data, other), start, names)
     whole = {**data, OTHERS: {beside[other]: one for other, one in others.items()}} if others else data
 
     def change(reference: str, base: str) -> str:
-        return _pointer(reference, base, names, whole)
+        return _write_pointer(reference, base, names, whole)
 
-    written = _rewritten(data, _own_url(data, url), change)
+    written = _rewrite(data, _get_own_url(data, url), change)
     if others:
         written[OTHERS] = {
-            beside[other]: _rewritten(one, _own_url(one, other), change) for other, one in others.items()
+            beside[other]: _rewrite(one, _get_own_url(one, other), change) for other, one in others.items()
         }
     return dict(written)
 
 
-def _relative_names(others: Iterable[str], url: str) -> dict[str, str]:
+def _name_documents(others: Iterable[str], url: str) -> dict[str, str]:
     """Return a name for each of the URLs ``others``: its path from the folder of ``url``.
 
     They become names of definitions, which models read: neither folders of this machine nor hosts are told.
@@ -124,12 +124,12 @@ def _relative_names(others: Iterable[str], url: str) -> dict[str, str]:
     return names
 
 
-def _own_url(data: Json, url: str) -> str:
+def _get_own_url(data: Json, url: str) -> str:
     own = data.get("$self") if isinstance(data, dict) else None
-    return _joined(url, own) if isinstance(own, str) else url
+    return _join_url(url, own) if isinstance(own, str) else url
 
 
-def _joined(base: str, reference: str) -> str:
+def _join_url(base: str, reference: str) -> str:
     try:
         return urljoin(base, reference)
     except ValueError:
@@ -147,7 +147,7 @@ def _index(data: Json, base: str, pointer: str, names: _Names) -> None:
             continue
         own = node.get("$id")
         if isinstance(own, str):
-            base = urldefrag(_joined(base, own)).url
+            base = urldefrag(_join_url(base, own)).url
             names.documents.setdefault(base, pointer)
         for key in _ANCHORS:
             anchor = node.get(key)
@@ -160,46 +160,46 @@ def _index(data: Json, base: str, pointer: str, names: _Names) -> None:
         )
 
 
-def _rewritten(node: Json, base: str, change: Callable[[str, str], str], within: str = "") -> Json:
+def _rewrite(node: Json, base: str, change: Callable[[str, str], str], within: str = "") -> Json:
     if isinstance(node, list):
-        return [_rewritten(item, base, change) if isinstance(item, dict | list) else item for item in node]
+        return [_rewrite(item, base, change) if isinstance(item, dict | list) else item for item in node]
     if not isinstance(node, dict):
         return node
     own = node.get("$id")
     if isinstance(own, str):
-        base = urldefrag(_joined(base, own)).url
+        base = urldefrag(_join_url(base, own)).url
     written: dict[str, Json] = {}
     for name, item in node.items():
         if name in ("$ref", "$dynamicRef") and isinstance(item, str):
             written["$ref"] = change(item, base)
         elif name == "mapping" and within == "discriminator" and isinstance(item, dict):
-            written[name] = {key: _mapped(one, base, change) for key, one in item.items()}
+            written[name] = {key: _rewrite_mapping(one, base, change) for key, one in item.items()}
         elif isinstance(item, dict | list) and (name not in _DATA or within in _MAPS):
-            written[name] = _rewritten(item, base, change, name)
+            written[name] = _rewrite(item, base, change, name)
         else:
             written[name] = item
     return written
 
 
-def _mapped(reference: Json, base: str, change: Callable[[str, str], str]) -> Json:
+def _rewrite_mapping(reference: Json, base: str, change: Callable[[str, str], str]) -> Json:
     """Return a value of a discriminator's mapping: a plain name of a schema stays one."""
     return change(reference, base) if isinstance(reference, str) and set("#/.") & set(reference) else reference
 
 
-def _pointer(reference: str, base: str, names: _Names, whole: Json) -> str:
-    target, fragment = urldefrag(_joined(base, reference))
+def _write_pointer(reference: str, base: str, names: _Names, whole: Json) -> str:
+    target, fragment = urldefrag(_join_url(base, reference))
     start = names.documents.get(target)
     if start is None:
         return reference
     if fragment and not fragment.startswith("/"):
         return names.anchors.get(f"{target}#{fragment}", reference)
     pointer = f"{start}{fragment}" if start != "#" or fragment else "#"
-    if start != "#" and reference.startswith("#/") and not _leads(whole, pointer):
+    if start != "#" and reference.startswith("#/") and not _resolves(whole, pointer):
         return reference  # an $id that was only meant as a label: its neighbours still point from the root
     return pointer
 
 
-def _leads(whole: Json, pointer: str) -> bool:
+def _resolves(whole: Json, pointer: str) -> bool:
     try:
         resolve(whole, pointer)
     except Unusable:

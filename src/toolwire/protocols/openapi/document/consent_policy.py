@@ -15,7 +15,7 @@ from toolwire.core.model import Approval, Json
 from toolwire.framing import xllm
 from toolwire.framing.tool_description import HINT_CHARACTERS
 
-from .descriptions import plain
+from .descriptions import clean_text
 
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS", "QUERY"))
 _UNASKED_METHODS = frozenset(("HEAD", "OPTIONS", "TRACE"))
@@ -36,7 +36,7 @@ class SitePolicy(NamedTuple):
     supported: bool = True
 
 
-def extension(node: dict[str, Any]) -> Json:
+def get_extension(node: dict[str, Any]) -> Json:
     """Return the ``x-llm`` of a document or operation, or its alias, or None. An ``x-llm`` of null reads as false."""
     for key in ("x-llm", "x-opentools"):
         if key in node:
@@ -48,15 +48,15 @@ def read_site(document: dict[str, Any]) -> SitePolicy:
     """Return what the root of ``document`` says; a root that is no object counts as absent. [XL-025, XL-030]"""
     info = document.get("info")
     title = info.get("title") if isinstance(info, dict) else None
-    name = plain(title, _NAME_CHARACTERS).strip() or "Tools"
-    root = extension(document)
+    name = clean_text(title, _NAME_CHARACTERS).strip() or "Tools"
+    root = get_extension(document)
     if not isinstance(root, dict):
         return SitePolicy(name)
     own, description = root.get("name"), root.get("description")
-    cautious, supported = _version(root.get("version", "0.1"))
+    cautious, supported = _check_version(root.get("version", "0.1"))
     return SitePolicy(
-        plain(own, _NAME_CHARACTERS).strip() or name,
-        plain(description, _DESCRIPTION_CHARACTERS),
+        clean_text(own, _NAME_CHARACTERS).strip() or name,
+        clean_text(description, _DESCRIPTION_CHARACTERS),
         xllm.read_approval(root.get("defaultApproval")),
         declared=True,
         cautious=cautious,
@@ -72,16 +72,16 @@ def read_operation(
     Without an ``x-llm`` it is hidden, unless all are included; then what deletes counts as destructive, and the
     methods that are no use to a model stay hidden. [XL-034, XL-041, CV-34]
     """
-    declared = extension(operation)
+    declared = get_extension(operation)
     if declared is None and include_all and not _SAID.intersection(operation):
-        return _undeclared(site, method)
+        return _build_default_policy(site, method)
     if declared is not None:
         policy = xllm.read(declared)
     elif not include_all or method in _UNASKED_METHODS:
         policy = xllm.HIDDEN_POLICY
     else:
         policy = xllm.Policy(destructive=method == "DELETE")
-    policy = policy._replace(approval=policy.approval or site.approval, hint=plain(policy.hint, HINT_CHARACTERS))
+    policy = policy._replace(approval=policy.approval or site.approval, hint=clean_text(policy.hint, HINT_CHARACTERS))
     if isinstance(operation.get("callbacks"), dict) and operation["callbacks"]:
         policy = policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)  # it makes the site call others
     if operation.get("x-mcp") is False:
@@ -95,14 +95,14 @@ def read_operation(
 
 
 @lru_cache(maxsize=64)
-def _undeclared(site: SitePolicy, method: str) -> xllm.Policy:
+def _build_default_policy(site: SitePolicy, method: str) -> xllm.Policy:
     """Return the policy of an operation about which nothing is said, where all are included."""
     return read_operation(
         {"x-llm": {"destructive": method == "DELETE", "enabled": method not in _UNASKED_METHODS}}, site, method
     )
 
 
-def _version(text: Json) -> tuple[bool, bool]:
+def _check_version(text: Json) -> tuple[bool, bool]:
     """Return whether to be cautious with a version, and whether it is supported at all. [OQ-3, XL-028]"""
     match = _VERSION.fullmatch(str(text)) if isinstance(text, str | int | float) else None
     if match is None:

@@ -39,19 +39,21 @@ _STATES_VALUES = (
 """What a sentence has that states values, formats, units, defaults or duties: the surest sign first."""
 
 
-def described(operation: dict[str, Any], method: str, path: str, hint: str) -> str:
+def describe_operation(operation: dict[str, Any], method: str, path: str, hint: str) -> str:
     """Return the description of an operation: its summary, then what its description adds; without both, its place.
 
     Of a long description that part is told that matters most.
     """
-    summary = plain(operation.get("summary"), DESCRIPTION_CHARACTERS).strip()
-    more = gist(plain(operation.get("description"), 4 * DESCRIPTION_CHARACTERS).strip(), _DESCRIPTION_BUDGET)
-    text = _beyond(summary, more) or f"{method} {plain(path, SHOWN)}"
+    summary = clean_text(operation.get("summary"), DESCRIPTION_CHARACTERS).strip()
+    more = shorten_text(
+        clean_text(operation.get("description"), 4 * DESCRIPTION_CHARACTERS).strip(), _DESCRIPTION_BUDGET
+    )
+    text = _join_texts(summary, more) or f"{method} {clean_text(path, SHOWN)}"
     after = _DEPRECATED if operation.get("deprecated") is True else ""
     return text + after + (f"\n{hint}" if hint else "")
 
 
-def _beyond(summary: str, more: str) -> str:
+def _join_texts(summary: str, more: str) -> str:
     """Return both texts as one, in which nothing is said twice."""
     short, long = (" ".join(re.findall(r"\w+", text.lower())) for text in (summary, more))
     if not long or short == long or long in short:
@@ -61,18 +63,18 @@ def _beyond(summary: str, more: str) -> str:
     return f"{summary}\n{more}" if summary else more
 
 
-def undescribed(tool: Tool) -> str:
+def describe_own(tool: Tool) -> str:
     """Return what ``described`` says of an operation itself, as far as the tool's other members say what was added."""
     text = tool.description.removesuffix(f"\n{tool.hint}") if tool.hint else tool.description
     return text.removesuffix(_DEPRECATED) if tool.deprecated else text
 
 
-def plain(text: Json, characters: int) -> str:
+def clean_text(text: Json, characters: int) -> str:
     """Return ``text`` for a model or a screen, or ``""`` where it is none."""
     return cap_text(clean(text).text, characters) if isinstance(text, str) else ""
 
 
-def gist(text: str, limit: int) -> str:
+def shorten_text(text: str, limit: int) -> str:
     """Return what matters most of ``text`` in about ``limit`` characters; an ellipsis stands for the rest.
 
     The first sentence stays. Of the others those stay that state values, formats, units, defaults or duties, as long

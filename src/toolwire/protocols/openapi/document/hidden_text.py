@@ -22,40 +22,40 @@ _REFERRING = b'"$ref":"'
 _REFERENCE = re.compile(_REFERRING.replace(b"$", rb"\$") + rb'((?:[^"\\]|\\.)*+)"')
 
 
-class Hidden(NamedTuple):
+class HiddenTexts(NamedTuple):
     """``places`` are the pointers of texts that hide something; ``owners`` what says or refers to any of them."""
 
     places: tuple[str, ...] = ()
     owners: frozenset[Owner] = frozenset()
 
-    def touches(self, path: str, method: str, reference: Json = None) -> bool:
+    def affects(self, path: str, method: str, reference: Json = None) -> bool:
         """Return whether the operation at ``path`` and ``method`` says, or refers to, a text that hides something."""
         own = (("paths", path, method), ("paths", path, "parameters"), ("paths", path))
         return any(one in self.owners for one in own) or (
-            isinstance(reference, str) and _owner(reference) in self.owners
+            isinstance(reference, str) and _find_owner(reference) in self.owners
         )
 
 
-NOTHING = Hidden()
+NOTHING = HiddenTexts()
 
 
-def look(document: dict[str, Any]) -> Hidden:
+def find_hidden_text(document: dict[str, Any]) -> HiddenTexts:
     """Return what ``document`` hides; a walk over all of it, for one that is known to hide something."""
     places: list[str] = []
     tainted: set[Owner] = set()
     users: dict[bytes, list[Owner]] = {}
-    for owner, node in _parts(document):
+    for owner, node in _iterate_parts(document):
         text = jsontext.write([*owner[2:], node])  # quicker to look through than the data
         escapes = b"\\" in text
-        for reference in _references(text, escapes=escapes):
+        for reference in _find_references(text, escapes=escapes):
             users.setdefault(reference, []).append(owner)
         if ((escapes or not text.isascii()) and may_hide(text)) or _is_odd(owner):
             tainted.add(owner)
             places.extend(join_pointer("", *owner, *map(str, path)) for path in find_hidden(node))
-    return Hidden(tuple(sorted(places)[:_MOST_PLACES]), frozenset(_reached(tainted, users)))
+    return HiddenTexts(tuple(sorted(places)[:_MOST_PLACES]), frozenset(_find_reachable(tainted, users)))
 
 
-def _references(text: bytes, *, escapes: bool) -> set[bytes]:
+def _find_references(text: bytes, *, escapes: bool) -> set[bytes]:
     """Return the references in a JSON text, as they are written between their quotes."""
     if escapes:
         return set(_REFERENCE.findall(text))
@@ -67,11 +67,11 @@ def _is_odd(owner: Owner) -> bool:
     return len(owner) > 1 and is_suspect(owner[1]) and clean(owner[1]).removed > 0
 
 
-def _reached(tainted: set[Owner], users: dict[bytes, list[Owner]]) -> set[Owner]:
+def _find_reachable(tainted: set[Owner], users: dict[bytes, list[Owner]]) -> set[Owner]:
     """Return what is ``tainted``, and what refers to any of it, by however many references."""
     using: dict[Owner, list[Owner]] = {}
     for reference, owners in users.items() if tainted else ():
-        using.setdefault(_owner(str(orjson.loads(b'"%b"' % reference))), []).extend(owners)
+        using.setdefault(_find_owner(str(orjson.loads(b'"%b"' % reference))), []).extend(owners)
     reached, waiting = set(tainted), list(tainted)
     while waiting:
         for user in using.get(waiting.pop(), ()):
@@ -81,7 +81,7 @@ def _reached(tainted: set[Owner], users: dict[bytes, list[Owner]]) -> set[Owner]
     return reached
 
 
-def _parts(document: dict[str, Any]) -> Iterator[tuple[Owner, Json]]:
+def _iterate_parts(document: dict[str, Any]) -> Iterator[tuple[Owner, Json]]:
     """Yield each operation, path and component, and what else there is as one part."""
     rest: dict[str, Json] = {}
     for name, node in document.items():
@@ -94,7 +94,7 @@ def _parts(document: dict[str, Any]) -> Iterator[tuple[Owner, Json]]:
     yield (), rest
 
 
-def _owner(reference: str) -> Owner:
+def _find_owner(reference: str) -> Owner:
     """Return the operation, path or component that ``reference`` points into."""
     steps = parse_fragment(reference)
     return tuple(steps[: _OWNERS[steps[0]]]) if steps and steps[0] in _OWNERS else ()

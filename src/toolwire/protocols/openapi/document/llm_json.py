@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from toolwire.core.model import Json
 from toolwire.core.url_origin import has_same_origin
 
-from .servers import join
+from .servers import join_url
 
 _MOST_CHARACTERS = 2_048
 _OF_SCHEMES = {"oauth2": ("oauth2", "openIdConnect"), "api-key": ("apiKey", "http")}
@@ -40,10 +40,10 @@ def read(data: dict[str, Json], url: str) -> Entry | None:
     reference = data.get("openapi")
     if not isinstance(reference, str) or not reference:
         return None
-    return Entry(reference, _auth(data.get("auth"), url), data)
+    return Entry(reference, _read_auth(data.get("auth"), url), data)
 
 
-def contradictions(entry: Entry, document: Mapping[str, Any]) -> list[str]:
+def find_contradictions(entry: Entry, document: Mapping[str, Any]) -> list[str]:
     """Return where the hint of ``entry`` does not fit the security schemes of the document. [XL-022]"""
     components = document.get("components")
     schemes = components.get("securitySchemes") if isinstance(components, dict) else None
@@ -62,15 +62,19 @@ def contradictions(entry: Entry, document: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def _auth(said: Json, url: str) -> Auth:
+def _read_auth(said: Json, url: str) -> Auth:
     if isinstance(said, str):
         return Auth(said[:_MOST_CHARACTERS])
     if not isinstance(said, dict):
         return Auth()
-    metadata = join(url, _text(said.get("resource_metadata"))) if said.get("resource_metadata") else ""
+    metadata = join_url(url, _read_text(said.get("resource_metadata"))) if said.get("resource_metadata") else ""
     same = metadata and has_same_origin(metadata, url)  # it speaks for the resource it is about [XL-024]
-    return Auth(_text(said.get("type")), _text(said.get("authorization_server")), metadata if metadata and same else "")
+    return Auth(
+        _read_text(said.get("type")),
+        _read_text(said.get("authorization_server")),
+        metadata if metadata and same else "",
+    )
 
 
-def _text(value: Json) -> str:
+def _read_text(value: Json) -> str:
     return value[:_MOST_CHARACTERS] if isinstance(value, str) else ""

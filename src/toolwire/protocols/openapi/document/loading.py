@@ -62,7 +62,7 @@ class Loaded(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
-def load(text: bytes, media_type: str = "", name: str = "") -> Loaded | Problem:
+def load_document(text: bytes, media_type: str = "", name: str = "") -> Loaded | Problem:
     """Return what the JSON or YAML ``text`` says, or a Problem whose message is the rest of "it ...".
 
     ``media_type`` is the content type it came with, and ``name`` the URL or path it came from, where they are known.
@@ -71,9 +71,9 @@ def load(text: bytes, media_type: str = "", name: str = "") -> Loaded | Problem:
         return _load(text, media_type, name)
 
 
-def read(text: bytes, media_type: str = "", name: str = "") -> Reading:
+def read_data(text: bytes, media_type: str = "", name: str = "") -> Reading:
     """Return the data of the JSON or YAML ``text``, or what is wrong with it, and which of the two it was read as."""
-    text = _utf_8(text)
+    text = _convert_to_utf_8(text)
     at = _BEFORE_CONTENT.match(text)
     before = b"" if at is None else at[0].strip()
     start = text[0 if at is None else at.end() :][:4_096]
@@ -94,36 +94,36 @@ def _declares_yaml(media_type: str, name: str) -> bool:
 
 
 def _load(text: bytes, media_type: str, name: str) -> Loaded | Problem:
-    text = _utf_8(text)
+    text = _convert_to_utf_8(text)
     start = text[:512].lstrip()
     if start[:1] == b"<" and not start.startswith(b"<<"):
-        return _unfit("is a web page")
-    data, written_as = read(text, media_type, name)
+        return _build_problem("is a web page")
+    data, written_as = read_data(text, media_type, name)
     if isinstance(data, Problem):
-        return _unreadable(data, written_as)
-    if written_as == "JSON" and len(text) <= _LARGE and _repeats(text, data):
-        return _unfit(_REPEATS)
+        return _explain_unreadable(data, written_as)
+    if written_as == "JSON" and len(text) <= _LARGE and _has_repeated_names(text, data):
+        return _build_problem(_REPEATS)
     named = b"$" in text and _NAMES.search(text) is not None
-    return Loaded(data, text_cleaning.may_hide(text), _references(text), named, written_as)
+    return Loaded(data, text_cleaning.may_hide(text), _find_references(text), named, written_as)
 
 
-def _utf_8(text: bytes) -> bytes:
+def _convert_to_utf_8(text: bytes) -> bytes:
     """Return ``text`` as UTF-8 without a byte order mark; YAML may be UTF-16, which has one."""
     if text.startswith(_UTF_16):
         return text.decode("utf-16", "replace").encode("utf-8", "replace")
     return text.removeprefix(_BOM)
 
 
-def _unreadable(problem: Problem, written_as: str) -> Problem:
+def _explain_unreadable(problem: Problem, written_as: str) -> Problem:
     reason = problem.message.partition(": ")[2].rstrip(".")
     if written_as == "YAML":
-        return _unfit(f"is YAML that is not read: {reason}")
+        return _build_problem(f"is YAML that is not read: {reason}")
     if jsontext.DUPLICATE_MEMBER in reason:
-        return _unfit(_REPEATS)
-    return _unfit("is nested too deep" if "deeper" in problem.message else f"is not JSON: {reason}")
+        return _build_problem(_REPEATS)
+    return _build_problem("is nested too deep" if "deeper" in problem.message else f"is not JSON: {reason}")
 
 
-def _repeats(text: bytes, data: Json) -> bool:
+def _has_repeated_names(text: bytes, data: Json) -> bool:
     """Return whether an object in ``text`` has two members of one name.
 
     A parser keeps one of them, so that what it gives, written again, has fewer names. Texts in which that could not
@@ -137,12 +137,12 @@ def _repeats(text: bytes, data: Json) -> bool:
     return positions.has_duplicates(text.decode())
 
 
-def _references(text: bytes) -> frozenset[str]:
+def _find_references(text: bytes) -> frozenset[str]:
     found = {a or b or c for a, b, c in set(_REFERENCE.findall(text))}
-    return frozenset(_unescaped(one) for one in found if one)
+    return frozenset(_unescape(one) for one in found if one)
 
 
-def _unescaped(reference: bytes) -> str:
+def _unescape(reference: bytes) -> str:
     if b"\\" not in reference:
         return reference.decode("utf-8", "replace")
     try:
@@ -151,5 +151,5 @@ def _unescaped(reference: bytes) -> str:
         return reference.decode("utf-8", "replace")
 
 
-def _unfit(meaning: str) -> Problem:
+def _build_problem(meaning: str) -> Problem:
     return Problem(kind=Kind.BAD_ANSWER, message=meaning)

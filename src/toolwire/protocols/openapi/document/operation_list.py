@@ -42,16 +42,16 @@ class Operation(NamedTuple):
         return join_pointer("", "paths", self.path, *extra, self.key)
 
 
-def listed(references: References, notes: list[Note]) -> Iterator[Operation]:
+def list_operations(references: References, notes: list[Note]) -> Iterator[Operation]:
     """Yield every operation of the document; what is none where one should be is a note that counts as one.
 
     References in the place of an operation, or of a list or map in it, are followed; what stands beside one counts.
     """
-    for path, item in _paths(references, notes):
+    for path, item in _list_paths(references, notes):
         if path.startswith("x-"):
             continue
         try:
-            whole = _merged(references, item, "path item")
+            whole = _merge_layers(references, item, "path item")
         except Unusable as error:
             notes.append(Note(path[:SHOWN], str(error), join_pointer("", "paths", path), 1))
             continue
@@ -59,16 +59,18 @@ def listed(references: References, notes: list[Note]) -> Iterator[Operation]:
             notes.append(Note(path[:SHOWN], "an x-llm of a path is not read, only one of an operation"))
         for method in METHODS:
             if whole.get(method) is not None:  # null is written for what is not set
-                yield from _operation(Operation(method.upper(), path, whole, whole[method], method), references, notes)
+                yield from _read_operation(
+                    Operation(method.upper(), path, whole, whole[method], method), references, notes
+                )
         extra = whole.get("additionalOperations")
         for method, node in sorted(extra.items()) if isinstance(extra, dict) else ():
-            yield from _operation(Operation(method, path, whole, node, method), references, notes)
+            yield from _read_operation(Operation(method, path, whole, node, method), references, notes)
 
 
-def inlined(document: dict[str, Any]) -> dict[str, Any]:
+def inline_path_items(document: dict[str, Any]) -> dict[str, Any]:
     """Return ``document`` with no reference in the place of a path item or an operation that can be followed."""
     paths: dict[str, Any] = {}
-    for one in listed(References(document), []):
+    for one in list_operations(References(document), []):
         item = paths.setdefault(one.path, dict(one.item))
         if one.key in METHODS:
             item[one.key] = one.node
@@ -77,31 +79,31 @@ def inlined(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "paths": {**kept, **paths}} if paths else document
 
 
-def _paths(references: References, notes: list[Note]) -> Iterator[tuple[str, Json]]:
+def _list_paths(references: References, notes: list[Note]) -> Iterator[tuple[str, Json]]:
     paths = references.document.get("paths")
     if _is_reference(paths):
         try:
-            paths = _merged(references, paths, "list of paths")
+            paths = _merge_layers(references, paths, "list of paths")
         except Unusable as error:
             notes.append(Note("", f"The paths are not read: {error}", "/paths"))
             return
     yield from paths.items() if isinstance(paths, dict) else ()
 
 
-def _merged(references: References, node: Json, what: str) -> dict[str, Any]:
+def _merge_layers(references: References, node: Json, what: str) -> dict[str, Any]:
     """Return the object that ``node`` is or stands for, with what stands beside its references, nearest last.
 
     Raises:
         Unusable: it refers to nothing, or something in it that decides on calls does.
     """
-    layers = references.layers(node, what)
+    layers = references.list_layers(node, what)
     whole = layers[0] if len(layers) == 1 else {name: one for layer in layers for name, one in layer.items()}
-    lists = {name: _list(references, whole[name], name) for name in _LISTS if _is_reference(whole.get(name))}
-    maps = {name: references.target(whole[name]) for name in _MAPS if _is_reference(whole.get(name))}
+    lists = {name: _read_list(references, whole[name], name) for name in _LISTS if _is_reference(whole.get(name))}
+    maps = {name: references.follow_or_empty(whole[name]) for name in _MAPS if _is_reference(whole.get(name))}
     return {**whole, **lists, **maps} if lists or maps else whole
 
 
-def _list(references: References, node: Json, name: str) -> Json:
+def _read_list(references: References, node: Json, name: str) -> Json:
     for _ in range(_MOST_HOPS):
         if not _is_reference(node):
             return node
@@ -113,10 +115,10 @@ def _is_reference(node: Json) -> bool:
     return type(node) is dict and type(node.get("$ref")) is str
 
 
-def _operation(one: Operation, references: References, notes: list[Note]) -> Iterator[Operation]:
+def _read_operation(one: Operation, references: References, notes: list[Note]) -> Iterator[Operation]:
     fixed = one.key in METHODS
     try:
-        node = _merged(references, one.node, "operation")
+        node = _merge_layers(references, one.node, "operation")
     except Unusable as error:
         text = str(error) if type(one.node) is dict else "it is not an object"
         notes.append(Note(one.where, text, one.pointer, 1))

@@ -18,7 +18,7 @@ from toolwire.core.json_pointer import parse_reference
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing.jsontext import MAX_DEPTH, describe_type
 
-from .consent_policy import SAFE_METHODS, extension
+from .consent_policy import SAFE_METHODS, get_extension
 from .findings import Note
 
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
@@ -46,7 +46,7 @@ class Overlay:
     actions: tuple[Action, ...]
 
 
-class Overlaid(NamedTuple):
+class OverlayOutcome(NamedTuple):
     """A document with an overlay applied, and what of the overlay met nothing."""
 
     document: dict[str, Any]
@@ -56,42 +56,42 @@ class Overlaid(NamedTuple):
 def read(data: Json) -> Overlay | Problem:
     """Return the overlay that ``data`` is, or a Problem that says what is wrong with it."""
     if not isinstance(data, dict):
-        return _bad(f"an overlay is an object, not {describe_type(data)}")
+        return _build_problem(f"an overlay is an object, not {describe_type(data)}")
     version, listed = data.get("overlay"), data.get("actions")
     if not isinstance(version, str) or _VERSION.fullmatch(version) is None:
-        return _bad('its "overlay" must be a version such as "1.0.0"')
+        return _build_problem('its "overlay" must be a version such as "1.0.0"')
     if not isinstance(listed, list) or not 1 <= len(listed) <= _MOST_ACTIONS:
-        return _bad(f'its "actions" must be a list of 1 to {_MOST_ACTIONS:,}')
+        return _build_problem(f'its "actions" must be a list of 1 to {_MOST_ACTIONS:,}')
     actions: list[Action] = []
     for number, one in enumerate(listed):
         match one:
             case {"target": str(target)}:
                 actions.append(Action(target=target, update=one.get("update"), remove=one.get("remove") is True))
             case _:
-                return _bad(f"action {number} has no target")
+                return _build_problem(f"action {number} has no target")
         try:
-            _compiled(actions[-1].target)
+            _compile_target(actions[-1].target)
         except ValueError as error:
-            return _bad(f"the target of action {number} is no JSONPath: {error}")
+            return _build_problem(f"the target of action {number} is no JSONPath: {error}")
     info = data.get("info")
     title = info.get("title") if isinstance(info, dict) else None
     return Overlay(title=title if isinstance(title, str) else "Overlay", actions=tuple(actions))
 
 
-def apply(overlay: Overlay, document: Mapping[str, Any]) -> Overlaid:
+def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome:
     """Return ``document`` with every action of ``overlay`` done to a copy of it."""
     changed = deepcopy(dict(document))
     notes: list[Note] = []
     for action in overlay.actions:
-        places = _places(action.target, changed)
+        places = _find_locations(action.target, changed)
         if not places:
             notes.append(Note("", f"The overlay's target {action.target[:200]} is not in the document"))
-        for steps in sorted(places, key=_last_first, reverse=True) if action.remove else places:
-            changed = _without(changed, steps) if action.remove else _with(changed, steps, action.update)
-    return Overlaid(changed, notes)
+        for steps in sorted(places, key=_order_from_last, reverse=True) if action.remove else places:
+            changed = _remove_at(changed, steps) if action.remove else _merge_at(changed, steps, action.update)
+    return OverlayOutcome(changed, notes)
 
 
-def starter(document: Mapping[str, Any]) -> dict[str, Json]:
+def build_starter(document: Mapping[str, Any]) -> dict[str, Json]:
     """Return an overlay that says of each operation what a person should decide: whether to offer it, consent, a hint.
 
     What it says at first is cautious: only what is read goes unasked, and DELETE destroys.
@@ -100,12 +100,12 @@ def starter(document: Mapping[str, Any]) -> dict[str, Json]:
     title = info.get("title") if isinstance(info, dict) else None
     name = title if isinstance(title, str) and title else "Tools"
     actions: list[Json] = []
-    if not isinstance(extension(dict(document)), dict):
+    if not isinstance(get_extension(dict(document)), dict):
         root = {"version": "0.1", "name": name, "description": "", "defaultApproval": "per-call"}
         actions.append({"target": "$", "update": {"x-llm": root}})
-    for method, steps, node in _operations(document):
-        if extension(node) is None:
-            actions.append({"target": _normal(steps), "update": _undecided(method, node)})
+    for method, steps, node in _list_operations(document):
+        if get_extension(node) is None:
+            actions.append({"target": _write_path(steps), "update": _build_starter_update(method, node)})
     return {
         "overlay": "1.0.0",
         "info": {"title": f"What models may do with {name}", "version": "1.0.0"},
@@ -113,20 +113,20 @@ def starter(document: Mapping[str, Any]) -> dict[str, Json]:
     }
 
 
-def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, tuple[_Step, ...], dict[str, Any]]]:
+def _list_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, tuple[_Step, ...], dict[str, Any]]]:
     """Yield each operation once, with the place where it stands, which a reference of its path item may name."""
     paths = document.get("paths")
     seen: set[tuple[_Step, ...]] = set()
     for path, item in paths.items() if isinstance(paths, dict) else ():
         for method in _METHODS:
-            place = _place_of(document, ("paths", path), item, method)
+            place = _locate_operation(document, ("paths", path), item, method)
             if place is None or place[0] in seen:
                 continue
             seen.add(place[0])
             yield method.upper(), *place
 
 
-def _place_of(
+def _locate_operation(
     document: Mapping[str, Any], steps: tuple[_Step, ...], item: Json, method: str
 ) -> tuple[tuple[_Step, ...], dict[str, Any]] | None:
     """Return where the operation ``method`` of a path item stands, and what it says; None where there is none.
@@ -147,11 +147,11 @@ def _place_of(
         if not found:
             return None
         steps = tuple(found)
-        item = _at(document, steps)
+        item = _get_at(document, steps)
     return None
 
 
-def _undecided(method: str, node: Mapping[str, Any]) -> dict[str, Json]:
+def _build_starter_update(method: str, node: Mapping[str, Any]) -> dict[str, Json]:
     policy: dict[str, Json] = {"enabled": True, "approval": "auto" if method in SAFE_METHODS else "per-call"}
     if method not in SAFE_METHODS:
         policy |= {"blanketApprovalAllowed": False, "destructive": method == "DELETE"}
@@ -159,7 +159,7 @@ def _undecided(method: str, node: Mapping[str, Any]) -> dict[str, Json]:
     return {"x-llm": policy} if node.get("summary") else {"summary": "", "x-llm": policy}
 
 
-def _compiled(target: str) -> Any:
+def _compile_target(target: str) -> Any:
     # only who has an overlay needs it
     from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError  # noqa: PLC0415
 
@@ -171,29 +171,29 @@ def _compiled(target: str) -> Any:
         raise ValueError(str(error).partition("\n")[0][:200]) from None
 
 
-def _places(target: str, document: Json) -> list[tuple[_Step, ...]]:
+def _find_locations(target: str, document: Json) -> list[tuple[_Step, ...]]:
     """Return where ``target`` leads, each place once, whatever how often the path meets it."""
     try:
         return list(
-            dict.fromkeys(node.location for node in islice(_compiled(target).finditer(document), _MOST_TARGETS))
+            dict.fromkeys(node.location for node in islice(_compile_target(target).finditer(document), _MOST_TARGETS))
         )
     except ValueError:
         return []
 
 
-def _last_first(steps: tuple[_Step, ...]) -> tuple[int, int]:
+def _order_from_last(steps: tuple[_Step, ...]) -> tuple[int, int]:
     last = steps[-1] if steps else 0
     return len(steps), last if isinstance(last, int) else 0
 
 
-def _without(document: Any, steps: tuple[_Step, ...]) -> Any:
+def _remove_at(document: Any, steps: tuple[_Step, ...]) -> Any:
     if steps:
-        del _at(document, steps[:-1])[steps[-1]]
+        del _get_at(document, steps[:-1])[steps[-1]]
     return document
 
 
-def _with(document: Any, steps: tuple[_Step, ...], update: Json) -> Any:
-    found = _at(document, steps)
+def _merge_at(document: Any, steps: tuple[_Step, ...], update: Json) -> Any:
+    found = _get_at(document, steps)
     if isinstance(found, list):
         found.append(deepcopy(update))
     elif isinstance(found, dict) and isinstance(update, dict):
@@ -212,7 +212,7 @@ def _merge(whole: dict[str, Any], update: Mapping[str, Any]) -> None:
             whole[key] = deepcopy(value)
 
 
-def _at(document: Any, steps: tuple[_Step, ...]) -> Any:
+def _get_at(document: Any, steps: tuple[_Step, ...]) -> Any:
     for step in steps:
         if isinstance(step, str):
             document = document.get(step) if isinstance(document, dict) else None
@@ -221,7 +221,7 @@ def _at(document: Any, steps: tuple[_Step, ...]) -> Any:
     return document
 
 
-def _normal(steps: tuple[_Step, ...]) -> str:
+def _write_path(steps: tuple[_Step, ...]) -> str:
     """Return the normalised JSONPath of ``steps``."""
     return "$" + "".join(
         f"[{step}]" if isinstance(step, int) else "['" + step.replace("\\", "\\\\").replace("'", "\\'") + "']"
@@ -229,5 +229,5 @@ def _normal(steps: tuple[_Step, ...]) -> str:
     )
 
 
-def _bad(reason: str) -> Problem:
+def _build_problem(reason: str) -> Problem:
     return Problem(kind=Kind.MALFORMED, message=f"The overlay cannot be used: {reason}.")

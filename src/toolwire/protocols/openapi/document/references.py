@@ -45,7 +45,7 @@ class References:
             node = self.resolve(reference)
         raise Unusable(f"the references of its {what} go round in a circle")
 
-    def layers(self, node: Json, what: str) -> list[dict[str, Any]]:
+    def list_layers(self, node: Json, what: str) -> list[dict[str, Any]]:
         """Return the object that ``node`` is or stands for, and what stands beside each reference to it, nearest last.
 
         Raises:
@@ -62,7 +62,7 @@ class References:
             node = self.resolve(reference)
         raise Unusable(f"the references of its {what} go round in a circle")
 
-    def parts(self, node: Json, keys: Sequence[str], *, beside: bool) -> Iterator[dict[str, Any] | None]:
+    def iterate_parts(self, node: Json, keys: Sequence[str], *, beside: bool) -> Iterator[dict[str, Any] | None]:
         """Yield each object that the schema ``node`` is put together of: by references, and branches under ``keys``.
 
         Each comes once, however they refer to each other. What stands ``beside`` a reference is one too, after what is
@@ -94,7 +94,7 @@ class References:
                 branches = one.get(key)
                 waiting.extend(branches if isinstance(branches, list) else ())
 
-    def target(self, node: Json) -> dict[str, Any]:
+    def follow_or_empty(self, node: Json) -> dict[str, Any]:
         """Return what ``follow`` would, or an empty object where that would be nothing."""
         try:
             return self.follow(node, "part")
@@ -116,10 +116,10 @@ def resolve(document: Json, reference: str) -> Json:
         raise Unusable(f"it refers to {reference[:100]!r}, outside the document")
     if reference != "#" and not reference.startswith("#/"):
         raise Unusable(f"it refers to {reference[:100]!r} by an anchor that is not there")
-    return _resolved(document, reference, _MOST_HOPS)
+    return _resolve(document, reference, _MOST_HOPS)
 
 
-def _resolved(document: Json, reference: str, hops: int) -> Json:
+def _resolve(document: Json, reference: str, hops: int) -> Json:
     node = document
     for step in parse_fragment(reference):
         # A pointer may lead through a reference: components that are another file, say.
@@ -127,7 +127,7 @@ def _resolved(document: Json, reference: str, hops: int) -> Json:
             if not hops or not node["$ref"].startswith("#/"):
                 raise Unusable(f"it refers to {reference[:100]!r}, which is not there")
             hops -= 1
-            node = _resolved(document, node["$ref"], hops)
+            node = _resolve(document, node["$ref"], hops)
         node = take_step(node, step)
         if node is MISSING:
             raise Unusable(f"it refers to {reference[:100]!r}, which is not there")

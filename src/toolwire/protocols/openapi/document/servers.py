@@ -30,7 +30,7 @@ class Server(NamedTuple):
     variables: Mapping[str, str] = {}
 
 
-def join(base: str, reference: str) -> str | None:
+def join_url(base: str, reference: str) -> str | None:
     """Return ``reference`` resolved against ``base``, without a fragment, or None where that is no URL."""
     try:
         return urljoin(base, reference.strip()).partition("#")[0]
@@ -38,7 +38,7 @@ def join(base: str, reference: str) -> str | None:
         return None
 
 
-def server(url: str, *declared: Json) -> Server:
+def choose_server(url: str, *declared: Json) -> Server:
     """Return the server of an operation, from the first of ``declared`` that lists any.
 
     ``url`` is the document's; ``declared`` are the ``servers`` of operation, path and document. Whether one on
@@ -50,20 +50,20 @@ def server(url: str, *declared: Json) -> Server:
     home = get_origin(url)
     found: list[Server] = []
     for one in next((one for one in declared if isinstance(one, list) and one), [{"url": "/"}]):
-        resolved = _resolved(url, one) if isinstance(one, dict) else None
+        resolved = _resolve_server(url, one) if isinstance(one, dict) else None
         if resolved is not None:
             found.append(resolved)
     if not found:
-        raise Unusable(_reason(declared))
+        raise Unusable(_explain_no_server(declared))
     ranked = sorted(found, key=lambda one: (get_origin(one.base) != home, not one.base.startswith("https:")))
     return ranked[0]
 
 
-def _reason(declared: tuple[Json, ...]) -> str:
+def _explain_no_server(declared: tuple[Json, ...]) -> str:
     """Return why no server among ``declared`` can be called."""
     listed = next((one for one in declared if isinstance(one, list) and one), [])
     for one in listed:
-        for name in unfilled(one):
+        for name in list_unfilled_variables(one):
             url = str(one.get("url"))[:100]
             return (
                 f"the variable {name[:50]!r} of its server {url!r} has no default: say which to call with --server URL"
@@ -71,17 +71,17 @@ def _reason(declared: tuple[Json, ...]) -> str:
     return "none of its server URLs can be read: say which to call with --server URL"
 
 
-def unfilled(one: Json) -> list[str]:
+def list_unfilled_variables(one: Json) -> list[str]:
     """Return the names of the variables of a server that have neither a default nor values to choose from."""
     template, variables = (one.get("url"), one.get("variables")) if isinstance(one, dict) else (None, None)
     if not isinstance(template, str):
         return []
     known = variables if isinstance(variables, dict) else {}
     values = {name: known.get(name) for name in _VARIABLE.findall(template)}
-    return [name for name, each in values.items() if _value(each if isinstance(each, dict) else {}) is None]
+    return [name for name, each in values.items() if _fill_variable(each if isinstance(each, dict) else {}) is None]
 
 
-def _resolved(url: str, one: dict[str, Any]) -> Server | None:
+def _resolve_server(url: str, one: dict[str, Any]) -> Server | None:
     template, variables = one.get("url"), one.get("variables")
     if not isinstance(template, str):
         return None
@@ -90,10 +90,10 @@ def _resolved(url: str, one: dict[str, Any]) -> Server | None:
         if isinstance(variables, dict)
         else {}
     )
-    values = {name: _value(known.get(name, {})) for name in _VARIABLE.findall(template)}
+    values = {name: _fill_variable(known.get(name, {})) for name in _VARIABLE.findall(template)}
     if any(value is None for value in values.values()):
         return None
-    filled = join(url, _VARIABLE.sub(lambda found: str(values[found[1]]), template))
+    filled = join_url(url, _VARIABLE.sub(lambda found: str(values[found[1]]), template))
     origin = read_origin(filled) if filled is not None else None
     if filled is None or origin is None or origin.has_user_info:
         return None
@@ -102,7 +102,7 @@ def _resolved(url: str, one: dict[str, Any]) -> Server | None:
     return Server(f"{origin}{path}", template, said) if _PATH.fullmatch(path) is not None else None
 
 
-def _value(variable: dict[str, Any]) -> str | None:
+def _fill_variable(variable: dict[str, Any]) -> str | None:
     """Return what stands for a server variable: its default, else the first of its values. [CV-32]"""
     default, enum = variable.get("default"), variable.get("enum")
     if isinstance(default, str | int | float) and not isinstance(default, bool):

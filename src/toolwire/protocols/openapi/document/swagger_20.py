@@ -59,7 +59,7 @@ def is_swagger(document: Mapping[str, Any]) -> bool:
 
 def upgrade(document: dict[str, Any], url: str = "") -> tuple[dict[str, Any], list[Note]]:
     """Return the Swagger 2.0 ``document``, which came from ``url``, as OpenAPI 3.0.3, and what was lost by that."""
-    return _Upgrade(document, url).whole()
+    return _Upgrade(document, url).run()
 
 
 class _Upgrade:
@@ -70,13 +70,15 @@ class _Upgrade:
         self._notes: list[Note] = []
         self._copied: set[str] = set()
 
-    def whole(self) -> tuple[dict[str, Any], list[Note]]:
+    def run(self) -> tuple[dict[str, Any], list[Note]]:
         old = self._document
         components = {
-            "schemas": {name: self._schema(one) for name, one in _map(old.get("definitions")).items()},
-            "responses": {name: self._response(one, ()) for name, one in _map(old.get("responses")).items()},
+            "schemas": {name: self._schema(one) for name, one in _get_map(old.get("definitions")).items()},
+            "responses": {name: self._response(one, ()) for name, one in _get_map(old.get("responses")).items()},
             "parameters": {
-                name: self._parameter(one) for name, one in _map(old.get("parameters")).items() if self._is_plain(one)
+                name: self._parameter(one)
+                for name, one in _get_map(old.get("parameters")).items()
+                if self._is_plain(one)
             },
             "securitySchemes": self._security_schemes(),
         }
@@ -85,7 +87,7 @@ class _Upgrade:
             name: one for name, one in old.items() if name not in (*gone, "responses", "securityDefinitions", "paths")
         }
         rest = {name: self._schema(one) if name == _OTHERS else one for name, one in kept.items()}
-        paths = {path: self._item(path, item) for path, item in _map(old.get("paths")).items()}
+        paths = {path: self._item(path, item) for path, item in _get_map(old.get("paths")).items()}
         servers = self._servers(old.get("schemes"))
         whole = {"openapi": "3.0.3", **rest, "servers": servers, "paths": paths, "components": components}
         if not servers:
@@ -118,7 +120,7 @@ class _Upgrade:
         if not isinstance(item, dict):
             return item
         try:
-            layers = self._references.layers(item, "path item")
+            layers = self._references.list_layers(item, "path item")
         except Unusable:
             return item  # whoever reads the operations says why
         whole = {name: one for layer in layers for name, one in layer.items() if name != "$ref"}
@@ -130,7 +132,7 @@ class _Upgrade:
             try:
                 node = {
                     name: one
-                    for layer in self._references.layers(whole[method], "operation")
+                    for layer in self._references.list_layers(whole[method], "operation")
                     for name, one in layer.items()
                 }
             except Unusable:
@@ -144,13 +146,13 @@ class _Upgrade:
     def _operation(self, where: str, at: str, node: dict[str, Any], common: Json) -> dict[str, Any]:
         gone = ("parameters", "consumes", "produces", "schemes", "responses")
         whole = {name: one for name, one in node.items() if name not in gone}
-        consumes = _texts(node.get("consumes", self._document.get("consumes")))
-        produces = _texts(node.get("produces", self._document.get("produces")))
+        consumes = _list_texts(node.get("consumes", self._document.get("consumes")))
+        produces = _list_texts(node.get("produces", self._document.get("produces")))
         plain: dict[tuple[str, str], Json] = {}
         form: dict[str, dict[str, Any]] = {}
         bodies: list[dict[str, Any]] = []
-        for one in [*_list(common, self._references), *_list(node.get("parameters"), self._references)]:
-            found = self._references.target(one)
+        for one in [*_get_list(common, self._references), *_get_list(node.get("parameters"), self._references)]:
+            found = self._references.follow_or_empty(one)
             name, place = found.get("name"), found.get("in")
             if place == "body":
                 bodies.append(found)
@@ -160,14 +162,14 @@ class _Upgrade:
                 reference = one.get("$ref") if isinstance(one, dict) else None
                 keeps = isinstance(reference, str) and (not found or reference.startswith("#/parameters/"))
                 plain[str(place or reference), str(name)] = (
-                    {"$ref": _moved(str(reference))} if keeps else self._parameter(found or one)
+                    {"$ref": _move_reference(str(reference))} if keeps else self._parameter(found or one)
                 )
         if plain:
             whole["parameters"] = list(plain.values())
         body = self._body(where, at, bodies, form, consumes)
         if body is not None:
             whole["requestBody"] = body
-        responses = _map(self._references.target(node.get("responses")))
+        responses = _get_map(self._references.follow_or_empty(node.get("responses")))
         whole["responses"] = {str(code): self._response(one, produces) for code, one in responses.items()}
         if isinstance(node.get("schemes"), list):
             servers = self._servers(node["schemes"])
@@ -196,7 +198,7 @@ class _Upgrade:
         properties: dict[str, Json] = {}
         encoding: dict[str, Json] = {}
         for name, one in form.items():
-            properties[name] = self._of_parameter(one)
+            properties[name] = self._build_parameter_schema(one)
             if isinstance(one.get("description"), str):
                 properties[name]["description"] = one["description"]
             style = self._style(one)
@@ -214,21 +216,21 @@ class _Upgrade:
         return {"required": bool(required), "content": content}
 
     def _is_plain(self, node: Json) -> bool:
-        return self._references.target(node).get("in") not in ("body", "formData")
+        return self._references.follow_or_empty(node).get("in") not in ("body", "formData")
 
     def _parameter(self, node: Json) -> Json:
         if not isinstance(node, dict):
             return node
         if isinstance(node.get("$ref"), str):
-            return {**node, "$ref": _moved(node["$ref"])}
+            return {**node, "$ref": _move_reference(node["$ref"])}
         kept = {
             name: one
             for name, one in node.items()
             if name not in _SCHEMA_WORDS and name not in ("collectionFormat", "allowEmptyValue")
         }
-        return {**kept, **self._style(node), "schema": self._of_parameter(node)}
+        return {**kept, **self._style(node), "schema": self._build_parameter_schema(node)}
 
-    def _of_parameter(self, node: dict[str, Any]) -> dict[str, Any]:
+    def _build_parameter_schema(self, node: dict[str, Any]) -> dict[str, Any]:
         """Return the schema of a parameter, whose words stand in it itself."""
         own = node.get("schema")
         words = {name: one for name, one in node.items() if name in _SCHEMA_WORDS}
@@ -271,27 +273,27 @@ class _Upgrade:
             return node
         if isinstance(node.get("$ref"), str):
             if not produces:
-                return {**node, "$ref": _moved(node["$ref"])}
-            found = self._references.target(node)
+                return {**node, "$ref": _move_reference(node["$ref"])}
+            found = self._references.follow_or_empty(node)
             if not found:
                 return node
             node = found
         whole = {name: one for name, one in node.items() if name not in ("schema", "examples", "headers")}
         whole.setdefault("description", "")
-        headers = _map(node.get("headers"))
+        headers = _get_map(node.get("headers"))
         if headers:
             whole["headers"] = {
                 name: {
                     **({"description": one["description"]} if isinstance(one.get("description"), str) else {}),
-                    "schema": self._of_parameter(one),
+                    "schema": self._build_parameter_schema(one),
                 }
                 for name, one in headers.items()
                 if isinstance(one, dict)
             }
         schema = node.get("schema")
         if isinstance(schema, dict):
-            types = list(produces) or _texts(self._document.get("produces")) or [_JSON]
-            examples = _map(node.get("examples"))
+            types = list(produces) or _list_texts(self._document.get("produces")) or [_JSON]
+            examples = _get_map(node.get("examples"))
             whole["content"] = {
                 one: {"schema": self._schema(schema), **({"example": examples[one]} if one in examples else {})}
                 for one in types
@@ -313,12 +315,12 @@ class _Upgrade:
                 whole[name] = self._schema(one, "" if is_map else name)
             else:
                 whole[name] = one
-        return whole if is_map else _modern(whole)
+        return whole if is_map else _upgrade_words(whole)
 
     def _schema_reference(self, reference: str) -> str:
         """Return where a schema is now. One in a place that changed is left in a copy of that place."""
         if reference.startswith("#/definitions/"):
-            return _moved(reference)
+            return _move_reference(reference)
         first = reference.removeprefix("#/").partition("/")[0]
         if not reference.startswith("#/") or first not in ("paths", "parameters", "responses"):
             return reference
@@ -327,8 +329,8 @@ class _Upgrade:
 
     def _security_schemes(self) -> dict[str, Json]:
         found: dict[str, Json] = {}
-        for name, node in _map(self._document.get("securityDefinitions")).items():
-            one = self._references.target(node)
+        for name, node in _get_map(self._document.get("securityDefinitions")).items():
+            one = self._references.follow_or_empty(node)
             kind = one.get("type")
             words = {
                 key: each for key, each in one.items() if key not in ("flow", "authorizationUrl", "tokenUrl", "scopes")
@@ -344,7 +346,7 @@ class _Upgrade:
                         join_pointer("", "securityDefinitions", name),
                     )
                 urls = {key: one[key] for key in ("authorizationUrl", "tokenUrl") if isinstance(one.get(key), str)}
-                flows = {flow: {**urls, "scopes": _map(one.get("scopes"))}} if flow else {}
+                flows = {flow: {**urls, "scopes": _get_map(one.get("scopes"))}} if flow else {}
                 found[name] = {**words, "flows": flows}
             else:
                 found[name] = one
@@ -356,7 +358,7 @@ class _Upgrade:
             self._notes.append(note)
 
 
-def _modern(schema: dict[str, Any]) -> dict[str, Any]:
+def _upgrade_words(schema: dict[str, Any]) -> dict[str, Any]:
     if schema.get("type") == "file":
         schema |= {"type": "string", "format": "binary"}
     if isinstance(schema.get("discriminator"), str):
@@ -366,18 +368,18 @@ def _modern(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _moved(reference: str) -> str:
+def _move_reference(reference: str) -> str:
     for old, new in _MOVED.items():
         if reference.startswith(old):
             return new + reference.removeprefix(old)
     return reference
 
 
-def _map(node: Json) -> dict[str, Any]:
+def _get_map(node: Json) -> dict[str, Any]:
     return node if isinstance(node, dict) else {}
 
 
-def _list(node: Json, references: References) -> list[Json]:
+def _get_list(node: Json, references: References) -> list[Json]:
     if isinstance(node, dict) and isinstance(node.get("$ref"), str):
         try:
             node = references.resolve(node["$ref"])
@@ -386,5 +388,5 @@ def _list(node: Json, references: References) -> list[Json]:
     return node if isinstance(node, list) else []
 
 
-def _texts(node: Json) -> list[str]:
+def _list_texts(node: Json) -> list[str]:
     return [one for one in node if isinstance(one, str)] if isinstance(node, list) else []

@@ -25,21 +25,21 @@ def locate_original(old: Json, new: Json, steps: Sequence[PathStep]) -> tuple[Pa
     rest = list(steps)
     if rest[:1] == ["components"] and len(rest) > 1:
         rest[:2] = [_MOVED.get(str(rest[1]), str(rest[1]))]
-        new = {rest[0]: _at(_at(new, "components"), steps[1])}
+        new = {rest[0]: _get_member(_get_member(new, "components"), steps[1])}
     while rest:
         step = rest.pop(0)
         if isinstance(new, list) and isinstance(step, str) and step.isdecimal():
             step = int(step)
-        inner = _at(new, step)
+        inner = _get_member(new, step)
         if taken[-1:] == ["parameters"] and isinstance(step, int) and isinstance(inner, dict):
-            found = _parameter(old, inner)
+            found = _find_parameter(old, inner)
             if found is None:
                 return tuple(taken[:-1])
             step = found
         elif step == "requestBody" and isinstance(old, dict):
-            return (*taken, *_in_body(old.get("parameters"), rest))
+            return (*taken, *_locate_in_body(old.get("parameters"), rest))
         elif step == "content" and not _has(old, step):
-            inner = _at(inner, rest.pop(0)) if rest else inner
+            inner = _get_member(inner, rest.pop(0)) if rest else inner
             new = inner
             continue
         elif step == "schema" and not _has(old, step):
@@ -48,35 +48,35 @@ def locate_original(old: Json, new: Json, steps: Sequence[PathStep]) -> tuple[Pa
         if not _has(old, step):
             break
         taken.append(step)
-        old, new = _at(old, step), inner
+        old, new = _get_member(old, step), inner
     return tuple(taken)
 
 
-def _in_body(parameters: Json, rest: Sequence[PathStep]) -> tuple[PathStep, ...]:
+def _locate_in_body(parameters: Json, rest: Sequence[PathStep]) -> tuple[PathStep, ...]:
     """Return the way to the parameter that is the body, or the member of the form, and on in it."""
     steps = list(rest[2:]) if rest[:1] == ["content"] else []  # what follows the media type
     for place, one in enumerate(parameters if isinstance(parameters, list) else ()):
         if not isinstance(one, dict):
             continue
         if one.get("in") == "body":
-            return ("parameters", place, *_existing(one, steps))
+            return ("parameters", place, *_keep_existing(one, steps))
         is_member = steps[:2] == ["schema", "properties"] and steps[2:3] == [one.get("name")]
         if one.get("in") == "formData" and is_member:
-            return ("parameters", place, *_existing(one, steps[3:]))
+            return ("parameters", place, *_keep_existing(one, steps[3:]))
     return ()
 
 
-def _existing(node: Json, steps: Sequence[PathStep]) -> list[PathStep]:
+def _keep_existing(node: Json, steps: Sequence[PathStep]) -> list[PathStep]:
     taken: list[PathStep] = []
     for step in steps:
         if not _has(node, step):
             break
         taken.append(step)
-        node = _at(node, step)
+        node = _get_member(node, step)
     return taken
 
 
-def _parameter(listed: Json, wanted: dict[str, Any]) -> int | None:
+def _find_parameter(listed: Json, wanted: dict[str, Any]) -> int | None:
     """Return the place of a parameter among those of an operation, as body and form are no longer among them."""
     for place, one in enumerate(listed if isinstance(listed, list) else ()):
         if not isinstance(one, dict):
@@ -95,5 +95,5 @@ def _has(node: Json, step: PathStep) -> bool:
     return isinstance(node, dict) and step in node
 
 
-def _at(node: Any, step: PathStep) -> Any:
+def _get_member(node: Any, step: PathStep) -> Any:
     return node[step] if _has(node, step) else None

@@ -60,7 +60,9 @@ def as_version(document: Mapping[str, Json], version: Version) -> dict[str, Json
     """Return the 3.1 ``document`` as one of ``version``."""
     if version != "3.0":
         return {**document, "openapi": RELEASES[version]}
-    older = {key: _older(value, key) for key, value in document.items() if key not in ("jsonSchemaDialect", "webhooks")}
+    older = {
+        key: _downgrade(value, key) for key, value in document.items() if key not in ("jsonSchemaDialect", "webhooks")
+    }
     info = older.get("info")
     if isinstance(info, dict):
         older["info"] = {key: value for key, value in info.items() if key != "summary"}
@@ -70,48 +72,50 @@ def as_version(document: Mapping[str, Json], version: Version) -> dict[str, Json
     return {**older, "openapi": RELEASES["3.0"]}
 
 
-def _older(node: Json, key: str = "") -> Json:
+def _downgrade(node: Json, key: str = "") -> Json:
     """Return what stands under ``key`` of an OpenAPI object, the schemas in it in the words of 3.0."""
     if key == "schema":
-        return _schema(node)
+        return _downgrade_schema(node)
     if key == "schemas" and isinstance(node, dict):
-        return {name: _schema(one) for name, one in node.items()}
+        return {name: _downgrade_schema(one) for name, one in node.items()}
     if key in ("example", "examples") or key.startswith("x-"):
         return node
     if isinstance(node, dict):
-        return {name: _older(one, name) for name, one in node.items()}
-    return [_older(one) for one in node] if isinstance(node, list) else node
+        return {name: _downgrade(one, name) for name, one in node.items()}
+    return [_downgrade(one) for one in node] if isinstance(node, list) else node
 
 
-def _schema(node: Json) -> Json:
+def _downgrade_schema(node: Json) -> Json:
     if not isinstance(node, dict):
         return {"not": {}} if node is False else {}
     if "$ref" in node:
         beside = {key: value for key, value in node.items() if key != "$ref"}
         pointed = {"$ref": node["$ref"]}
-        return {"allOf": [pointed], **_schema(beside)} if beside else pointed
-    built = {key: _inner(key, value) for key, value in node.items() if key in _KEYWORDS or key.startswith("x-")}
+        return {"allOf": [pointed], **_downgrade_schema(beside)} if beside else pointed
+    built = {
+        key: _downgrade_inner(key, value) for key, value in node.items() if key in _KEYWORDS or key.startswith("x-")
+    }
     if "const" in node:
         built["enum"] = [node["const"]]
     examples = node.get("examples")
     if isinstance(examples, list) and examples:
         built["example"] = examples[0]
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        _bounded(built, bound, exclusive)
-    return _typed(built)
+        _write_bound(built, bound, exclusive)
+    return _write_type(built)
 
 
-def _inner(key: str, value: Json) -> Json:
+def _downgrade_inner(key: str, value: Json) -> Json:
     if key == "properties" and isinstance(value, dict):
-        return {name: _schema(one) for name, one in value.items()}
+        return {name: _downgrade_schema(one) for name, one in value.items()}
     if key == "additionalProperties" and isinstance(value, bool):
         return value
     if key in _HOLDS_SCHEMA:
-        return _schema(value)
-    return [_schema(one) for one in value] if key in _SEVERAL and isinstance(value, list) else value
+        return _downgrade_schema(value)
+    return [_downgrade_schema(one) for one in value] if key in _SEVERAL and isinstance(value, list) else value
 
 
-def _bounded(built: dict[str, Json], bound: str, exclusive: str) -> None:
+def _write_bound(built: dict[str, Json], bound: str, exclusive: str) -> None:
     limit = built.get(exclusive)
     if isinstance(limit, bool) or not isinstance(limit, int | float):
         return
@@ -124,7 +128,7 @@ def _bounded(built: dict[str, Json], bound: str, exclusive: str) -> None:
         built[bound], built[exclusive] = limit, True
 
 
-def _typed(built: dict[str, Json]) -> dict[str, Json]:
+def _write_type(built: dict[str, Json]) -> dict[str, Json]:
     """Return a schema whose ``type`` is one word; null is said by ``nullable``."""
     types = built.get("type")
     kinds = [types] if isinstance(types, str) else [one for one in types or () if isinstance(one, str)]

@@ -11,7 +11,7 @@ from toolwire.framing import jsontext
 
 from . import files, forms, parameter_styles
 from .forms import Unsendable
-from .media_types import essence, is_json, is_text, is_xml
+from .media_types import get_essence, is_json, is_text, is_xml
 from .plan import Plan
 
 
@@ -22,7 +22,9 @@ class Payload(NamedTuple):
     media_type: str
 
 
-def write(plan: Plan, arguments: Mapping[str, Json], resources: Resources | None, errors: dict[str, str]) -> Payload:
+def write_body(
+    plan: Plan, arguments: Mapping[str, Json], resources: Resources | None, errors: dict[str, str]
+) -> Payload:
     """Return the body of a call; what cannot stand there is noted in ``errors``. No media type means no body.
 
     [CV-11, CV-12, CV-13, CV-14, CV-15]
@@ -38,18 +40,18 @@ def write(plan: Plan, arguments: Mapping[str, Json], resources: Resources | None
     else:
         data = arguments[plan.whole_body]
     try:
-        return _written(plan, data, resources)
+        return _encode(plan, data, resources)
     except Unsendable as error:
         names = {name: argument for argument, name in plan.properties}
         errors[names.get(error.name, plan.whole_body or error.name)] = error.reason
         return NOTHING
 
 
-def place_of(plan: Plan, name: str, argument: str, value: Json) -> str:
+def describe_place(plan: Plan, name: str, argument: str, value: Json) -> str:
     """Return where an argument that is the property ``name`` of the body goes, as the end of a sentence."""
-    kind = essence(plan.media_type or "")
+    kind = get_essence(plan.media_type or "")
     is_form = kind == parameter_styles.FORM or kind.startswith("multipart/")
-    if is_form and not forms.holds(name, value, plan.encodings):
+    if is_form and not forms.has_items(name, value, plan.encodings):
         return "not sent: it is empty"
     place = "in the form" if is_form else "in the body"
     return place if name == argument else f"{place}, as {name}"
@@ -58,28 +60,28 @@ def place_of(plan: Plan, name: str, argument: str, value: Json) -> str:
 NOTHING = Payload(b"", "")
 
 
-def _written(plan: Plan, data: Json, resources: Resources | None) -> Payload:
+def _encode(plan: Plan, data: Json, resources: Resources | None) -> Payload:
     media_type = plan.media_type or ""
-    kind = essence(media_type)
+    kind = get_essence(media_type)
     if is_json(kind):
         return Payload(jsontext.write(data), media_type)
     if plan.binary:
-        return _file(plan, data, resources)
+        return _encode_file(plan, data, resources)
     if kind == parameter_styles.FORM or kind.startswith("multipart/"):
         if not isinstance(data, dict):
             raise Unsendable("", "must be an object: its properties are the fields of a form")
         if kind == parameter_styles.FORM:
-            return Payload(forms.urlencoded(data, plan.encodings), media_type)
-        body, boundary = forms.multipart(data, plan.encodings, resources)
+            return Payload(forms.encode_urlencoded(data, plan.encodings), media_type)
+        body, boundary = forms.encode_multipart(data, plan.encodings, resources)
         return Payload(body, f"{media_type}; boundary={boundary}")
     if is_text(kind) or is_xml(kind) or isinstance(data, str):
-        return Payload(parameter_styles.text_of(data).encode(), media_type)
+        return Payload(parameter_styles.write_scalar(data).encode(), media_type)
     return Payload(jsontext.write(data), media_type)
 
 
-def _file(plan: Plan, data: Json, resources: Resources | None) -> Payload:
+def _encode_file(plan: Plan, data: Json, resources: Resources | None) -> Payload:
     try:
-        file = files.read(data, resources)
+        file = files.read_file(data, resources)
     except ValueError as error:
         raise Unsendable("", str(error)) from None
     return Payload(file.data, file.media_type if "*" in (plan.media_type or "*") else plan.media_type or "")

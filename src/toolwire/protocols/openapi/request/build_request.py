@@ -16,7 +16,7 @@ from toolwire.core.http import Request
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.resources import Resources
 from toolwire.framing import jsontext
-from toolwire.protocols.openapi.tools.override_arguments import overriding_key
+from toolwire.protocols.openapi.tools.override_arguments import find_overriding_key
 
 from . import body_encoder, forms, parameter_styles, path_template
 from .plan import Parameter, Place, Plan
@@ -26,12 +26,12 @@ _COOKIE = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+=[!#-:<-\[\]-~]*"
 _COOKIES = re.compile(f"{_COOKIE}(?:; {_COOKIE})*")
 
 
-def shown(plan: Plan) -> str:
+def describe_plan(plan: Plan) -> str:
     """Return method and URL of a plan as declared, for where a call cannot be written."""
     return f"{plan.method} {plan.base}{plan.path}"
 
 
-def write(
+def build_request(
     plan: Plan, arguments: Mapping[str, Json], *, resources: Resources | None = None, call_id: str = ""
 ) -> Request | Problem:
     """Return the request that says ``arguments``, or a Problem that names each argument that cannot be sent.
@@ -42,18 +42,18 @@ def write(
     parts = _Parts({}, [plan.fixed_query] if plan.fixed_query else [], [], [], {})
     try:
         for argument, parameter in plan.parameters:
-            _place(parts, argument, parameter, arguments)
-        path = path_template.write(plan.path, parts.path, parts.errors)
-        body = body_encoder.write(plan, arguments, resources, parts.errors)
+            _add_parameter(parts, argument, parameter, arguments)
+        path = path_template.write_path(plan.path, parts.path, parts.errors)
+        body = body_encoder.write_body(plan, arguments, resources, parts.errors)
     except (TypeError, ValueError, RecursionError):
-        return _refused({"": "are not all JSON data"})
+        return _build_problem({"": "are not all JSON data"})
     if parts.errors:
-        return _refused(parts.errors)
+        return _build_problem(parts.errors)
     url = f"{plan.base}{path}?{'&'.join(parts.query)}" if parts.query else plan.base + path
-    return Request(plan.method, url, _headers(plan, parts, body, call_id), body.data)
+    return Request(plan.method, url, _build_headers(plan, parts, body, call_id), body.data)
 
 
-def places(plan: Plan, arguments: Mapping[str, Json]) -> dict[str, str]:
+def describe_places(plan: Plan, arguments: Mapping[str, Json]) -> dict[str, str]:
     """Return where each of ``arguments`` goes, as the end of a sentence: its place, and its name there if another."""
     parameters_ = dict(plan.parameters)
     properties = dict(plan.properties)
@@ -61,15 +61,15 @@ def places(plan: Plan, arguments: Mapping[str, Json]) -> dict[str, str]:
     for argument, value in arguments.items():
         parameter = parameters_.get(argument)
         if parameter is not None:
-            found[argument] = _place_of(parameter, argument, value)
+            found[argument] = _describe_place(parameter, argument, value)
         elif argument == plan.whole_body:
             found[argument] = "as the whole body"
         else:
-            found[argument] = body_encoder.place_of(plan, properties.get(argument, argument), argument, value)
+            found[argument] = body_encoder.describe_place(plan, properties.get(argument, argument), argument, value)
     return found
 
 
-def _place_of(parameter: Parameter, argument: str, value: Json) -> str:
+def _describe_place(parameter: Parameter, argument: str, value: Json) -> str:
     if parameter.place is Place.QUERYSTRING:
         return "as the whole query"
     try:
@@ -91,13 +91,13 @@ class _Parts(NamedTuple):
     errors: dict[str, str]
 
 
-def _place(parts: _Parts, argument: str, parameter: Parameter, arguments: Mapping[str, Json]) -> None:
+def _add_parameter(parts: _Parts, argument: str, parameter: Parameter, arguments: Mapping[str, Json]) -> None:
     if argument not in arguments:
         if parameter.place is Place.PATH:
             parts.path[parameter.name] = argument, ""
         return
     value = arguments[argument]
-    if key := overriding_key(parameter, value):
+    if key := find_overriding_key(parameter, value):
         parts.errors[argument] = f"cannot have {key[:100]!r}: some servers would take it for another method or path"
         return
     text = _write_parameter(parameter, value)
@@ -107,7 +107,7 @@ def _place(parts: _Parts, argument: str, parameter: Parameter, arguments: Mappin
         return
     elif parameter.place is Place.COOKIE:
         raw = jsontext.write(value) if parameter.style == "cookie" else text.encode()
-        _cookie(parts, argument, text, whole=parameter.style not in ("cookie", "text") or b";" not in raw)
+        _add_cookie(parts, argument, text, whole=parameter.style not in ("cookie", "text") or b";" not in raw)
     elif parameter.place is not Place.HEADER:
         parts.query.append(text)
     elif _HEADER_VALUE.fullmatch(text) is None:
@@ -119,12 +119,14 @@ def _place(parts: _Parts, argument: str, parameter: Parameter, arguments: Mappin
 def _write_parameter(parameter: Parameter, value: Json) -> str:
     is_query = parameter.place is Place.QUERYSTRING
     if parameter.encodings and isinstance(value, dict):  # a form whose document says how its properties are written
-        text = forms.urlencoded(value, parameter.encodings).decode()
+        text = forms.encode_urlencoded(value, parameter.encodings).decode()
         return text if is_query else parameter_styles.write(parameter._replace(media_type="text/plain"), text)
-    return parameter_styles.querystring(parameter, value) if is_query else parameter_styles.write(parameter, value)
+    return (
+        parameter_styles.write_querystring(parameter, value) if is_query else parameter_styles.write(parameter, value)
+    )
 
 
-def _cookie(parts: _Parts, argument: str, text: str, *, whole: bool) -> None:
+def _add_cookie(parts: _Parts, argument: str, text: str, *, whole: bool) -> None:
     """Add a cookie; ``whole`` says that no item of it could start another."""
     if not whole or _COOKIES.fullmatch(text) is None:
         parts.errors[argument] = "cannot be sent in a cookie: it holds a space, a quote, a semicolon or the like"
@@ -132,7 +134,9 @@ def _cookie(parts: _Parts, argument: str, text: str, *, whole: bool) -> None:
         parts.cookies.append(text)
 
 
-def _headers(plan: Plan, parts: _Parts, body: body_encoder.Payload, call_id: str) -> tuple[tuple[bytes, bytes], ...]:
+def _build_headers(
+    plan: Plan, parts: _Parts, body: body_encoder.Payload, call_id: str
+) -> tuple[tuple[bytes, bytes], ...]:
     headers = [(b"accept", plan.accept.encode()), *parts.headers]
     if parts.cookies:
         headers.append((b"cookie", "; ".join(parts.cookies).encode()))
@@ -144,7 +148,7 @@ def _headers(plan: Plan, parts: _Parts, body: body_encoder.Payload, call_id: str
     return tuple(headers)
 
 
-def _refused(errors: Mapping[str, str]) -> Problem:
+def _build_problem(errors: Mapping[str, str]) -> Problem:
     said = "; ".join(f"{name}: {text}" if name else text for name, text in errors.items())
     return Problem(
         kind=Kind.INVALID_ARGUMENTS, message=f"The arguments cannot be sent: {said}.", parameter_errors=dict(errors)

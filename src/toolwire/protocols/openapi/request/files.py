@@ -20,7 +20,7 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _MOST_NAME = 100
 
 
-def read(value: Json, resources: Resources | None) -> Resource:
+def read_file(value: Json, resources: Resources | None) -> Resource:
     """Return the bytes that an argument stands for.
 
     Raises:
@@ -41,7 +41,7 @@ def read(value: Json, resources: Resources | None) -> Resource:
     return Resource(data=data, media_type=(found["type"] if found else None) or UNTYPED)
 
 
-def file_name(resource: Resource, otherwise: str) -> str:
+def choose_file_name(resource: Resource, otherwise: str) -> str:
     """Return the name a file is sent under: letters, digits, dots and dashes, without a folder. [CV-13]"""
     for text in (re.split(r"[/\\]", resource.name)[-1], otherwise):
         name = _NOT_IN_A_NAME.sub("_", text).strip("._")[-_MOST_NAME:]

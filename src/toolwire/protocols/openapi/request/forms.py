@@ -38,13 +38,13 @@ class Part(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def urlencoded(data: Mapping[str, Json], encodings: Mapping[str, Encoding]) -> bytes:
+def encode_urlencoded(data: Mapping[str, Json], encodings: Mapping[str, Encoding]) -> bytes:
     """Return ``data`` as application/x-www-form-urlencoded. What is null is left out. [CV-12]"""
-    fields = (pair for name, value in data.items() for pair in _pairs(name, value, encodings.get(name, PLAIN)))
+    fields = (pair for name, value in data.items() for pair in _list_pairs(name, value, encodings.get(name, PLAIN)))
     return "&".join(f"{name}={text}" for name, text in fields).encode()
 
 
-def multipart(
+def encode_multipart(
     data: Mapping[str, Json], encodings: Mapping[str, Encoding], resources: Resources | None
 ) -> tuple[bytes, str]:
     """Return ``data`` as a multipart body, and its boundary. [CV-13]
@@ -53,22 +53,22 @@ def multipart(
         Unsendable: a property is no file where there must be one.
     """
     parts = [
-        part for name, value in data.items() for part in _parts(name, value, encodings.get(name, PLAIN), resources)
+        part for name, value in data.items() for part in _list_parts(name, value, encodings.get(name, PLAIN), resources)
     ]
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.data)
         digest.update(repr((part.name, part.media_type, part.file)).encode())
     boundary = f"toolwire-{digest.hexdigest()[:40]}"  # of what it separates, so that nothing in there can hold it
-    written = [b"--%b\r\n%b\r\n%b\r\n" % (boundary.encode(), _head(part), part.data) for part in parts]
+    written = [b"--%b\r\n%b\r\n%b\r\n" % (boundary.encode(), _write_part_head(part), part.data) for part in parts]
     return b"".join(written) + b"--%b--\r\n" % boundary.encode(), boundary
 
 
-def holds(name: str, value: Json, encodings: Mapping[str, Encoding]) -> bool:
+def has_items(name: str, value: Json, encodings: Mapping[str, Encoding]) -> bool:
     """Return whether a form has anything of the property ``name``: what is null or has no items is left out."""
     encoding = encodings.get(name, PLAIN)
     if encoding.style and not encoding.binary:
-        return bool(_pairs(name, value, encoding))
+        return bool(_list_pairs(name, value, encoding))
     return any(item is not None for item in (value if isinstance(value, list) else [value]))
 
 
@@ -80,7 +80,7 @@ class Unsendable(ValueError):  # noqa: N818 - it is a reason, which becomes a Pr
         self.name, self.reason = name, reason
 
 
-def _pairs(name: str, value: Json, encoding: Encoding) -> list[tuple[str, str]]:
+def _list_pairs(name: str, value: Json, encoding: Encoding) -> list[tuple[str, str]]:
     if encoding.style:
         declared = Parameter(
             name,
@@ -90,40 +90,41 @@ def _pairs(name: str, value: Json, encoding: Encoding) -> list[tuple[str, str]]:
             encoding.reserved,
             separators=encoding.separators,
         )
-        return parameter_styles.pairs(declared, value)
+        return parameter_styles.list_pairs(declared, value)
     if is_json(encoding.media_type) and value is not None:
         items = value if isinstance(value, list) else [value]
         return [
-            (parameter_styles.percent(name), parameter_styles.percent(jsontext.write(item).decode())) for item in items
+            (parameter_styles.encode_percent(name), parameter_styles.encode_percent(jsontext.write(item).decode()))
+            for item in items
         ]
-    return parameter_styles.plain_pairs(name, value)
+    return parameter_styles.list_plain_pairs(name, value)
 
 
-def _parts(name: str, value: Json, encoding: Encoding, resources: Resources | None) -> Iterator[Part]:
+def _list_parts(name: str, value: Json, encoding: Encoding, resources: Resources | None) -> Iterator[Part]:
     if encoding.style and not encoding.binary and not encoding.media_type:
         # Nothing is percent-encoded in a part: what is encoded here is decoded at once, so that no escape may be kept.
-        for key, text in _pairs(name, value, replace(encoding, reserved=False)):
+        for key, text in _list_pairs(name, value, replace(encoding, reserved=False)):
             yield Part(unquote_to_bytes(key).decode(), unquote_to_bytes(text), headers=encoding.headers)
         return
     for number, item in enumerate(value if isinstance(value, list) else [value]):
         if number >= _MOST_PARTS:
             raise Unsendable(name, f"has more than {_MOST_PARTS:,} items")
         if item is not None:
-            yield _part(name, item, encoding, resources)
+            yield _build_part(name, item, encoding, resources)
 
 
-def _part(name: str, item: Json, encoding: Encoding, resources: Resources | None) -> Part:
+def _build_part(name: str, item: Json, encoding: Encoding, resources: Resources | None) -> Part:
     declared = encoding.media_type if "*" not in encoding.media_type else ""
     if encoding.binary or _is_handle(item, resources):
         try:
-            file = files.read(item, resources)
+            file = files.read_file(item, resources)
         except ValueError as error:
             raise Unsendable(name, str(error)) from None
-        return Part(name, file.data, declared or file.media_type, files.file_name(file, name), encoding.headers)
+        return Part(name, file.data, declared or file.media_type, files.choose_file_name(file, name), encoding.headers)
     if isinstance(item, dict | list) or is_json(declared):
         media_type = declared if is_json(declared) else "application/json"
         return Part(name, jsontext.write(item), media_type, headers=encoding.headers)
-    return Part(name, parameter_styles.text_of(item).encode(), declared, headers=encoding.headers)
+    return Part(name, parameter_styles.write_scalar(item).encode(), declared, headers=encoding.headers)
 
 
 def _is_handle(item: Json, resources: Resources | None) -> bool:
@@ -131,8 +132,8 @@ def _is_handle(item: Json, resources: Resources | None) -> bool:
     return isinstance(item, str) and resources is not None and resources.find(item) is not None
 
 
-def _head(part: Part) -> bytes:
-    lines = [f'content-disposition: form-data; name="{_quoted(part.name)}"']
+def _write_part_head(part: Part) -> bytes:
+    lines = [f'content-disposition: form-data; name="{_quote(part.name)}"']
     if part.file is not None:
         lines[0] += f'; filename="{part.file}"'
     if part.media_type and _MEDIA_TYPE.fullmatch(part.media_type):
@@ -145,6 +146,6 @@ def _head(part: Part) -> bytes:
     return "".join(f"{line}\r\n" for line in lines).encode("utf-8", "replace")
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     """Return a name as browsers put it between quotes."""
     return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A").replace("\0", "")

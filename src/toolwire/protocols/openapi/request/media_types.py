@@ -24,54 +24,54 @@ _BINARY_TYPES = frozenset(
 )
 
 
-def essence(media_type: str) -> str:
+def get_essence(media_type: str) -> str:
     """Return ``media_type`` in lower case and without parameters."""
     return media_type.partition(";")[0].strip().lower()
 
 
-def first(media_types: str) -> str:
+def get_first(media_types: str) -> str:
     """Return the first of a list that commas separate."""
     return media_types.partition(",")[0].strip() if '"' not in media_types else media_types.strip()
 
 
 def is_json(media_type: str) -> bool:
     """Return whether data of ``media_type`` is JSON."""
-    kind = essence(media_type)
+    kind = get_essence(media_type)
     return kind.endswith(("/json", "+json"))
 
 
 def is_xml(media_type: str) -> bool:
     """Return whether data of ``media_type`` is XML."""
-    return essence(media_type).endswith(("/xml", "+xml"))
+    return get_essence(media_type).endswith(("/xml", "+xml"))
 
 
 def is_text(media_type: str) -> bool:
     """Return whether data of ``media_type`` is text that people read, and neither JSON nor XML."""
-    kind = essence(media_type)
+    kind = get_essence(media_type)
     return kind.startswith("text/") or kind.endswith(("/yaml", "+yaml")) or kind in _TEXT
 
 
 def is_binary(media_type: str) -> bool:
     """Return whether data of ``media_type`` is never text."""
-    kind = essence(media_type)
+    kind = get_essence(media_type)
     return kind in _BINARY_TYPES or (kind.startswith(_BINARY) and not is_xml(kind) and not is_text(kind))
 
 
-def sent_as(media_type: str) -> str:
+def write_content_type(media_type: str) -> str:
     """Return ``media_type`` as a Content-Type of what is written here: UTF-8, and with a boundary of its own.
 
     Its other parameters stay as they are declared. JSON has no charset, and what is no media type no parameters.
     """
     whole = _WHOLE.fullmatch(media_type.strip())
     if whole is None:
-        return essence(media_type)
+        return get_essence(media_type)
     kept = [
         f"{name.lower()}={value}"
         for name, value in _PARAMETER.findall(whole[2])
-        if name.lower() not in _OWN or (name.lower() == "charset" and _is_said(whole[1], value))
+        if name.lower() not in _OWN or (name.lower() == "charset" and _is_implied(whole[1], value))
     ]
     return "; ".join([whole[1].lower(), *kept])
 
 
-def _is_said(kind: str, charset: str) -> bool:
+def _is_implied(kind: str, charset: str) -> bool:
     return not is_json(kind) and charset.strip('"').lower() in _UTF_8

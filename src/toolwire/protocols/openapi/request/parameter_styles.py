@@ -18,7 +18,7 @@ from urllib.parse import quote
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 
-from .media_types import essence, is_json
+from .media_types import get_essence, is_json
 from .plan import Parameter, Place
 
 Encode: TypeAlias = Callable[[str], str]
@@ -46,149 +46,161 @@ def write(parameter: Parameter, value: Json) -> str:
 
     Queries and cookies come with their names, paths and headers without. Nothing is refused here.
     """
-    encode = _encoder(parameter, value)
+    encode = _choose_encoder(parameter, value)
     if parameter.style in ("content", "text") or parameter.media_type:
-        return _named(parameter, encode(_content(parameter, value)))
+        return _add_name(parameter, encode(_write_content(parameter, value)))
     if type(value) in _SCALARS and parameter.style in _PLAIN_STYLES:  # most are
-        return _named(parameter, encode(text_of(value)))
-    value = _without_null(value)
-    return "" if value is None or value in ([], {}) else _styled(parameter, value, encode)
+        return _add_name(parameter, encode(write_scalar(value)))
+    value = _remove_null(value)
+    return "" if value is None or value in ([], {}) else _write_style(parameter, value, encode)
 
 
-def _styled(parameter: Parameter, value: Json, encode: Encode) -> str:
+def _write_style(parameter: Parameter, value: Json, encode: Encode) -> str:
     match parameter.style:
         case "simple":
-            return _simple(parameter, value, encode)
+            return _write_simple(parameter, value, encode)
         case "label":
-            return _label(parameter, value, encode)
+            return _write_label(parameter, value, encode)
         case "matrix":
-            return _matrix(parameter, value, encode)
+            return _write_matrix(parameter, value, encode)
         case _:
-            return _form(parameter, value, encode)
+            return _write_form(parameter, value, encode)
 
 
-def pairs(parameter: Parameter, value: Json) -> list[tuple[str, str]]:
+def list_pairs(parameter: Parameter, value: Json) -> list[tuple[str, str]]:
     """Return the names and texts, percent-encoded, that a query's styles make of ``value``; none for nothing."""
-    value = _without_null(value)
-    return [] if value is None or value in ([], {}) else _form_pairs(parameter, value, _encoder(parameter, value))
+    value = _remove_null(value)
+    return (
+        []
+        if value is None or value in ([], {})
+        else _list_form_pairs(parameter, value, _choose_encoder(parameter, value))
+    )
 
 
-def querystring(parameter: Parameter, value: Json) -> str:
+def write_querystring(parameter: Parameter, value: Json) -> str:
     """Return the whole query that ``value`` is, by its media type. [CV-28]"""
-    if essence(parameter.media_type) != FORM:
-        return percent(_content(parameter, value))
+    if get_essence(parameter.media_type) != FORM:
+        return encode_percent(_write_content(parameter, value))
     data = value.items() if isinstance(value, dict) else ()
-    return "&".join(f"{key}={text}" for name, item in data for key, text in plain_pairs(name, item))
+    return "&".join(f"{key}={text}" for name, item in data for key, text in list_plain_pairs(name, item))
 
 
-def plain_pairs(name: str, value: Json) -> list[tuple[str, str]]:
+def list_plain_pairs(name: str, value: Json) -> list[tuple[str, str]]:
     """Return ``value`` as fields of a form about which nothing is declared: an array repeats, the rest is text."""
     items = value if isinstance(value, list) else [value]
-    return [(percent(name), percent(text_of(item))) for item in items if item is not None]
+    return [(encode_percent(name), encode_percent(write_scalar(item))) for item in items if item is not None]
 
 
-def percent(text: str) -> str:
+def encode_percent(text: str) -> str:
     """Return ``text`` with everything but unreserved characters percent-encoded."""
     return text if text.isascii() and text.isalnum() else quote(text, safe="", errors="strict")
 
 
-def _simple(parameter: Parameter, value: Json, encode: Encode) -> str:
+def _write_simple(parameter: Parameter, value: Json, encode: Encode) -> str:
     if parameter.separators:
-        return _joined(value, parameter.separators, encode)
-    return ",".join(_items(value, encode, exploded=parameter.explode))
+        return _write_nested(value, parameter.separators, encode)
+    return ",".join(_list_items(value, encode, exploded=parameter.explode))
 
 
-def _label(parameter: Parameter, value: Json, encode: Encode) -> str:
-    return "." + ("." if parameter.explode else ",").join(_items(value, encode, exploded=parameter.explode))
+def _write_label(parameter: Parameter, value: Json, encode: Encode) -> str:
+    return "." + ("." if parameter.explode else ",").join(_list_items(value, encode, exploded=parameter.explode))
 
 
-def _matrix(parameter: Parameter, value: Json, encode: Encode) -> str:
-    name = percent(parameter.name)
+def _write_matrix(parameter: Parameter, value: Json, encode: Encode) -> str:
+    name = encode_percent(parameter.name)
     if parameter.explode and isinstance(value, list | dict):
-        each = [(name, encode(text_of(item))) for item in value] if isinstance(value, list) else _pairs(value, encode)
+        each = (
+            [(name, encode(write_scalar(item))) for item in value]
+            if isinstance(value, list)
+            else _list_object_pairs(value, encode)
+        )
     else:
-        each = [(name, ",".join(_items(value, encode, exploded=False)))]
+        each = [(name, ",".join(_list_items(value, encode, exploded=False)))]
     return "".join(f";{key}={text}" if text else f";{key}" for key, text in each)
 
 
-def _form(parameter: Parameter, value: Json, encode: Encode) -> str:
+def _write_form(parameter: Parameter, value: Json, encode: Encode) -> str:
     between = "; " if parameter.place is Place.COOKIE else "&"
-    return between.join(f"{key}={text}" for key, text in _form_pairs(parameter, value, encode))
+    return between.join(f"{key}={text}" for key, text in _list_form_pairs(parameter, value, encode))
 
 
-def _form_pairs(parameter: Parameter, value: Json, encode: Encode) -> list[tuple[str, str]]:
-    name = _name(parameter)
+def _list_form_pairs(parameter: Parameter, value: Json, encode: Encode) -> list[tuple[str, str]]:
+    name = _write_name(parameter)
     if not isinstance(value, list | dict):
-        return [(name, encode(text_of(value)))]
+        return [(name, encode(write_scalar(value)))]
     if parameter.separators and isinstance(value, list):
         separators = parameter.separators
         if separators[0]:
-            return [(name, _joined(value, separators, encode))]
-        return [(name, _joined(item, separators[1:], encode)) for item in value]
+            return [(name, _write_nested(value, separators, encode))]
+        return [(name, _write_nested(item, separators[1:], encode)) for item in value]
     if parameter.style == "deepObject":
-        return list(_deep(name, value, encode))
+        return list(_iterate_deep_pairs(name, value, encode))
     if not parameter.explode:
         delimiter = _DELIMITER.get(parameter.style, ",")
-        return [(name, delimiter.join(_items(value, encode, exploded=False)))]
-    return [(name, encode(text_of(item))) for item in value] if isinstance(value, list) else _pairs(value, encode)
+        return [(name, delimiter.join(_list_items(value, encode, exploded=False)))]
+    return (
+        [(name, encode(write_scalar(item))) for item in value]
+        if isinstance(value, list)
+        else _list_object_pairs(value, encode)
+    )
 
 
-def _deep(name: str, value: Json, encode: Encode) -> Iterator[tuple[str, str]]:
+def _iterate_deep_pairs(name: str, value: Json, encode: Encode) -> Iterator[tuple[str, str]]:
     """Give ``name[key]=item`` for each item, as deep as the data goes; the items of an array are numbered.
 
     The specification says nothing of arrays here. Numbers are what the one large API that has them takes, and the
     only form in which the objects of an array stay apart.
     """
     for key, item in enumerate(value) if isinstance(value, list) else value.items():
-        inner = f"{name}%5B{percent(str(key))}%5D"
+        inner = f"{name}%5B{encode_percent(str(key))}%5D"
         if isinstance(item, list | dict):
-            yield from _deep(inner, item, encode)
+            yield from _iterate_deep_pairs(inner, item, encode)
         elif item is not None:
-            yield inner, encode(text_of(item))
+            yield inner, encode(write_scalar(item))
 
 
-def _joined(value: Json, separators: tuple[str, ...], encode: Encode) -> str:
+def _write_nested(value: Json, separators: tuple[str, ...], encode: Encode) -> str:
     """Return an array as one text, each level of it with a separator of its own between the items."""
     if not separators or not isinstance(value, list):
-        return encode(text_of(value))
+        return encode(write_scalar(value))
     between = separators[0] if separators[0] == "," else encode(separators[0])
-    return between.join(_joined(item, separators[1:], encode) for item in value if item is not None)
+    return between.join(_write_nested(item, separators[1:], encode) for item in value if item is not None)
 
 
-def _items(value: Json, encode: Encode, *, exploded: bool) -> list[str]:
+def _list_items(value: Json, encode: Encode, *, exploded: bool) -> list[str]:
     if isinstance(value, list):
-        return [encode(text_of(item)) for item in value]
+        return [encode(write_scalar(item)) for item in value]
     if isinstance(value, dict) and exploded:
-        return [f"{key}={text}" for key, text in _pairs(value, encode)]
+        return [f"{key}={text}" for key, text in _list_object_pairs(value, encode)]
     if isinstance(value, dict):
-        return [encode(text_of(one)) for pair in value.items() for one in pair]
-    return [encode(text_of(value))]
+        return [encode(write_scalar(one)) for pair in value.items() for one in pair]
+    return [encode(write_scalar(value))]
 
 
-def _pairs(value: Mapping[str, Json], encode: Encode) -> list[tuple[str, str]]:
+def _list_object_pairs(value: Mapping[str, Json], encode: Encode) -> list[tuple[str, str]]:
     """Return each key, which is a name on the wire, and its item. ``allowReserved`` is for values alone."""
-    encode_key = str if encode is str else percent
-    return [(encode_key(key), encode(text_of(item))) for key, item in value.items()]
+    encode_key = str if encode is str else encode_percent
+    return [(encode_key(key), encode(write_scalar(item))) for key, item in value.items()]
 
 
-def _named(parameter: Parameter, text: str) -> str:
-    return f"{_name(parameter)}={text}" if parameter.place in (Place.QUERY, Place.COOKIE) else text
+def _add_name(parameter: Parameter, text: str) -> str:
+    return f"{_write_name(parameter)}={text}" if parameter.place in (Place.QUERY, Place.COOKIE) else text
 
 
-def _name(parameter: Parameter) -> str:
-    return parameter.name if parameter.place is Place.COOKIE else percent(parameter.name)
+def _write_name(parameter: Parameter) -> str:
+    return parameter.name if parameter.place is Place.COOKIE else encode_percent(parameter.name)
 
 
-def _content(parameter: Parameter, value: Json) -> str:
+def _write_content(parameter: Parameter, value: Json) -> str:
     """Return ``value`` in the media type of a parameter with ``content``. [CV-03]"""
-    media_type = essence(parameter.media_type)
+    media_type = get_essence(parameter.media_type)
     if media_type == FORM:
-        return querystring(parameter, value)
+        return write_querystring(parameter, value)
     is_text = parameter.style == "text" or (media_type != "" and not is_json(media_type))
-    return text_of(value) if is_text else _compact(value)
+    return write_scalar(value) if is_text else _write_json(value)
 
 
-def _without_null(value: Json) -> Json:
+def _remove_null(value: Json) -> Json:
     if isinstance(value, list):
         return [item for item in value if item is not None]
     if isinstance(value, Mapping):
@@ -196,19 +208,19 @@ def _without_null(value: Json) -> Json:
     return value
 
 
-def _encoder(parameter: Parameter, value: Json) -> Encode:
+def _choose_encoder(parameter: Parameter, value: Json) -> Encode:
     if parameter.place is Place.HEADER or parameter.style == "cookie":
         return str  # passed through unchanged; what may not stand there is refused where the request is built
     if parameter.style == "text" and parameter.place is Place.COOKIE:
         return str  # the Cookie field is no URL: only the style form and JSON, which has quotes, are encoded there
     if not parameter.reserved:
-        return percent
-    encode = _reserved_in_path if parameter.place is Place.PATH else _reserved
-    delimiters = _delimiters(parameter, value)
+        return encode_percent
+    encode = _encode_reserved_in_path if parameter.place is Place.PATH else _encode_reserved
+    delimiters = _choose_delimiters(parameter, value)
     return (lambda text: encode(text).translate(delimiters)) if delimiters else encode
 
 
-def _delimiters(parameter: Parameter, value: Json) -> dict[int, str]:
+def _choose_delimiters(parameter: Parameter, value: Json) -> dict[int, str]:
     """Return the reserved characters that would end ``value`` or an item of it, with what stands for them."""
     found = ""
     if parameter.style == "matrix" or parameter.place is Place.COOKIE:
@@ -219,7 +231,7 @@ def _delimiters(parameter: Parameter, value: Json) -> dict[int, str]:
     return {ord(one): quote(one) for one in found}
 
 
-def _reserved(text: str) -> str:
+def _encode_reserved(text: str) -> str:
     """Return ``text`` with its reserved characters and escapes kept, but for those that would end a value."""
     parts = _TRIPLE.split(text)
     return "".join(
@@ -227,12 +239,12 @@ def _reserved(text: str) -> str:
     )
 
 
-def _reserved_in_path(text: str) -> str:
+def _encode_reserved_in_path(text: str) -> str:
     """Return ``text`` with what may stand in one segment of a path kept: no slash, no ``?``, no escape."""
     return quote(text, safe=":@!$&'()*+,;=", errors="strict")
 
 
-def text_of(value: Json) -> str:
+def write_scalar(value: Json) -> str:
     """Return a scalar as its text, and nested data as JSON; 1.0 is 1, the shortest form of the same number."""
     if isinstance(value, str):
         return value
@@ -244,5 +256,5 @@ def text_of(value: Json) -> str:
     return text.replace("e+", "e") if isinstance(value, float) else text
 
 
-def _compact(value: Json) -> str:
+def _write_json(value: Json) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)

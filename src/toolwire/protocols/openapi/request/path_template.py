@@ -26,7 +26,7 @@ class _Segment(NamedTuple):
     names: tuple[str, ...]
 
 
-def variables(path: str) -> list[str]:
+def list_variables(path: str) -> list[str]:
     """Return the names in braces of a path template, in order."""
     return _VARIABLE.findall(path) if "{" in path else []
 
@@ -37,13 +37,13 @@ def is_template(path: str) -> bool:
     return path.startswith("/") and "{" not in fixed and "}" not in fixed
 
 
-def write(template: str, values: Mapping[str, tuple[str, str]], errors: dict[str, str]) -> str:
+def write_path(template: str, values: Mapping[str, tuple[str, str]], errors: dict[str, str]) -> str:
     """Return the path with its variables filled in, from argument and text by variable.
 
     What may not stand there is noted in ``errors``, by argument.
     """
     written: list[str] = []
-    for segment in _segments(template):
+    for segment in _split_segments(template):
         if isinstance(segment, str):
             written.append(segment)
             continue
@@ -63,11 +63,11 @@ _WOULD_CHANGE = "cannot be sent: it would change the path"
 
 
 @lru_cache(maxsize=4096)
-def _segments(template: str) -> tuple[str | _Segment, ...]:
-    return tuple(map(_segment, template.split("/")))
+def _split_segments(template: str) -> tuple[str | _Segment, ...]:
+    return tuple(map(_parse_segment, template.split("/")))
 
 
-def _segment(text: str) -> str | _Segment:
+def _parse_segment(text: str) -> str | _Segment:
     parts = _VARIABLE.split(text)
     texts = tuple(quote(part, safe=_LITERAL) for part in parts[::2])
     return _Segment(texts, tuple(parts[1::2])) if len(parts) > 1 else texts[0]

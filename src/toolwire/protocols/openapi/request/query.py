@@ -58,13 +58,15 @@ class Field(NamedTuple):
     types: frozenset[str] = frozenset()
 
 
-def fields(tool: Tool) -> tuple[Field, ...]:
+def list_fields(tool: Tool) -> tuple[Field, ...]:
     """Return how each argument of ``tool`` stands in a query."""
     required = set(tool.required_parameters)
-    return tuple(_field(name, schema, tool.input_schema, name in required) for name, schema in tool.parameters.items())
+    return tuple(
+        _build_field(name, schema, tool.input_schema, name in required) for name, schema in tool.parameters.items()
+    )
 
 
-def read(query: str, known: Mapping[str, Field]) -> dict[str, Json] | Problem:
+def read_query(query: str, known: Mapping[str, Field]) -> dict[str, Json] | Problem:
     """Return the arguments that ``query`` says; what is in none of the ``known`` fields stays text.
 
     A text that is not of its field's type stays a string, for validation to report. An array that has to be
@@ -74,7 +76,7 @@ def read(query: str, known: Mapping[str, Field]) -> dict[str, Json] | Problem:
     for pair in filter(None, query.split("&")):
         name, _, text = pair.partition("=")
         try:
-            name, text = _decoded(name), _decoded(text)
+            name, text = _decode(name), _decode(text)
         except ValueError:
             return Problem(kind=Kind.MALFORMED, message="The query has a percent escape that is not UTF-8 text.")
         texts.setdefault(name, []).append(text)
@@ -84,7 +86,7 @@ def read(query: str, known: Mapping[str, Field]) -> dict[str, Json] | Problem:
     errors: dict[str, str] = {}
     for name, field in known.items():
         if name in texts:
-            arguments[name] = _value(field, texts[name], errors)
+            arguments[name] = _read_value(field, texts[name], errors)
         elif field.form is Form.REPEATED and field.required:
             arguments[name] = []
     if errors:
@@ -95,7 +97,7 @@ def read(query: str, known: Mapping[str, Field]) -> dict[str, Json] | Problem:
     return arguments
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     if "%" not in text and "+" not in text:
         return text
     if _BAD_ESCAPE.search(text):
@@ -103,14 +105,14 @@ def _decoded(text: str) -> str:
     return unquote_to_bytes(text.replace("+", " ")).decode()
 
 
-def _value(field: Field, texts: list[str], errors: dict[str, str]) -> Json:
+def _read_value(field: Field, texts: list[str], errors: dict[str, str]) -> Json:
     if field.form is Form.REPEATED:
-        return [_typed(text, field.types) for text in texts]
+        return [_read_typed(text, field.types) for text in texts]
     if len(texts) > 1:
         errors[field.name] = "is given more than once"
         return None
     if field.form is Form.TEXT:
-        return _typed(texts[0], field.types)
+        return _read_typed(texts[0], field.types)
     value = jsontext.read(texts[0].encode("utf-8", "surrogatepass"))
     if isinstance(value, Problem):
         errors[field.name] = "must be JSON text"
@@ -118,7 +120,7 @@ def _value(field: Field, texts: list[str], errors: dict[str, str]) -> Json:
     return value
 
 
-def _typed(text: str, types: frozenset[str]) -> Json:
+def _read_typed(text: str, types: frozenset[str]) -> Json:
     if text in _LITERALS and _LITERALS[text][0] in types and "string" not in types:
         return _LITERALS[text][1]
     if types & {"integer", "number"} and _NUMBER.fullmatch(text):
@@ -128,14 +130,14 @@ def _typed(text: str, types: frozenset[str]) -> Json:
     return text
 
 
-def _field(name: str, schema: Json, root: Schema, required: bool) -> Field:  # noqa: FBT001 - private, one caller
+def _build_field(name: str, schema: Json, root: Schema, required: bool) -> Field:  # noqa: FBT001 - private, one caller
     shape: Schema = schema if isinstance(schema, dict) else ({} if schema is not False else {"not": {}})
-    types = _types(shape, root)
+    types = _list_types(shape, root)
     if _is_plain(types - {"null"}) and ("null" not in types or (not required and shape.get("default") is None)):
         return Field(name, Form.TEXT, shape, required, types)
-    array = _followed(shape, root)
+    array = _follow_reference(shape, root)
     if types == _ARRAY and "prefixItems" not in array and (required or not shape.get("default")):
-        items = _types(array.get("items"), root)
+        items = _list_types(array.get("items"), root)
         if _is_plain(items):
             return Field(name, Form.REPEATED, shape, required, items)
     return Field(name, Form.JSON, shape, required)
@@ -146,24 +148,24 @@ def _is_plain(types: frozenset[str]) -> bool:
     return types == _STRING or (bool(types) and types <= _UNLIKE)
 
 
-def _types(schema: Json, root: Schema, seen: frozenset[int] = frozenset()) -> frozenset[str]:
+def _list_types(schema: Json, root: Schema, seen: frozenset[int] = frozenset()) -> frozenset[str]:
     """Return the JSON types that ``schema`` allows, or none where it does not say or goes round in a circle."""
-    shape = _followed(schema, root)
+    shape = _follow_reference(schema, root)
     if id(shape) in seen or len(seen) == _MOST_NESTED or "$ref" in shape:
         return frozenset()
     if "const" in shape:
-        return frozenset((_type_of(shape["const"]),))
+        return frozenset((_get_type(shape["const"]),))
     values, declared = shape.get("enum"), shape.get("type")
     if isinstance(values, list):
-        return frozenset(map(_type_of, values))
+        return frozenset(map(_get_type, values))
     if isinstance(declared, str | list):
         return frozenset(one for one in ([declared] if isinstance(declared, str) else declared) if isinstance(one, str))
     branches: list[Json] = next((shape[key] for key in ("anyOf", "oneOf") if isinstance(shape.get(key), list)), [])
-    each = [_types(one, root, seen | {id(shape)}) for one in branches[:_MOST_BRANCHES]]
+    each = [_list_types(one, root, seen | {id(shape)}) for one in branches[:_MOST_BRANCHES]]
     return frozenset[str]().union(*each) if all(each) and len(branches) <= _MOST_BRANCHES else frozenset()
 
 
-def _followed(schema: Json, root: Schema) -> dict[str, Any]:
+def _follow_reference(schema: Json, root: Schema) -> dict[str, Any]:
     """Return what ``schema`` refers to inside ``root``; with its ``$ref`` still there where that leads nowhere."""
     for _ in range(_MOST_STEPS):
         if not isinstance(schema, dict):
@@ -178,5 +180,5 @@ def _followed(schema: Json, root: Schema) -> dict[str, Any]:
     return schema if isinstance(schema, dict) else {}
 
 
-def _type_of(value: Json) -> str:
+def _get_type(value: Json) -> str:
     return _TYPE_OF.get(type(value), "object")

@@ -16,10 +16,10 @@ from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, Resources, ResultLimits
 from toolwire.framing import jsontext, rate_headers, stream_types, text_cleaning
 from toolwire.protocols.openapi import problems
-from toolwire.protocols.openapi.request.media_types import essence, is_json, is_text, is_xml
+from toolwire.protocols.openapi.request.media_types import get_essence, is_json, is_text, is_xml
 
 from . import streaming, truncate_json
-from .streaming import Heard
+from .streaming import StreamReader
 
 _NO_JSON = "The server's answer is not the JSON it says it is: "
 
@@ -51,56 +51,56 @@ def read(response: Response, expected: Expected = ANYTHING) -> Result:
     status = response.status
     if not 200 <= status < 300:
         text = f"The server answered {status} where a result was expected."
-        return problems.read(response) if status >= 400 else _bad(text)
+        return problems.read(response) if status >= 400 else _build_problem(text)
     media_type, _, parameters = get_header(response.headers, b"content-type").lower().partition(";")
     media_type = media_type.strip()
-    notes = _notes(response, media_type, expected)
+    notes = _build_notes(response, media_type, expected)
     if status in (204, 205) or not response.body:
         return Value({"ok": True, "status": status}, notes)
     if not media_type or is_json(media_type):
-        return _json(response.body, media_type, expected, notes)
-    return _other(response.body, media_type, parameters, expected, notes)
+        return _read_json(response.body, media_type, expected, notes)
+    return _read_other(response.body, media_type, parameters, expected, notes)
 
 
-def _other(body: bytes, media_type: str, parameters: str, expected: Expected, notes: dict[str, Json]) -> Result:
+def _read_other(body: bytes, media_type: str, parameters: str, expected: Expected, notes: dict[str, Json]) -> Result:
     if stream_types.is_stream(media_type):
-        return _items(body, expected, notes)
+        return _read_items(body, expected, notes)
     if is_text(media_type) or is_xml(media_type):
         encoding = "latin-1" if "8859-1" in parameters else "utf-8"
-        return _text(body, encoding, Resource(data=body, media_type=media_type), expected, notes)
-    return _binary(body, media_type, expected, notes)
+        return _read_text(body, encoding, Resource(data=body, media_type=media_type), expected, notes)
+    return _read_binary(body, media_type, expected, notes)
 
 
-def ended(heard: Heard, response: Response | Problem, expected: Expected) -> Result:
+def read_stream_end(heard: StreamReader, response: Response | Problem, expected: Expected) -> Result:
     """Return the result of a stream that was heard while it came: the list of its items. [XL-106]
 
     A stream that was left because it had brought enough, or had run long enough, is a result too, marked as cut.
     """
     if isinstance(response, Problem):
-        if not (heard.truncated or (heard.items and response.details.get("reason") in ("timeout", "too_large"))):
+        if not (heard.is_truncated or (heard.items and response.details.get("reason") in ("timeout", "too_large"))):
             return response
         notes: dict[str, Json] = {"origin": expected.origin, "untrusted": True, "truncated": True}
         return Value(heard.items, notes)
     try:
         heard.end()
     except ValueError:
-        heard.truncated = True
-    media_type = essence(get_header(response.headers, b"content-type"))
-    notes = _notes(response, media_type, expected)
-    if heard.truncated:
+        heard.is_truncated = True
+    media_type = get_essence(get_header(response.headers, b"content-type"))
+    notes = _build_notes(response, media_type, expected)
+    if heard.is_truncated:
         notes["truncated"] = True
     return Value(heard.items, notes)
 
 
-def hearing(expected: Expected) -> Heard:
+def build_stream_reader(expected: Expected) -> StreamReader:
     """Return what hears a stream of ``expected``."""
-    return Heard(expected.caps, text_cleaning.clean_data)
+    return StreamReader(expected.caps, text_cleaning.clean_data)
 
 
-def _notes(response: Response, media_type: str, expected: Expected) -> dict[str, Json]:
+def _build_notes(response: Response, media_type: str, expected: Expected) -> dict[str, Json]:
     """Return what is known of a response besides its value. [XL-104, XL-105]"""
     notes: dict[str, Json] = {"origin": expected.origin, "untrusted": True} if expected.origin else {}
-    if expected.responses is not None and (odd := _undeclared(expected.responses, response, media_type)):
+    if expected.responses is not None and (odd := _find_undeclared(expected.responses, response, media_type)):
         notes["undeclared"] = odd
     rate = rate_headers.read(response.headers)
     if rate is not None:
@@ -108,7 +108,7 @@ def _notes(response: Response, media_type: str, expected: Expected) -> dict[str,
     return notes
 
 
-def _undeclared(responses: Mapping[str, Mapping[str, Json]], response: Response, media_type: str) -> str:
+def _find_undeclared(responses: Mapping[str, Mapping[str, Json]], response: Response, media_type: str) -> str:
     """Return what of a response its document does not declare: its status, its content type, or ``""``. [CV-24]"""
     status = str(response.status)
     if media_type in responses.get(status, ()):
@@ -117,44 +117,44 @@ def _undeclared(responses: Mapping[str, Mapping[str, Json]], response: Response,
         if code in responses:
             types = responses[code]
             kinds = (media_type, f"{media_type.partition('/')[0]}/*", "*/*")
-            declared = {essence(one) for one in types}
+            declared = {get_essence(one) for one in types}
             return "" if not types or not response.body or declared.intersection(kinds) else "content type"
     return "status"
 
 
-def _json(body: bytes, media_type: str, expected: Expected, notes: dict[str, Json]) -> Result:
+def _read_json(body: bytes, media_type: str, expected: Expected, notes: dict[str, Json]) -> Result:
     caps = expected.caps
     if len(body) > caps.bytes:
         resource = Resource(data=body, media_type=media_type or "application/json")
-        return _text(body, "utf-8", resource, expected, notes)
+        return _read_text(body, "utf-8", resource, expected, notes)
     data = jsontext.read(body.removeprefix(b"\xef\xbb\xbf"))
     if isinstance(data, Problem):
-        return _bad(_NO_JSON + data.message) if media_type else _untyped(body, expected, notes)
+        return _build_problem(_NO_JSON + data.message) if media_type else _read_untyped(body, expected, notes)
     if text_cleaning.may_hide(body):
-        data = _cleaned(data, notes)
-    if len(body) > caps.characters and (characters := truncate_json.size(data)) > caps.characters:
-        data = truncate_json.fitted(data, caps.characters)
-        _truncated(Resource(data=body, media_type=media_type), characters, expected, notes)
+        data = _clean(data, notes)
+    if len(body) > caps.characters and (characters := truncate_json.count_characters(data)) > caps.characters:
+        data = truncate_json.truncate(data, caps.characters)
+        _note_truncation(Resource(data=body, media_type=media_type), characters, expected, notes)
     return Value(data, notes)
 
 
-def _untyped(body: bytes, expected: Expected, notes: dict[str, Json]) -> Result:
+def _read_untyped(body: bytes, expected: Expected, notes: dict[str, Json]) -> Result:
     try:
         body.decode()
     except UnicodeDecodeError:
-        return _binary(body, "application/octet-stream", expected, notes)
-    return _text(body, "utf-8", Resource(data=body, media_type="text/plain"), expected, notes)
+        return _read_binary(body, "application/octet-stream", expected, notes)
+    return _read_text(body, "utf-8", Resource(data=body, media_type="text/plain"), expected, notes)
 
 
-def _text(body: bytes, encoding: str, whole: Resource, expected: Expected, notes: dict[str, Json]) -> Value:
+def _read_text(body: bytes, encoding: str, whole: Resource, expected: Expected, notes: dict[str, Json]) -> Value:
     text: str = body[: expected.caps.bytes].decode(encoding, "replace")
     if len(text) > expected.caps.characters or len(body) > expected.caps.bytes:
-        _truncated(whole, None, expected, notes)
+        _note_truncation(whole, None, expected, notes)
         text = text[: expected.caps.characters]
-    return Value(_cleaned(text, notes), notes)
+    return Value(_clean(text, notes), notes)
 
 
-def _cleaned(data: Json, notes: dict[str, Json]) -> Json:
+def _clean(data: Json, notes: dict[str, Json]) -> Json:
     """Return ``data`` without what nobody could see in it; the notes say so where there was any. [XL-104, D-01]"""
     if next(text_cleaning.find_hidden(data), None) is None:
         return data
@@ -162,7 +162,7 @@ def _cleaned(data: Json, notes: dict[str, Json]) -> Json:
     return text_cleaning.clean_data(data)
 
 
-def _truncated(whole: Resource, characters: int | None, expected: Expected, notes: dict[str, Json]) -> None:
+def _note_truncation(whole: Resource, characters: int | None, expected: Expected, notes: dict[str, Json]) -> None:
     notes["truncated"] = True
     notes["total_bytes"] = len(whole.data)
     if characters is not None:
@@ -171,23 +171,23 @@ def _truncated(whole: Resource, characters: int | None, expected: Expected, note
         notes["resource"] = handle
 
 
-def _items(body: bytes, expected: Expected, notes: dict[str, Json]) -> Result:
+def _read_items(body: bytes, expected: Expected, notes: dict[str, Json]) -> Result:
     """Return the items of a stream that came as a whole."""
-    heard = hearing(expected)
+    heard = build_stream_reader(expected)
     try:
-        for _ in heard.hear(body):
+        for _ in heard.feed(body):
             pass
         heard.end()
-    except streaming.Full:
+    except streaming.StreamLimitReached:
         pass
     except ValueError as error:
-        return _bad(f"The server sent a stream that cannot be read: {error}.")
-    if heard.truncated:
-        _truncated(Resource(data=body), None, expected, notes)
+        return _build_problem(f"The server sent a stream that cannot be read: {error}.")
+    if heard.is_truncated:
+        _note_truncation(Resource(data=body), None, expected, notes)
     return Value(heard.items, notes)
 
 
-def _binary(body: bytes, media_type: str, expected: Expected, notes: dict[str, Json]) -> Value:
+def _read_binary(body: bytes, media_type: str, expected: Expected, notes: dict[str, Json]) -> Value:
     reference: dict[str, Json] = {"media_type": media_type[:100], "bytes_len": len(body)}
     if expected.resources is not None:
         handle = expected.resources.keep(Resource(data=body, media_type=media_type[:100]))
@@ -196,5 +196,5 @@ def _binary(body: bytes, media_type: str, expected: Expected, notes: dict[str, J
     return Value(reference, notes)
 
 
-def _bad(message: str) -> Problem:
+def _build_problem(message: str) -> Problem:
     return Problem(kind=Kind.BAD_ANSWER, message=message)

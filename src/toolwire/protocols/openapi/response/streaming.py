@@ -22,7 +22,7 @@ _START_OF_JSON = frozenset(b'{["-0123456789tfn')
 _UTF_8_MARK = b"\xef\xbb\xbf"
 
 
-class Full(ValueError):  # noqa: N818 - it ends a stream that has brought enough
+class StreamLimitReached(ValueError):  # noqa: N818 - it ends a stream that has brought enough
     """As many items as are waited for have come."""
 
 
@@ -31,7 +31,7 @@ class _Item(NamedTuple):
     text: str
 
 
-class Heard:
+class StreamReader:
     """Hears one stream. ``begun`` says that any of it came, ``truncated`` that the items kept are not all of them."""
 
     def __init__(self, caps: ResultLimits, clean: Callable[[Json], Json]) -> None:
@@ -40,50 +40,50 @@ class Heard:
         self._room = caps.characters - 2
         self._count = 0
         self.items: list[Json] = []
-        self.begun = self.truncated = False
+        self.has_begun = self.is_truncated = False
 
-    def hear(self, piece: bytes) -> Iterator[Progress]:
+    def feed(self, piece: bytes) -> Iterator[Progress]:
         """Yield each item that ``piece`` completes.
 
         Raises:
             ValueError: an item is too large.
             Full: there are as many items as are waited for.
         """
-        self.begun = True
+        self.has_begun = True
         if self._decoder is None:
             piece = piece.removeprefix(_UTF_8_MARK).lstrip(b" \t\r\n")
             if not piece:
                 return
-            self._decoder = _decoder(piece)
+            self._decoder = _choose_decoder(piece)
         for item in self._decoder.feed(piece):
-            yield self._heard(item)
+            yield self._add_item(item)
 
     def end(self) -> None:
         """Take the last item, where it lacked nothing but a separator after it."""
         for item in self._decoder.end() if self._decoder is not None else ():
-            self._heard(item)
+            self._add_item(item)
 
-    def _heard(self, item: _Item) -> Progress:
+    def _add_item(self, item: _Item) -> Progress:
         if self._count >= self._caps.items:
-            self.truncated = True
-            raise Full(f"more than {self._caps.items:,} items came")
+            self.is_truncated = True
+            raise StreamLimitReached(f"more than {self._caps.items:,} items came")
         self._count += 1
-        value = self._clean(_value(item.text))
-        cost = truncate_json.size(value) + 1
-        if cost <= self._room and not self.truncated:
+        value = self._clean(_read_value(item.text))
+        cost = truncate_json.count_characters(value) + 1
+        if cost <= self._room and not self.is_truncated:
             self.items.append(value)
             self._room -= cost
         else:
-            self.truncated = True
+            self.is_truncated = True
         return Progress(value, item.event)
 
 
-def _value(text: str) -> Json:
+def _read_value(text: str) -> Json:
     data = jsontext.read(text.encode())
     return text if isinstance(data, Problem) else data
 
 
-def _decoder(start: bytes) -> _Records | _Events:
+def _choose_decoder(start: bytes) -> _Records | _Events:
     if start[:1] == _SEPARATOR:
         return _Records(_SEPARATOR)
     return _Records(b"\n") if start[0] in _START_OF_JSON else _Events()

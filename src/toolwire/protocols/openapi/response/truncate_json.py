@@ -9,12 +9,12 @@ _LEAST = 32
 _MARK = "..."
 
 
-def size(data: Json) -> int:
+def count_characters(data: Json) -> int:
     """Return the characters of ``data``: those of a text, or of compact JSON."""
-    return len(data) if isinstance(data, str) else _size(data)
+    return len(data) if isinstance(data, str) else _count_json(data)
 
 
-def fitted(data: Json, characters: int) -> Json:
+def truncate(data: Json, characters: int) -> Json:
     """Return ``data`` in at most about ``characters`` characters of JSON.
 
     Texts are cut, arrays lose their last items, and the largest members of an object shrink first; a member or item
@@ -22,49 +22,49 @@ def fitted(data: Json, characters: int) -> Json:
     """
     if isinstance(data, str):
         return data[:characters]
-    return _fitted(data, characters)
+    return _truncate(data, characters)
 
 
-def _size(data: Json) -> int:
+def _count_json(data: Json) -> int:
     return len(jsontext.write(data).decode())
 
 
-def _fitted(data: Json, characters: int) -> Json:
+def _truncate(data: Json, characters: int) -> Json:
     if isinstance(data, str):
-        return data if _size(data) <= characters else _cut(data, characters)
+        return data if _count_json(data) <= characters else _cut_text(data, characters)
     if isinstance(data, list):
-        return _items(data, characters)
+        return _truncate_items(data, characters)
     if isinstance(data, dict):
-        return _members(data, characters)
+        return _truncate_members(data, characters)
     return data
 
 
-def _cut(text: str, characters: int) -> str:
+def _cut_text(text: str, characters: int) -> str:
     """Return the start of ``text``: escapes count, so that it may take some tries to find how much of it fits."""
     room = max(0, characters - len(_MARK) - 2)
     text = text[:room]
-    while text and _size(text) - 2 > room:
-        text = text[: min(len(text) - 1, len(text) * room // (_size(text) - 2))]
+    while text and _count_json(text) - 2 > room:
+        text = text[: min(len(text) - 1, len(text) * room // (_count_json(text) - 2))]
     return text + _MARK
 
 
-def _items(data: list[Json], characters: int) -> list[Json]:
+def _truncate_items(data: list[Json], characters: int) -> list[Json]:
     kept: list[Json] = []
     room = characters - 2
     for item in data:
-        cost = _size(item) + 1
+        cost = _count_json(item) + 1
         if cost > room:
             if not kept and room > _LEAST:  # the first item says what the others look like
-                kept.append(_fitted(item, room))
+                kept.append(_truncate(item, room))
             break
         kept.append(item)
         room -= cost
     return kept
 
 
-def _members(data: dict[str, Json], characters: int) -> dict[str, Json]:
+def _truncate_members(data: dict[str, Json], characters: int) -> dict[str, Json]:
     """Return the members that fit whole, smallest first, and then the others with an equal share of what is left."""
-    costs = {name: _size(name) + _size(value) + 2 for name, value in data.items()}
+    costs = {name: _count_json(name) + _count_json(value) + 2 for name, value in data.items()}
     kept: dict[str, Json] = {}
     room, left = characters - 2, len(costs)
     for name in sorted(costs, key=lambda one: (costs[one], one)):
@@ -73,7 +73,7 @@ def _members(data: dict[str, Json], characters: int) -> dict[str, Json]:
         if costs[name] <= share:
             kept[name] = data[name]
             room -= costs[name]
-        elif share - _size(name) > _LEAST:
-            kept[name] = _fitted(data[name], share - _size(name) - 2)
-            room -= _size(name) + _size(kept[name]) + 2
+        elif share - _count_json(name) > _LEAST:
+            kept[name] = _truncate(data[name], share - _count_json(name) - 2)
+            room -= _count_json(name) + _count_json(kept[name]) + 2
     return {name: kept[name] for name in data if name in kept}

@@ -29,12 +29,14 @@ def join_branches(schema: dict[str, Json]) -> dict[str, Json]:
     if len(branches) == 1:
         (only,) = branches
         words = {key: value for key, value in only.items() if key not in ("description", "title") or key not in outer}
-        if all(outer.get(key, value) == value for key, value in words.items()) and not _closed(outer, only):
+        if all(outer.get(key, value) == value for key, value in words.items()) and not _depends_on_neighbours(
+            outer, only
+        ):
             return {**words, **outer}
         return schema
     left: list[Json] = []
     for branch in branches:
-        merged = None if _closed(outer, branch) else _merged(outer, branch)
+        merged = None if _depends_on_neighbours(outer, branch) else _merge(outer, branch)
         if merged is None:
             left.append(branch)
         else:
@@ -53,25 +55,25 @@ def mark_branches(schema: dict[str, Json], node: dict[str, Any], references: Ref
     if not isinstance(discriminator, dict) or not isinstance(name, str):
         return schema
     mapping = discriminator.get("mapping")
-    values = _values(mapping)
+    values = _list_mapped_values(mapping)
     for key in ("oneOf", "anyOf"):
         branches, originals = schema.get(key), node.get(key)
         if not isinstance(branches, list) or not isinstance(originals, list) or len(branches) != len(originals):
             continue
         pairs = zip(branches, originals, strict=True)
-        schema = {**schema, key: [_marked(one, source, name, values, references) for one, source in pairs]}
+        schema = {**schema, key: [_mark_branch(one, source, name, values, references) for one, source in pairs]}
     return schema
 
 
-def _marked(branch: Json, source: Json, name: str, values: dict[str, list[str]], references: References) -> Json:
+def _mark_branch(branch: Json, source: Json, name: str, values: dict[str, list[str]], references: References) -> Json:
     reference = source.get("$ref") if isinstance(source, dict) else None
     if not isinstance(reference, str) or not isinstance(branch, dict):
         return branch
-    pointed = _pointed(reference)
+    pointed = _get_pointer(reference)
     wanted = values.get(pointed) or [parse_fragment(reference)[-1] if "/" in reference else reference]
-    for part in references.parts(source, ("allOf",), beside=True):
+    for part in references.iterate_parts(source, ("allOf",), beside=True):
         own = part.get("properties") if part is not None else None
-        if isinstance(own, dict) and name in own and not _is_any_text(references.target(own[name])):
+        if isinstance(own, dict) and name in own and not _is_any_text(references.follow_or_empty(own[name])):
             return branch
     said = " or ".join(f"`{clean(one).text}`" for one in wanted[:_MOST_VALUES])
     text = f"`{clean(name).text}`: {said}."
@@ -83,21 +85,21 @@ def _is_any_text(schema: dict[str, Any]) -> bool:
     return schema.get("type", "string") in ("string", ["string"]) and not _CHOSEN & schema.keys()
 
 
-def _values(mapping: Json) -> dict[str, list[str]]:
+def _list_mapped_values(mapping: Json) -> dict[str, list[str]]:
     """Return the names of each schema in a mapping."""
     found: dict[str, list[str]] = {}
     for value, target in mapping.items() if isinstance(mapping, dict) else ():
         if isinstance(target, str):
-            found.setdefault(_pointed(target), []).append(value)
+            found.setdefault(_get_pointer(target), []).append(value)
     return found
 
 
-def _pointed(target: str) -> str:
+def _get_pointer(target: str) -> str:
     """Return the pointer of a schema that is named, or pointed at."""
     return target if set("#/") & set(target) else f"#/components/schemas/{target}"
 
 
-def _closed(outer: dict[str, Json], branch: dict[str, Json]) -> bool:
+def _depends_on_neighbours(outer: dict[str, Json], branch: dict[str, Json]) -> bool:
     """Return whether a word of one of two schemas depends on its neighbours: it must keep them and get no others."""
     for words in _TOGETHER:
         pairs = [(outer.get(word), branch.get(word)) for word in words]
@@ -107,7 +109,7 @@ def _closed(outer: dict[str, Json], branch: dict[str, Json]) -> bool:
     return bool(_OPEN_ONLY & (outer.keys() | branch.keys()) and outer.keys() - {"description", "title"})
 
 
-def _merged(outer: dict[str, Json], branch: dict[str, Json]) -> dict[str, Json] | None:
+def _merge(outer: dict[str, Json], branch: dict[str, Json]) -> dict[str, Json] | None:
     """Return both as one, or None where that could mean something else."""
     if not _MERGED.issuperset(branch) or branch.get("type", "object") != "object":
         return None

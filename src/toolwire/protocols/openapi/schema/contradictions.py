@@ -23,7 +23,9 @@ _IS = {
 }
 
 
-def find_closed_out(references: References, node: dict[str, Json], hidden: Set[str], *, beside: bool) -> Set[str]:
+def find_forbidden_required(
+    references: References, node: dict[str, Json], hidden: Set[str], *, beside: bool
+) -> Set[str]:
     """Return every name that the parts of ``node`` use, where one part requires a name that another does not allow.
 
     Parts are put together by references and allOf; of anyOf and oneOf it is so where it is so of each branch. The
@@ -31,10 +33,10 @@ def find_closed_out(references: References, node: dict[str, Json], hidden: Set[s
     """
     if (len(node) == 1 and "$ref" in node) or not _COMBINED & node.keys():
         return frozenset()
-    base = _parts(references, node, beside=beside)
+    base = _list_parts(references, node, beside=beside)
     if not any(map(_is_closed, base)):
         return frozenset()
-    found = _names(base) if _excludes_required(references, base, hidden) else set[str]()
+    found = _list_names(base) if _excludes_required(references, base, hidden) else set[str]()
     left = _MOST_BRANCHES
     for one in base:
         for key in ("anyOf", "oneOf"):
@@ -42,15 +44,17 @@ def find_closed_out(references: References, node: dict[str, Json], hidden: Set[s
             if not isinstance(branches, list) or not 0 < len(branches) <= left:
                 continue
             left -= len(branches)
-            ways = [[*base, *_parts(references, branch, beside=beside)] for branch in branches]
+            ways = [[*base, *_list_parts(references, branch, beside=beside)] for branch in branches]
             if all(_excludes_required(references, way, hidden) for way in ways):
-                found |= {name for way in ways for name in _names(way)}
+                found |= {name for way in ways for name in _list_names(way)}
     return found - hidden
 
 
 def is_closed_to(references: References, node: Json, names: Set[str], *, beside: bool) -> bool:
     """Return whether a part of ``node`` does not allow one of ``names``."""
-    return any(not names <= _properties(one) for one in _parts(references, node, beside=beside) if _is_closed(one))
+    return any(
+        not names <= _list_properties(one) for one in _list_parts(references, node, beside=beside) if _is_closed(one)
+    )
 
 
 def has_no_fitting_choice(schema: dict[str, Json]) -> bool:
@@ -64,7 +68,7 @@ def has_no_fitting_choice(schema: dict[str, Json]) -> bool:
 
 def has_no_type_in_common(references: References, node: dict[str, Json], *, beside: bool) -> bool:
     """Return whether the parts of ``node`` are of types that exclude each other."""
-    return not _have_type_in_common(_parts(references, node, beside=beside))
+    return not _have_type_in_common(_list_parts(references, node, beside=beside))
 
 
 def _have_type_in_common(parts: Iterable[dict[str, Any]]) -> bool:
@@ -73,7 +77,8 @@ def _have_type_in_common(parts: Iterable[dict[str, Any]]) -> bool:
         kind = one.get("type")
         if kind is not None:
             left &= {
-                "number" if name == "integer" else name for name in _texts(kind if isinstance(kind, list) else [kind])
+                "number" if name == "integer" else name
+                for name in _iterate_texts(kind if isinstance(kind, list) else [kind])
             }
     return bool(left)
 
@@ -82,7 +87,7 @@ def has_equal_branches(references: References, branches: Sequence[Json]) -> bool
     """Return whether two of ``branches`` say the same of a value, so that none fits just one of both."""
     seen: list[dict[str, Json]] = []
     for one in branches[:_MOST_BRANCHES]:
-        said = {key: value for key, value in references.target(one).items() if key not in _ANNOTATIONS}
+        said = {key: value for key, value in references.follow_or_empty(one).items() if key not in _ANNOTATIONS}
         said = {key: value for key, value in said.items() if not key.startswith("x-")}
         if said in seen:
             return True
@@ -90,17 +95,17 @@ def has_equal_branches(references: References, branches: Sequence[Json]) -> bool
     return False
 
 
-def _parts(references: References, node: Json, *, beside: bool) -> list[dict[str, Any]]:
-    return [one for one in references.parts(node, ("allOf",), beside=beside) if one is not None]
+def _list_parts(references: References, node: Json, *, beside: bool) -> list[dict[str, Any]]:
+    return [one for one in references.iterate_parts(node, ("allOf",), beside=beside) if one is not None]
 
 
 def _excludes_required(references: References, parts: Sequence[dict[str, Any]], hidden: Set[str]) -> bool:
-    required = {name for one in parts for name in _texts(one.get("required"))} - hidden
+    required = {name for one in parts for name in _iterate_texts(one.get("required"))} - hidden
     return any(
         _excludes(references, one, name, parts)
         for one in parts
         if _is_closed(one)
-        for name in required - _properties(one)
+        for name in required - _list_properties(one)
     )
 
 
@@ -109,8 +114,8 @@ def _excludes(references: References, part: dict[str, Any], name: str, parts: Se
     more = part["additionalProperties"]
     if more is False:
         return True
-    defined = [one["properties"][name] for one in parts if name in _properties(one)]
-    return not _have_type_in_common([references.target(one) for one in (more, *defined)])
+    defined = [one["properties"][name] for one in parts if name in _list_properties(one)]
+    return not _have_type_in_common([references.follow_or_empty(one) for one in (more, *defined)])
 
 
 def _is_closed(part: dict[str, Any]) -> bool:
@@ -119,14 +124,14 @@ def _is_closed(part: dict[str, Any]) -> bool:
     return (more is False or isinstance(more, dict)) and not part.get("patternProperties")
 
 
-def _properties(part: dict[str, Any]) -> Set[str]:
+def _list_properties(part: dict[str, Any]) -> Set[str]:
     own = part.get("properties")
     return own.keys() if isinstance(own, dict) else frozenset()
 
 
-def _names(parts: Sequence[dict[str, Any]]) -> set[str]:
-    return {name for one in parts for name in (*_properties(one), *_texts(one.get("required")))}
+def _list_names(parts: Sequence[dict[str, Any]]) -> set[str]:
+    return {name for one in parts for name in (*_list_properties(one), *_iterate_texts(one.get("required")))}
 
 
-def _texts(value: Json) -> Iterator[str]:
+def _iterate_texts(value: Json) -> Iterator[str]:
     return (one for one in value if isinstance(one, str)) if isinstance(value, list) else iter(())

@@ -24,7 +24,7 @@ from toolwire.validation import PatternBudget
 
 from .combine import join_branches, mark_branches
 from .contradictions import (
-    find_closed_out,
+    find_forbidden_required,
     has_equal_branches,
     has_no_fitting_choice,
     has_no_type_in_common,
@@ -44,8 +44,8 @@ from .relaxation import (
     spread,
 )
 from .schema_closure import Definition, Forms, gather_ranked, gather_whole
-from .schema_size import Sizes, brief, cut, near, opened, without_words
-from .upgrade_30 import exemplify, modern
+from .schema_size import Sizes, cut_schema, open_references, rank_definitions, remove_texts, shorten_descriptions
+from .upgrade_30 import add_example, upgrade_schema
 
 _TEXTS = frozenset(("description", "title"))
 _COMBINED = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
@@ -63,7 +63,7 @@ _OUTLINE_BYTES = 1_000
 """How large an outline of a definition may be: its properties, and what is nearest of what they hold."""
 
 
-class Schemas:
+class SchemaConverter:
     """The schemas of one document as they are used in requests or in responses.
 
     ``hides`` says that texts of the document hide something, so that all of them are looked through. What could not
@@ -103,7 +103,7 @@ class Schemas:
         names: set[str] = set()
         return self._convert(node, names), names
 
-    def whole(
+    def add_definitions(
         self, schema: dict[str, Json], names: Iterable[str], where: str, used: Set[str] = frozenset()
     ) -> dict[str, Json]:
         """Return ``schema`` with the definitions that it needs, as far as there is room.
@@ -112,81 +112,83 @@ class Schemas:
         longest.
         """
         size, sizes = len(jsontext.write(schema)), self._sizes
-        gathered = gather_whole(names, size, sizes.telling, self._definition) if size <= sizes.telling else None
+        gathered = gather_whole(names, size, sizes.telling, self._convert_definition) if size <= sizes.telling else None
         if gathered is None:
-            schema = brief(schema)
+            schema = shorten_descriptions(schema)
             size = len(jsontext.write(schema))
             if size > sizes.most * 3 // 4:
                 whole = size > sizes.most
-                schema, _ = cut(schema, sizes.most * 3 // 4, used) if whole else (schema, EXACT)
+                schema, _ = cut_schema(schema, sizes.most * 3 // 4, used) if whole else (schema, EXACT)
                 size = len(jsontext.write(schema))
                 if whole:
                     self._note(where, f"a schema of it is larger than {sizes.most:,} bytes, and its depths are cut")
-            gathered = gather_ranked(near(schema, used), size, sizes.most, lambda name: self._forms_of(name, used))
+            gathered = gather_ranked(
+                rank_definitions(schema, used), size, sizes.most, lambda name: self._list_forms(name, used)
+            )
             if gathered.left_out:
                 cut_off = f"{len(gathered.left_out)} definitions are cut"
                 self._note(where, f"a schema of it is larger than {sizes.most:,} bytes: {cut_off}")
         left_out = gathered.left_out if gathered.size > sizes.largest else set()
         found = {name: one for name, one in gathered.found.items() if name not in left_out}
         if left_out:  # so many definitions are cut that saying so for each takes more room than there is
-            schema = opened(schema, left_out)
-            found = {name: one._replace(schema=opened(one.schema, left_out)) for name, one in found.items()}
-        schema, definitions = _relaxed(schema, found)
+            schema = open_references(schema, left_out)
+            found = {name: one._replace(schema=open_references(one.schema, left_out)) for name, one in found.items()}
+        schema, definitions = _relax_definitions(schema, found)
         return {**schema, "$defs": dict(sorted(definitions.items()))} if definitions else schema
 
-    def hidden(self, node: Json) -> bool:
+    def is_hidden(self, node: Json) -> bool:
         """Return whether a property with this schema has no place in this direction."""
         if not isinstance(node, dict):
             return False
         reference = node.get("$ref")
         if not isinstance(reference, str):
-            return node.get(self._hidden) is True or ("allOf" in node and self._says_hidden(node))
+            return node.get(self._hidden) is True or ("allOf" in node and self._is_marked_hidden(node))
         known = self._is_hidden.get(reference)
         if known is None:
-            known = self._is_hidden[reference] = self._says_hidden({"$ref": reference})
+            known = self._is_hidden[reference] = self._is_marked_hidden({"$ref": reference})
         return known or node.get(self._hidden) is True
 
-    def _says_hidden(self, node: Json) -> bool:
-        parts = self._references.parts(node, ("allOf",), beside=True)
+    def _is_marked_hidden(self, node: Json) -> bool:
+        parts = self._references.iterate_parts(node, ("allOf",), beside=True)
         return any(one is not None and one.get(self._hidden) is True for one in parts)
 
-    def _target(self, reference: str) -> Json:
+    def _resolve_target(self, reference: str) -> Json:
         try:
             return self._references.resolve(reference)
         except Unusable:
             return None
 
-    def _definition(self, name: str) -> Definition:
+    def _convert_definition(self, name: str) -> Definition:
         known = self._known.get(name)
         if known is None:
             before = self._where, self._looseness
             self._where, self._looseness = self._pointers[name], EXACT
             names: set[str] = set()
-            schema = self._convert(self._target(self._pointers[name]), names)
+            schema = self._convert(self._resolve_target(self._pointers[name]), names)
             known = Definition(schema, tuple(sorted(names)), len(jsontext.write(schema)), self._looseness)
             self._where, self._looseness = before
             self._known[name] = known
         return known
 
-    def _forms_of(self, name: str, used: Set[str]) -> Forms:
+    def _list_forms(self, name: str, used: Set[str]) -> Forms:
         known = self._forms.get(name)
         if known is None:
-            whole = self._definition(name)
-            told = brief(whole.schema)
-            bare, level = without_words(whole.schema)
-            outline, deeper = cut(bare, _OUTLINE_BYTES, frozenset())
+            whole = self._convert_definition(name)
+            told = shorten_descriptions(whole.schema)
+            bare, level = remove_texts(whole.schema)
+            outline, deeper = cut_schema(bare, _OUTLINE_BYTES, frozenset())
             known = self._forms[name] = Forms(
                 whole._replace(schema=told, size=len(jsontext.write(told))),
                 whole._replace(schema=bare, size=len(jsontext.write(bare)), looseness=max(whole.looseness, level)),
                 Definition(
                     outline,
-                    tuple(sorted(near(outline, ()))),
+                    tuple(sorted(rank_definitions(outline, ()))),
                     len(jsontext.write(outline)),
                     max(whole.looseness, level, deeper),
                 ),
-                near(whole.schema, ()),
+                rank_definitions(whole.schema, ()),
             )
-        return known._replace(near=near(known.brief.schema, used)) if used else known
+        return known._replace(near=rank_definitions(known.brief.schema, used)) if used else known
 
     def _convert(
         self, node: Json, names: set[str], outside: Set[str] = frozenset(), allowed: Set[str] = frozenset()
@@ -201,26 +203,29 @@ class Schemas:
             self._approximate("a schema in it is not an object, and anything fits it")
             return {}
         reference = node.get("$ref")
-        name = None if reference is None else self._name(reference)
+        name = None if reference is None else self._name_definition(reference)
         if name is not None:
             names.add(name)
             if self._old:
                 said = node.get("description")
-                return {"$ref": DEFINED + name, **({"description": self.text(said)} if isinstance(said, str) else {})}
+                return {
+                    "$ref": DEFINED + name,
+                    **({"description": self.clean_text(said)} if isinstance(said, str) else {}),
+                }
         if not _COMBINED.isdisjoint(node):
-            gone = self._gone(node) | outside
-            allowed = allowed | find_closed_out(self._references, node, gone, beside=not self._old)
+            gone = self._find_hidden_names(node) | outside
+            allowed = allowed | find_forbidden_required(self._references, node, gone, beside=not self._old)
         if name is not None and reference not in self._stripping and self._excludes({"$ref": reference}, allowed):
             rest = {key: one for key, one in node.items() if key not in ("$ref", "allOf")}
             branches = node.get("allOf")
             listed = branches if isinstance(branches, list) else []
             return self._convert({**rest, "allOf": [{"$ref": reference}, *listed]}, names, outside, allowed)
-        built, inside = self._members(node, names, outside, allowed)
+        built, inside = self._convert_keywords(node, names, outside, allowed)
         if name is not None:
             built["$ref"] = DEFINED + name
-        return self._finished(built, node, inside)
+        return self._finish(built, node, inside)
 
-    def _finished(self, built: dict[str, Json], node: dict[str, Json], inside: dict[str, Looseness]) -> dict[str, Json]:
+    def _finish(self, built: dict[str, Json], node: dict[str, Json], inside: dict[str, Looseness]) -> dict[str, Json]:
         """Return the words of ``node``, converted, as one schema."""
         if "discriminator" in node:
             built = mark_branches(built, node, self._references)
@@ -228,18 +233,18 @@ class Schemas:
             built = relax_words(built, inside)
         if "allOf" in built:
             built = join_branches(built)
-        self._take_mistakes(built, node)
+        self._remove_mistakes(built, node)
         if "uniqueItems" in built and "array" not in (built.get("type") or "array"):
             del built["uniqueItems"]  # many a document says so of texts and numbers too
         if "example" in node:
-            exemplify(built, node["example"])
+            add_example(built, node["example"])
         if not self._old:
             return built
         if node.get("nullable") is True:
             self._loosen(WIDER)  # null is accepted where 3.0 leaves that open
-        return modern(built, node)
+        return upgrade_schema(built, node)
 
-    def _take_mistakes(self, built: dict[str, Json], node: dict[str, Json]) -> None:
+    def _remove_mistakes(self, built: dict[str, Json], node: dict[str, Json]) -> None:
         """Take out of ``built`` what makes it a schema that nothing fits."""
         if "allOf" in node and has_no_type_in_common(self._references, node, beside=not self._old):
             self._approximate("parts of an allOf in it are of types that exclude each other, and anything fits it")
@@ -253,17 +258,17 @@ class Schemas:
             self._approximate("two branches of a oneOf in it say the same, and it is taken as an anyOf")
             built["anyOf"] = built.pop("oneOf")
 
-    def _members(
+    def _convert_keywords(
         self, node: dict[str, Json], names: set[str], outside: Set[str], allowed: Set[str]
     ) -> tuple[dict[str, Json], dict[str, Looseness]]:
         """Return the words of ``node`` converted, and how loose what each of them holds has become."""
-        gone = self._gone(node) | outside
+        gone = self._find_hidden_names(node) | outside
         built: dict[str, Json] = {}
         inside: dict[str, Looseness] = {}
         most = self._looseness
         for key, value in node.items():
             self._looseness = EXACT
-            self._member(built, key, value, names, gone, allowed)
+            self._convert_keyword(built, key, value, names, gone, allowed)
             if self._looseness is not EXACT:
                 inside[key] = self._looseness
                 most = max(most, self._looseness)
@@ -294,7 +299,7 @@ class Schemas:
         self._loosen(CUT)
         self._note(self._where, text)
 
-    def _member(  # noqa: C901, PLR0912 - a sort of word each
+    def _convert_keyword(  # noqa: C901, PLR0912 - a sort of word each
         self, built: dict[str, Json], key: str, value: Json, names: set[str], gone: Set[str], allowed: Set[str]
     ) -> None:
         if key in ONE and isinstance(value, dict | bool):
@@ -302,46 +307,46 @@ class Schemas:
         elif key in SEVERAL and isinstance(value, list):
             if value:
                 apart, inner = (gone, allowed) if key != "prefixItems" else (frozenset[str](), frozenset[str]())
-                built[key] = [self._branch(one, names, apart, inner) for one in value]
+                built[key] = [self._convert_branch(one, names, apart, inner) for one in value]
         elif key in _TEXTS and isinstance(value, str):
-            built[key] = self.text(value)
+            built[key] = self.clean_text(value)
         elif key in NAMED and isinstance(value, dict):
             if key not in _UNSAID:
-                built[key] = self._named(key, value, names, gone)
+                built[key] = self._convert_named(key, value, names, gone)
         elif key == "required" and isinstance(value, list):
-            kept = self._kept(value, gone)
+            kept = self._keep_names(value, gone)
             if kept:
                 built[key] = kept
         elif self._fits(key, value) or (self._old and key.startswith("exclusive") and isinstance(value, bool)):
-            built[key] = self._plain(key, value, gone)
+            built[key] = self._convert_plain(key, value, gone)
         elif key == "$dynamicRef":
             self._loosen(CUT)
         elif key == "$ref":
             if not isinstance(value, str) or not self._names.get(value):
                 self._loosen(CUT)
         elif key not in _READ and key not in _UNSAID and not key.startswith("x-"):
-            self._odd(built, key, value)
+            self._convert_odd(built, key, value)
 
     def _fits(self, key: str, value: Json) -> bool:
         return fits(key, value) and (key != "pattern" or self._patterns.accepts(value))
 
-    def _kept(self, value: list[Json], gone: Set[str]) -> list[str]:
+    def _keep_names(self, value: list[Json], gone: Set[str]) -> list[str]:
         """Return the names in ``value`` that are not gone, each once."""
         if not gone.isdisjoint(one for one in value if isinstance(one, str)):
             self._loosen(WIDER)
         return list(dict.fromkeys(one for one in value if isinstance(one, str) and one not in gone))
 
-    def _plain(self, key: str, value: Json, gone: Set[str]) -> Json:
+    def _convert_plain(self, key: str, value: Json, gone: Set[str]) -> Json:
         """Return what the plain word ``key`` says, in the words of here."""
         if key == "format":
             self._loosen(WIDER)  # a format is told, and not checked
         elif key == "dependentRequired":
-            return {name: self._kept(others, gone) for name, others in value.items() if name not in gone}
+            return {name: self._keep_names(others, gone) for name, others in value.items() if name not in gone}
         elif key == "enum":
-            value = _different(value)
+            value = _remove_duplicates(value)
         return text_cleaning.clean_data(value) if self._hides and key in _EXAMPLES else value
 
-    def _odd(self, built: dict[str, Json], key: str, value: Json) -> None:
+    def _convert_odd(self, built: dict[str, Json], key: str, value: Json) -> None:
         """Take what is almost right, and note the rest."""
         if key == "type" and isinstance(value, list):
             kept = [one for one in dict.fromkeys(map(str, value)) if is_type(one)]
@@ -352,7 +357,7 @@ class Schemas:
         if key in WORDS and value is not None:  # some libraries write null for each word that is not set
             self._approximate(f"a schema in it has a {key} that is none, and does without")
 
-    def _branch(self, one: Json, names: set[str], gone: Set[str], allowed: Set[str]) -> dict[str, Json]:
+    def _convert_branch(self, one: Json, names: set[str], gone: Set[str], allowed: Set[str]) -> dict[str, Json]:
         reference = one.get("$ref") if (gone or allowed) and isinstance(one, dict) else None
         if not isinstance(reference, str):
             return self._convert(one, names, gone, allowed)
@@ -360,7 +365,7 @@ class Schemas:
             return self._convert(one, names)
         self._stripping.add(reference)  # what it refers to does not fit what is around it, so it is said here anew
         beside = {} if self._old else {key: value for key, value in one.items() if key != "$ref"}
-        target = self._target(reference)
+        target = self._resolve_target(reference)
         converted = self._convert({"allOf": [target, beside]} if beside else target, names, gone, allowed)
         self._stripping.discard(reference)
         return converted
@@ -371,11 +376,11 @@ class Schemas:
 
     def _needs(self, node: Json, gone: Set[str]) -> bool:
         """Return whether ``node`` requires any of the names that are gone."""
-        parts = self._references.parts(node, ("allOf",), beside=not self._old)
+        parts = self._references.iterate_parts(node, ("allOf",), beside=not self._old)
         named = (part.get("required") for part in parts if part is not None)
         return any(isinstance(one, list) and not gone.isdisjoint(filter(_is_text, one)) for one in named)
 
-    def _named(self, key: str, value: dict[str, Json], names: set[str], gone: Set[str]) -> dict[str, Json]:
+    def _convert_named(self, key: str, value: dict[str, Json], names: set[str], gone: Set[str]) -> dict[str, Json]:
         built: dict[str, Json] = {}
         for name, one in value.items():
             if name in gone and key in ("properties", "dependentSchemas"):
@@ -390,24 +395,24 @@ class Schemas:
             built[name] = self._convert(one, names)
         return built
 
-    def _gone(self, node: dict[str, Json]) -> Set[str]:
+    def _find_hidden_names(self, node: dict[str, Json]) -> Set[str]:
         """Return the hidden properties that ``node`` names, a branch of its allOf, or what either refers to."""
         if len(node) == 1 and "$ref" in node:
             return set()  # which speaks for itself where it is defined
         gone: set[str] = set()
         alone = "$ref" not in node and "allOf" not in node
-        for part in (node,) if alone else self._references.parts(node, ("allOf",), beside=True):
+        for part in (node,) if alone else self._references.iterate_parts(node, ("allOf",), beside=True):
             own = None if part is None else part.get("properties")
             if isinstance(own, dict):
-                gone.update(name for name, one in own.items() if self.hidden(one))
+                gone.update(name for name, one in own.items() if self.is_hidden(one))
         return gone
 
-    def text(self, text: str) -> str:
+    def clean_text(self, text: str) -> str:
         """Return ``text`` for a model: cleaned, and cut where it is long."""
         text = text if text.isascii() and not self._hides else text_cleaning.clean(text).text
         return text if len(text) <= _DESCRIPTION_CHARACTERS else text_cleaning.cap_text(text, _DESCRIPTION_CHARACTERS)
 
-    def _name(self, reference: Json) -> str | None:
+    def _name_definition(self, reference: Json) -> str | None:
         """Return the name of the definition ``reference`` stands for, or None where there is none."""
         if not isinstance(reference, str):
             self._approximate("one of its references is not a string, and anything fits it")
@@ -435,7 +440,7 @@ class Schemas:
             self._notes.append(note)
 
 
-def _different(values: list[Json]) -> list[Json]:
+def _remove_duplicates(values: list[Json]) -> list[Json]:
     """Return ``values`` each once, in their order: some documents repeat one a hundred times."""
     if all(type(one) is str for one in values):
         return list(dict.fromkeys(values))
@@ -449,7 +454,7 @@ def _is_text(value: Json) -> bool:
     return isinstance(value, str)
 
 
-def _relaxed(
+def _relax_definitions(
     schema: dict[str, Json], found: dict[str, Definition]
 ) -> tuple[dict[str, Json], dict[str, dict[str, Json]]]:
     """Return ``schema`` and its definitions, relaxed where they depend on one that is not exact."""

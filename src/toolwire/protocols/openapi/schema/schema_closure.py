@@ -36,7 +36,7 @@ class Forms(NamedTuple):
     near: Mapping[str, float]
 
 
-class Gathered(NamedTuple):
+class SchemaClosure(NamedTuple):
     """The definitions of a schema by name, how each compares with its document, and the size of it all."""
 
     found: dict[str, Definition]
@@ -44,7 +44,9 @@ class Gathered(NamedTuple):
     size: int
 
 
-def gather_whole(names: Iterable[str], size: int, most: int, define: Callable[[str], Definition]) -> Gathered | None:
+def gather_whole(
+    names: Iterable[str], size: int, most: int, define: Callable[[str], Definition]
+) -> SchemaClosure | None:
     """Return all definitions that ``names`` lead to, or None where all of it is larger than ``most``."""
     found: dict[str, Definition] = {}
     waiting = deque(sorted(names))
@@ -56,10 +58,10 @@ def gather_whole(names: Iterable[str], size: int, most: int, define: Callable[[s
             if size > most:
                 return None
             waiting.extend(one.names)
-    return Gathered(found, set(), size)
+    return SchemaClosure(found, set(), size)
 
 
-def gather_ranked(names: Mapping[str, float], size: int, most: int, forms: Callable[[str], Forms]) -> Gathered:
+def gather_ranked(names: Mapping[str, float], size: int, most: int, forms: Callable[[str], Forms]) -> SchemaClosure:
     """Return the definitions that ``names`` lead to, the nearest first and in most words, in ``most`` bytes together.
 
     First each gets the room that it needs without words, then the nearest get their words. Where there is no room for
@@ -71,7 +73,9 @@ def gather_ranked(names: Mapping[str, float], size: int, most: int, forms: Calla
     return gathered
 
 
-def _gather(names: Mapping[str, float], size: int, most: int, full: int, forms: Callable[[str], Forms]) -> Gathered:
+def _gather(
+    names: Mapping[str, float], size: int, most: int, full: int, forms: Callable[[str], Forms]
+) -> SchemaClosure:
     found: dict[str, Definition] = {}
     left_out: set[str] = set()
     waiting: list[tuple[float, str]] = sorted((distance, name) for name, distance in names.items())
@@ -82,7 +86,7 @@ def _gather(names: Mapping[str, float], size: int, most: int, full: int, forms: 
             continue
         several = forms(name)
         size += len(name) + 4
-        chosen = next((one for one in several[1:3] if size + one.size <= full), None) if _room(found) else None
+        chosen = next((one for one in several[1:3] if size + one.size <= full), None) if _has_room(found) else None
         if chosen is None:
             left_out.add(name)
             found[name] = Definition(STUB, (), _STUB_BYTES, CUT)
@@ -100,8 +104,8 @@ def _gather(names: Mapping[str, float], size: int, most: int, full: int, forms: 
         if found[name] is forms(name).bare and size - found[name].size + more.size <= most:
             size += more.size - found[name].size
             found[name] = more
-    return Gathered(found, left_out, size)
+    return SchemaClosure(found, left_out, size)
 
 
-def _room(found: Mapping[str, Definition]) -> bool:
+def _has_room(found: Mapping[str, Definition]) -> bool:
     return len(found) < _MOST_REACHED

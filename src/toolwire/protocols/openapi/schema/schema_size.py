@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
-from toolwire.protocols.openapi.document.descriptions import gist
+from toolwire.protocols.openapi.document.descriptions import shorten_text
 
 from .keywords import NAMED, ONE, SEVERAL, rebuild
 from .relaxation import CUT, DEFINED, EXACT, WIDER, Looseness, rebuild_relaxed
@@ -38,7 +38,7 @@ _UNLIKELY = 4.0
 _UNLIKELY_WORDS = ("read-only", "read only", "readonly", "populated by the", "deprecated", "internal housekeeping")
 
 
-def steps(schema: dict[str, Json], used: Collection[str]) -> Iterator[tuple[str, str, Json, float]]:
+def iterate_inner(schema: dict[str, Json], used: Collection[str]) -> Iterator[tuple[str, str, Json, float]]:
     """Yield each schema directly inside ``schema``: its word, its name, itself, and how far from a call's needs it is.
 
     A property that must be given is nearer than one that may be left out, one that is in ``used``, as in an example,
@@ -67,7 +67,7 @@ def _is_unlikely(schema: Json) -> bool:
     return isinstance(said, str) and any(words in said.lower() for words in _UNLIKELY_WORDS)
 
 
-def near(schema: dict[str, Json], used: Collection[str]) -> dict[str, float]:
+def rank_definitions(schema: dict[str, Json], used: Collection[str]) -> dict[str, float]:
     """Return the names of the definitions that ``schema`` itself refers to, and how far away each is."""
     found: dict[str, float] = {}
     waiting: list[tuple[Json, float]] = [(schema, 0.0)]
@@ -78,30 +78,30 @@ def near(schema: dict[str, Json], used: Collection[str]) -> dict[str, float]:
         if "$ref" in one:
             name = one["$ref"].removeprefix(DEFINED)
             found[name] = min(distance, found.get(name, distance))
-        waiting.extend((inner, distance + step) for _, _, inner, step in steps(one, used))
+        waiting.extend((inner, distance + step) for _, _, inner, step in iterate_inner(one, used))
     return found
 
 
-def cut(schema: dict[str, Json], limit: int, used: Collection[str]) -> tuple[dict[str, Json], Looseness]:
+def cut_schema(schema: dict[str, Json], limit: int, used: Collection[str]) -> tuple[dict[str, Json], Looseness]:
     """Return ``schema`` in at most ``limit`` bytes if cutting can do that, and how loose it is then.
 
     What is least likely to be needed is cut first; the last resort has no words either.
     """
     level = EXACT
     for reach in _REACHES:
-        schema, now = _cut(schema, reach, used)
+        schema, now = _cut_schema(schema, reach, used)
         level = max(level, now)
         if len(jsontext.write(schema)) <= limit:
             return schema, level
-    schema, now = without_words(schema)
+    schema, now = remove_texts(schema)
     return schema, max(level, now)
 
 
-def brief(schema: dict[str, Json]) -> dict[str, Json]:
+def shorten_descriptions(schema: dict[str, Json]) -> dict[str, Json]:
     """Return ``schema`` with what matters most of each description; a property that must be given is told whole."""
-    built = rebuild(schema, lambda inner: brief(inner) if isinstance(inner, dict) else inner)
+    built = rebuild(schema, lambda inner: shorten_descriptions(inner) if isinstance(inner, dict) else inner)
     if isinstance(schema.get("description"), str):
-        built["description"] = gist(schema["description"], _BRIEF_CHARACTERS)
+        built["description"] = shorten_text(schema["description"], _BRIEF_CHARACTERS)
     required, properties = schema.get("required"), schema.get("properties")
     if isinstance(required, list) and isinstance(properties, dict):
         for name in required:
@@ -111,7 +111,7 @@ def brief(schema: dict[str, Json]) -> dict[str, Json]:
     return built
 
 
-def opened(schema: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
+def open_references(schema: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
     """Return ``schema`` with anything in place of its references to the definitions ``names``."""
 
     def relax(one: dict[str, Json], *_: str) -> tuple[dict[str, Json], Looseness]:
@@ -122,16 +122,16 @@ def opened(schema: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
     return relax(schema)[0]
 
 
-def without_words(schema: dict[str, Json], *_: str) -> tuple[dict[str, Json], Looseness]:
+def remove_texts(schema: dict[str, Json], *_: str) -> tuple[dict[str, Json], Looseness]:
     """Return ``schema`` with nothing but what is checked, and without long lists of values."""
     long = isinstance(schema.get("enum"), list) and len(schema["enum"]) > _LONG_ENUM
     kept = {key: value for key, value in schema.items() if key not in _TOLD and not (long and key == "enum")}
-    return rebuild_relaxed(kept, without_words, WIDER if long else EXACT)
+    return rebuild_relaxed(kept, remove_texts, WIDER if long else EXACT)
 
 
-def _cut(schema: dict[str, Json], reach: float, used: Collection[str]) -> tuple[dict[str, Json], Looseness]:
+def _cut_schema(schema: dict[str, Json], reach: float, used: Collection[str]) -> tuple[dict[str, Json], Looseness]:
     if reach < 0:
         kept = {key: value for key, value in schema.items() if key in _KEPT}
         return kept, EXACT if len(kept) == len(schema) else CUT
-    left = {(key, name): reach - step for key, name, _, step in steps(schema, used)}
-    return rebuild_relaxed(schema, lambda inner, key, name: _cut(inner, left[key, name], used))
+    left = {(key, name): reach - step for key, name, _, step in iterate_inner(schema, used)}
+    return rebuild_relaxed(schema, lambda inner, key, name: _cut_schema(inner, left[key, name], used))

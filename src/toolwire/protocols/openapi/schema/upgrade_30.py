@@ -10,14 +10,14 @@ from .keywords import SEVERAL
 _EXAMPLE_CHARACTERS = 60
 
 
-def exemplify(built: dict[str, Json], example: Json) -> None:
+def add_example(built: dict[str, Json], example: Json) -> None:
     """Keep a short example where there is no other; a long one costs more than it tells."""
     plain = isinstance(example, str | int | float) and not isinstance(example, bool)
     if plain and len(str(example)) <= _EXAMPLE_CHARACTERS and not {"enum", "const", "examples"} & built.keys():
         built["examples"] = [text_cleaning.clean_data(example)]
 
 
-def modern(schema: dict[str, Json], node: dict[str, Json]) -> dict[str, Json]:
+def upgrade_schema(schema: dict[str, Json], node: dict[str, Json]) -> dict[str, Json]:
     """Return a converted OpenAPI 3.0 schema in the words of 2020-12: nullable, exclusive bounds and bytes. [CV-20]"""
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         flag = schema.get(exclusive)

@@ -16,7 +16,7 @@ from toolwire.core.model import Json
 from toolwire.protocols.openapi.document.references import References, Unusable
 from toolwire.protocols.openapi.document.swagger_20 import COLLECTION_FORMATS, SEPARATORS
 from toolwire.protocols.openapi.request import media_types
-from toolwire.protocols.openapi.request.media_types import essence
+from toolwire.protocols.openapi.request.media_types import get_essence
 from toolwire.protocols.openapi.request.parameter_styles import FORM
 from toolwire.protocols.openapi.request.plan import Encoding
 
@@ -56,7 +56,7 @@ _PATCHES = (
 _FORM_STYLES = ("form", "spaceDelimited", "pipeDelimited", "deepObject")
 
 
-class Sort(IntEnum):
+class BodyKind(IntEnum):
     """What a body is made of, the preferred first."""
 
     JSON = 0
@@ -70,11 +70,11 @@ class Sort(IntEnum):
 
 
 _SORTS = {
-    "application/json": Sort.JSON,
-    "text/json": Sort.JSON,
-    "*/*": Sort.ANY,
-    "application/*": Sort.ANY,
-    "application/x-www-form-urlencoded": Sort.FORM,
+    "application/json": BodyKind.JSON,
+    "text/json": BodyKind.JSON,
+    "*/*": BodyKind.ANY,
+    "application/*": BodyKind.ANY,
+    "application/x-www-form-urlencoded": BodyKind.FORM,
 }
 
 
@@ -82,7 +82,7 @@ class Body(NamedTuple):
     """The body an operation takes: its media type and what the document says of it."""
 
     media_type: str
-    sort: Sort
+    sort: BodyKind
     required: bool
     media: dict[str, Any]
     declared: tuple[str, ...] = ()
@@ -91,9 +91,9 @@ class Body(NamedTuple):
     def schema(self) -> Json:
         """The schema of the body; what is text or bytes is a string whatever the document says."""
         schema = self.media.get("schema", {})
-        if self.sort is Sort.BYTES:
+        if self.sort is BodyKind.BYTES:
             return {"type": "string", "contentEncoding": "base64", "description": _FILE}
-        if self.sort in (Sort.TEXT, Sort.XML):
+        if self.sort in (BodyKind.TEXT, BodyKind.XML):
             words = schema if isinstance(schema, dict) else {}
             kept = {key: words[key] for key in _TEXT_WORDS if key in words and words.get("type") == "string"}
             return {"type": "string", "contentMediaType": self.media_type, **kept}
@@ -102,7 +102,7 @@ class Body(NamedTuple):
         return schema
 
 
-def read(references: References, node: Json) -> Body | None:
+def read_body(references: References, node: Json) -> Body | None:
     """Return the body that a Request Body Object declares, or None where it declares none. [CV-11]
 
     Raises:
@@ -119,13 +119,13 @@ def read(references: References, node: Json) -> Body | None:
             raise Unusable("its request body is required, and no content is declared for it")
         return None
     keys = [key for key in content if isinstance(key, str)]
-    ranked = sorted((_sort(key), "*" in key, _patching(key), key) for key in keys)
+    ranked = sorted((_classify(key), "*" in key, _rank_json_type(key), key) for key in keys)
     sort, _, _, key = ranked[0]
     media = references.follow(content[key], "media type")
-    return Body(_sent(key, sort), sort, declared.get("required") is True, media, tuple(sorted(keys)))
+    return Body(_choose_content_type(key, sort), sort, declared.get("required") is True, media, tuple(sorted(keys)))
 
 
-def properties(references: References, node: Json) -> tuple[dict[str, Json], tuple[str, ...]] | None:
+def list_properties(references: References, node: Json) -> tuple[dict[str, Json], tuple[str, ...]] | None:
     """Return the properties of an object schema and which it needs, or None where it is better left whole.
 
     A property that is only required may be anything, as JSON Schema has it. The branches of an allOf are merged where
@@ -134,14 +134,14 @@ def properties(references: References, node: Json) -> tuple[dict[str, Json], tup
     found: dict[str, Json] = {}
     required: dict[str, None] = {}
     closed = False
-    for schema in references.parts(node, ("allOf",), beside=_beside(references)):
+    for schema in references.iterate_parts(node, ("allOf",), beside=_counts_siblings(references)):
         if schema is None or not _can_be_taken_apart(schema):
             return None
         own = schema.get("properties", {})
         if any(found.get(name, one) != one for name, one in own.items()):
             return None
         found.update(own)
-        required.update(dict.fromkeys(_strings(schema.get("required"))))
+        required.update(dict.fromkeys(_list_strings(schema.get("required"))))
         closed = closed or schema.get("additionalProperties") is False
     found = {**found, **{name: {} for name in required if name not in found}}
     if len(found) > _MOST_ARGUMENTS:
@@ -149,64 +149,66 @@ def properties(references: References, node: Json) -> tuple[dict[str, Json], tup
     return (found, tuple(required)) if found or closed else None
 
 
-def asks_for_more(references: References, node: Json) -> bool:
+def allows_other_properties(references: References, node: Json) -> bool:
     """Return whether an object schema says itself that there may be other properties than those it names."""
     said = [
-        one.get("additionalProperties") for one in references.parts(node, ("allOf",), beside=_beside(references)) if one
+        one.get("additionalProperties")
+        for one in references.iterate_parts(node, ("allOf",), beside=_counts_siblings(references))
+        if one
     ]
     return True in said and False not in said
 
 
-def named(references: References, node: Json) -> dict[str, Json]:
+def list_named_properties(references: References, node: Json) -> dict[str, Json]:
     """Return the properties that ``node`` or any branch of it names, for a form that is left whole."""
     found: dict[str, Json] = {}
-    for schema in references.parts(node, ("allOf", "anyOf", "oneOf"), beside=_beside(references)):
+    for schema in references.iterate_parts(node, ("allOf", "anyOf", "oneOf"), beside=_counts_siblings(references)):
         own = schema.get("properties") if schema is not None else None
         found = {**(own if isinstance(own, dict) else {}), **found}
     return found
 
 
-def _beside(references: References) -> bool:
+def _counts_siblings(references: References) -> bool:
     """Return whether what stands beside a reference to a schema counts: not in 3.0."""
     return not str(references.document.get("openapi", "")).startswith("3.0")
 
 
-def encodings(references: References, body: Body, known: Mapping[str, Json]) -> dict[str, Encoding]:
+def read_encodings(references: References, body: Body, known: Mapping[str, Json]) -> dict[str, Encoding]:
     """Return how each property of a form is written, where that is not the plain way. [CV-12, CV-13]"""
     declared = body.media.get("encoding")
     said = declared if isinstance(declared, dict) else {}
     found: dict[str, Encoding] = {}
-    styled = _takes_styles(references, body)
+    styled = _has_styles(references, body)
     for name, schema in {**{name: {} for name in said}, **known}.items():
         one = said.get(name)
         fields = one if isinstance(one, dict) else {}
         if not styled and COLLECTION_FORMATS not in fields:
             fields = {key: value for key, value in fields.items() if key not in _STYLE_FIELDS}
-        encoding = _encoding(references, fields, schema, body.sort)
+        encoding = _read_encoding(references, fields, schema, body.sort)
         if encoding != Encoding():
             found[name] = encoding
     return found
 
 
-def query_encodings(references: References, media: dict[str, Any]) -> dict[str, Encoding] | None:
+def read_query_encodings(references: References, media: dict[str, Any]) -> dict[str, Encoding] | None:
     """Return how the properties of a query that is a form as a whole are written; None where the plain way."""
-    whole = Body(FORM, Sort.FORM, False, media)
-    return encodings(references, whole, named(references, whole.schema)) or None
+    whole = Body(FORM, BodyKind.FORM, False, media)
+    return read_encodings(references, whole, list_named_properties(references, whole.schema)) or None
 
 
-def _takes_styles(references: References, body: Body) -> bool:
+def _has_styles(references: References, body: Body) -> bool:
     """Return whether style, explode and allowReserved count in ``body``: in a form, and since 3.1 in form-data too."""
-    if body.sort is Sort.FORM:
+    if body.sort is BodyKind.FORM:
         return True
     since_31 = not str(references.document.get("openapi", "")).startswith("3.0")
-    return since_31 and essence(body.media_type) == "multipart/form-data"
+    return since_31 and get_essence(body.media_type) == "multipart/form-data"
 
 
-def file_argument(references: References, schema: Json, encoding: Encoding) -> Json:
+def build_file_schema(references: References, schema: Json, encoding: Encoding) -> Json:
     """Return ``schema``, or what an argument looks like that ``encoding`` says is a file, or a list of files."""
     if not encoding.binary:
         return schema
-    node = _single(references, schema)
+    node = _unwrap_single(references, schema)
     if node.get("type") == "array":
         return {**node, "items": {"type": "string", "contentEncoding": "base64", "description": _FILE}}
     said = node.get("description")
@@ -214,24 +216,24 @@ def file_argument(references: References, schema: Json, encoding: Encoding) -> J
     return {"type": "string", "contentEncoding": "base64", "description": description}
 
 
-def _encoding(references: References, said: dict[str, Any], schema: Json, sort: Sort) -> Encoding:
+def _read_encoding(references: References, said: dict[str, Any], schema: Json, sort: BodyKind) -> Encoding:
     media_type = said.get("contentType")
-    first = media_types.first(media_type) if isinstance(media_type, str) else ""
+    first = media_types.get_first(media_type) if isinstance(media_type, str) else ""
     style = said.get("style")
     styled = bool(_STYLE_FIELDS & said.keys())
     style = style if style in _FORM_STYLES else "form"
     explode = said.get("explode")
     if explode is None:
         explode = style == "form"
-    node = _single(references, schema)
-    item = _single(references, node.get("items")) if node.get("type") == "array" else node
+    node = _unwrap_single(references, schema)
+    item = _unwrap_single(references, node.get("items")) if node.get("type") == "array" else node
     return Encoding(
-        media_type="" if styled and sort is Sort.MULTIPART else first,  # a style takes the place of a content type
+        media_type="" if styled and sort is BodyKind.MULTIPART else first,  # a style takes the place of a content type
         style=style if styled else "",
         explode=explode is True if styled else True,
         reserved=said.get("allowReserved") is True,
-        binary=sort is Sort.MULTIPART and not styled and _is_file(item, first),
-        headers=tuple(_headers(references, said.get("headers"))),
+        binary=sort is BodyKind.MULTIPART and not styled and _is_file(item, first),
+        headers=tuple(_list_fixed_headers(references, said.get("headers"))),
         separators=read_separators(said),
     )
 
@@ -242,12 +244,12 @@ def read_separators(said: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(SEPARATORS.get(one, "") for one in formats) if isinstance(formats, list) else ()
 
 
-def _single(references: References, schema: Json) -> dict[str, Any]:
+def _unwrap_single(references: References, schema: Json) -> dict[str, Any]:
     """Return what ``schema`` comes to where it is one thing, or that or null; else itself."""
-    node: dict[str, Any] = references.target(schema)
+    node: dict[str, Any] = references.follow_or_empty(schema)
     for _ in range(_MOST_WRAPPERS):
         for key in ("allOf", "anyOf", "oneOf"):
-            branches = [references.target(one) for one in node[key]] if isinstance(node.get(key), list) else []
+            branches = [references.follow_or_empty(one) for one in node[key]] if isinstance(node.get(key), list) else []
             real = [one for one in branches if one.get("type") != "null"]
             if len(real) == 1:
                 node = {**real[0], **{name: one for name, one in node.items() if name != key}}
@@ -261,11 +263,11 @@ def _single(references: References, schema: Json) -> dict[str, Any]:
     return node
 
 
-def _headers(references: References, declared: Json) -> list[tuple[str, str]]:
+def _list_fixed_headers(references: References, declared: Json) -> list[tuple[str, str]]:
     """Return the header fields of a part whose value the document fixes."""
     found: list[tuple[str, str]] = []
     for name, node in sorted(declared.items()) if isinstance(declared, dict) else ():
-        schema = references.target(references.target(node).get("schema"))
+        schema = references.follow_or_empty(references.follow_or_empty(node).get("schema"))
         enum = schema.get("enum")
         value = schema.get("const", enum[0] if isinstance(enum, list) and len(enum) == 1 else schema.get("default"))
         if isinstance(value, str) and name.lower() != "content-type":
@@ -282,41 +284,41 @@ def _is_file(schema: dict[str, Any], media_type: str) -> bool:
         return True
     content = schema.get("contentMediaType")
     if isinstance(content, str):
-        return _sort(content) is Sort.BYTES and schema.get("type") in (None, "string")
-    if not media_type or _sort(media_type) is not Sort.BYTES:
+        return _classify(content) is BodyKind.BYTES and schema.get("type") in (None, "string")
+    if not media_type or _classify(media_type) is not BodyKind.BYTES:
         return False
     if schema.get("type") == "string":
         return "contentEncoding" in schema or schema.get("format") == "base64" or media_types.is_binary(media_type)
     return schema.get("type") is None and not schema.keys() & _SHAPES
 
 
-def _sort(media_type: str) -> Sort:
-    kind = essence(media_type)
+def _classify(media_type: str) -> BodyKind:
+    kind = get_essence(media_type)
     known = _SORTS.get(kind)
     if known is not None:
         return known
     if media_types.is_json(kind):
-        return Sort.JSON_LIKE
+        return BodyKind.JSON_LIKE
     if kind.startswith("multipart/"):
-        return Sort.MULTIPART
+        return BodyKind.MULTIPART
     if media_types.is_xml(kind):
-        return Sort.XML
-    return Sort.TEXT if media_types.is_text(kind) else Sort.BYTES
+        return BodyKind.XML
+    return BodyKind.TEXT if media_types.is_text(kind) else BodyKind.BYTES
 
 
-def _patching(media_type: str) -> int:
+def _rank_json_type(media_type: str) -> int:
     """Return how late a JSON-like media type comes among others: a patch that lists operations is the last."""
-    kind = essence(media_type)
+    kind = get_essence(media_type)
     return _PATCHES.index(kind) if kind in _PATCHES else 2
 
 
-def _sent(key: str, sort: Sort) -> str:
-    kind = essence(key)
-    if sort is Sort.ANY:
+def _choose_content_type(key: str, sort: BodyKind) -> str:
+    kind = get_essence(key)
+    if sort is BodyKind.ANY:
         return "application/json"
     if "*" in kind:
-        return {Sort.TEXT: "text/plain", Sort.MULTIPART: "multipart/form-data"}.get(sort, kind)
-    return media_types.sent_as(key)
+        return {BodyKind.TEXT: "text/plain", BodyKind.MULTIPART: "multipart/form-data"}.get(sort, kind)
+    return media_types.write_content_type(key)
 
 
 def _can_be_taken_apart(schema: dict[str, Any]) -> bool:
@@ -330,5 +332,5 @@ def _can_be_taken_apart(schema: dict[str, Any]) -> bool:
     )
 
 
-def _strings(value: Json) -> list[str]:
+def _list_strings(value: Json) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

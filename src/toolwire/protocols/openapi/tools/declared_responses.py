@@ -13,7 +13,7 @@ from typing import Any
 
 from toolwire.core.model import Json
 from toolwire.protocols.openapi.document.references import References
-from toolwire.protocols.openapi.request.media_types import essence, is_json
+from toolwire.protocols.openapi.request.media_types import get_essence, is_json
 from toolwire.protocols.openapi.request.plan import ACCEPT
 
 _SUCCESS = re.compile(r"2\d\d")
@@ -28,7 +28,7 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+*-]+/[a-z0-9!#$&^_.+*-]+")
 _MOST_ASKED_FOR = 8
 
 
-class Answers:
+class DeclaredResponses:
     """The responses that the operations of one document declare."""
 
     def __init__(self, references: References) -> None:
@@ -39,29 +39,29 @@ class Answers:
         """Return whether success brings null and never anything else."""
         if self._old:  # where null is no type
             return False
-        node = self.schema(operation)
-        schema = self._references.target(node) if isinstance(node, dict) and "$ref" in node else node
+        node = self.find_schema(operation)
+        schema = self._references.follow_or_empty(node) if isinstance(node, dict) and "$ref" in node else node
         return isinstance(schema, dict) and schema.get("type") == "null"
 
-    def schema(self, operation: dict[str, Any]) -> Json:
+    def find_schema(self, operation: dict[str, Any]) -> Json:
         """Return the schema of the JSON that success brings, or None where nobody says."""
-        content = self._success(operation)
-        for kind, key in sorted((essence(key), key) for key in content):
+        content = self._find_success(operation)
+        for kind, key in sorted((get_essence(key), key) for key in content):
             if is_json(kind):
-                return self._references.target(content[key]).get("schema")
-        for kind, key in sorted((essence(key), key) for key in content):
-            item = self._references.target(content[key]).get("itemSchema") if kind in _STREAMS else None
+                return self._references.follow_or_empty(content[key]).get("schema")
+        for kind, key in sorted((get_essence(key), key) for key in content):
+            item = self._references.follow_or_empty(content[key]).get("itemSchema") if kind in _STREAMS else None
             if item is not None:  # what a stream brings is the list of its items
                 return {"type": "array", "items": item}
         return None
 
-    def streams(self, operation: dict[str, Any]) -> bool:
+    def may_stream(self, operation: dict[str, Any]) -> bool:
         """Return whether a success may be a stream of items."""
-        return any(essence(key) in _STREAMS for key in self._success(operation))
+        return any(get_essence(key) in _STREAMS for key in self._find_success(operation))
 
-    def accept(self, operation: dict[str, Any]) -> str:
+    def build_accept(self, operation: dict[str, Any]) -> str:
         """Return the Accept field: JSON first, then what success is declared as, then whatever there is."""
-        kinds = dict.fromkeys(essence(key) for key in sorted(self._success(operation)))
+        kinds = dict.fromkeys(get_essence(key) for key in sorted(self._find_success(operation)))
         others = [kind for kind in kinds if _MEDIA_TYPE.fullmatch(kind) and kind not in ("application/json", "*/*")]
         if not others:
             return ACCEPT
@@ -70,7 +70,7 @@ class Answers:
         weak = [kind if not said else f"{kind};q=0.5" for kind in others if kind not in json]
         return ", ".join([*[*said, *weak][:_MOST_ASKED_FOR], "*/*;q=0.1"])
 
-    def declared(self, operation: dict[str, Any]) -> Mapping[str, Mapping[str, Json]] | None:
+    def list_schemas(self, operation: dict[str, Any]) -> Mapping[str, Mapping[str, Json]] | None:
         """Return the schema of each media type of each status, as the document has it; None where it has none."""
         responses = operation.get("responses")
         if not isinstance(responses, dict):
@@ -79,26 +79,26 @@ class Answers:
         for status, node in responses.items():
             code = str(status).upper().replace("DEFAULT", "default")
             if _CODE.fullmatch(code):
-                content = self._references.target(node).get("content")
+                content = self._references.follow_or_empty(node).get("content")
                 entries = content.items() if isinstance(content, dict) else ()
                 found[code] = {
-                    essence(key): self._references.target(one).get("schema", {})
+                    get_essence(key): self._references.follow_or_empty(one).get("schema", {})
                     for key, one in entries
                     if isinstance(key, str)
                 }
         return found or None
 
-    def links(self, operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def iterate_links(self, operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield each link of a success. [CV-27]"""
-        links = self._response(operation).get("links")
+        links = self._find_response(operation).get("links")
         for _, link in sorted(links.items()) if isinstance(links, dict) else ():
-            yield self._references.target(link)
+            yield self._references.follow_or_empty(link)
 
-    def _success(self, operation: dict[str, Any]) -> dict[str, Any]:
-        content = self._response(operation).get("content")
+    def _find_success(self, operation: dict[str, Any]) -> dict[str, Any]:
+        content = self._find_response(operation).get("content")
         return content if isinstance(content, dict) else {}
 
-    def _response(self, operation: dict[str, Any]) -> dict[str, Any]:
+    def _find_response(self, operation: dict[str, Any]) -> dict[str, Any]:
         responses = operation.get("responses")
         if not isinstance(responses, dict):
             return {}
@@ -107,4 +107,4 @@ class Answers:
             codes = sorted(code for code in responses if isinstance(code, str) and _SUCCESS.fullmatch(code))
             codes += [code for code in ("2XX", "2xx") if code in responses]
             node = responses.get(codes[0] if codes else "default")
-        return self._references.target(node)
+        return self._references.follow_or_empty(node)

@@ -10,11 +10,11 @@ from typing import Any
 from toolwire.core.model import Json
 from toolwire.framing.text_cleaning import clean_data
 from toolwire.framing.tool_description import DESCRIPTION_CHARACTERS
-from toolwire.protocols.openapi.document.consent_policy import extension
-from toolwire.protocols.openapi.document.descriptions import plain
+from toolwire.protocols.openapi.document.consent_policy import get_extension
+from toolwire.protocols.openapi.document.descriptions import clean_text
 from toolwire.protocols.openapi.request.plan import Place, Scheme
 
-from .parameter_arguments import Declared
+from .parameter_arguments import DeclaredParameter
 from .security import Alternatives
 
 _FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
@@ -22,7 +22,7 @@ _UNSAFE_TWICE = frozenset(("PATCH", "POST"))
 _MOST_FOLLOWING = 20
 
 
-def write(
+def write_hint(
     operation: dict[str, Any],
     method: str,
     path: str,
@@ -34,34 +34,34 @@ def write(
     facts: dict[str, Json] = {"method": method, "path": path, "origin": origin}
     tags = operation.get("tags")
     if isinstance(tags, list) and tags:
-        facts["tags"] = [plain(tag, 100) for tag in tags if isinstance(tag, str)]
+        facts["tags"] = [clean_text(tag, 100) for tag in tags if isinstance(tag, str)]
     if security:
         facts["scopes"] = list(security[0][0].scopes) if security[0] else []
-        facts["security"] = [[_scheme(one) for one in alternative] for alternative in security]
+        facts["security"] = [[_describe_scheme(one) for one in alternative] for alternative in security]
     said = operation.get("description")
     if isinstance(said, str) and said:
-        facts["description"] = plain(said, 16 * DESCRIPTION_CHARACTERS)
+        facts["description"] = clean_text(said, 16 * DESCRIPTION_CHARACTERS)
     following = list(islice(steps, _MOST_FOLLOWING))
     if following:
         facts["next"] = clean_data(following)
-    policy = extension(operation)
+    policy = get_extension(operation)
     if isinstance(policy, dict):
         facts["x-llm"] = clean_data(policy)
     return facts
 
 
-def _scheme(scheme: Scheme) -> dict[str, Json]:
+def _describe_scheme(scheme: Scheme) -> dict[str, Json]:
     """Return how a key of ``scheme`` is sent."""
     said = {"id": scheme.id, "kind": scheme.kind, "name": scheme.name, "scheme": scheme.scheme}
     place = "" if scheme.place is None else scheme.place.value
     return {name: value for name, value in {**said, "place": place}.items() if value}
 
 
-def idempotency(operation: dict[str, Any], method: str, declared: Iterable[Declared]) -> str:
+def find_idempotency_header(operation: dict[str, Any], method: str, declared: Iterable[DeclaredParameter]) -> str:
     """Return the header that carries the id of an unsafe call, or ``""``. [XL-077]"""
     if method not in _UNSAFE_TWICE:
         return ""
-    policy = extension(operation)
+    policy = get_extension(operation)
     named = policy.get("idempotencyKey") if isinstance(policy, dict) else None
     if isinstance(named, str) and _FIELD.fullmatch(named):
         return named

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from toolwire.core.model import Json
 from toolwire.protocols.openapi.document.references import References
 from toolwire.protocols.openapi.request.plan import PLAIN, Encoding, Parameter
-from toolwire.protocols.openapi.schema.converter import Schemas
+from toolwire.protocols.openapi.schema.converter import SchemaConverter
 
 from . import body_arguments
-from .body_arguments import BODY, Body, Sort
-from .naming import argument_names
-from .parameter_arguments import Declared
+from .body_arguments import BODY, Body, BodyKind
+from .naming import choose_argument_names
+from .parameter_arguments import DeclaredParameter
 
 _MOST_PAIRS = 3
 """Of how many arguments a schema says one by one which others they need."""
@@ -26,7 +26,7 @@ _MOST_EXAMPLES = 2_000
 """How many values of the examples of a body are looked at."""
 
 
-class Taken(NamedTuple):
+class OperationArguments(NamedTuple):
     """An operation's arguments: their schema, and what each of them is on the wire.
 
     ``properties`` maps arguments to properties of a body that is taken apart; where ``takes_more`` is true, an argument
@@ -49,29 +49,35 @@ class _Argument(NamedTuple):
     description: Json = None
 
 
-def take(
-    references: References, schemas: Schemas, declared: Sequence[Declared], payload: Body | None, where: str
-) -> Taken:
+def build_arguments(
+    references: References,
+    schemas: SchemaConverter,
+    declared: Sequence[DeclaredParameter],
+    payload: Body | None,
+    where: str,
+) -> OperationArguments:
     """Return the arguments of an operation, with their names for a model and what those stand for. [CV-16, CV-23]"""
     apart = (
-        body_arguments.properties(references, payload.schema)
-        if payload is not None and payload.sort <= Sort.MULTIPART
+        body_arguments.list_properties(references, payload.schema)
+        if payload is not None and payload.sort <= BodyKind.MULTIPART
         else None
     )
     arguments = [_Argument(p.place, p.name, schema, required, said) for p, schema, required, said in declared]
     encodings: dict[str, Encoding] = {}
-    if payload is not None and payload.sort in (Sort.FORM, Sort.MULTIPART):
-        known = apart[0] if apart is not None else body_arguments.named(references, payload.schema)
-        encodings = body_arguments.encodings(references, payload, known)
-    arguments += _body_arguments(references, schemas, payload, apart, encodings)
-    names = argument_names((one.place, one.name) for one in arguments)
+    if payload is not None and payload.sort in (BodyKind.FORM, BodyKind.MULTIPART):
+        known = apart[0] if apart is not None else body_arguments.list_named_properties(references, payload.schema)
+        encodings = body_arguments.read_encodings(references, payload, known)
+    arguments += _list_body_arguments(references, schemas, payload, apart, encodings)
+    names = choose_argument_names((one.place, one.name) for one in arguments)
     in_body = [one for one in arguments if one.place == BODY]
     whole = names[BODY, BODY] if payload is not None and apart is None else None
-    more = payload is not None and apart is not None and body_arguments.asks_for_more(references, payload.schema)
-    words = _together(payload, apart, arguments, names)
-    example_names = _example_names(references, payload)
-    return Taken(
-        schema=_schema(schemas, arguments, names, where, words, example_names, takes_more=more),
+    more = (
+        payload is not None and apart is not None and body_arguments.allows_other_properties(references, payload.schema)
+    )
+    words = _write_dependencies(payload, apart, arguments, names)
+    example_names = _list_example_names(references, payload)
+    return OperationArguments(
+        schema=_build_schema(schemas, arguments, names, where, words, example_names, takes_more=more),
         parameters=tuple((names[one.parameter.place, one.parameter.name], one.parameter) for one in declared),
         properties=tuple((names[one.place, one.name], one.name) for one in in_body) if whole is None else (),
         whole_body=whole,
@@ -80,9 +86,9 @@ def take(
     )
 
 
-def _body_arguments(
+def _list_body_arguments(
     references: References,
-    schemas: Schemas,
+    schemas: SchemaConverter,
     payload: Body | None,
     apart: tuple[dict[str, Json], tuple[str, ...]] | None,
     encodings: Mapping[str, Encoding],
@@ -95,14 +101,14 @@ def _body_arguments(
     needed = required if payload.required else ()
     return [
         _Argument(
-            BODY, name, body_arguments.file_argument(references, schema, encodings.get(name, PLAIN)), name in needed
+            BODY, name, body_arguments.build_file_schema(references, schema, encodings.get(name, PLAIN)), name in needed
         )
         for name, schema in properties.items()
-        if not schemas.hidden(schema)
+        if not schemas.is_hidden(schema)
     ]
 
 
-def _together(
+def _write_dependencies(
     payload: Body | None,
     apart: tuple[dict[str, Json], tuple[str, ...]] | None,
     arguments: Sequence[_Argument],
@@ -124,14 +130,18 @@ def _together(
     return {"dependentRequired": pairs} if pairs else {}
 
 
-def _example_names(references: References, payload: Body | None) -> frozenset[str]:
+def _list_example_names(references: References, payload: Body | None) -> frozenset[str]:
     """Return the names of all properties in the examples of a body."""
     if payload is None:
         return frozenset()
     found: set[str] = set()
     examples = payload.media.get("examples")
-    several = [references.target(one).get("value") for one in examples.values()] if isinstance(examples, dict) else []
-    waiting = deque([payload.media.get("example"), references.target(payload.schema).get("example"), *several])
+    several = (
+        [references.follow_or_empty(one).get("value") for one in examples.values()]
+        if isinstance(examples, dict)
+        else []
+    )
+    waiting = deque([payload.media.get("example"), references.follow_or_empty(payload.schema).get("example"), *several])
     for _ in range(_MOST_EXAMPLES):
         if not waiting:
             break
@@ -144,8 +154,8 @@ def _example_names(references: References, payload: Body | None) -> frozenset[st
     return frozenset(found)
 
 
-def _schema(
-    schemas: Schemas,
+def _build_schema(
+    schemas: SchemaConverter,
     arguments: Iterable[_Argument],
     names: dict[tuple[str, str], str],
     where: str,
@@ -163,9 +173,9 @@ def _schema(
         used |= references
         name = names[one.place, one.name]
         if isinstance(one.description, str) and one.description and "description" not in schema:
-            schema = {**schema, "description": schemas.text(one.description)}
+            schema = {**schema, "description": schemas.clean_text(one.description)}
         if name != one.name and "title" not in schema:
-            schema = {**schema, "title": schemas.text(one.name[:100])}
+            schema = {**schema, "title": schemas.clean_text(one.name[:100])}
         properties[name] = schema
         if one.required:
             required.append(name)
@@ -174,4 +184,4 @@ def _schema(
         whole["required"] = required
     if takes_more:
         whole["additionalProperties"] = True
-    return schemas.whole({**whole, **words}, used, where, example_names)
+    return schemas.add_definitions({**whole, **words}, used, where, example_names)

@@ -8,7 +8,7 @@ from typing import Any
 from toolwire.core.model import Json
 
 
-class Lazy(Mapping[str, Json]):
+class LazyMapping(Mapping[str, Json]):
     """A mapping that ``make`` gives, once, when somebody looks into it; it is then like any other."""
 
     __slots__ = ("_made", "_make")
@@ -17,7 +17,7 @@ class Lazy(Mapping[str, Json]):
         self._make: Callable[[], Mapping[str, Json]] | None = make
         self._made: Mapping[str, Json] = {}
 
-    def _whole(self) -> Mapping[str, Json]:
+    def _build(self) -> Mapping[str, Json]:
         make = self._make
         if make is not None:
             self._made = make()
@@ -25,16 +25,16 @@ class Lazy(Mapping[str, Json]):
         return self._made
 
     def __getitem__(self, key: str) -> Json:
-        return self._whole()[key]
+        return self._build()[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._whole())
+        return iter(self._build())
 
     def __len__(self) -> int:
-        return len(self._whole())
+        return len(self._build())
 
     def __repr__(self) -> str:
-        return repr(self._whole())
+        return repr(self._build())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return dict, (dict(self._whole()),)
+        return dict, (dict(self._build()),)

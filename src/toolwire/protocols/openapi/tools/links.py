@@ -13,9 +13,9 @@ from urllib.parse import unquote
 
 from toolwire.core.json_pointer import escape_step, unescape_step
 from toolwire.core.model import Json
-from toolwire.protocols.openapi.document.consent_policy import extension
+from toolwire.protocols.openapi.document.consent_policy import get_extension
 
-from .input_schema import Taken
+from .input_schema import OperationArguments
 
 _PLACES = ("path", "query", "header", "cookie")
 _BODY = "$request.body"
@@ -25,12 +25,12 @@ class Target(NamedTuple):
     """A tool of the document: its name, and its arguments."""
 
     name: str
-    taken: Taken
+    taken: OperationArguments
 
 
 def read_steps(operation: dict[str, Any], links: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the steps that an operation names, as the document has them."""
-    policy = extension(operation)
+    policy = get_extension(operation)
     said = policy.get("next") if isinstance(policy, dict) else None
     yield from (one for one in (said if isinstance(said, list) else ()) if isinstance(one, dict))
     for link in links:
@@ -38,7 +38,7 @@ def read_steps(operation: dict[str, Any], links: Iterable[dict[str, Any]]) -> It
         yield {**link, "args": parameters if isinstance(parameters, dict) else {}}
 
 
-def reference(step: Mapping[str, Any]) -> str:
+def get_reference(step: Mapping[str, Any]) -> str:
     """Return what ``step`` names an operation by: its operationId, or a pointer such as ``/paths/~1x/get``."""
     id_, pointer = step.get("operationId"), step.get("operationRef")
     if isinstance(id_, str):
@@ -46,7 +46,7 @@ def reference(step: Mapping[str, Any]) -> str:
     return unquote(pointer[1:]) if isinstance(pointer, str) and pointer.startswith("#/") else ""
 
 
-def translate(step: Mapping[str, Any], own: Taken, target: Target | None) -> dict[str, Json] | None:
+def translate_step(step: Mapping[str, Any], own: OperationArguments, target: Target | None) -> dict[str, Json] | None:
     """Return ``step`` in a model's names: those of the call it follows, and those of ``target``.
 
     Without a ``target`` the names of the operation and its arguments stay as the document has them: it may be a tool
@@ -58,18 +58,18 @@ def translate(step: Mapping[str, Any], own: Taken, target: Target | None) -> dic
     if not isinstance(name, str):
         return None
     if target is not None:
-        filled = dict(_filled(filled, target.taken))
+        filled = dict(_translate_parameters(filled, target.taken))
         if "requestBody" in step:
-            filled |= _filled_body(step["requestBody"], target.taken)
+            filled |= _translate_body(step["requestBody"], target.taken)
     data: dict[str, Json] = {"operationId": name}
     if isinstance(step.get("when"), str):
         data["when"] = step["when"]
     if filled:
-        data["args"] = {argument: _expression(value, own) for argument, value in filled.items()}
+        data["args"] = {argument: _translate_expression(value, own) for argument, value in filled.items()}
     return data
 
 
-def _filled(said: Mapping[str, Json], taken: Taken) -> Iterator[tuple[str, Json]]:
+def _translate_parameters(said: Mapping[str, Json], taken: OperationArguments) -> Iterator[tuple[str, Json]]:
     by_place = {(one.place.value, one.name): argument for argument, one in taken.parameters}
     by_name = {name: argument for argument, name in taken.properties} | {
         one.name: argument for argument, one in reversed(taken.parameters)
@@ -82,19 +82,19 @@ def _filled(said: Mapping[str, Json], taken: Taken) -> Iterator[tuple[str, Json]
             yield argument, value
 
 
-def _filled_body(value: Json, taken: Taken) -> dict[str, Json]:
+def _translate_body(value: Json, taken: OperationArguments) -> dict[str, Json]:
     if taken.whole_body is not None:
         return {taken.whole_body: value}
     named = {name: argument for argument, name in taken.properties}
     return {named[key]: one for key, one in value.items() if key in named} if isinstance(value, dict) else {}
 
 
-def _expression(value: Json, own: Taken) -> Json:
+def _translate_expression(value: Json, own: OperationArguments) -> Json:
     """Return a runtime expression about the arguments of the call that it follows; anything else as it is."""
     if not isinstance(value, str) or not value.startswith("$request."):
         return value
     if value.partition("#")[0] == _BODY:
-        return f"{_BODY}#{_pointer(value.partition('#')[2], own)}"
+        return f"{_BODY}#{_translate_pointer(value.partition('#')[2], own)}"
     place, _, name = value.removeprefix("$request.").partition(".")
     for argument, one in own.parameters if place in _PLACES else ():
         if one.place.value == place and (one.name == name or (place == "header" and one.name.lower() == name.lower())):
@@ -102,7 +102,7 @@ def _expression(value: Json, own: Taken) -> Json:
     return value
 
 
-def _pointer(pointer: str, own: Taken) -> str:
+def _translate_pointer(pointer: str, own: OperationArguments) -> str:
     if own.whole_body is not None:
         return f"/{escape_step(own.whole_body)}{pointer}"
     first, slash, rest = pointer.removeprefix("/").partition("/")

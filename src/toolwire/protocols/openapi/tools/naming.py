@@ -25,7 +25,7 @@ _HOLDERS = (("components", "schemas"), ("definitions",), ("$defs",))
 """What holds the schemas of a document by name."""
 
 
-class Named(NamedTuple):
+class OperationName(NamedTuple):
     """One operation as far as its name goes. ``origin`` is the site's, ``id`` its operationId or None."""
 
     origin: str
@@ -34,21 +34,21 @@ class Named(NamedTuple):
     id: Json
 
 
-def tool_names(operations: Sequence[Named]) -> list[str]:
+def choose_tool_names(operations: Sequence[OperationName]) -> list[str]:
     """Return a unique legal tool name for each of ``operations``, in their order. [XL-080, XL-082, XL-083]"""
-    plain = [_plain(operation) for operation in operations]
-    count = Counter(map(_folded, plain))
-    spellings = Counter(map(_folded, set(plain)))
+    plain = [_build_plain_name(operation) for operation in operations]
+    count = Counter(map(_fold, plain))
+    spellings = Counter(map(_fold, set(plain)))
     own = Counter(operation.id for operation in operations if isinstance(operation.id, str))
     names: list[str] = []
     for operation, name in zip(operations, plain, strict=True):
-        exact = name == operation.id and own[name] == 1 and spellings[_folded(name)] == 1
-        keeps = exact or count[_folded(name)] == 1
-        names.append(name if keeps and len(name) <= 64 else _hashed(name, *operation[:3]))
+        exact = name == operation.id and own[name] == 1 and spellings[_fold(name)] == 1
+        keeps = exact or count[_fold(name)] == 1
+        names.append(name if keeps and len(name) <= 64 else _add_digest(name, *operation[:3]))
     return names
 
 
-def argument_names(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+def choose_argument_names(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Return an argument name for each (place, name); the place of a body property is ``body``. [CV-16]
 
     A legal name that only one of them has is kept. Where several share one, the body's stays and the others get their
@@ -70,7 +70,7 @@ def argument_names(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], s
         place, name = pair
         choice = clean[pair] if count[clean[pair]] == 1 or place == "body" else f"{clean[pair]}_{place}"
         while choice in taken or len(choice) > 64:
-            choice = _hashed(clean[pair], choice, place, name)
+            choice = _add_digest(clean[pair], choice, place, name)
         names[pair] = choice
         taken.add(choice)
     return names
@@ -84,18 +84,20 @@ class DefinitionNames:
     def __init__(self, document: Json) -> None:
         others = document.get(OTHERS) if isinstance(document, dict) else None
         others = others if isinstance(others, dict) else {}
-        own = [name for name, _ in _held(document)]
-        foreign = [name for one in others.values() for name, _ in _held(one)]
-        foreign += [_stem(url) for url in others]
+        own = [name for name, _ in _list_definitions(document)]
+        foreign = [name for one in others.values() for name, _ in _list_definitions(one)]
+        foreign += [_get_stem(url) for url in others]
         self._last = Counter(name.rpartition(".")[2] for name in (*own, *foreign))
-        self._several = {name for name, number in Counter(map(_legal, (*set(own), *foreign))).items() if number > 1}
+        self._several = {
+            name for name, number in Counter(map(_make_legal, (*set(own), *foreign))).items() if number > 1
+        }
 
     def name(self, reference: str) -> str:
         """Return the name of the definition that ``reference`` leads to, where no other has it."""
         steps = parse_fragment(reference)
         beside = steps[1] if steps[:1] == [OTHERS] and len(steps) > 1 else ""
         if beside:
-            steps = steps[2:] or [_stem(beside)]
+            steps = steps[2:] or [_get_stem(beside)]
         for holder in _HOLDERS:
             if tuple(steps[: len(holder)]) == holder:
                 steps = steps[len(holder) :]
@@ -103,13 +105,13 @@ class DefinitionNames:
         if len(steps) == 1:
             last = steps[0].rpartition(".")[2]
             steps = [last] if last and self._last[last] == 1 else steps
-        name = _legal(".".join(steps))
+        name = _make_legal(".".join(steps))
         if not beside or name not in self._several:
             return name
-        return _legal(beside if steps == [_stem(beside)] else f"{beside}.{name}")
+        return _make_legal(beside if steps == [_get_stem(beside)] else f"{beside}.{name}")
 
 
-def _held(document: Json) -> list[tuple[str, Json]]:
+def _list_definitions(document: Json) -> list[tuple[str, Json]]:
     """Return the schemas that ``document`` holds by name."""
     found: list[tuple[str, Json]] = []
     for holder in _HOLDERS:
@@ -120,16 +122,16 @@ def _held(document: Json) -> list[tuple[str, Json]]:
     return found
 
 
-def _stem(url: str) -> str:
+def _get_stem(url: str) -> str:
     """Return what a document is called, without where it is."""
     return url.rpartition("/")[2].partition(".")[0]
 
 
-def _legal(name: str) -> str:
+def _make_legal(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-64:].lstrip("_.-") or "document"
 
 
-def _plain(operation: Named) -> str:
+def _build_plain_name(operation: OperationName) -> str:
     if isinstance(operation.id, str) and operation.id:
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", operation.id)
         if re.search(r"[A-Za-z0-9]", name):
@@ -138,7 +140,7 @@ def _plain(operation: Named) -> str:
     return f"{operation.method.lower()}_{words}".rstrip("_")
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return name.replace("-", "_")  # a tool's id does not tell the two apart
 
 
@@ -149,6 +151,6 @@ def _clean(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", said).strip("_") or "argument"
 
 
-def _hashed(name: str, *parts: str) -> str:
+def _add_digest(name: str, *parts: str) -> str:
     digest = hashlib.sha256("|".join(parts).encode("utf-8", "replace")).hexdigest()
     return f"{name[:55]}_{digest[:8]}"

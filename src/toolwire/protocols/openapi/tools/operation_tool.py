@@ -13,108 +13,108 @@ from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document import hidden_text, identity
 from toolwire.protocols.openapi.document.consent_policy import read_site
 from toolwire.protocols.openapi.document.findings import Note
-from toolwire.protocols.openapi.document.hidden_text import Hidden
+from toolwire.protocols.openapi.document.hidden_text import HiddenTexts
 from toolwire.protocols.openapi.document.operation_list import Operation
 from toolwire.protocols.openapi.document.references import References, Unusable
-from toolwire.protocols.openapi.document.servers import Server, server
+from toolwire.protocols.openapi.document.servers import Server, choose_server
 from toolwire.protocols.openapi.request.path_template import is_template
 from toolwire.protocols.openapi.request.plan import Plan
-from toolwire.protocols.openapi.schema.converter import Schemas
+from toolwire.protocols.openapi.schema.converter import SchemaConverter
 
 from . import body_arguments, hints, input_schema, links
 from .body_arguments import Body
-from .declared_responses import Answers
-from .input_schema import Taken
+from .declared_responses import DeclaredResponses
+from .input_schema import OperationArguments
 from .links import Target
-from .parameter_arguments import Declared, Declaring
+from .parameter_arguments import DeclaredParameter, ParameterReader
 from .security import Alternatives, Security
 
 _VAGUE = ("GET", "HEAD", "DELETE")
 """The methods to whose bodies HTTP gives no meaning."""
 
 
-class Named(NamedTuple):
+class NamedOperation(NamedTuple):
     """An operation that is a tool, under its name."""
 
     name: str
-    work: Work
+    work: OperationTool
 
 
-class Source:
+class ToolSource:
     """A document while its operations are read, and afterwards, while its tools are used."""
 
-    def __init__(self, document: dict[str, Any], url: str, selection: Selection, hides: Hidden | None) -> None:
+    def __init__(self, document: dict[str, Any], url: str, selection: Selection, hides: HiddenTexts | None) -> None:
         self.document = document
         self.url = url
         self.notes: list[Note] = []
         self.site = read_site(document)
         self.references = References(document)
         self.security = Security(self.references)
-        self.declaring = Declaring(self.references, self.security)
+        self.declaring = ParameterReader(self.references, self.security)
         looks = hides is None or bool(hides.owners)
-        self.requests = Schemas(self.references, used_in="request", notes=self.notes, hides=looks)
-        self.responses = Schemas(self.references, used_in="response", notes=self.notes, hides=looks)
-        self.answers = Answers(self.references)
-        self.hides = hidden_text.look(document) if hides is None else hides
+        self.requests = SchemaConverter(self.references, used_in="request", notes=self.notes, hides=looks)
+        self.responses = SchemaConverter(self.references, used_in="response", notes=self.notes, hides=looks)
+        self.answers = DeclaredResponses(self.references)
+        self.hides = hidden_text.find_hidden_text(document) if hides is None else hides
         self.toolkit = build_toolkit_name(self.site.name)
         self.version = identity.release(document)
-        self.tools: dict[str, Named] = {}
+        self.tools: dict[str, NamedOperation] = {}
         self._root = [{"url": selection.server}] if selection.server else document.get("servers")
         self._servers: dict[bytes, Server] = {}
 
-    def name_tool(self, one: Operation, name: str, work: Work) -> None:
+    def name_tool(self, one: Operation, name: str, work: OperationTool) -> None:
         """Remember under which ``name`` an operation is a tool, by its operationId and by its pointer."""
         id_ = one.node.get("operationId")
         for reference in (one.pointer, *((id_,) if isinstance(id_, str) and id_ else ())):
-            self.tools.setdefault(reference, Named(name, work))
+            self.tools.setdefault(reference, NamedOperation(name, work))
 
-    def server(self, one: Operation) -> Server:
+    def choose_server(self, one: Operation) -> Server:
         """Return the server an operation is called at."""
         own, path = one.node.get("servers"), one.item.get("servers")
         key = b"" if own is None is path else jsontext.write([own, path])
         known = self._servers.get(key)
         if known is None:
-            known = self._servers[key] = server(self.url, own, path, self._root)
+            known = self._servers[key] = choose_server(self.url, own, path, self._root)
         return known
 
 
-class Work:
+class OperationTool:
     """One operation as a tool: what is known of it at once, and the rest when it is wanted."""
 
     __slots__ = ("_source", "_taken", "alternatives", "body", "declared", "one", "server")
 
-    def __init__(self, source: Source, one: Operation, notes: list[str]) -> None:
-        path = _path(one)
+    def __init__(self, source: ToolSource, one: Operation, notes: list[str]) -> None:
+        path = _get_path(one)
         if not is_template(path):
             raise Unusable("its path is no path template")
         self.one = one
         self._source = source
-        self._taken: Taken | None = None
-        self.declared: list[Declared]
+        self._taken: OperationArguments | None = None
+        self.declared: list[DeclaredParameter]
         self.declared, found = source.declaring.read(one.item, one.node, path)
         notes.extend(found)
-        self.body = _body(source, one, notes)
-        self.server = source.server(one)
-        self.alternatives: Alternatives = source.security.of(one.node)
+        self.body = _read_body(source, one, notes)
+        self.server = source.choose_server(one)
+        self.alternatives: Alternatives = source.security.list_alternatives(one.node)
 
     def input_schema(self) -> Mapping[str, Json]:
         """Return the schema of its arguments."""
-        return self.taken().schema
+        return self.arguments().schema
 
     def output_schema(self) -> Mapping[str, Json]:
         """Return the schema of its result; empty where none is said."""
         source = self._source
-        node = source.answers.schema(self.one.node)
+        node = source.answers.find_schema(self.one.node)
         if node is None:
             return {}
         schema, names = source.responses.read(node, self.one.where)
-        return source.responses.whole(schema, names, self.one.where)
+        return source.responses.add_definitions(schema, names, self.one.where)
 
-    def taken(self) -> Taken:
+    def arguments(self) -> OperationArguments:
         """Return its arguments, and where each of them goes."""
         if self._taken is None:
             source = self._source
-            self._taken = input_schema.take(
+            self._taken = input_schema.build_arguments(
                 source.references, source.requests, self.declared, self.body, self.one.where
             )
         return self._taken
@@ -123,20 +123,20 @@ class Work:
         """Return what is said of it to programs."""
         one = self.one
         where = get_origin(self.server.base)
-        return hints.write(one.node, one.method, one.path, where, self.alternatives, self._steps())
+        return hints.write_hint(one.node, one.method, one.path, where, self.alternatives, self._iterate_steps())
 
-    def _steps(self) -> Iterator[dict[str, Json]]:
+    def _iterate_steps(self) -> Iterator[dict[str, Json]]:
         """Yield what may follow it, in the names of tools and arguments. [XL-075, CV-27]"""
-        for step in links.read_steps(self.one.node, self._source.answers.links(self.one.node)):
-            found = self._source.tools.get(links.reference(step))
-            target = None if found is None else Target(found.name, found.work.taken())
-            said = links.translate(step, self.taken(), target)
+        for step in links.read_steps(self.one.node, self._source.answers.iterate_links(self.one.node)):
+            found = self._source.tools.get(links.get_reference(step))
+            target = None if found is None else Target(found.name, found.work.arguments())
+            said = links.translate_step(step, self.arguments(), target)
             if said is not None:
                 yield said
 
     def plan(self) -> Plan:
         """Return how it is called."""
-        one, taken, answers = self.one, self.taken(), self._source.answers
+        one, taken, answers = self.one, self.arguments(), self._source.answers
         path, _, query = one.path.partition("#")[0].partition("?")
         return Plan(
             method=one.method,
@@ -151,13 +151,13 @@ class Work:
             whole_body=taken.whole_body,
             media_type=self.body.media_type if self.body is not None else None,
             body_required=self.body is not None and self.body.required,
-            binary=self.body is not None and self.body.sort is body_arguments.Sort.BYTES,
+            binary=self.body is not None and self.body.sort is body_arguments.BodyKind.BYTES,
             encodings=taken.encodings,
             security=self.alternatives,
-            accept=answers.accept(one.node),
-            idempotency=hints.idempotency(one.node, one.method, self.declared),
-            responses=answers.declared(one.node),
-            streams=answers.streams(one.node),
+            accept=answers.build_accept(one.node),
+            idempotency=hints.find_idempotency_header(one.node, one.method, self.declared),
+            responses=answers.list_schemas(one.node),
+            streams=answers.may_stream(one.node),
         )
 
 
@@ -166,7 +166,7 @@ class Plans(Mapping[str, Plan]):
 
     __slots__ = ("_made", "_works")
 
-    def __init__(self, works: dict[str, Work]) -> None:
+    def __init__(self, works: dict[str, OperationTool]) -> None:
         self._works = works
         self._made: dict[str, Plan] = {}
 
@@ -183,8 +183,8 @@ class Plans(Mapping[str, Plan]):
         return len(self._works)
 
 
-def _body(source: Source, one: Operation, notes: list[str]) -> Body | None:
-    found = body_arguments.read(source.references, one.node.get("requestBody"))
+def _read_body(source: ToolSource, one: Operation, notes: list[str]) -> Body | None:
+    found = body_arguments.read_body(source.references, one.node.get("requestBody"))
     if found is None:
         return None
     if one.method in _VAGUE:
@@ -195,12 +195,12 @@ def _body(source: Source, one: Operation, notes: list[str]) -> Body | None:
     if one.method == "TRACE":
         notes.append("a TRACE takes no body")
         return None
-    if found.sort is body_arguments.Sort.XML:
+    if found.sort is body_arguments.BodyKind.XML:
         notes.append("its body is XML, which is one text here")
     return found
 
 
-def _is_ignored(source: Source, method: str, found: Body) -> bool:
+def _is_ignored(source: ToolSource, method: str, found: Body) -> bool:
     """Return whether a body of a vague method is left out: in 3.0, which says so, unless the operation needs it.
 
     What deletes is kept in any version: many services take the only arguments of a DELETE in its body.
@@ -209,5 +209,5 @@ def _is_ignored(source: Source, method: str, found: Body) -> bool:
     return old and not found.required and method != "DELETE"
 
 
-def _path(one: Operation) -> str:
+def _get_path(one: Operation) -> str:
     return one.path.partition("#")[0].partition("?")[0]

@@ -27,22 +27,22 @@ from toolwire.protocols.openapi.document import identity, swagger_20
 from toolwire.protocols.openapi.document.consent_policy import (
     SAFE_METHODS,
     SitePolicy,
-    extension,
+    get_extension,
     read_operation,
     read_site,
 )
-from toolwire.protocols.openapi.document.descriptions import described, plain
+from toolwire.protocols.openapi.document.descriptions import clean_text, describe_operation
 from toolwire.protocols.openapi.document.findings import SHOWN, Note
-from toolwire.protocols.openapi.document.hidden_text import Hidden
+from toolwire.protocols.openapi.document.hidden_text import HiddenTexts
 from toolwire.protocols.openapi.document.identity import Identity
-from toolwire.protocols.openapi.document.operation_list import Operation, listed
+from toolwire.protocols.openapi.document.operation_list import Operation, list_operations
 from toolwire.protocols.openapi.document.paths import NAME
 from toolwire.protocols.openapi.document.references import References, Unusable
 from toolwire.protocols.openapi.request.plan import Plan
 
-from .lazy import Lazy
-from .naming import Named, tool_names
-from .operation_tool import Plans, Source, Work
+from .lazy import LazyMapping
+from .naming import OperationName, choose_tool_names
+from .operation_tool import OperationTool, Plans, ToolSource
 from .override_arguments import find_override
 
 _TWICE_AS_ONCE = frozenset(("PUT", "DELETE"))
@@ -50,7 +50,7 @@ _VERSION = re.compile(r"3\.\d{1,3}(\..*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memo:
+class OfferState:
     """What is remembered of a document: the plan of each tool by id, how many operations it has, and every finding.
 
     ``notes`` grow while schemas are looked at; ``report`` looks at all of them.
@@ -71,16 +71,16 @@ class Offer(NamedTuple):
     """The tools of a document, and how they are called."""
 
     catalog: Catalog
-    memo: Memo
+    memo: OfferState
 
 
-def unfit(document: dict[str, Any], selection: Selection = DEFAULT_SELECTION) -> str:
+def explain_unfit(document: dict[str, Any], selection: Selection = DEFAULT_SELECTION) -> str:
     """Return why ``document`` is not read at all, as the rest of a sentence, or ``""``. [XL-009, XL-028, CV-29]"""
     version = document.get("openapi")
     if swagger_20.is_swagger(document):
         version = "3.0.3"  # as it is read
     elif "swagger" in document:
-        return f"is Swagger {plain(str(document['swagger']), 20)}, which is not read: ask for OpenAPI 3"
+        return f"is Swagger {clean_text(str(document['swagger']), 20)}, which is not read: ask for OpenAPI 3"
     if isinstance(version, float):  # as YAML reads 3.0
         version = str(version)
     if not isinstance(version, str) or _VERSION.fullmatch(version) is None:
@@ -90,14 +90,14 @@ def unfit(document: dict[str, Any], selection: Selection = DEFAULT_SELECTION) ->
         return "has an x-llm of a later major version, which is not read"
     if selection.include == "all" or site.declared:
         return ""
-    if not any(extension(one.node) is not None for one in listed(References(document), [])):
+    if not any(get_extension(one.node) is not None for one in list_operations(References(document), [])):
         text = "is an OpenAPI document without any x-llm: the site offers no operation to models"
         return f'{text} (include="all", or --include all, takes every one)'
     return ""
 
 
-def read(
-    document: dict[str, Any], url: str, selection: Selection = DEFAULT_SELECTION, *, hides: Hidden | None = None
+def read_operations(
+    document: dict[str, Any], url: str, selection: Selection = DEFAULT_SELECTION, *, hides: HiddenTexts | None = None
 ) -> Offer:
     """Return the tools of the fit ``document`` that came from ``url``.
 
@@ -112,22 +112,24 @@ def read(
         return offer
 
 
-def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidden | None) -> Offer:
-    source = Source(document, url, selection, hides)
+def _read(document: dict[str, Any], url: str, selection: Selection, hides: HiddenTexts | None) -> Offer:
+    source = ToolSource(document, url, selection, hides)
     notes = source.notes
-    notes.extend(_whole(document, source.site, source.hides))
+    notes.extend(_check_document(document, source.site, source.hides))
     none: list[Note] = []
-    operations = sorted(listed(source.references, none), key=lambda one: (one.path, one.method))
+    operations = sorted(list_operations(source.references, none), key=lambda one: (one.path, one.method))
     notes.extend(sorted(none))
     home = get_origin(url)
-    names = tool_names([Named(home, one.method, one.path, one.node.get("operationId")) for one in operations])
-    works: dict[str, Work] = {}
+    names = choose_tool_names(
+        [OperationName(home, one.method, one.path, one.node.get("operationId")) for one in operations]
+    )
+    works: dict[str, OperationTool] = {}
     tools: list[Tool] = []
-    left: Counter[_Left] = Counter()
+    left: Counter[_LeftOutReason] = Counter()
     tags: Counter[str] = Counter()
     for one, name in zip(operations, names, strict=True):
-        came = _offered(source, one, name, selection, tags)
-        if isinstance(came, _Left):
+        came = _offer(source, one, name, selection, tags)
+        if isinstance(came, _LeftOutReason):
             left[came] += 1
         elif isinstance(came, Note):
             notes.append(came)
@@ -137,11 +139,11 @@ def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidde
             works[id_] = came.work
             source.name_tool(one, came.tool.name, came.work)
             tools.append(came.tool)
-    notes.extend(why.note(left[why]) for why in _Left if left[why])
+    notes.extend(why.note(left[why]) for why in _LeftOutReason if left[why])
     lost = sum(note.operations for note in notes) - sum(left.values())
     site = source.site
     catalog = Catalog(title=site.name, version=source.version, description=site.description, tools=tuple(tools))
-    memo = Memo(
+    memo = OfferState(
         plans=Plans(works),
         notes=notes,
         operations=len(tools) + lost + sum(left.values()),
@@ -150,7 +152,7 @@ def _read(document: dict[str, Any], url: str, selection: Selection, hides: Hidde
     return Offer(catalog, memo)
 
 
-def report(offer: Offer) -> tuple[Note, ...]:
+def list_findings(offer: Offer) -> tuple[Note, ...]:
     """Return every finding of a document, those of its schemas too; it looks at all of them. [XL-088]"""
     for tool in offer.catalog.tools:
         len(tool.input_schema)
@@ -158,7 +160,7 @@ def report(offer: Offer) -> tuple[Note, ...]:
     return tuple(offer.memo.notes)
 
 
-class _Left(Enum):
+class _LeftOutReason(Enum):
     """Why operations are left out that need no finding each."""
 
     SILENT = ("1 operation without x-llm is not offered", "{} operations without x-llm are not offered")
@@ -174,42 +176,42 @@ class _Left(Enum):
         return Note("", one if number == 1 else several.format(f"{number:,}"), "", number)
 
 
-class _Offered(NamedTuple):
+class _OfferedOperation(NamedTuple):
     tool: Tool
-    work: Work
+    work: OperationTool
 
 
-def _offered(
-    source: Source, one: Operation, name: str, selection: Selection, tags: Counter[str]
-) -> _Offered | Note | _Left:
+def _offer(
+    source: ToolSource, one: Operation, name: str, selection: Selection, tags: Counter[str]
+) -> _OfferedOperation | Note | _LeftOutReason:
     """Return the tool of an operation, or why there is none; ``tags`` counts the tags of those that are offered."""
     policy = read_operation(one.node, source.site, one.method, include_all=selection.include == "all")
     if not policy.exposed:
-        return _hidden(one, selection)
+        return _explain_hidden(one, selection)
     deprecated = one.node.get("deprecated") is True
-    own_tags = _tags(one.node)
+    own_tags = _list_tags(one.node)
     tags.update(own_tags)
     wanted = partial(
         selection.matches, name=name, method=one.method, path=one.path, tags=own_tags, deprecated=deprecated
     )
     safe = one.method in SAFE_METHODS
     if selection.is_narrowing and not wanted(safe=safe):
-        return _Left.UNWANTED
+        return _LeftOutReason.UNWANTED
     found: list[str] = []
     try:
-        work = Work(source, one, found)
+        work = OperationTool(source, one, found)
     except (Unusable, RecursionError) as error:
         return Note(one.where, str(error) or "it cannot be read", one.pointer, 1)
-    if source.hides.owners and source.hides.touches(one.path, one.key, one.item.get("$ref")):
+    if source.hides.owners and source.hides.affects(one.path, one.key, one.item.get("$ref")):
         found.append("something in it, or in what it refers to, was hidden from people: each call asks")
         policy = policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)
     overriding = find_override(source.references, work.declared, one.path.partition("#")[0].partition("?")[2])
     if overriding:
-        text = f"{plain(overriding, 100)} can make it another request than a {one.method}: each call asks"
+        text = f"{clean_text(overriding, 100)} can make it another request than a {one.method}: each call asks"
         found.append(text)
         safe, policy = False, policy._replace(approval=Approval.PER_CALL, blanket_allowed=False)
         if selection.is_narrowing and not wanted(safe=safe):
-            return _Left.UNWANTED
+            return _LeftOutReason.UNWANTED
     source.notes.extend(Note(one.where, text, one.pointer) for text in found)
     members = policy.list_tool_members()
     members["idempotent"] = policy.idempotent or (one.method in _TWICE_AS_ONCE and not overriding)
@@ -219,38 +221,38 @@ def _offered(
     tool = Tool(
         name=who.name,
         original_name=own_id if declared is None and isinstance(own_id, str) and own_id != name else "",
-        description=described(one.node, one.method, one.path, policy.hint),
+        description=describe_operation(one.node, one.method, one.path, policy.hint),
         toolkit=who.toolkit,
         version=who.version,
-        input_schema=Lazy(work.input_schema),
-        output_schema=None if source.answers.is_nothing(one.node) else Lazy(work.output_schema),
+        input_schema=LazyMapping(work.input_schema),
+        output_schema=None if source.answers.is_nothing(one.node) else LazyMapping(work.output_schema),
         safe=safe,
         deprecated=deprecated,
-        hints={NAME: Lazy(work.hint)},
+        hints={NAME: LazyMapping(work.hint)},
         **members,
     )
-    return _Offered(tool, work)
+    return _OfferedOperation(tool, work)
 
 
-def _hidden(one: Operation, selection: Selection) -> Note | _Left:
+def _explain_hidden(one: Operation, selection: Selection) -> Note | _LeftOutReason:
     """Return why an operation that the policy hides is left out."""
-    if extension(one.node) is not None:
+    if get_extension(one.node) is not None:
         return Note(one.where, "its x-llm does not offer it", one.pointer, 1)
     if selection.include != "all":
-        return _Left.SILENT
+        return _LeftOutReason.SILENT
     if one.node.get("x-mcp") is False:
         return Note(one.where, "its x-mcp does not offer it", one.pointer, 1)
-    return _Left.ABOUT_RESOURCES
+    return _LeftOutReason.ABOUT_RESOURCES
 
 
-def _tags(operation: dict[str, Any]) -> frozenset[str]:
+def _list_tags(operation: dict[str, Any]) -> frozenset[str]:
     tags = operation.get("tags")
     return frozenset(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else frozenset()
 
 
-def _whole(document: dict[str, Any], site: SitePolicy, hides: Hidden) -> Iterator[Note]:
+def _check_document(document: dict[str, Any], site: SitePolicy, hides: HiddenTexts) -> Iterator[Note]:
     """Yield what is to say of a document as a whole."""
-    root = extension(document)
+    root = get_extension(document)
     if root is not None and not site.declared:
         yield Note("", "The root x-llm is no object and counts as absent", "/x-llm")
     if isinstance(root, dict) and "version" not in root:
@@ -262,9 +264,9 @@ def _whole(document: dict[str, Any], site: SitePolicy, hides: Hidden) -> Iterato
         yield Note("", "There is an x-llm and an x-opentools: the x-llm holds", "/x-opentools")
     version = str(document.get("openapi"))
     if not version.startswith(("3.0", "3.1", "3.2")):
-        yield Note("", f"OpenAPI {plain(version, 20)} is newer than 3.2, and read like it", "/openapi")
+        yield Note("", f"OpenAPI {clean_text(version, 20)} is newer than 3.2, and read like it", "/openapi")
     webhooks = document.get("webhooks")
     if isinstance(webhooks, dict) and webhooks:
         yield Note("", f"{len(webhooks)} webhooks are calls of the site to others, and no tools", "/webhooks")
     for place in hides.places:
-        yield Note("", f"{plain(place, SHOWN)} hid something from people, which is taken out", place)
+        yield Note("", f"{clean_text(place, SHOWN)} hid something from people, which is taken out", place)

@@ -17,7 +17,7 @@ from toolwire.protocols.openapi.request.parameter_styles import FORM
 from toolwire.protocols.openapi.request.plan import Parameter, Place
 
 from . import body_arguments
-from .parameter_arguments import Declared
+from .parameter_arguments import DeclaredParameter
 
 _NAMES: Final = frozenset(
     (
@@ -45,18 +45,18 @@ def is_override(name: str) -> bool:
     return plain in _NAMES or plain.startswith(_STARTS)
 
 
-def find_override(references: References, declared: Iterable[Declared], fixed_query: str) -> str:
+def find_override(references: References, declared: Iterable[DeclaredParameter], fixed_query: str) -> str:
     """Return the name of the first such argument, or such a name in the fixed query of a path; ``""`` without one."""
     names = [unquote_plus(pair.partition("=")[0]) for pair in fixed_query.split("&")]
     for one in declared:
         if one.parameter.place in _PLACES:
             names.append(one.parameter.name)
             if _spreads(one.parameter):
-                names.extend(body_arguments.named(references, one.schema))
+                names.extend(body_arguments.list_named_properties(references, one.schema))
     return next((name for name in names if is_override(name)), "")
 
 
-def overriding_key(parameter: Parameter, value: Json) -> str:
+def find_overriding_key(parameter: Parameter, value: Json) -> str:
     """Return the key of ``value`` that would become such a name of its own in a query; ``""`` where none would."""
     if not isinstance(value, Mapping) or not _spreads(parameter):
         return ""

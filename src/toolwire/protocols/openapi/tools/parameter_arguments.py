@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document.references import References, Unusable
-from toolwire.protocols.openapi.request.media_types import essence, is_json
+from toolwire.protocols.openapi.request.media_types import get_essence, is_json
 from toolwire.protocols.openapi.request.parameter_styles import FORM, STYLES
-from toolwire.protocols.openapi.request.path_template import variables
+from toolwire.protocols.openapi.request.path_template import list_variables
 from toolwire.protocols.openapi.request.plan import Parameter, Place
 
 from . import body_arguments
@@ -54,7 +54,7 @@ _RESERVED_STARTS = ("proxy-", "sec-", "x-forwarded-", "mcp-")
 _PLACES = {place.value: place for place in Place}
 
 
-class Declared(NamedTuple):
+class DeclaredParameter(NamedTuple):
     """One parameter as the document declares it."""
 
     parameter: Parameter
@@ -63,15 +63,15 @@ class Declared(NamedTuple):
     description: Json = None
 
 
-class _Known(NamedTuple):
+class _ReadParameter(NamedTuple):
     """A parameter that was read, and the findings of it that cost no tool; or why it cannot be."""
 
-    declared: Declared | None
+    declared: DeclaredParameter | None
     notes: tuple[str, ...] = ()
     fault: str = ""
 
 
-class Declaring:
+class ParameterReader:
     """Reads the parameters of operations. One that many operations have, by reference or word for word, is read once.
 
     Documents say the same few again and again: of Microsoft Graph's 27,000 there are 1,400 different ones.
@@ -80,11 +80,13 @@ class Declaring:
     def __init__(self, references: References, security: Security) -> None:
         self._references = references
         self._security = security
-        self._known: dict[str | bytes, _Known] = {}
+        self._known: dict[str | bytes, _ReadParameter] = {}
         version = str(references.document.get("openapi", ""))
         self._reserves_anywhere = not version.startswith(("3.0", "3.1"))  # before 3.2 it was for queries alone
 
-    def read(self, item: dict[str, Any], operation: dict[str, Any], path: str) -> tuple[list[Declared], list[str]]:
+    def read(
+        self, item: dict[str, Any], operation: dict[str, Any], path: str
+    ) -> tuple[list[DeclaredParameter], list[str]]:
         """Return the parameters of ``operation`` that are arguments, and findings that cost no tool.
 
         A variable of the path that nobody declares is a text; a path parameter that the path has no place for goes.
@@ -92,48 +94,48 @@ class Declaring:
         Raises:
             Unusable: a parameter cannot be read or written.
         """
-        found: dict[tuple[Place, str], Declared] = {}
+        found: dict[tuple[Place, str], DeclaredParameter] = {}
         notes: list[str] = []
         for nodes in (item.get("parameters"), operation.get("parameters")):
             for node in nodes if isinstance(nodes, list) else ():
-                one = self._one(node, notes)
+                one = self._read_parameter(node, notes)
                 if one is not None:
                     name, place = one.parameter.name, one.parameter.place
                     found[place, name.lower() if place is Place.HEADER else name] = one
-        _fit(found, path, notes)
+        _match_path(found, path, notes)
         if {Place.QUERY, Place.QUERYSTRING} <= {place for place, _ in found}:
             raise Unusable("it has parameters of the query and one that is the whole query")
         return list(found.values()), notes
 
-    def _one(self, node: Json, notes: list[str]) -> Declared | None:
+    def _read_parameter(self, node: Json, notes: list[str]) -> DeclaredParameter | None:
         reference = node.get("$ref") if type(node) is dict else None
         key = reference if type(reference) is str else jsontext.write(node)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._looked_at(node)
+            known = self._known[key] = self._read_once(node)
         if known.declared is None:
             raise Unusable(known.fault)
         notes.extend(known.notes)
-        return self._taken(known.declared, notes)
+        return self._accept(known.declared, notes)
 
-    def _looked_at(self, node: Json) -> _Known:
+    def _read_once(self, node: Json) -> _ReadParameter:
         notes: list[str] = []
         try:
-            return _Known(self._read(node, notes), tuple(notes))
+            return _ReadParameter(self._read(node, notes), tuple(notes))
         except Unusable as error:
-            return _Known(None, fault=str(error))
+            return _ReadParameter(None, fault=str(error))
 
-    def _taken(self, one: Declared, notes: list[str]) -> Declared | None:
+    def _accept(self, one: DeclaredParameter, notes: list[str]) -> DeclaredParameter | None:
         place, name = one.parameter.place, one.parameter.name
         if place is Place.HEADER and _is_reserved(name.lower()):
             notes.append(f"the header {name[:100]} is the client's own and no argument")
-        elif place is Place.PATH or not self._security.fills(place, name):
+        elif place is Place.PATH or not self._security.covers(place, name):
             return one
         else:
             notes.append(f"the parameter {name[:100]} carries a credential and is no argument")
         return None
 
-    def _read(self, node: Json, notes: list[str]) -> Declared:
+    def _read(self, node: Json, notes: list[str]) -> DeclaredParameter:
         declared = self._references.follow(node, "parameter")
         name, where = declared.get("name"), declared.get("in")
         place = _PLACES.get(where) if isinstance(where, str) else None
@@ -146,7 +148,7 @@ class Declaring:
         required = declared.get("required") is True or place is Place.PATH
         content = declared.get("content")
         if isinstance(content, dict) and content:
-            return self._with_content(Parameter(name, place, "content"), content, required, declared)
+            return self._with_content(Parameter(name, place, "content"), content, required=required, declared=declared)
         if place is Place.QUERYSTRING:
             raise Unusable(f"its querystring {name[:100]} has no content")
         styles = STYLES[place]
@@ -162,21 +164,23 @@ class Declaring:
         reserved = declared.get("allowReserved") is True and (place is Place.QUERY or self._reserves_anywhere)
         separators = body_arguments.read_separators(declared)
         parameter = Parameter(name, place, style, explode is True, reserved, separators=separators)
-        return Declared(parameter, declared.get("schema", {}), required, declared.get("description"))
+        return DeclaredParameter(parameter, declared.get("schema", {}), required, declared.get("description"))
 
-    def _with_content(self, bare: Parameter, content: Json, required: bool, declared: dict[str, Any]) -> Declared:  # noqa: FBT001 - private
+    def _with_content(
+        self, bare: Parameter, content: Json, *, required: bool, declared: dict[str, Any]
+    ) -> DeclaredParameter:
         media_type = min((key for key in content if isinstance(key, str)), default="")
         media = self._references.follow(content[media_type], "media type")
         style = "content" if is_json(media_type) else "text"
-        parameter = bare._replace(style=style, media_type=essence(media_type))
-        if essence(media_type) == FORM:
-            parameter = parameter._replace(encodings=body_arguments.query_encodings(self._references, media))
-        return Declared(parameter, media.get("schema", {}), required, declared.get("description"))
+        parameter = bare._replace(style=style, media_type=get_essence(media_type))
+        if get_essence(media_type) == FORM:
+            parameter = parameter._replace(encodings=body_arguments.read_query_encodings(self._references, media))
+        return DeclaredParameter(parameter, media.get("schema", {}), required, declared.get("description"))
 
 
-def _fit(found: dict[tuple[Place, str], Declared], path: str, notes: list[str]) -> None:
+def _match_path(found: dict[tuple[Place, str], DeclaredParameter], path: str, notes: list[str]) -> None:
     """Make the path parameters in ``found`` those that ``path`` has a place for."""
-    wanted = dict.fromkeys(variables(path))
+    wanted = dict.fromkeys(list_variables(path))
     placed = [name for place, name in found if place == Place.PATH]
     for name in placed:
         if name not in wanted:
@@ -184,7 +188,9 @@ def _fit(found: dict[tuple[Place, str], Declared], path: str, notes: list[str]) 
             notes.append(f"its path has no place for the parameter {name[:100]}, which is left out")
     for name in wanted:
         if (Place.PATH, name) not in found:
-            found[Place.PATH, name] = Declared(Parameter(name, Place.PATH, "simple"), {"type": "string"}, required=True)
+            found[Place.PATH, name] = DeclaredParameter(
+                Parameter(name, Place.PATH, "simple"), {"type": "string"}, required=True
+            )
             notes.append(f"its path has {name[:100]}, which it does not declare: it is taken as a text")
 
 

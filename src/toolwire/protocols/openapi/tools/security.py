@@ -32,22 +32,22 @@ class Security:
         self.schemes: dict[str, dict[str, Any]] = {
             id_: scheme
             for id_, node in (declared.items() if isinstance(declared, dict) else ())
-            if (scheme := references.target(node)).get("type") in _KINDS
+            if (scheme := references.follow_or_empty(node)).get("type") in _KINDS
         }
         self._root = self._read(document.get("security"))
-        self.covered = frozenset(self._covered())
+        self.covered = frozenset(self._list_covered())
 
-    def of(self, operation: Mapping[str, Any]) -> Alternatives:
+    def list_alternatives(self, operation: Mapping[str, Any]) -> Alternatives:
         """Return what ``operation`` asks for."""
         return self._read(operation["security"]) if isinstance(operation.get("security"), list) else self._root
 
-    def fills(self, place: str, name: str) -> bool:
+    def covers(self, place: str, name: str) -> bool:
         """Return whether a parameter carries a credential that a scheme of the document is for."""
         return bool(self.covered) and (place, name.lower() if place == Place.HEADER else name) in self.covered
 
     def _read(self, declared: Json) -> Alternatives:
         found = [
-            tuple(self._scheme(id_, scopes) for id_, scopes in sorted(one.items()))
+            tuple(self._read_scheme(id_, scopes) for id_, scopes in sorted(one.items()))
             for one in (declared if isinstance(declared, list) else ())
             if isinstance(one, dict)
         ]
@@ -55,7 +55,7 @@ class Security:
             return ()
         return tuple(sorted(dict.fromkeys(found), key=lambda each: (not each, sum(len(one.scopes) for one in each))))
 
-    def _scheme(self, id_: str, scopes: Json) -> Scheme:
+    def _read_scheme(self, id_: str, scopes: Json) -> Scheme:
         scheme = self.schemes.get(id_, {})
         place, name, word = scheme.get("in"), scheme.get("name"), scheme.get("scheme")
         return Scheme(
@@ -67,7 +67,7 @@ class Security:
             scopes=tuple(sorted({one for one in scopes if isinstance(one, str)})) if isinstance(scopes, list) else (),
         )
 
-    def _covered(self) -> set[tuple[str, str]]:
+    def _list_covered(self) -> set[tuple[str, str]]:
         """Return place and name of each parameter that would carry a credential the schemes are about.
 
         Those that an API key names; and where tokens are used at all, those that are plainly a token's own.
