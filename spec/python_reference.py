@@ -23,6 +23,9 @@ MARK = "<!-- Everything below is generated: run `make reference`. -->\n"
 _LINE = 110
 
 
+_RAISED = "exceptions"
+
+
 class Section(NamedTuple):
     """A part of the reference: the module to import from, and what a reader needs to know before its names."""
 
@@ -30,7 +33,10 @@ class Section(NamedTuple):
     title: str
     text: str
     homes: tuple[str, ...] = ()
-    """Packages of ``toolwire``; the section has the public names that are defined in them. Empty: all names."""
+    """Packages of ``toolwire``; the section has the public names that are defined in them. Empty: all names.
+
+    A name belongs to the section with the longest package that holds it, and an exception to the one with ``_RAISED``.
+    """
     only: tuple[str, ...] = ()
     """The names to list, for a module that has more names than its users need."""
 
@@ -59,7 +65,7 @@ SECTIONS = (
         "toolwire",
         "Tools, calls and results",
         "A call returns a `Result`: a `Value` or a `Problem`. `result.ok` tells which. These values never change.",
-        ("core.model", "core.toolbox"),
+        ("core",),
     ),
     Section(
         "toolwire",
@@ -72,7 +78,7 @@ SECTIONS = (
         "Exceptions",
         "An expected failure of a call is a `Problem`, not an exception. Exceptions are for wrong settings, and for a"
         " URL that no protocol answers at.",
-        ("core.errors",),
+        (_RAISED,),
     ),
     Section(
         "toolwire.client",
@@ -179,9 +185,18 @@ def list_names(section: Section) -> Iterator[str]:
     module = import_module(section.module)
     names = section.only or getattr(module, "__all__", None) or own_names(module)
     for name in names:
-        home = find_source(module, name)[0].__name__.removeprefix("toolwire.")
-        if not section.homes or any(home == one or home.startswith(f"{one}.") for one in section.homes):
+        if not section.homes or find_home(module, name) in section.homes:
             yield name
+
+
+def find_home(module: ModuleType, name: str) -> str:
+    """Return the one of all ``homes`` that a public name belongs to, or its own module if there is none."""
+    value = getattr(module, name)
+    if inspect.isclass(value) and issubclass(value, Exception):
+        return _RAISED
+    own = find_source(module, name)[0].__name__.removeprefix("toolwire.")
+    homes = (home for section in SECTIONS for home in section.homes if f"{own}.".startswith(f"{home}."))
+    return max(homes, key=len, default=own)
 
 
 def own_names(module: ModuleType) -> list[str]:
