@@ -37,9 +37,9 @@ def server(token: str, secret: str) -> dict[str, Callable[[], object]]:
     tokens = SignedTokenCallers(read_secret(secret.encode()), ExpectedClaims())
     uvloop.run(_verified(tokens, signed))
     return {
-        "Host and Origin": lambda: guard.refusal("127.0.0.1", fields),
-        "an API key": lambda: keys.known(keyed),
-        "a signed token seen before": lambda: tokens.known(signed),
+        "Host and Origin": lambda: guard.check_host("127.0.0.1", fields),
+        "an API key": lambda: keys.find_caller(keyed),
+        "a signed token seen before": lambda: tokens.find_caller(signed),
         "scopes": lambda: check_scopes(call),
         "requirements": lambda: check_requirements(call),
         "arguments": lambda: fits(call),

@@ -96,7 +96,7 @@ def key_us(keys: int) -> float:
     fields = {b"x-api-key": f"key-{keys // 2}".encode()}
     started = time.process_time()
     for _ in range(20_000):
-        known.known(fields)
+        known.find_caller(fields)
     return (time.process_time() - started) / 20_000 * 1e6
 
 

@@ -11,7 +11,7 @@ from fastapi.security import SecurityScopes
 from toolwire.core.http import Headers, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.oauth import build_refusal, identify_caller
-from toolwire.server.access.callers import Caller, Callers, Fields, credential
+from toolwire.server.access.callers import Caller, Callers, Fields, read_credential
 
 from .store import Store
 
@@ -33,18 +33,18 @@ class RefusedError(Exception):
 class StoredKeys:
     """Callers with a key that the store knows. See ``toolwire.server.access.callers``."""
 
-    wanted = True
+    needs_credentials = True
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def known(self, fields: Fields) -> Caller | Problem | None:
+    def find_caller(self, fields: Fields) -> Caller | Problem | None:
         """Return None where there is a key to look up, else that there is none."""
-        return None if credential(fields).startswith(PREFIX.encode()) else _NO_KEY
+        return None if read_credential(fields).startswith(PREFIX.encode()) else _NO_KEY
 
     async def verify(self, fields: Fields) -> Caller | Problem:
         """Return whose key it is; it may do what they may."""
-        key = credential(fields).decode("latin-1")
+        key = read_credential(fields).decode("latin-1")
         owner = await to_thread.run_sync(partial(self._store.owner_of, key)) if key.startswith(PREFIX) else None
         return _WRONG_KEY if owner is None else Caller(owner)
 

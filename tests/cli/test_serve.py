@@ -38,7 +38,7 @@ from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 from toolwire.server import asgi
-from toolwire.server.http.process import listening
+from toolwire.server.http.process import open_listener
 from toolwire.testing.loopback import background
 
 
@@ -162,7 +162,7 @@ def test_without_uvicorn_it_says_what_to_install(desk: Path) -> None:
 
 
 def test_a_port_that_is_taken_is_one_sentence_and_exit_code_2(desk: Path, toolwire: Callable[..., Any]) -> None:
-    with listening("127.0.0.1", 0) as taken:
+    with open_listener("127.0.0.1", 0) as taken:
         outcome = toolwire("serve", desk, "--port", str(taken.getsockname()[1]))
     assert outcome.code == 2
     assert outcome.err.startswith("toolwire: Cannot listen on 127.0.0.1:")
@@ -173,7 +173,7 @@ def test_a_port_that_is_taken_is_one_sentence_and_exit_code_2(desk: Path, toolwi
 def test_an_open_door_without_a_key_is_warned_of(
     host: str, warned: bool, desk: Path, toolwire: Callable[..., Any]
 ) -> None:
-    with listening("127.0.0.1", 0) as taken:  # nothing is served: the port is taken, or the address not ours
+    with open_listener("127.0.0.1", 0) as taken:  # nothing is served: the port is taken, or the address not ours
         place = ["--host", host, "--port", str(taken.getsockname()[1])]
         without, keyed = toolwire("serve", desk, *place), toolwire("serve", desk, *place, "--api-key", "k")
     assert (without.code, keyed.code) == (2, 2)
@@ -334,7 +334,7 @@ def test_a_word_of_a_gateway_is_for_one_caller_one_call_and_once(site: str) -> N
 
 
 def test_what_a_gateway_asks_its_callers_about_is_said_at_the_start(site: str, toolwire: Callable[..., Any]) -> None:
-    with listening("127.0.0.1", 0) as taken:
+    with open_listener("127.0.0.1", 0) as taken:
         outcome = toolwire("serve", site, "--port", str(taken.getsockname()[1]))
     assert "2 tools from elsewhere need consent" in outcome.err
 

@@ -442,8 +442,8 @@ class Switched:
         self.app = app
 
     @property
-    def running(self) -> int:
-        return int(self.app.running)
+    def active_calls(self) -> int:
+        return int(self.app.active_calls)
 
     def drain(self) -> None:
         self.app.drain()

@@ -45,8 +45,8 @@ class Served:
         self.keys: list[tuple[str, bool]] = []
 
     @property
-    def running(self) -> int:
-        return self._app.running
+    def active_calls(self) -> int:
+        return self._app.active_calls
 
     def drain(self) -> None:
         self._app.drain()

@@ -130,7 +130,7 @@ def answering() -> Iterator[Callable[[bytes], str]]:
         }
 
         class App:
-            running = 0
+            active_calls = 0
 
             def drain(self) -> None:
                 pass

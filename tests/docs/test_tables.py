@@ -100,7 +100,7 @@ def test_every_path_and_which_need_no_key() -> None:
             name = re.sub("/(read|write)$", "/NAME", path)
             served.add((method, name, codec.name, "no" if route.is_public else "yes"))
     assert {tuple(cells[:4]) for cells in rows("protocols.md")} == served
-    assert RouteTable(CATALOG, BUILTIN, Site()).entry("GET", "/").open
+    assert RouteTable(CATALOG, BUILTIN, Site()).find_entry("GET", "/").open
 
 
 def test_every_option_of_a_tool() -> None:

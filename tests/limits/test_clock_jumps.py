@@ -79,7 +79,7 @@ def test_a_token_is_good_until_its_end_by_the_clock_and_never_after(clock: Clock
     fields = {b"authorization": b"Bearer " + token}
 
     def said() -> Caller | Problem:
-        known = tokens.known(fields)
+        known = tokens.find_caller(fields)
         return asyncio.run(tokens.verify(fields)) if known is None else known
 
     assert isinstance(said(), Caller)

@@ -194,7 +194,7 @@ def test_a_database_that_hangs_is_waited_for_a_while_and_stops_nothing_else(
             assert document.status_code == 200
         await until_it_answers()
         async with asyncio.timeout(PATIENCE_S):  # what was given up ends, and its connections come back to be closed
-            while site.server._context.threads.running:  # noqa: ASYNC110 - it asks other threads
+            while site.server._context.threads.active_jobs:  # noqa: ASYNC110 - it asks other threads
                 await asyncio.sleep(0.01)
         shown = {b"authorization": f"Bearer {token}".encode()}
         async with asyncio.timeout(PATIENCE_S):

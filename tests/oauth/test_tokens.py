@@ -112,7 +112,7 @@ def test_revoking_a_refresh_token_ends_the_access_tokens_of_its_grant(site: Site
     form = {"client_id": "app", "token": tokens["refresh_token"], "token_type_hint": "refresh_token"}
     assert site.browser.post("/oauth/revoke", form).status_code == 200
     fields = {b"authorization": f"Bearer {tokens['access_token']}".encode()}
-    assert site.server.callers.known(fields) is None  # what was remembered is forgotten at once
+    assert site.server.callers.find_caller(fields) is None  # what was remembered is forgotten at once
     assert site.caller(tokens["access_token"]).kind == "unauthorized"
     assert site.refresh(tokens["refresh_token"]).json()["error"] == "invalid_grant"
 

@@ -15,7 +15,7 @@ class Echo:
     """Echoes path and body; ``/early`` does not read, ``/flood`` and ``/large`` say much, ``/sleep/S`` takes S s."""
 
     def __init__(self) -> None:
-        self.running = 0
+        self.active_calls = 0
         self.draining = False
         self.flood_ended = threading.Event()
 
@@ -41,13 +41,13 @@ class Echo:
                 await answer(send, 200, json.dumps({"path": path, "body": body.decode("latin-1")}).encode())
 
     async def _sleep(self, seconds: float, send: Any) -> None:
-        self.running += 1
+        self.active_calls += 1
         try:
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"7")]})
             await asyncio.sleep(seconds)
             await send({"type": "http.response.body", "body": b'"slept"'})
         finally:
-            self.running -= 1
+            self.active_calls -= 1
 
     async def _flood(self, send: Any) -> None:
         try:

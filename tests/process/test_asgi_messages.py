@@ -26,7 +26,7 @@ Story = Callable[[Any, Any], Awaitable[object]]
 class Told:
     """An application that answers each request by ``story``."""
 
-    running = 0
+    active_calls = 0
 
     def __init__(self) -> None:
         self.story: Story = lambda _receive, _send: asyncio.sleep(0)

@@ -20,13 +20,13 @@ from uvicorn import Server
 from toolwire import Toolkit, asgi
 from toolwire.core.http import Response
 from toolwire.server.app import App
+from toolwire.server.deadline_scheduler import DeadlineScheduler
 from toolwire.server.http.connection import Connection
-from toolwire.server.http.exchange import MessageExchange, exchange_of
-from toolwire.server.http.messages import body_of, respond, send_messages
+from toolwire.server.http.exchange import MessageExchange, get_exchange
+from toolwire.server.http.messages import read_body, send_messages, send_response
 from toolwire.server.http.process import ServerConfig
 from toolwire.server.http.request_cycle import RequestCycle
 from toolwire.server.limits import ServerLimits
-from toolwire.server.run.deadline_scheduler import DeadlineScheduler
 from toolwire.testing.loopback import background
 
 FIELDS = st.lists(
@@ -58,7 +58,7 @@ def between(receive: Any, send: Any) -> tuple[Any, Any]:
 class Answering:
     """An app that answers each request with ``response``: directly, or with something between it and the connection."""
 
-    running = 0
+    active_calls = 0
     response = Response(200, [], b"")
     seen: bytes | None = None
     direct = False
@@ -74,16 +74,16 @@ class Answering:
             await send({"type": "lifespan.shutdown.complete"})
             return
         if scope["path"] == "/last":
-            await respond(scope, exchange_of(receive, send), Response(200, [], b"last"))
+            await send_response(scope, get_exchange(receive, send), Response(200, [], b"last"))
             return
         if scope["path"] == "/between":
             receive, send = between(receive, send)
-        exchange = exchange_of(receive, send)
+        exchange = get_exchange(receive, send)
         self.direct = isinstance(exchange, RequestCycle)
-        body = await body_of(exchange, dict(scope["headers"]), ServerLimits(), DeadlineScheduler())
+        body = await read_body(exchange, dict(scope["headers"]), ServerLimits(), DeadlineScheduler())
         assert isinstance(body, bytes)
         self.seen = body
-        self.whole = exchange.answered(self.response)
+        self.whole = exchange.try_send_response(self.response)
         if not self.whole:
             await send_messages(scope, send, self.response)
 
@@ -137,9 +137,9 @@ def test_the_short_way_sends_the_bytes_of_the_long_way(
 
 def test_what_is_of_two_exchanges_is_of_none() -> None:
     one, another = made(), made()
-    assert exchange_of(one.receive, one.send) is one
-    assert isinstance(exchange_of(another.receive, one.send), MessageExchange)
-    assert isinstance(exchange_of(*between(one.receive, one.send)), MessageExchange)
+    assert get_exchange(one.receive, one.send) is one
+    assert isinstance(get_exchange(another.receive, one.send), MessageExchange)
+    assert isinstance(get_exchange(*between(one.receive, one.send)), MessageExchange)
 
 
 @pytest.mark.parametrize("body", [b"{}", b"large" * 1_000])
@@ -208,7 +208,7 @@ def test_what_came_before_is_received_at_once(state: dict[str, Any], message: An
 
 def test_after_the_whole_body_was_read_receive_waits_for_the_end() -> None:
     cycle = made(body=b"whole", more_body=False)
-    assert cycle.arrived() == b"whole"
+    assert cycle.take_body() == b"whole"
     assert received_at_once(cycle) is None
     cycle.disconnect()
     assert received_at_once(cycle) == {"type": "http.disconnect"}
@@ -234,7 +234,7 @@ def test_a_usual_answer_is_sent_whole_and_any_other_is_left_to_messages(response
         server_state=SimpleNamespace(default_headers=[(b"date", b"today")]),
         on_response_complete=lambda: None,
     )
-    assert RequestCycle(connection, {"method": "GET"}, keep_alive=True).answered(response) is usual
+    assert RequestCycle(connection, {"method": "GET"}, keep_alive=True).try_send_response(response) is usual
     assert [data.endswith(b"\r\n\r\n" + response.body) for data in written] == [True] * usual
 
 

@@ -81,7 +81,7 @@ def between(app: Any) -> Any:
 
         await app(scope, hear, send)
 
-    middleware.running = 0  # type: ignore[attr-defined]
+    middleware.active_calls = 0  # type: ignore[attr-defined]
     middleware.drain = lambda: None  # type: ignore[attr-defined]
     return middleware
 

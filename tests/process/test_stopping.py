@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from toolwire.core.errors import DefinitionError
-from toolwire.server.http.process import listening, url
+from toolwire.server.http.process import build_url, open_listener
 
 from .calls import oxp
 from .peer import HANG, Gone, Peer, Running, dial, get, message
@@ -211,16 +211,16 @@ def test_the_access_log_is_asked_for_and_has_no_queries(start: Start) -> None:
 
 
 def test_an_address_in_use_is_said_in_one_sentence() -> None:
-    with listening("127.0.0.1", 0) as first:
+    with open_listener("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
         with pytest.raises(DefinitionError, match=f"^Cannot listen on 127.0.0.1:{port}: something else listens there"):
-            listening("127.0.0.1", port)
+            open_listener("127.0.0.1", port)
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1", "a b"])
 def test_an_address_that_is_not_ours_is_said_in_one_sentence(host: str) -> None:
     with pytest.raises(DefinitionError, match=f"^Cannot listen on {host}:0: .*\\.$"):
-        listening(host, 0)
+        open_listener(host, 0)
 
 
 @pytest.mark.parametrize(
@@ -230,5 +230,5 @@ def test_an_address_that_is_not_ours_is_said_in_one_sentence(host: str) -> None:
 def test_the_url_can_be_opened_on_this_machine(host: str, shown: str) -> None:
     if ":" in host and not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
-    with listening(host, 0) as listener:
-        assert url(host, listener) == f"http://{shown}:{listener.getsockname()[1]}"
+    with open_listener(host, 0) as listener:
+        assert build_url(host, listener) == f"http://{shown}:{listener.getsockname()[1]}"

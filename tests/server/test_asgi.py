@@ -336,7 +336,7 @@ def test_a_call_that_runs_when_draining_begins_ends_in_its_own_time(calling: Req
         app = asgi(tools)
         running = asyncio.create_task(AppTransport(app).send(calling))
         await begun.wait()
-        assert app.running == 1
+        assert app.active_calls == 1
         app.drain()
         go.set()
         return await running

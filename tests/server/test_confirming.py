@@ -13,7 +13,7 @@ from toolwire.core.codec import Codec
 from toolwire.core.http import Request, get_header
 from toolwire.core.model import Call, Context, Tool
 from toolwire.server import App
-from toolwire.server.run.confirmation import CONFIRMATION, VALID_S, confirmation_check, destructive
+from toolwire.server.run.confirmation import CONFIRMATION, VALID_S, ask_about_destructive, build_confirmation_check
 from toolwire.testing.loopback import background
 from toolwire.testing.wire import HERE, SyncAppTransport
 
@@ -42,7 +42,7 @@ def disk() -> tuple[App, list[str]]:
         """Look."""
         return "fine"
 
-    return asgi(kit, require_confirmation=destructive), ran
+    return asgi(kit, require_confirmation=ask_about_destructive), ran
 
 
 @pytest.mark.requirement("XL-056")
@@ -77,7 +77,7 @@ def test_a_challenge_is_428_and_the_same_call_with_its_word_runs_once() -> None:
 @pytest.mark.requirement("XL-056")
 def test_a_word_is_bound_to_caller_tool_and_arguments_and_ends() -> None:
     clock = Clock()
-    check = confirmation_check(destructive, clock=clock)
+    check = build_confirmation_check(ask_about_destructive, clock=clock)
 
     def word(call: Call) -> str:
         verdict = check(call)
@@ -103,7 +103,7 @@ def test_a_word_is_bound_to_caller_tool_and_arguments_and_ends() -> None:
 
 @pytest.mark.requirement("XL-056")
 def test_of_very_many_open_questions_the_oldest_are_forgotten() -> None:
-    check = confirmation_check(destructive, clock=Clock())
+    check = build_confirmation_check(ask_about_destructive, clock=Clock())
     calls = [Call(ERASE, {"what": str(number)}) for number in range(10_001)]
     words = []
     for call in calls:

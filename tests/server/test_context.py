@@ -192,7 +192,7 @@ def test_a_client_sends_a_tool_what_it_requires_and_nothing_else() -> None:
     app = asgi(KIT)
 
     class Watching:
-        running = 0
+        active_calls = 0
         drain = app.drain
 
         async def __call__(self, scope: object, receive: object, send: object) -> None:
@@ -246,7 +246,7 @@ def test_an_authorizer_is_asked_for_the_provider_the_scopes_and_the_caller() -> 
     asked: list[tuple[Authorization, str]] = []
 
     class Own:
-        def page(self, needed: Authorization, principal: str) -> GrantPage | None:
+        def find_page(self, needed: Authorization, principal: str) -> GrantPage | None:
             asked.append((needed, principal))
             return None
 

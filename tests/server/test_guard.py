@@ -12,7 +12,7 @@ LOOPBACK = "127.0.0.1"
 
 def kind(guard: HostGuard, address: object, host: bytes | None, origin: bytes | None = None) -> Kind | None:
     pairs = {b"host": host, b"origin": origin}
-    problem = guard.refusal(address, {name: value for name, value in pairs.items() if value is not None})
+    problem = guard.check_host(address, {name: value for name, value in pairs.items() if value is not None})
     return None if problem is None else problem.kind
 
 

@@ -23,8 +23,8 @@ from toolwire.core.http import Response, get_header
 from toolwire.core.model import Kind, Problem
 from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
-from toolwire.server.access.callers import NOBODY, AnonymousCallers, Caller, CombinedCallers
-from toolwire.server.access.signed_tokens import KNOWN_S, IssuerKeys, SignedTokenCallers
+from toolwire.server.access.callers import ANONYMOUS_CALLER, AnonymousCallers, Caller, CombinedCallers
+from toolwire.server.access.signed_tokens import CACHED_S, IssuerKeys, SignedTokenCallers
 
 NOW = 1_800_000_000.0
 SECRET = b"a secret of the server, long enough"
@@ -79,7 +79,7 @@ def publishing(*sets: bytes | Problem) -> tuple[Callable[[], Awaitable[bytes | P
 
 def said(tokens: SignedTokenCallers, token: bytes) -> Caller | Problem:
     fields = {b"authorization": b"Bearer " + token}
-    known = tokens.known(fields)
+    known = tokens.find_caller(fields)
     return asyncio.run(tokens.verify(fields)) if known is None else known
 
 
@@ -102,7 +102,7 @@ def test_a_token_says_whose_it_is_and_what_they_may_do() -> None:
     tokens = hs256()
     expected = Caller("jwt:ada", frozenset({"mail.read", "mail.send"}))
     assert said(tokens, shared()) == expected
-    assert tokens.known({b"authorization": b"Bearer " + shared()}) == expected
+    assert tokens.find_caller({b"authorization": b"Bearer " + shared()}) == expected
     assert said(tokens, shared({**CLAIMS, "scope": None, "scp": ["a", 7]})) == Caller("jwt:ada", frozenset())
     assert said(tokens, shared({**{k: v for k, v in CLAIMS.items() if k != "scope"}, "scp": ["a", 7]})) == Caller(
         "jwt:ada", frozenset({"a"})
@@ -240,12 +240,12 @@ def test_a_token_is_known_until_it_expires_and_not_longer() -> None:
     now = [NOW]
     tokens = SignedTokenCallers(read_secret(SECRET), HERE, clock=lambda: now[0])
     fields = {b"authorization": b"bearer " + shared()}
-    assert tokens.known(fields) is None
+    assert tokens.find_caller(fields) is None
     found = asyncio.run(tokens.verify(fields))
     now[0] = NOW + 89
-    assert tokens.known(fields) == found
+    assert tokens.find_caller(fields) == found
     now[0] = NOW + 90
-    assert tokens.known(fields) is None
+    assert tokens.find_caller(fields) is None
     assert "expired" in refusal(asyncio.run(tokens.verify(fields)))
 
 
@@ -255,18 +255,18 @@ def test_a_clock_that_is_set_back_ends_what_is_known_of_a_token() -> None:
     fields = {b"authorization": b"bearer " + shared()}
     found = asyncio.run(tokens.verify(fields))
     now[0] = NOW + 10
-    assert tokens.known(fields) == found
+    assert tokens.find_caller(fields) == found
     now[0] = NOW - 10
-    assert tokens.known(fields) is None
+    assert tokens.find_caller(fields) is None
 
 
 @pytest.mark.requirement("D-26")
 def test_what_cannot_be_a_token_is_refused_without_a_look() -> None:
     tokens = SignedTokenCallers(read_secret(SECRET), HERE, clock=lambda: NOW)
-    known = tokens.known({b"authorization": b"Bearer no.token"})
+    known = tokens.find_caller({b"authorization": b"Bearer no.token"})
     assert isinstance(known, Problem)
     assert known.kind is Kind.UNAUTHORIZED
-    assert isinstance(tokens.known({}), Problem)
+    assert isinstance(tokens.find_caller({}), Problem)
 
 
 def test_a_token_without_end_is_looked_at_again_after_a_while() -> None:
@@ -274,17 +274,17 @@ def test_a_token_without_end_is_looked_at_again_after_a_while() -> None:
     tokens = SignedTokenCallers(read_secret(SECRET), ExpectedClaims(), clock=lambda: now[0])
     fields = {b"x-api-key": shared({"sub": "ada"})}
     asyncio.run(tokens.verify(fields))
-    now[0] = NOW + KNOWN_S
-    assert tokens.known(fields) is None
+    now[0] = NOW + CACHED_S
+    assert tokens.find_caller(fields) is None
 
 
 @pytest.mark.requirement("D-26")
 def test_what_is_known_is_bounded_and_holds_no_token() -> None:
-    tokens = SignedTokenCallers(read_secret(SECRET), HERE, most_known=4, clock=lambda: NOW)
+    tokens = SignedTokenCallers(read_secret(SECRET), HERE, max_cached=4, clock=lambda: NOW)
     made = [shared({**CLAIMS, "sub": f"user {number}"}) for number in range(9)]
     for token in made:
         said(tokens, token)
-    known = [tokens.known({b"authorization": b"Bearer " + token}) is not None for token in made]
+    known = [tokens.find_caller({b"authorization": b"Bearer " + token}) is not None for token in made]
     assert known == [False] * 5 + [True] * 4
     assert not any(token.decode() in repr(vars(tokens)) for token in made)
 
@@ -348,11 +348,11 @@ def test_many_callers_at_once_fetch_the_keys_once() -> None:
 @pytest.mark.requirement("S-7")
 def test_keys_and_tokens_can_both_be_taken() -> None:
     both = CombinedCallers(ApiKeyCallers(["K1"]), hs256())
-    assert both.wanted
+    assert both.needs_credentials
 
     def ask(value: bytes) -> Caller | Problem:
         fields = {b"authorization": b"Bearer " + value} if value else {}
-        known = both.known(fields)
+        known = both.find_caller(fields)
         return asyncio.run(both.verify(fields)) if known is None else known
 
     assert isinstance(ask(b"K1"), Caller)
@@ -365,15 +365,15 @@ def test_keys_and_tokens_can_both_be_taken() -> None:
 @pytest.mark.requirement("OXP-012")
 def test_everybody_is_nobody_in_particular_whatever_they_send() -> None:
     everybody = AnonymousCallers()
-    assert not everybody.wanted
-    assert everybody.known({b"authorization": b"Bearer \xff"}) is NOBODY
-    assert asyncio.run(everybody.verify({})) is NOBODY
+    assert not everybody.needs_credentials
+    assert everybody.find_caller({b"authorization": b"Bearer \xff"}) is ANONYMOUS_CALLER
+    assert asyncio.run(everybody.verify({})) is ANONYMOUS_CALLER
 
 
 def test_a_key_may_have_a_name_and_scopes() -> None:
     keys = ApiKeyCallers(["K0", ApiKey(key=Secret("K1"), name="billing", scopes=frozenset({"a"}))])
-    assert keys.known({b"x-api-key": b"K1"}) == Caller("key:billing", frozenset({"a"}))
-    plain = keys.known({b"x-api-key": b"K0"})
+    assert keys.find_caller({b"x-api-key": b"K1"}) == Caller("key:billing", frozenset({"a"}))
+    plain = keys.find_caller({b"x-api-key": b"K0"})
     assert isinstance(plain, Caller)
     assert plain.scopes is None
 

@@ -6,21 +6,21 @@ import pytest
 
 from toolwire.core.model import Kind, Problem
 from toolwire.server.access.api_keys import ApiKeyCallers
-from toolwire.server.access.callers import NOBODY, Caller
+from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller
 
 
 @pytest.mark.requirement("OXP-012")
 def test_without_keys_everybody_is_anonymous() -> None:
     keys = ApiKeyCallers(())
-    assert not keys.wanted
-    assert keys.known({b"authorization": b"Bearer whatever"}) is NOBODY
+    assert not keys.needs_credentials
+    assert keys.find_caller({b"authorization": b"Bearer whatever"}) is ANONYMOUS_CALLER
 
 
 @pytest.mark.requirement("OXP-012")
 @pytest.mark.parametrize("key", [b"K", b"other"])
 def test_to_verify_a_key_says_what_is_known_of_it(key: bytes) -> None:
     keys = ApiKeyCallers(["K"])
-    known = keys.known({b"x-api-key": key})
+    known = keys.find_caller({b"x-api-key": key})
     assert asyncio.run(keys.verify({b"x-api-key": key})) == known
     assert isinstance(known, Caller) is (key == b"K")
 
@@ -37,7 +37,7 @@ def test_to_verify_a_key_says_what_is_known_of_it(key: bytes) -> None:
     ],
 )
 def test_a_key_is_taken_from_where_clients_put_it(fields: dict[bytes, bytes]) -> None:
-    caller = ApiKeyCallers(["K0", "K1"]).known(fields)
+    caller = ApiKeyCallers(["K0", "K1"]).find_caller(fields)
     assert isinstance(caller, Caller)
     assert caller.name.startswith("key-")
     assert "K1" not in caller.name
@@ -61,7 +61,7 @@ def test_a_key_is_taken_from_where_clients_put_it(fields: dict[bytes, bytes]) ->
 )
 def test_no_key_and_a_wrong_key_are_refused_without_repeating_it(fields: dict[bytes, bytes]) -> None:
     keys = ApiKeyCallers(["K1"])
-    problem = keys.known(fields)
+    problem = keys.find_caller(fields)
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.UNAUTHORIZED
     assert "K2" not in problem.message
@@ -70,4 +70,4 @@ def test_no_key_and_a_wrong_key_are_refused_without_repeating_it(fields: dict[by
 
 def test_different_keys_are_different_principals() -> None:
     keys = ApiKeyCallers(["K1", "K2"])
-    assert keys.known({b"x-api-key": b"K1"}) != keys.known({b"x-api-key": b"K2"})
+    assert keys.find_caller({b"x-api-key": b"K1"}) != keys.find_caller({b"x-api-key": b"K2"})

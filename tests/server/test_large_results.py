@@ -12,7 +12,7 @@ from pydantic import BaseModel, field_serializer
 from toolwire import Toolkit
 from toolwire.core.model import Call, Problem, Result, Value
 from toolwire.define.native_values import PIECE
-from toolwire.server.run.function_toolbox import LARGE, FunctionToolbox
+from toolwire.server.run.function_toolbox import LARGE_ITEMS, FunctionToolbox
 
 _other_was_answered = threading.Event()
 _waits: list[bool] = []
@@ -25,7 +25,7 @@ class Row(BaseModel):
     @field_serializer("number")
     def note(self, number: int) -> int:
         _threads.add(threading.get_ident())
-        if number == LARGE:  # in the middle of a large result: go on only when another call has been answered
+        if number == LARGE_ITEMS:  # in the middle of a large result: go on only when another call has been answered
             _waits.append(_other_was_answered.wait(20))
         return number
 
@@ -64,7 +64,7 @@ def test_another_call_is_answered_in_the_middle_of_a_large_result() -> None:
     result = asyncio.run(_call_beside_a_large_result())
     assert isinstance(result, Value)
     assert isinstance(result.value, list)
-    assert result.value[-1] == {"number": LARGE + 9}
+    assert result.value[-1] == {"number": LARGE_ITEMS + 9}
     assert _waits == [True]
 
 
@@ -72,7 +72,7 @@ async def _call_beside_a_large_result() -> Result:
     _other_was_answered.clear()
     _waits.clear()
     toolbox = FunctionToolbox(KIT)
-    large = asyncio.create_task(toolbox.run(call("rows", count=LARGE + 10)))
+    large = asyncio.create_task(toolbox.run(call("rows", count=LARGE_ITEMS + 10)))
     await asyncio.sleep(0)
     assert await toolbox.run(call("small")) == Value(1)
     return await large
@@ -80,12 +80,12 @@ async def _call_beside_a_large_result() -> Result:
 
 def test_a_small_result_needs_no_thread() -> None:
     _threads.clear()
-    asyncio.run(FunctionToolbox(KIT).run(call("rows", count=LARGE)))
+    asyncio.run(FunctionToolbox(KIT).run(call("rows", count=LARGE_ITEMS)))
     assert _threads == {threading.get_ident()}
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("count", [LARGE, LARGE + 1, PIECE, PIECE + 1, 2 * PIECE, 2 * PIECE + 1])
+@pytest.mark.parametrize("count", [LARGE_ITEMS, LARGE_ITEMS + 1, PIECE, PIECE + 1, 2 * PIECE, 2 * PIECE + 1])
 def test_each_row_of_a_large_result_is_checked(count: int, wrapped: bool) -> None:
     toolbox = FunctionToolbox(KIT)
     good = asyncio.run(toolbox.run(call("plain_rows", count=count, last=1.0, wrapped=wrapped)))

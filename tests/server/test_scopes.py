@@ -17,8 +17,8 @@ from toolwire.core.model import Call, Result, Tool
 from toolwire.framing.jsontext import write
 from toolwire.protocols import BUILTIN
 from toolwire.server import App
-from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers, read_key
-from toolwire.server.access.callers import NOBODY, Caller
+from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers, parse_api_key
+from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller
 from toolwire.server.route_table import RouteTable
 from toolwire.testing.wire import HERE, AppTransport
 from toolwire.validation import check_scopes, permits
@@ -212,7 +212,7 @@ def test_a_new_set_of_scopes_derives_nothing_from_any_tool_again(asked: tuple[st
     request = Request(*asked, ((b"content-type", b"application/json"),), body)
     for number in range(200):
         scopes = frozenset(f"s{bit}" for bit in range(8) if number >> bit & 1)
-        response = table.entry_for(scopes, *asked).read(request)
+        response = table.find_entry_for_scopes(scopes, *asked).read(request)
         assert isinstance(response, Response)
         assert [f"tool{bit}".encode() in response.body for bit in range(8)] == [
             bool(number >> bit & 1) for bit in range(8)
@@ -266,7 +266,7 @@ def test_scopes_are_words_in_a_sequence(scopes: Any) -> None:
     ],
 )
 def test_a_key_in_a_file_may_have_a_name_and_scopes(text: str, caller: Caller | None) -> None:
-    found = ApiKeyCallers([read_key(text)]).known({b"x-api-key": b"K"})
+    found = ApiKeyCallers([parse_api_key(text)]).find_caller({b"x-api-key": b"K"})
     assert isinstance(found, Caller)
     assert found == caller if caller is not None else found.scopes is None
-    assert found is not NOBODY
+    assert found is not ANONYMOUS_CALLER

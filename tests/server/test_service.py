@@ -9,8 +9,8 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Question, Verdict
 from toolwire.core.model import Approval, Call, Context, Kind, Problem, Result, Tool, Value
 from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.server.deadline_scheduler import DeadlineScheduler
 from toolwire.server.limits import ServerLimits
-from toolwire.server.run.deadline_scheduler import DeadlineScheduler
 from toolwire.server.run.service import Service
 
 TOOL = Tool(name="x", toolkit="Kit")
@@ -45,7 +45,7 @@ class Box:
 
 
 def serving(box: Box, *checks: Check, limits: ServerLimits | None = None) -> Service:
-    return Service(box, checks=checks, limits=limits or ServerLimits(), watch=DeadlineScheduler())
+    return Service(box, checks=checks, limits=limits or ServerLimits(), scheduler=DeadlineScheduler())
 
 
 def run(call: Call, *checks: Check, limits: ServerLimits | None = None) -> tuple[Result, int]:
@@ -54,7 +54,7 @@ def run(call: Call, *checks: Check, limits: ServerLimits | None = None) -> tuple
         service = serving(box, *checks, limits=limits)
         result, duration = await service.run(call)
         assert duration >= 0
-        assert service.running == 0
+        assert service.active_calls == 0
         return result, box.ran
 
     return asyncio.run(once())
@@ -120,11 +120,11 @@ def test_a_cancellation_from_elsewhere_is_passed_on() -> None:
         service = serving(box)
         task = asyncio.create_task(service.run(Call(Tool(name="wait"), {})))
         await box.started.wait()
-        assert service.running == 1
+        assert service.active_calls == 1
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return service.running
+        return service.active_calls
 
     assert asyncio.run(leave()) == 0
 
@@ -139,7 +139,7 @@ def test_a_call_above_the_number_in_flight_does_not_run() -> None:
         result, _ = await service.run(CALL)
         first.cancel()
         await asyncio.wait([first])
-        assert service.refusal() is None
+        assert service.build_refusal() is None
         return result, box.ran
 
     result, ran = asyncio.run(crowd())
@@ -187,11 +187,11 @@ def test_what_is_no_exception_is_passed_on_and_leaves_no_deadline() -> None:
             raise GeneratorExit
 
     async def leave() -> int:
-        service = Service(Leaving(), checks=(), limits=ServerLimits(tool_s=0.01), watch=DeadlineScheduler())
+        service = Service(Leaving(), checks=(), limits=ServerLimits(tool_s=0.01), scheduler=DeadlineScheduler())
         with pytest.raises(GeneratorExit):
             await service.run(CALL)
         await asyncio.sleep(0.03)
-        return service.running
+        return service.active_calls
 
     assert asyncio.run(leave()) == 0
 
@@ -209,12 +209,12 @@ def test_one_caller_cannot_take_the_place_of_all_others() -> None:
         refused, _ = await service.run(of("greedy"))
         other = asyncio.create_task(service.run(of("modest")))
         await asyncio.sleep(0)
-        running = service.running
+        running = service.active_calls
         for task in (*first, other):
             task.cancel()
         await asyncio.wait([*first, other])
         again, _ = await service.run(CALL._replace(context=Context(principal="greedy")))
-        assert (running, service.running) == (3, 0)
+        assert (running, service.active_calls) == (3, 0)
         return [refused, again]
 
     refused, again = asyncio.run(crowd())
@@ -234,7 +234,7 @@ def test_what_is_for_developers_is_told_in_debug_alone_and_never_a_traceback(deb
             return problem
 
     async def once() -> Result:
-        service = Service(Failing(), checks=(), limits=ServerLimits(), watch=DeadlineScheduler(), debug=debug)
+        service = Service(Failing(), checks=(), limits=ServerLimits(), scheduler=DeadlineScheduler(), debug=debug)
         return (await service.run(CALL))[0]
 
     result = asyncio.run(once())

@@ -71,10 +71,10 @@ def test_progress_is_sent_while_the_tool_runs_and_the_tool_ends_when_the_client_
             while b'"result"' not in received:
                 received += await answer.chunk() or b""
             assert record == []
-            assert app.running == 1
+            assert app.active_calls == 1
             answer.leave()
             rest = await answer.rest()
-        return rest, app.running
+        return rest, app.active_calls
 
     assert asyncio.run(leave()) == (b"", 0)
     assert record == ["ended"]

@@ -8,14 +8,14 @@ from toolwire.core.codec import Codec, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.protocols import BUILTIN
-from toolwire.server.route_table import RouteEntry, RouteTable, plain
+from toolwire.server.route_table import RouteEntry, RouteTable, build_plain_refusal
 from toolwire.testing.conformance import kit
 
 TABLE = RouteTable(kit().catalog(), BUILTIN, Site())
 
 
 def answer(method: str, path: str) -> Response:
-    entry = TABLE.entry(method, path)
+    entry = TABLE.find_entry(method, path)
     assert isinstance(entry, RouteEntry)
     response = entry.read(Request(method, path))
     assert isinstance(response, Response)
@@ -34,8 +34,8 @@ def test_an_unknown_path_is_refused_in_the_words_of_the_protocol_it_lies_under()
     assert answer("GET", "/opentool/nope") == by_name["opentool"].refuse(nothing)
     assert answer("POST", "/tools/nope") == by_name["otc"].refuse(nothing)
     assert answer("GET", "/mcp/nope") == by_name["mcp"].refuse(nothing)
-    assert answer("GET", "/nope") == plain(nothing)
-    assert answer("GET", "nope") == plain(nothing)
+    assert answer("GET", "/nope") == build_plain_refusal(nothing)
+    assert answer("GET", "nope") == build_plain_refusal(nothing)
 
 
 def test_a_wrong_method_names_the_right_ones(codec: Codec) -> None:
@@ -49,7 +49,7 @@ def test_a_wrong_method_names_the_right_ones(codec: Codec) -> None:
 def test_get_allows_head_and_post_does_not() -> None:
     assert dict(answer("POST", "/health").headers)[b"allow"] == b"GET, HEAD"
     assert dict(answer("HEAD", "/mcp").headers)[b"allow"] == b"POST"
-    assert TABLE.entry("HEAD", "/health") is TABLE.entry("GET", "/health")
+    assert TABLE.find_entry("HEAD", "/health") is TABLE.find_entry("GET", "/health")
 
 
 @pytest.mark.parametrize("kind", Kind)

@@ -13,7 +13,7 @@ import pytest
 from toolwire import Context, Problem, Secret, ServerLimits, Toolkit, Value, asgi, connect
 from toolwire.core.model import Call, Json, Kind
 from toolwire.server.access.api_keys import ApiKey
-from toolwire.server.run.deadline_scheduler import DeadlineScheduler
+from toolwire.server.deadline_scheduler import DeadlineScheduler
 from toolwire.server.run.function_toolbox import PEER_ADDRESS, FunctionToolbox
 from toolwire.server.run.service import Service
 from toolwire.server.run.worker_threads import ThreadPool
@@ -67,10 +67,10 @@ def test_a_caller_with_many_slow_jobs_leaves_threads_to_others() -> None:
         await gate.begun(SHARE)
         assert await pool.run("other", lambda: "at once") == "at once"
         assert gate.none_more()
-        assert (pool.waiting, pool.threads) == (256 - SHARE, SIZE)
+        assert (pool.queue_length, pool.threads) == (256 - SHARE, SIZE)
         gate.open()
         assert await asyncio.gather(*slow) == ["through"] * 256
-        assert pool.waiting == 0
+        assert pool.queue_length == 0
 
     run(story)
 
@@ -101,13 +101,13 @@ def test_a_job_that_is_cancelled_while_it_waits_leaves_nothing_behind() -> None:
         await gate.begun(SHARE)
         waiting = [asyncio.create_task(pool.run("a", lambda: ran.append(1))) for _ in range(50)]
         await asyncio.sleep(0)
-        assert pool.waiting == 50
+        assert pool.queue_length == 50
         for task in waiting:
             task.cancel()
         assert all(
             isinstance(end, asyncio.CancelledError) for end in await asyncio.gather(*waiting, return_exceptions=True)
         )
-        assert pool.waiting == 0
+        assert pool.queue_length == 0
         gate.open()
         await asyncio.gather(*slow)
         assert await pool.run("a", lambda: len(ran)) == 0
@@ -294,7 +294,7 @@ def test_the_deadline_of_a_call_counts_from_its_acceptance_and_not_from_its_thre
         ran.append(1)
 
     box = FunctionToolbox(kit, threads=1)
-    service = Service(box, checks=(), limits=ServerLimits(), watch=DeadlineScheduler())
+    service = Service(box, checks=(), limits=ServerLimits(), scheduler=DeadlineScheduler())
 
     async def story() -> None:
         slow = asyncio.create_task(service.run(named(box, "slow")))

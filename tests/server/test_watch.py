@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from toolwire.server.run.deadline_scheduler import DeadlineExceeded, DeadlineScheduler
+from toolwire.server.deadline_scheduler import DeadlineExceeded, DeadlineScheduler
 
 
 async def waiting(watch: DeadlineScheduler, seconds: float) -> bool:
@@ -109,7 +109,7 @@ def test_work_that_never_waits_needs_no_timer_and_no_loop() -> None:
         return 3
 
     with pytest.raises(StopIteration) as end:
-        DeadlineScheduler().over(at_once(), 60).send(None)
+        DeadlineScheduler().run_within(at_once(), 60).send(None)
     assert end.value.value == 3
 
 
@@ -124,7 +124,7 @@ def test_work_that_waits_too_long_is_late_and_cancelled() -> None:
 
     async def work(watch: DeadlineScheduler) -> int:
         with pytest.raises(DeadlineExceeded):
-            await watch.over(endless(), 0.01)
+            await watch.run_within(endless(), 0.01)
         task = asyncio.current_task()
         assert task is not None
         return task.cancelling()
@@ -141,7 +141,7 @@ def test_work_that_swallows_its_cancellation_is_late_all_the_same() -> None:
 
     async def work(watch: DeadlineScheduler) -> None:
         with pytest.raises(DeadlineExceeded):
-            await watch.over(stubborn(), 0.01)
+            await watch.run_within(stubborn(), 0.01)
 
     timed(work)
 
@@ -165,12 +165,12 @@ def test_what_work_returns_raises_and_is_told_passes_through() -> None:
         first, second = loop.create_future(), loop.create_future()
         loop.call_soon(first.set_result, 1)
         loop.call_later(0.01, second.set_exception, KeyError("two"))
-        said = await watch.over(told(first, second), 60)
+        said = await watch.run_within(told(first, second), 60)
         with pytest.raises(LookupError, match="as it was"):
-            await watch.over(failing(), 60)
+            await watch.run_within(failing(), 60)
         third: asyncio.Future[str] = loop.create_future()
         loop.call_soon(third.set_result, "an awaitable of any kind")
-        return [*said, await watch.over(third, 60)]
+        return [*said, await watch.run_within(third, 60)]
 
     assert timed(work) == [1, "two", "an awaitable of any kind"]
 
@@ -181,7 +181,7 @@ def test_work_that_others_cancel_is_cancelled_and_not_late() -> None:
             await asyncio.Event().wait()
 
         async def under() -> None:
-            await watch.over(endless(), 60)
+            await watch.run_within(endless(), 60)
 
         task = asyncio.create_task(under())
         await asyncio.sleep(0)
@@ -203,7 +203,7 @@ def test_work_that_is_dropped_is_closed() -> None:
             closed.append(True)
 
     async def work(watch: DeadlineScheduler) -> None:
-        outer = watch.over(endless(), 60)
+        outer = watch.run_within(endless(), 60)
         outer.send(None)
         outer.close()
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from toolwire.server.deadline_scheduler import DeadlineScheduler
 from toolwire.server.http.exchange import MessageExchange
-from toolwire.server.http.messages import below, body_of
+from toolwire.server.http.messages import read_body, split_mount_path
 from toolwire.server.limits import ServerLimits
-from toolwire.server.run.deadline_scheduler import DeadlineScheduler
 
 
 def test_a_request_that_is_given_up_is_not_a_slow_one() -> None:
@@ -22,7 +22,7 @@ def test_a_request_that_is_given_up_is_not_a_slow_one() -> None:
         async def send(message: Any) -> None:
             raise AssertionError(message)
 
-        task = asyncio.create_task(body_of(MessageExchange(receive, send), {}, ServerLimits(), DeadlineScheduler()))
+        task = asyncio.create_task(read_body(MessageExchange(receive, send), {}, ServerLimits(), DeadlineScheduler()))
         await asked.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -41,4 +41,4 @@ def test_a_request_that_is_given_up_is_not_a_slow_one() -> None:
     ],
 )
 def test_a_path_is_that_below_the_mount(root: str, path: str, found: tuple[str, str]) -> None:
-    assert below(root, path) == found
+    assert split_mount_path(root, path) == found

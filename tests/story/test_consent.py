@@ -48,8 +48,8 @@ class Garden:
         self._app = toolwire.asgi(toolkit)
 
     @property
-    def running(self) -> int:
-        return self._app.running
+    def active_calls(self) -> int:
+        return self._app.active_calls
 
     def drain(self) -> None:
         self._app.drain()

@@ -32,8 +32,8 @@ class Safe:
         self.drain = self._app.drain
 
     @property
-    def running(self) -> int:
-        return self._app.running
+    def active_calls(self) -> int:
+        return self._app.active_calls
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":

@@ -15,7 +15,7 @@ from toolwire.testing.loopback import background
 class Hello:
     """The smallest app there is."""
 
-    running = 0
+    active_calls = 0
 
     def drain(self) -> None:
         """Nothing to refuse."""
@@ -28,7 +28,7 @@ class Hello:
 class Broken:
     """An app that fails as soon as it is looked at: uvicorn calls it with nothing, to see whether it is a factory."""
 
-    running = 0
+    active_calls = 0
 
     def drain(self) -> None:
         """Nothing to refuse."""

@@ -22,7 +22,7 @@ from toolwire.opentool.method_toolbox import MethodToolbox
 from toolwire.opentool.object_toolbox import ObjectToolbox
 from toolwire.opentool.serve_object import app_of as opentool_app
 from toolwire.server import App, asgi
-from toolwire.server.access.api_keys import read_key
+from toolwire.server.access.api_keys import parse_api_key
 from toolwire.telemetry.logs import log_json
 
 from .exits import UsageError
@@ -111,7 +111,7 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox]) -> App:
     if settings.log == "json":
         log_json()
     return serve(
-        api_keys=[read_key(key) for key in settings.api_keys],
+        api_keys=[parse_api_key(key) for key in settings.api_keys],
         callers=build_callers(settings.tokens),
         hosts=settings.hosts,
         origins=settings.origins,

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from toolwire.core.check import Answer, Question
 from toolwire.framing import jsontext
-from toolwire.server.run.confirmation import ConfirmationWords, challenge
+from toolwire.server.run.confirmation import ConfirmationWords, build_challenge
 
 _CHANNEL = "caller"
 
@@ -27,11 +27,11 @@ class CallerConsent:
     def __call__(self, question: Question) -> Answer:
         """Allow a call whose caller has confirmed it; else let it end with what the caller is to confirm."""
         call, subject = question.call, _digest(question)
-        if self._words.take(call.context.confirmation, subject):
+        if self._words.redeem(call.context.confirmation, subject):
             return Answer(allowed=True, channel=_CHANNEL)
         reasons = " ".join(question.reasons)
         text = f"{call.tool.name} is a tool of {question.site}. {reasons} Do you allow this call?"
-        problem = challenge(call, text, self._words.give(subject))
+        problem = build_challenge(call, text, self._words.issue(subject))
         return Answer(allowed=False, channel=_CHANNEL, problem=problem)
 
 

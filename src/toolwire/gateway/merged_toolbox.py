@@ -9,7 +9,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.toolbox import Notify, Toolbox, ignore_progress
-from toolwire.server.lifespan import begin, end
+from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 
 from .ownership import Owned, Ownership
 
@@ -66,15 +66,15 @@ class _MergedToolbox:
     async def begin(self) -> None:
         for number, toolbox in enumerate(self._toolboxes):
             try:
-                await begin(toolbox)
+                await begin_lifespan(toolbox)
             except BaseException:  # what had begun ends, or nobody would
                 for begun in reversed(self._toolboxes[:number]):
-                    await end(begun)
+                    await end_lifespan(begun)
                 raise
 
     async def end(self) -> None:
         for toolbox in self._toolboxes:
-            await end(toolbox)
+            await end_lifespan(toolbox)
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         home = self._homes.get(call.tool.id)

@@ -22,7 +22,7 @@ from toolwire.core.errors import ToolError
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.protocols.opentool import result
-from toolwire.server.run.function_toolbox import MAX_ITEMS, caller_of, failure
+from toolwire.server.run.function_toolbox import MAX_ITEMS, convert_tool_error, get_thread_owner
 from toolwire.server.run.worker_threads import ThreadPool
 from toolwire.validation import find_declared_names, refuse_undeclared
 
@@ -122,11 +122,11 @@ class ObjectToolbox:
             if not self._begun:
                 await self.begin()
             if self._stream is not None and call.tool.streams and notify is not ignore_progress:
-                pieces = await self._called(caller_of(call), self._stream, name, arguments)
-                return await _streamed(name, self._one_by_one(caller_of(call), pieces), notify)
-            said = await self._called(caller_of(call), self._tool.call, name, arguments)
+                pieces = await self._called(get_thread_owner(call), self._stream, name, arguments)
+                return await _streamed(name, self._one_by_one(get_thread_owner(call), pieces), notify)
+            said = await self._called(get_thread_owner(call), self._tool.call, name, arguments)
         except ToolError as error:
-            return failure(error)
+            return convert_tool_error(error)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises must not reach the caller
             return _problem(error, name, call)
         if not isinstance(said, dict) and isinstance(said, Mapping):

@@ -15,7 +15,7 @@ from toolwire.server import App, ServerLimits
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.access.callers import Callers
 from toolwire.server.access.host_guard import HostGuard
-from toolwire.server.asgi import callers_of
+from toolwire.server.asgi import combine_callers
 from toolwire.server.run.idempotency import open_ledger
 from toolwire.stores.limits.open import open_windows
 
@@ -76,7 +76,7 @@ def app_of(  # noqa: PLR0913 - one keyword for each thing a server can be told
     codecs = [own if one.name == own.name else one for one in BUILTIN]
     limits = limits if limits is not None else ServerLimits()
     guard = HostGuard(hosts=hosts, origins=origins)
-    known = callers_of(api_keys, callers)
+    known = combine_callers(api_keys, callers)
     return App(
         box,
         callers=known,

@@ -18,8 +18,8 @@ from uvicorn import Server
 from toolwire.core.errors import ToolwireError
 from toolwire.server import App, ServerLimits
 from toolwire.server.http.deadlines import DEADLINES, Deadlines
-from toolwire.server.http.process import HOST, PORT, ServerConfig, listening, url
-from toolwire.server.lifespan import end
+from toolwire.server.http.lifespan import end_lifespan
+from toolwire.server.http.process import HOST, PORT, ServerConfig, build_url, open_listener
 
 from .description import Given
 from .serve_object import app_of, served
@@ -133,8 +133,8 @@ class OpenToolServer:
         self.stop()
 
     def _listen(self) -> socket.socket:
-        listener = listening(self._host, self._port)
-        self.url = url(self._host, listener)
+        listener = open_listener(self._host, self._port)
+        self.url = build_url(self._host, listener)
         self._app = self._app_anew()  # one that was told to stop takes no more calls
         self._server = Server(ServerConfig(self._app, deadlines=self._deadlines))
         return listener
@@ -160,7 +160,7 @@ class OpenToolServer:
                 with contextlib.suppress(KeyboardInterrupt):  # the way uvicorn leaves after a signal
                     runner.run(server.serve(sockets=[listener]))
             finally:
-                runner.run(end(self._box))
+                runner.run(end_lifespan(self._box))
 
     async def _begin(self) -> None:
         try:
@@ -182,6 +182,6 @@ class OpenToolServer:
             return
         app.drain()
         until = time.monotonic() + self._deadlines.grace_s
-        while app.running and time.monotonic() < until:
+        while app.active_calls and time.monotonic() < until:
             time.sleep(_LOOK_S)
         server.should_exit = True

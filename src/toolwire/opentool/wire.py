@@ -56,7 +56,7 @@ def stoppable(codec: Codec, admin_key: str, stop: Callable[[], None]) -> Codec:
     admins = ApiKeyCallers((admin_key,))
 
     def read(request: Request) -> Response:
-        refusal = admins.known(dict(request.headers))
+        refusal = admins.find_caller(dict(request.headers))
         if isinstance(refusal, Problem):
             return codec.refuse(refusal)
         stop()

@@ -36,35 +36,46 @@ from toolwire.validation import (
 )
 
 from .access.admission import Admission
-from .access.callers import NOBODY, Caller, Callers, Fields
+from .access.callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 from .access.host_guard import HostGuard
-from .access.visibility import as_seen, challenged, private
-from .http.exchange import Exchange, Receive, Scope, Send, exchange_of
-from .http.messages import arrived, below, collected, not_modified, other, respond, send_messages
-from .lifespan import begin, end, live
+from .access.visibility import add_challenge, filter_reading, mark_private
+from .deadline_scheduler import DeadlineScheduler
+from .http.exchange import Exchange, Receive, Scope, Send, get_exchange
+from .http.lifespan import begin_lifespan, end_lifespan, run_lifespan
+from .http.messages import (
+    apply_if_none_match,
+    close_websocket,
+    receive_body,
+    send_messages,
+    send_response,
+    split_mount_path,
+    take_limited_body,
+)
 from .limits import ServerLimits
-from .responses import build_response, read, refused
 from .route_table import NO_DOCUMENTS, RouteTable
-from .run.confirmation import CONFIRMATION, Demand, confirmation_check
-from .run.deadline_scheduler import DeadlineScheduler
+from .run.confirmation import CONFIRMATION, ConfirmationQuestion, build_confirmation_check
 from .run.function_toolbox import PEER_ADDRESS
-from .run.idempotency import HEADER, IdempotencyRunner, key_in, open_ledger
-from .run.progress_stream import stream
-from .run.rate_count import counting
+from .run.idempotency import KEY_HEADER, IdempotencyRunner, open_ledger, parse_key
+from .run.progress_stream import stream_call
+from .run.rate_count import build_rate_counter
+from .run.responses import build_refusal, build_response, read_request
 from .run.service import Service
 
 ANY_TELEMETRY = Telemetry()
-_ROOTS = 16
+_MAX_ROOTS = 16
 
-_OF_CLIENTS = Request("", "")[5:]
+_CLIENT_FIELDS = Request("", "")[5:]
 """The fields that only a client's request uses, at their defaults: a field that is added is among them."""
 
 
 class App:
     """The application. ``drain()`` begins a graceful stop; ``running`` is the number of calls in flight.
 
-    ``older_clients``, set to False before it begins, lets nobody be known by their User-Agent. [S-13]
+    ``older_clients``, set to False before it begins, stops the recognition of clients by their User-Agent.
     """
+
+    takes_exchanges = True
+    """Says to our own HTTP server that ``serve`` takes a whole exchange; a subclass does not inherit that."""
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing a server can be told
         self,
@@ -79,7 +90,7 @@ class App:
         authorizer: Authorizer | None = None,
         telemetry: Telemetry = ANY_TELEMETRY,
         debug: bool = False,
-        require_confirmation: Demand | None = None,
+        require_confirmation: ConfirmationQuestion | None = None,
         documents: Mapping[str, Response] = NO_DOCUMENTS,
     ) -> None:
         self.older_clients = True
@@ -88,19 +99,19 @@ class App:
         self._documents = documents
         self._callers = callers
         self._limits = limits
-        self._watch = DeadlineScheduler()
-        self._once = IdempotencyRunner(open_ledger(ledger), MemoryLedger(), wait_s=limits.repeat_s)
-        scopes = (check_scopes,) if callers.wanted else ()
+        self._scheduler = DeadlineScheduler()
+        self._idempotency = IdempotencyRunner(open_ledger(ledger), MemoryLedger(), wait_s=limits.repeat_s)
+        scopes = (check_scopes,) if callers.needs_credentials else ()
         required = check_requirements if authorizer is None else build_requirements_check(authorizer)
-        counted = counting(rates if rates is not None else open_windows(""))
-        confirmed = () if require_confirmation is None else (confirmation_check(require_confirmation),)
+        counted = build_rate_counter(rates if rates is not None else open_windows(""))
+        confirmed = () if require_confirmation is None else (build_confirmation_check(require_confirmation),)
         checks = (*scopes, required, build_arguments_check(), *confirmed)
         self._service = Service(
             toolbox,
             checks=checks,
             limits=limits,
-            watch=self._watch,
-            once=self._once,
+            scheduler=self._scheduler,
+            idempotency=self._idempotency,
             count=counted,
             debug=debug,
         )
@@ -109,14 +120,14 @@ class App:
         self._cache = ToolCache()
         self._prepared: RouteTable | None = None
         self._id_prefix = f"{secrets.token_hex(8)}-"
-        self._number = count(1).__next__
+        self._next_number = count(1).__next__
         self._telemetry = telemetry
         self._observer: Observer | None = None
 
     @property
-    def running(self) -> int:
+    def active_calls(self) -> int:
         """The number of calls in flight."""
-        return self._service.running
+        return self._service.active_calls
 
     def drain(self) -> None:
         """Take no new requests: each is answered 503 from now on, /health too; running calls finish. [R15]"""
@@ -124,51 +135,57 @@ class App:
 
     async def begin(self) -> None:
         """Begin the Toolbox and the ledger, where they have something to do before the first call."""
-        await begin(self._once)
-        await begin(self._toolbox)
+        await begin_lifespan(self._idempotency)
+        await begin_lifespan(self._toolbox)
         self._prepared = self._build_table("")  # so that no request waits for it
 
     async def end(self) -> None:
         """End the Toolbox and the ledger, where they have something to let go of."""
-        await end(self._toolbox)
-        await end(self._once)
+        await end_lifespan(self._toolbox)
+        await end_lifespan(self._idempotency)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request; see the ASGI specification."""
         if scope["type"] == "http":
-            await self.serve(scope, exchange_of(receive, send))
+            await self.serve(scope, get_exchange(receive, send))
         else:
-            await (live(self, receive, send) if scope["type"] == "lifespan" else other(scope, receive, send))
+            await (
+                run_lifespan(self, receive, send)
+                if scope["type"] == "lifespan"
+                else close_websocket(scope, receive, send)
+            )
 
     async def serve(self, scope: Scope, exchange: Exchange) -> None:
         """Answer the HTTP request of ``exchange``, whose ``scope`` is that of ASGI."""
-        table, path = self._place(scope)
+        table, path = self._find_table(scope)
         fields: Fields = dict(scope["headers"])
-        entry = table.entry(scope["method"], path)
-        caller = self._admission.admitted(scope, fields, entry, table)
+        entry = table.find_entry(scope["method"], path)
+        caller = self._admission.admit(scope, fields, entry, table)
         if caller is None:
-            caller = await self._admission.verified(fields, entry)
+            caller = await self._admission.verify_caller(fields, entry)
         if isinstance(caller, Problem):
-            await respond(scope, exchange, challenged(entry.refuse(caller), caller, self._callers, path))
+            await send_response(scope, exchange, add_challenge(entry.refuse(caller), caller, self._callers, path))
             return
-        body = arrived(exchange, fields, self._limits) if entry.takes_body else b""
+        body = take_limited_body(exchange, fields, self._limits) if entry.takes_body else b""
         if body is None:
-            body = await collected(exchange.receive, self._limits, self._watch)
+            body = await receive_body(exchange.receive, self._limits, self._scheduler)
         if isinstance(body, Problem):
-            await respond(scope, exchange, entry.refuse(body))
+            await send_response(scope, exchange, entry.refuse(body))
             return
         query: bytes = scope["query_string"]
         url = f"{path}?{query.decode('latin-1')}" if query else path
         request = make_request(
-            (scope["method"], url, scope["headers"], body, f"{self._id_prefix}{self._number()}", *_OF_CLIENTS)
+            (scope["method"], url, scope["headers"], body, f"{self._id_prefix}{self._next_number()}", *_CLIENT_FIELDS)
         )
-        reading = read(entry, request)
-        if table.scopes and self._admission.wanted:
-            reading = self._as_seen(table, caller, path, request, reading)
+        reading = read_request(entry, request)
+        if table.scopes and self._admission.needs_credentials:
+            reading = self._filter_for_caller(table, caller, path, request, reading)
         if isinstance(reading, Response):
-            await respond(scope, exchange, not_modified(reading, fields))
+            await send_response(scope, exchange, apply_if_none_match(reading, fields))
             return
-        call = _unnamed(reading.call, scope) if caller is NOBODY else _owned(reading.call, caller)
+        call = (
+            _set_peer_address(reading.call, scope) if caller is ANONYMOUS_CALLER else _set_caller(reading.call, caller)
+        )
         await self._run_and_answer(scope, exchange, fields, request, reading, call, entry.protocol)
 
     async def _run_and_answer(  # noqa: PLR0917 - all that is known of one request
@@ -181,56 +198,58 @@ class App:
         call: Call,
         protocol: str,
     ) -> None:
-        if b"traceparent" in fields or CONFIRMATION in fields or HEADER in fields:
-            call = _of_head(call, fields)
-        came = None if self._observer is None else _arrival(request, scope)
-        start = partial(self._running, call, protocol, came)
+        if b"traceparent" in fields or CONFIRMATION in fields or KEY_HEADER in fields:
+            call = _apply_headers(call, fields)
+        came = None if self._observer is None else _build_arrival(request, scope)
+        start = partial(self._start_run, call, protocol, came)
         if not isinstance(reading, Pending):
-            await stream(scope, exchange, reading, start, recorded=bool(call.key))
+            await stream_call(scope, exchange, reading, start, recorded=bool(call.key))
             return
         if not call.key:  # a recorded call goes on: the same call sent again is told how it ended
-            exchange.cancel_when_gone()
+            exchange.cancel_on_disconnect()
         try:
             result, duration = await start()
         except asyncio.CancelledError:
-            if not exchange.is_gone():
+            if not exchange.is_disconnected():
                 raise
             return
         finally:
-            exchange.keep()
+            exchange.ignore_disconnect()
         response = build_response(reading, call, result, duration)
-        if not exchange.answered(response):
+        if not exchange.try_send_response(response):
             await send_messages(scope, exchange.send, response)
 
-    def _place(self, scope: Scope) -> tuple[RouteTable, str]:
+    def _find_table(self, scope: Scope) -> tuple[RouteTable, str]:
         """Return the table of where this application is mounted, as its catalog is now, and the path below that."""
         root, path = scope.get("root_path"), scope["path"]
         if root:
-            root, path = below(root, path)
+            root, path = split_mount_path(root, path)
         table = self._tables.get(root or "")
         if table is None or table.catalog is not self._toolbox.catalog():
-            table = self._mounted(root or "")
+            table = self._mount_table(root or "")
         return table, path
 
-    def _as_seen(self, table: RouteTable, caller: Caller, path: str, request: Request, reading: Reading) -> Reading:
+    def _filter_for_caller(
+        self, table: RouteTable, caller: Caller, path: str, request: Request, reading: Reading
+    ) -> Reading:
         """Return ``reading`` as ``caller`` sees it, or how it is refused."""
-        seen = as_seen(table, caller, path, request, reading, read)
+        seen = filter_reading(table, caller, path, request, reading, read_request)
         if not isinstance(seen, Problem):
             return seen
-        return challenged(private(refused(reading, seen)), seen, self._callers, path)
+        return add_challenge(mark_private(build_refusal(reading, seen)), seen, self._callers, path)
 
-    def _running(
+    def _start_run(
         self, call: Call, protocol: str, came: Arrival | None, notify: Notify = ignore_progress
     ) -> Awaitable[tuple[Result, float]]:
         """Return the run of ``call``: observed where somebody wants to know, its secrets kept out of every log."""
         run, context = self._service.run, call.context
         if context.tokens or context.secrets:
-            return self._discreetly(call, protocol, came, notify)
+            return self._run_hiding_secrets(call, protocol, came, notify)
         return (
             run(call, notify) if self._observer is None else self._observer.run_call(run, call, notify, protocol, came)
         )
 
-    async def _discreetly(
+    async def _run_hiding_secrets(
         self, call: Call, protocol: str, came: Arrival | None, notify: Notify
     ) -> tuple[Result, float]:
         with hide_secrets(call.context):
@@ -238,13 +257,13 @@ class App:
                 return await self._service.run(call, notify)
             return await self._observer.run_call(self._service.run, call, notify, protocol, came)
 
-    def _mounted(self, root: str) -> RouteTable:
+    def _mount_table(self, root: str) -> RouteTable:
         """Return the table for where the application is mounted; documents name their own paths."""
-        if len(self._tables) >= _ROOTS:
+        if len(self._tables) >= _MAX_ROOTS:
             self._tables.clear()
         self._observer = create_observer(self._telemetry)
         if self._observer is not None:
-            self._once.observed(self._observer.observe_ledger)
+            self._idempotency.observe_ledgers(self._observer.observe_ledger)
         prepared, self._prepared = self._prepared, None
         if prepared is None or root or prepared.catalog is not self._toolbox.catalog():
             prepared = self._build_table(root)
@@ -252,36 +271,38 @@ class App:
         return prepared
 
     def _build_table(self, root: str) -> RouteTable:
-        site = Site(keys=self._admission.wanted, root=root, older_clients=self.older_clients, cache=self._cache)
+        site = Site(
+            keys=self._admission.needs_credentials, root=root, older_clients=self.older_clients, cache=self._cache
+        )
         catalog = self._toolbox.catalog()
         self._cache.keep_only(catalog.tools)
         return RouteTable(catalog, self._codecs, site, self._documents)
 
 
-def _arrival(request: Request, scope: Scope) -> Arrival:
+def _build_arrival(request: Request, scope: Scope) -> Arrival:
     client = scope.get("client")
     return Arrival(request, client[0] if client else "", scope.get("http_version", ""))
 
 
-def _of_head(call: Call, fields: Fields) -> Call:
+def _apply_headers(call: Call, fields: Fields) -> Call:
     """Return ``call`` with what the request's head says of it, in whatever protocol. [OTC-019, XL-056]"""
     context = call.context
     if b"traceparent" in fields:
         context = add_trace(context, fields[b"traceparent"].decode("latin-1"))
     if CONFIRMATION in fields:
         context = replace(context, confirmation=fields[CONFIRMATION].decode("latin-1"))
-    key = key_in(fields[HEADER]) if HEADER in fields and not call.key else call.key
+    key = parse_key(fields[KEY_HEADER]) if KEY_HEADER in fields and not call.key else call.key
     return call._replace(context=context, call_id=key or call.call_id, key=key)
 
 
-def _unnamed(call: Call, scope: Scope) -> Call:
+def _set_peer_address(call: Call, scope: Scope) -> Call:
     """Return ``call``, of which the address is all that is known of its caller."""
     client = scope.get("client")
     PEER_ADDRESS.set(client[0] if client else "")
     return call
 
 
-def _owned(call: Call, caller: Caller) -> Call:
+def _set_caller(call: Call, caller: Caller) -> Call:
     context = call.context
     context = caller.context if context is ANONYMOUS else replace(context, principal=caller.name, scopes=caller.scopes)
     return make_call((call.tool, call.arguments, call.call_id, context, call.key))

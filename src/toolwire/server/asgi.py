@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from toolwire.core.http import Response
+from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.core.ledger import Ledger
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
+from toolwire.framing import jsontext
 from toolwire.protocols import BUILTIN, STRICT_JSONRPC
 from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.calls import Telemetry
@@ -20,9 +22,11 @@ from .access.host_guard import HostGuard
 from .app import ANY_TELEMETRY, App
 from .limits import ServerLimits
 from .route_table import NO_DOCUMENTS
-from .run.confirmation import Demand
+from .run.confirmation import ConfirmationQuestion
 from .run.function_toolbox import FunctionToolbox
 from .run.idempotency import open_ledger
+
+_CACHED_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")
 
 
 def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
@@ -39,7 +43,7 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     telemetry: Telemetry = ANY_TELEMETRY,
     strict_jsonrpc: bool = False,
     debug: bool = False,
-    require_confirmation: Demand | None = None,
+    require_confirmation: ConfirmationQuestion | None = None,
     client_document: str = "",
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol at once.
@@ -71,13 +75,13 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
         DefinitionError: the ledger or what ``rates`` names cannot be opened, or nobody would take a document from
             ``client_document``.
     """
-    documents = _documents(client_document)
+    documents = _build_documents(client_document)
     limits = limits if limits is not None else ServerLimits()
     toolbox = FunctionToolbox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
     guard = HostGuard(hosts=hosts, origins=origins)
     return App(
         toolbox,
-        callers=callers_of(api_keys, callers),
+        callers=combine_callers(api_keys, callers),
         guard=guard,
         limits=limits,
         codecs=STRICT_JSONRPC if strict_jsonrpc else BUILTIN,
@@ -91,17 +95,21 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     )
 
 
-def _documents(client_document: str) -> Mapping[str, Response]:
+def _build_documents(client_document: str) -> Mapping[str, Response]:
+    """Return the document that tells authorization servers who toolwire is, by the path of its URL."""
     if not client_document:
         return NO_DOCUMENTS
-    from .client_document import client_documents  # noqa: PLC0415 - signing in is rare, and more code
+    # XL-113. Few servers are clients of others, and the modules of sign-ins take long to import.
+    from toolwire.auth.client_identity import resolve_document_url, write_document  # noqa: PLC0415 - see above
 
-    return client_documents(client_document)
+    url = resolve_document_url(client_document, loopback=True)
+    body = jsontext.write(write_document(url))
+    return {urlsplit(url).path: Response(200, (*JSON_HEADERS, _CACHED_FOR_AN_HOUR), body)}
 
 
-def callers_of(api_keys: Iterable[str | ApiKey], callers: Callers | None) -> Callers:
+def combine_callers(api_keys: Iterable[str | ApiKey], callers: Callers | None) -> Callers:
     """Return whom a server answers: holders of a key, those whom ``callers`` know, or everybody where neither is."""
     keys = ApiKeyCallers(api_keys)
     if callers is None:
         return keys
-    return CombinedCallers(keys, callers) if keys.wanted else callers
+    return CombinedCallers(keys, callers) if keys.needs_credentials else callers

@@ -20,16 +20,16 @@ table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.4rem .6
 border-bottom:1px solid #8884}code{font:.9em ui-monospace,monospace}small{opacity:.75}
 """
 
-_SHOWN = 4
+_MAX_REQUESTS = 4
 
 Wires: TypeAlias = Sequence[tuple[Codec, Routes]]
 """Each protocol with its paths."""
 
 
-def page(catalog: Catalog, wires: Wires, root: str = "") -> Reader:
+def build_page_reader(catalog: Catalog, wires: Wires, root: str = "") -> Reader:
     """Return a reader that answers with the page of ``catalog``, made once; ``root`` is where we are mounted."""
     style = _STYLE.strip()
-    body = _document(catalog, wires, style, root).encode()
+    body = _write_document(catalog, wires, style, root).encode()
     csp = "default-src 'none'; style-src 'sha256-" + _digest(style) + "'; frame-ancestors 'none'; base-uri 'none'"
     headers = (
         (b"content-type", b"text/html; charset=utf-8"),
@@ -42,10 +42,11 @@ def page(catalog: Catalog, wires: Wires, root: str = "") -> Reader:
     return lambda _: response
 
 
-def _document(catalog: Catalog, wires: Wires, style: str, root: str) -> str:
-    tools = "".join(_row(name, tool) for name, tool in catalog.names.items())
+def _write_document(catalog: Catalog, wires: Wires, style: str, root: str) -> str:
+    tools = "".join(_write_row(name, tool) for name, tool in catalog.names.items())
     rows = "".join(
-        f"<tr><th scope=row>{escape(codec.title)}</th><td>{_links(routes, root)}</td></tr>" for codec, routes in wires
+        f"<tr><th scope=row>{escape(codec.title)}</th><td>{_write_links(routes, root)}</td></tr>"
+        for codec, routes in wires
     )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
@@ -58,7 +59,7 @@ def _document(catalog: Catalog, wires: Wires, style: str, root: str) -> str:
     )
 
 
-def _row(name: str, tool: Tool) -> str:
+def _write_row(name: str, tool: Tool) -> str:
     notes = ["asks first" if tool.approval is not Approval.AUTO else "runs without asking"]
     notes += ["destroys something"] if tool.destructive else []
     about = tool.description.partition("\n")[0]
@@ -68,21 +69,21 @@ def _row(name: str, tool: Tool) -> str:
     )
 
 
-def _links(routes: Routes, root: str) -> str:
+def _write_links(routes: Routes, root: str) -> str:
     """Return a link to each document of a protocol, and as text the requests that run its tools."""
     documents = sorted(
-        (path for (method, path), route in routes.items() if method == "GET" and not route.runs_tool), key=_key
+        (path for (method, path), route in routes.items() if method == "GET" and not route.runs_tool), key=_sort_key
     )
     links = [f'<a href="{escape(root + path)}"><code>{escape(root + path)}</code></a>' for path in documents]
     requests = sorted(
-        {(_key(path), method) for (method, path), route in routes.items() if route.runs_tool or method != "GET"}
+        {(_sort_key(path), method) for (method, path), route in routes.items() if route.runs_tool or method != "GET"}
     )
-    shown = [f"<code>{method} {escape(root + path)}</code>" for (_, path), method in requests[:_SHOWN]]
-    more = [f"and {len(requests) - _SHOWN:,} more"] if len(requests) > _SHOWN else []
+    shown = [f"<code>{method} {escape(root + path)}</code>" for (_, path), method in requests[:_MAX_REQUESTS]]
+    more = [f"and {len(requests) - _MAX_REQUESTS:,} more"] if len(requests) > _MAX_REQUESTS else []
     return " ".join([*links, *(["<br>"] if links and shown else []), *shown, *more])
 
 
-def _key(path: str) -> tuple[int, str]:
+def _sort_key(path: str) -> tuple[int, str]:
     return len(path), path
 
 

@@ -15,7 +15,7 @@ from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.validation import filter_visible
 
-from .index_page import page
+from .index_page import build_page_reader
 
 NO_DOCUMENTS: Mapping[str, Response] = {}
 Refuse: TypeAlias = Callable[[Problem], Response]
@@ -66,50 +66,54 @@ class RouteTable:
                 self._owners.setdefault(path, codec)
         for path, response in documents.items():
             if path.startswith(f"{site.root}/"):  # their addresses are whole, wherever the application is mounted
-                self._entries["GET", path.removeprefix(site.root)] = _document(response)
-        self._entries["GET", "/"] = RouteEntry(_deferred(lambda: page(catalog, wires, site.root)), True, plain, False)
+                self._entries["GET", path.removeprefix(site.root)] = _build_document_entry(response)
+        self._entries["GET", "/"] = RouteEntry(
+            _defer_reader(lambda: build_page_reader(catalog, wires, site.root)), True, build_plain_refusal, False
+        )
         self._methods: dict[str, list[str]] = {}
         for method, path in self._entries:
             self._methods.setdefault(path, []).append(method)
 
-    def entry_for(self, scopes: frozenset[str], method: str, path: str) -> RouteEntry:
+    def find_entry_for_scopes(self, scopes: frozenset[str], method: str, path: str) -> RouteEntry:
         """Return the entry for ``method`` and ``path`` as a caller with ``scopes`` sees it. [D-30]"""
         owner = self._owners.get(path)
         if owner is None and path != "/":
-            return self.entry(method, path)
+            return self.find_entry(method, path)
         codecs = self._codecs if owner is None else (owner,)
-        return RouteTable(filter_visible(self.catalog, scopes), codecs, self._site, self._documents).entry(method, path)
+        return RouteTable(filter_visible(self.catalog, scopes), codecs, self._site, self._documents).find_entry(
+            method, path
+        )
 
-    def entry(self, method: str, path: str) -> RouteEntry:
+    def find_entry(self, method: str, path: str) -> RouteEntry:
         """Return the entry for ``method`` and ``path``; where there is none, one that says so in the protocol's words.
 
         HEAD is answered as GET. A wrong method names the right ones in ``allow``.
         """
         entry = self._entries.get((method, path))
-        return entry if entry is not None else self._unlisted(method, path)
+        return entry if entry is not None else self._build_missing_entry(method, path)
 
-    def _unlisted(self, method: str, path: str) -> RouteEntry:
+    def _build_missing_entry(self, method: str, path: str) -> RouteEntry:
         allowed = self._methods.get(path)
         if allowed is None:
-            refuse = self._segments.get(_first_segment(path), plain)
+            refuse = self._segments.get(_first_segment(path), build_plain_refusal)
             return RouteEntry(lambda _: refuse(_NOTHING_HERE), True, refuse, False)
         if method == "HEAD" and "GET" in allowed:
             return self._entries["GET", path]
         refuse = self._entries[allowed[0], path].refuse
         allow = ", ".join([*allowed, "HEAD"] if "GET" in allowed else allowed)
-        return RouteEntry(lambda _: _wrong_method(refuse, allow), True, refuse, False)
+        return RouteEntry(lambda _: _build_wrong_method(refuse, allow), True, refuse, False)
 
 
 _NOTHING_HERE = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / says what is here.")
 
 
-def plain(problem: Problem) -> Response:
+def build_plain_refusal(problem: Problem) -> Response:
     """Return ``problem`` in nobody's words: a path that belongs to no protocol."""
     body = jsontext.write({"error": problem.kind.value, "message": problem.message})
     return Response(STATUS_BY_KIND[problem.kind], JSON_HEADERS, body)
 
 
-def _deferred(make: Callable[[], Reader]) -> Reader:
+def _defer_reader(make: Callable[[], Reader]) -> Reader:
     """Return a reader that is made when the first request comes for it."""
     made = cache(make)
 
@@ -119,14 +123,14 @@ def _deferred(make: Callable[[], Reader]) -> Reader:
     return read
 
 
-def _document(response: Response) -> RouteEntry:
-    return RouteEntry(lambda _: response, True, plain, False)
+def _build_document_entry(response: Response) -> RouteEntry:
+    return RouteEntry(lambda _: response, True, build_plain_refusal, False)
 
 
 def _first_segment(path: str) -> str:
     return path.split("/", 2)[1] if path.startswith("/") else ""
 
 
-def _wrong_method(refuse: Refuse, allow: str) -> Response:
+def _build_wrong_method(refuse: Refuse, allow: str) -> Response:
     response = refuse(Problem(kind=Kind.WRONG_METHOD, message=f"This path takes {allow}."))
     return response._replace(headers=[*response.headers, (b"allow", allow.encode())])

@@ -11,7 +11,7 @@ from uvicorn import Server
 
 from toolwire.server.http.deadlines import DEADLINES, Deadlines
 from toolwire.server.http.graceful_shutdown import StoppableApp
-from toolwire.server.http.process import HOST, ServerConfig, listening, url
+from toolwire.server.http.process import HOST, ServerConfig, build_url, open_listener
 
 _STOP_S = 10.0
 
@@ -22,7 +22,7 @@ Asgi: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 class PlainApp:
     """An ASGI application of any framework as something that can be asked to stop: it needs no asking."""
 
-    running = 0
+    active_calls = 0
 
     def __init__(self, app: Asgi) -> None:
         self._app = app
@@ -57,8 +57,8 @@ def background(app: StoppableApp | Asgi, *, deadlines: Deadlines = DEADLINES) ->
         finally:
             listener.close()  # whoever still calls is refused rather than kept waiting
 
-    with listening(HOST, 0) as listener:
-        base = url(HOST, listener)
+    with open_listener(HOST, 0) as listener:
+        base = build_url(HOST, listener)
         thread = threading.Thread(target=run, name="toolwire-loopback", daemon=True)
         thread.start()
         try:

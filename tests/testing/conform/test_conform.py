@@ -64,7 +64,7 @@ class Silly:
     def drain(self) -> None:
         """Do nothing."""
 
-    running = 0
+    active_calls = 0
 
 
 @pytest.mark.parametrize("keys", [(), ("K1",)], ids=["open", "keyed"])

@@ -22,7 +22,7 @@ from toolwire.core.check import Allow, Ask, Deny, KnownResult, apply_checks
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
-from toolwire.server.lifespan import begin, end
+from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.validation import build_arguments_check
 
@@ -96,14 +96,14 @@ class LocalTarget:
             # At the first Ctrl-C, asyncio only cancels its task; a tool that blocks the loop would not notice.
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            await begin(self._toolbox)
+            await begin_lifespan(self._toolbox)
         except Exception as error:  # noqa: BLE001 - any error of the tool's own code
             text = f"{type(error).__name__}: {error}"
             return Problem(kind=Kind.TOOL_FAILED, message="The tool could not begin.", developer_message=text)
         try:
             return await self._run_with_deadline(call)
         finally:
-            await end(self._toolbox)
+            await end_lifespan(self._toolbox)
 
     async def _report_progress(self, progress: Progress) -> None:
         if self._notify is not None:

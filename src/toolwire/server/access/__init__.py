@@ -1,1 +1,1 @@
-"""Who may call, and what each caller may see. Imports server.http."""
+"""Decide who may call and what each caller may see. Imports server.run and server.http."""

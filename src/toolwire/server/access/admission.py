@@ -10,59 +10,62 @@ from __future__ import annotations
 from toolwire.core.model import Kind, Problem
 from toolwire.server.http.exchange import Scope
 from toolwire.server.route_table import RouteEntry, RouteTable
-from toolwire.server.run.idempotency import HEADER, malformed_key
+from toolwire.server.run.idempotency import KEY_HEADER, check_key
 from toolwire.server.run.service import Service
 
-from .callers import NOBODY, Caller, Callers, Fields
+from .callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 from .host_guard import HostGuard
 
-_SITE = b"sec-fetch-site"
+_FETCH_SITE = b"sec-fetch-site"
 
 
 class Admission:
     """Lets requests in. ``wanted`` says whether any request needs credentials."""
 
     def __init__(self, guard: HostGuard, callers: Callers, service: Service) -> None:
-        self.wanted = callers.wanted
+        self.needs_credentials = callers.needs_credentials
         self._guard = guard
         self._callers = callers
         self._service = service
 
-    def admitted(self, scope: Scope, fields: Fields, entry: RouteEntry, table: RouteTable) -> Caller | Problem | None:
+    def admit(self, scope: Scope, fields: Fields, entry: RouteEntry, table: RouteTable) -> Caller | Problem | None:
         """Return whose request this is, why it goes no further, or None where that must be verified."""
         server = scope.get("server")
         address = server[0] if server else ""
-        problem = self._guard.refusal(address, fields)
+        problem = self._guard.check_host(address, fields)
         if problem is None and (
-            self._service.draining or len(fields) != len(scope["headers"]) or _SITE in fields or HEADER in fields
+            self._service.draining
+            or len(fields) != len(scope["headers"])
+            or _FETCH_SITE in fields
+            or KEY_HEADER in fields
         ):
-            problem = self._unusual(scope, fields, entry, address)
+            problem = self._check_unusual(scope, fields, entry, address)
         if problem is not None:
             return problem
-        if not self.wanted or (entry.open and not table.scopes):
-            return NOBODY
-        said = self._callers.known(fields)
-        return NOBODY if entry.open and isinstance(said, Problem) else said
+        if not self.needs_credentials or (entry.open and not table.scopes):
+            return ANONYMOUS_CALLER
+        said = self._callers.find_caller(fields)
+        return ANONYMOUS_CALLER if entry.open and isinstance(said, Problem) else said
 
-    def _unusual(self, scope: Scope, fields: Fields, entry: RouteEntry, address: object) -> Problem | None:
+    def _check_unusual(self, scope: Scope, fields: Fields, entry: RouteEntry, address: object) -> Problem | None:
         """Return why a request goes no further whose head, or whose moment, is not as most are."""
-        if len(fields) != len(scope["headers"]) and _says_host_twice(scope):
+        if len(fields) != len(scope["headers"]) and _has_two_hosts(scope):
             return _TWO_HOSTS
-        if not entry.open and _SITE in fields:
-            problem = self._guard.cross_site(address, fields)
+        if not entry.open and _FETCH_SITE in fields:
+            problem = self._guard.check_cross_site(address, fields)
             if problem is not None:
                 return problem
-        problem = malformed_key(fields) if HEADER in fields else None
-        return self._service.refusal() if problem is None and self._service.draining else problem
+        problem = check_key(fields) if KEY_HEADER in fields else None
+        return self._service.build_refusal() if problem is None and self._service.draining else problem
 
-    async def verified(self, fields: Fields, entry: RouteEntry) -> Caller | Problem:
+    async def verify_caller(self, fields: Fields, entry: RouteEntry) -> Caller | Problem:
         """Return whose request this is, after asking whoever knows; or why it goes no further."""
         said = await self._callers.verify(fields)
-        return NOBODY if entry.open and isinstance(said, Problem) else said
+        return ANONYMOUS_CALLER if entry.open and isinstance(said, Problem) else said
 
 
 _TWO_HOSTS = Problem(kind=Kind.MALFORMED, message="A request says its Host once.")
 
 
-def _says_host_twice(scope: Scope) -> bool:
+def _has_two_hosts(scope: Scope) -> bool:
     return [name for name, _ in scope["headers"]].count(b"host") > 1

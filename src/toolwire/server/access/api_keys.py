@@ -14,7 +14,7 @@ from hashlib import sha256
 from toolwire.core.http import Headers
 from toolwire.core.model import Kind, Problem, Secret
 
-from .callers import NOBODY, Caller, Fields, credential, insufficient_scope
+from .callers import ANONYMOUS_CALLER, Caller, Fields, build_scope_challenge, read_credential
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,38 +33,38 @@ class ApiKeyCallers:
     """
 
     def __init__(self, keys: Iterable[str | ApiKey]) -> None:
-        self._callers = dict(_known(ApiKey(key=Secret(key)) if isinstance(key, str) else key) for key in keys)
+        self._callers = dict(_build_entry(ApiKey(key=Secret(key)) if isinstance(key, str) else key) for key in keys)
 
     @property
-    def wanted(self) -> bool:
+    def needs_credentials(self) -> bool:
         """Whether there is any key."""
         return bool(self._callers)
 
-    def known(self, fields: Fields) -> Caller | Problem | None:
+    def find_caller(self, fields: Fields) -> Caller | Problem | None:
         """Return whose key came with the request, or the Problem of no key or a wrong one. See ``credential``."""
         if not self._callers:
-            return NOBODY
-        given = credential(fields)
+            return ANONYMOUS_CALLER
+        given = read_credential(fields)
         if not given:
             return _NO_KEY
         return self._callers.get(sha256(given).digest(), _WRONG_KEY)
 
     async def verify(self, fields: Fields) -> Caller | Problem:
         """Return what ``known`` does, which is always sure."""
-        return self.known(fields) or _WRONG_KEY
+        return self.find_caller(fields) or _WRONG_KEY
 
     def challenge(self, problem: Problem, path: str) -> Headers:  # noqa: ARG002 - the same everywhere
         """Return the scopes that are missing, where it is that; the protocols ask for a key themselves."""
-        return insufficient_scope(problem)
+        return build_scope_challenge(problem)
 
 
-def read_key(text: str) -> ApiKey:
+def parse_api_key(text: str) -> ApiKey:
     """Return the key that ``text`` says: the key alone, or ``KEY NAME``, or ``KEY NAME SCOPE SCOPE...``."""
     key, *more = text.split()
     return ApiKey(key=Secret(key), name=more[0] if more else "", scopes=frozenset(more[1:]) if more[1:] else None)
 
 
-def _known(key: ApiKey) -> tuple[bytes, Caller]:
+def _build_entry(key: ApiKey) -> tuple[bytes, Caller]:
     digest = sha256(key.key.reveal().encode()).digest()
     name = f"key:{key.name}" if key.name else f"key-{digest.hex()[:12]}"
     return digest, Caller(name, key.scopes)

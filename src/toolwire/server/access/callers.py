@@ -34,7 +34,7 @@ class Caller:
         object.__setattr__(self, "context", Context(principal=self.name, scopes=self.scopes))
 
 
-NOBODY = Caller(ANONYMOUS.principal)
+ANONYMOUS_CALLER = Caller(ANONYMOUS.principal)
 """The caller where no credentials are asked for."""
 
 
@@ -42,11 +42,11 @@ class Callers(Protocol):
     """One way of telling callers apart, such as API keys, signed tokens, or tokens that a store knows."""
 
     @property
-    def wanted(self) -> bool:
+    def needs_credentials(self) -> bool:
         """Whether a request needs credentials at all; it does not change while the server runs."""
         ...
 
-    def known(self, fields: Fields) -> Caller | Problem | None:
+    def find_caller(self, fields: Fields) -> Caller | Problem | None:
         """Return whose request this is, why it is refused, or None where ``verify`` must be asked. Never waits."""
         ...
 
@@ -66,15 +66,15 @@ class Callers(Protocol):
 class AnonymousCallers:
     """No credentials asked for: every caller is anonymous, and what they send is not looked at. [OXP-012]"""
 
-    wanted = False
+    needs_credentials = False
 
-    def known(self, fields: Fields) -> Caller | Problem | None:  # noqa: ARG002 - nothing of it is looked at
+    def find_caller(self, fields: Fields) -> Caller | Problem | None:  # noqa: ARG002 - nothing of it is looked at
         """Return nobody in particular."""
-        return NOBODY
+        return ANONYMOUS_CALLER
 
     async def verify(self, fields: Fields) -> Caller | Problem:  # noqa: ARG002 - nothing of it is looked at
         """Return nobody in particular."""
-        return NOBODY
+        return ANONYMOUS_CALLER
 
     def challenge(self, problem: Problem, path: str) -> Headers:  # noqa: ARG002 - there is nothing to ask for
         """Return nothing."""
@@ -85,19 +85,19 @@ class CombinedCallers:
     """Callers of more than one sort on one server: whoever any of them knows may come in."""
 
     def __init__(self, *sorts: Callers) -> None:
-        self._sorts = sorts
+        self._sources = sorts
 
     @property
-    def wanted(self) -> bool:
+    def needs_credentials(self) -> bool:
         """Whether any of them needs credentials."""
-        return any(sort.wanted for sort in self._sorts)
+        return any(sort.needs_credentials for sort in self._sources)
 
-    def known(self, fields: Fields) -> Caller | Problem | None:
+    def find_caller(self, fields: Fields) -> Caller | Problem | None:
         """Return the first caller that is known; None while one of them is not sure; else the last refusal."""
-        said: Caller | Problem | None = _NO_SORT
+        said: Caller | Problem | None = _NO_SOURCE
         unsure = False
-        for sort in self._sorts:
-            said = sort.known(fields)
+        for sort in self._sources:
+            said = sort.find_caller(fields)
             if isinstance(said, Caller):
                 return said
             unsure = unsure or said is None
@@ -105,9 +105,9 @@ class CombinedCallers:
 
     async def verify(self, fields: Fields) -> Caller | Problem:
         """Return the first caller that one of them, in order, finds; else the last refusal."""
-        said: Caller | Problem = _NO_SORT
-        for sort in self._sorts:
-            known = sort.known(fields)
+        said: Caller | Problem = _NO_SOURCE
+        for sort in self._sources:
+            known = sort.find_caller(fields)
             said = await sort.verify(fields) if known is None else known
             if isinstance(said, Caller):
                 return said
@@ -115,10 +115,10 @@ class CombinedCallers:
 
     def challenge(self, problem: Problem, path: str) -> Headers:
         """Return the challenge of the last of them: the richest, as they are given from plain to rich."""
-        return self._sorts[-1].challenge(problem, path) if self._sorts else ()
+        return self._sources[-1].challenge(problem, path) if self._sources else ()
 
 
-def credential(fields: Fields) -> bytes:
+def read_credential(fields: Fields) -> bytes:
     """Return the credential of a request, empty where there is none. [S-7]
 
     Taken: ``Authorization: Bearer TEXT`` in any case, ``Authorization: TEXT``, ``X-API-Key``, ``OXP-API-Key``.
@@ -132,7 +132,7 @@ def credential(fields: Fields) -> bytes:
     return rest.strip() if rest and scheme.lower() == b"bearer" else authorization.strip()
 
 
-def insufficient_scope(problem: Problem, more: str = "") -> Headers:
+def build_scope_challenge(problem: Problem, more: str = "") -> Headers:
     """Return the challenge of RFC 6750 for a problem of scopes, with ``more`` at its end; nothing for any other."""
     scopes = problem.details.get("scopes")
     if problem.kind is not Kind.FORBIDDEN or not isinstance(scopes, list):
@@ -141,4 +141,4 @@ def insufficient_scope(problem: Problem, more: str = "") -> Headers:
     return ((b"www-authenticate", text.encode("latin-1", "replace")),)
 
 
-_NO_SORT = Problem(kind=Kind.UNAUTHORIZED, message="This server knows no callers.")
+_NO_SOURCE = Problem(kind=Kind.UNAUTHORIZED, message="This server knows no callers.")

@@ -16,7 +16,7 @@ from .callers import Fields
 
 _LOOPBACK_HOST = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
 _LOOPBACK_ADDRESS = re.compile(r"127(?:\.\d{1,3}){3}|::1|::ffff:127(?:\.\d{1,3}){3}|localhost", re.ASCII)
-_REMEMBERED = 256
+_MAX_ALLOWED = 256
 
 
 class HostGuard:
@@ -25,19 +25,19 @@ class HostGuard:
     def __init__(self, *, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
-        self._good: set[tuple[object, ...]] = set()
+        self._allowed: set[tuple[object, ...]] = set()
 
-    def refusal(self, address: object, fields: Fields) -> Problem | None:
+    def check_host(self, address: object, fields: Fields) -> Problem | None:
         """Return why a request to ``address`` (where the socket listens) is refused, or None. [D-24]"""
         seen = (address, fields.get(b"host"), fields.get(b"origin"))
-        if seen in self._good:
+        if seen in self._allowed:
             return None
-        problem = self._judge(str(address), _text(seen[1]), _text(seen[2]))
-        if problem is None and len(self._good) < _REMEMBERED:
-            self._good.add(seen)
+        problem = self._check_names(str(address), _decode(seen[1]), _decode(seen[2]))
+        if problem is None and len(self._allowed) < _MAX_ALLOWED:
+            self._allowed.add(seen)
         return problem
 
-    def _judge(self, address: str, host: str, origin: str) -> Problem | None:
+    def _check_names(self, address: str, host: str, origin: str) -> Problem | None:
         loopback = _LOOPBACK_ADDRESS.fullmatch(address) is not None
         if (loopback or self._hosts) and not self._host_allowed(host, loopback):
             return Problem(
@@ -59,7 +59,7 @@ class HostGuard:
         scheme, _, host = origin.partition("://")
         return loopback and scheme in ("http", "https") and _LOOPBACK_HOST.fullmatch(host) is not None
 
-    def cross_site(self, address: object, fields: Fields) -> Problem | None:
+    def check_cross_site(self, address: object, fields: Fields) -> Problem | None:
         """Return the refusal of a call that a page of another site makes a browser send without an Origin.
 
         An image or a link may do so with GET; on loopback no other site has business with a tool. [D-22, D-24]
@@ -72,5 +72,5 @@ class HostGuard:
         return Problem(kind=Kind.FORBIDDEN, message="Pages of other sites may not call the tools of this server.")
 
 
-def _text(value: bytes | None) -> str:
+def _decode(value: bytes | None) -> str:
     return "" if value is None else value.decode("latin-1").lower()

@@ -19,13 +19,13 @@ from toolwire.auth.caller_token import ExpectedClaims, Keyring, UnknownKey, is_t
 from toolwire.core.http import Headers
 from toolwire.core.model import Kind, Problem
 
-from .callers import Caller, Fields, credential, insufficient_scope
+from .callers import Caller, Fields, build_scope_challenge, read_credential
 
 Fetch: TypeAlias = Callable[[], Awaitable[bytes | Problem]]
 """Returns the JWK Set as it is published now, or the Problem of not getting it."""
 
-MOST_KNOWN = 4_096
-KNOWN_S = 900.0
+MAX_CACHED = 4_096
+CACHED_S = 900.0
 """How long a token is known without another look, in seconds: after that a key that was withdrawn is noticed."""
 
 _FRESH_S = 3_600.0
@@ -41,35 +41,35 @@ class IssuerKeys:
         self._lock: anyio.Lock | None = None
         self._keyring: Keyring | None = None
         self._problem = _NO_KEYS
-        self._asked = -_FRESH_S
-        self._fetched = -_FRESH_S
+        self._tried_at = -_FRESH_S
+        self._fetched_at = -_FRESH_S
 
-    async def keyring(self) -> Keyring | Problem:
+    async def get_keyring(self) -> Keyring | Problem:
         """Return the keys, fetched if they are not there or old; old ones where newer cannot be had."""
-        if self._keyring is None or self._clock() - self._fetched >= _FRESH_S:
-            await self._renew()
+        if self._keyring is None or self._clock() - self._fetched_at >= _FRESH_S:
+            await self._refresh()
         return self._problem if self._keyring is None else self._keyring
 
-    async def newer(self) -> Keyring | Problem:
+    async def get_newer_keyring(self) -> Keyring | Problem:
         """Return the keys fetched anew, or as they are where that was done a moment ago."""
-        await self._renew()
+        await self._refresh()
         return self._problem if self._keyring is None else self._keyring
 
-    async def _renew(self) -> None:
+    async def _refresh(self) -> None:
         if self._lock is None:
             self._lock = anyio.Lock()
         async with self._lock:
             now = self._clock()
-            if now - self._asked < _BETWEEN_S:
+            if now - self._tried_at < _BETWEEN_S:
                 return
-            self._asked = now
+            self._tried_at = now
             data = await self._fetch()
             keyring = data if isinstance(data, Problem) else read_jwks(data)
             if isinstance(keyring, Keyring):
-                self._keyring, self._fetched = keyring, now
+                self._keyring, self._fetched_at = keyring, now
 
 
-class _Known(NamedTuple):
+class _CachedCaller(NamedTuple):
     caller: Caller
     since: float
     until: float
@@ -78,31 +78,31 @@ class _Known(NamedTuple):
 class SignedTokenCallers:
     """The signed tokens of a server: those that its secret or the keys of an issuer signed.
 
-    At most ``most_known`` are known at once; of more, those known longest are verified again.
+    At most ``max_cached`` verified tokens are kept; beyond that, the oldest are verified again.
     """
 
-    wanted = True
+    needs_credentials = True
 
     def __init__(
         self,
         keys: Keyring | IssuerKeys,
         expected: ExpectedClaims,
         *,
-        most_known: int = MOST_KNOWN,
+        max_cached: int = MAX_CACHED,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._keys = keys
         self._expected = expected
-        self._most_known = most_known
+        self._max_cached = max_cached
         self._clock = clock
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._cached: OrderedDict[bytes, _CachedCaller] = OrderedDict()
 
-    def known(self, fields: Fields) -> Caller | Problem | None:
+    def find_caller(self, fields: Fields) -> Caller | Problem | None:
         """Return whose token it is if it was seen before, None if it must be verified; else why it cannot be one."""
-        given = credential(fields)
+        given = read_credential(fields)
         if not given:
             return _NO_TOKEN
-        found = self._known.get(sha256(given).digest())
+        found = self._cached.get(sha256(given).digest())
         # After the clock was set back the token is verified again: else it would stay in the cache for too long.
         if found is not None and found.since <= self._clock() < found.until:
             return found.caller
@@ -110,33 +110,33 @@ class SignedTokenCallers:
 
     async def verify(self, fields: Fields) -> Caller | Problem:
         """Return whose token it is, or why it is not taken. [OTC-035, OXP-012]"""
-        given = credential(fields)
-        keyring = self._keys if isinstance(self._keys, Keyring) else await self._keys.keyring()
+        given = read_credential(fields)
+        keyring = self._keys if isinstance(self._keys, Keyring) else await self._keys.get_keyring()
         if isinstance(keyring, Problem):
             return keyring
         now = self._clock()
         token = read_token(given, keyring, self._expected, now)
         if isinstance(token, UnknownKey) and isinstance(self._keys, IssuerKeys):
-            newer = await self._keys.newer()
+            newer = await self._keys.get_newer_keyring()
             token = newer if isinstance(newer, Problem) else read_token(given, newer, self._expected, now)
         if isinstance(token, UnknownKey):
             return token.problem
         if isinstance(token, Problem):
             return token
         caller = Caller(token.name, token.scopes)
-        self._remember(sha256(given).digest(), _Known(caller, now, min(token.expires, now + KNOWN_S)))
+        self._remember(sha256(given).digest(), _CachedCaller(caller, now, min(token.expires, now + CACHED_S)))
         return caller
 
     def challenge(self, problem: Problem, path: str) -> Headers:  # noqa: ARG002 - the same everywhere
         """Return what RFC 6750 has a server say: nothing more than Bearer to who sent no token."""
         if problem.kind is Kind.UNAUTHORIZED and problem is not _NO_TOKEN:
             return ((b"www-authenticate", b'Bearer error="invalid_token"'),)
-        return insufficient_scope(problem)
+        return build_scope_challenge(problem)
 
-    def _remember(self, digest: bytes, known: _Known) -> None:
-        if len(self._known) >= self._most_known:
-            self._known.popitem(last=False)
-        self._known[digest] = known
+    def _remember(self, digest: bytes, known: _CachedCaller) -> None:
+        if len(self._cached) >= self._max_cached:
+            self._cached.popitem(last=False)
+        self._cached[digest] = known
 
 
 _NO_TOKEN = Problem(kind=Kind.UNAUTHORIZED, message="Send a token: Authorization: Bearer TOKEN.")

@@ -21,32 +21,32 @@ from .callers import Caller, Callers
 _PRIVATE = (b"cache-control", b"private")
 _CREDENTIALS = b"authorization, x-api-key, oxp-api-key"
 
-Read = Callable[[RouteEntry, Request], Reading]
+ReadRequest = Callable[[RouteEntry, Request], Reading]
 
 
-def as_seen(
-    table: RouteTable, caller: Caller, path: str, request: Request, reading: Reading, read: Read
+def filter_reading(
+    table: RouteTable, caller: Caller, path: str, request: Request, reading: Reading, read: ReadRequest
 ) -> Reading | Problem:
     """Return ``reading``, which is that of ``table``, as ``caller`` sees it, or why they may not call that.
 
     Whoever knows a tool's name learns from that which scopes it needs.
     """
     if caller.scopes is not None and (isinstance(reading, Response) or not permits(caller.scopes, reading.call.tool)):
-        seen = read(table.entry_for(caller.scopes, request.method, path), request)
+        seen = read(table.find_entry_for_scopes(caller.scopes, request.method, path), request)
         if isinstance(seen, Response) and not isinstance(reading, Response):
             return build_insufficient_scopes(reading.call.tool)
         reading = seen
-    return private(reading) if isinstance(reading, Response) else reading
+    return mark_private(reading) if isinstance(reading, Response) else reading
 
 
-def private(response: Response) -> Response:
+def mark_private(response: Response) -> Response:
     """Return ``response`` as one that no cache gives to another caller."""
     vary = [value for name, value in response.headers if name == b"vary"]
     kept = [field for field in response.headers if field[0] not in (b"cache-control", b"vary")]
     return response._replace(headers=[*kept, _PRIVATE, (b"vary", b", ".join([*vary, _CREDENTIALS]))])
 
 
-def challenged(response: Response, problem: Problem, callers: Callers, path: str) -> Response:
+def add_challenge(response: Response, problem: Problem, callers: Callers, path: str) -> Response:
     """Return ``response``, which refuses for ``problem``, with what ``callers`` want instead."""
     if problem.kind is not Kind.UNAUTHORIZED and "scopes" not in problem.details:
         return response

@@ -1,1 +1,1 @@
-"""The HTTP side of the server: connections, requests, bodies, and the process. Imports no other room of the server."""
+"""Serve HTTP: connections, requests, bodies, and the process. Imports no other room of the server."""

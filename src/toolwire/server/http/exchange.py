@@ -30,23 +30,23 @@ class Exchange:
     receive: Any  # a Receive and a Send; uvicorn's own have narrower types for what they take and give
     send: Any
 
-    def arrived(self) -> bytes | None:
+    def take_body(self) -> bytes | None:
         """Return the body where it is there, whole; None where it must be received."""
         raise NotImplementedError
 
-    def answered(self, response: Response) -> bool:
+    def try_send_response(self, response: Response) -> bool:
         """Send ``response`` whole; return False, having sent nothing, where that takes the messages of ASGI."""
         raise NotImplementedError
 
-    def cancel_when_gone(self) -> None:
+    def cancel_on_disconnect(self) -> None:
         """Cancel the current task if the client disconnects before ``keep`` is called."""
         raise NotImplementedError
 
-    def keep(self) -> None:
+    def ignore_disconnect(self) -> None:
         """Let the current task go on from now on, whatever the client does."""
         raise NotImplementedError
 
-    def is_gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         """Return whether the client has disconnected, as far as that is known."""
         raise NotImplementedError
 
@@ -59,24 +59,24 @@ class MessageExchange(Exchange):
         self.send = send
         self._timer: asyncio.TimerHandle | None = None
         self._listener: asyncio.Task[None] | None = None
-        self._gone = False
+        self._disconnected = False
 
-    def arrived(self) -> bytes | None:
+    def take_body(self) -> bytes | None:
         """Return None: a body is received."""
         return None
 
-    def answered(self, response: Response) -> bool:  # noqa: ARG002 - nothing of it is looked at
+    def try_send_response(self, response: Response) -> bool:  # noqa: ARG002 - nothing of it is looked at
         """Return False: an answer is sent."""
         return False
 
-    def cancel_when_gone(self) -> None:
+    def cancel_on_disconnect(self) -> None:
         """See ``Exchange``. Most calls end before anybody listens, and so need no task for that."""
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         if task is not None:
-            self._timer = loop.call_later(LISTEN_AFTER_S, self._listen, task)
+            self._timer = loop.call_later(LISTEN_AFTER_S, self._start_listener, task)
 
-    def keep(self) -> None:
+    def ignore_disconnect(self) -> None:
         """See ``Exchange``."""
         if self._timer is not None:
             self._timer.cancel()
@@ -84,22 +84,22 @@ class MessageExchange(Exchange):
             self._listener.cancel()
             self._listener = None
 
-    def is_gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         """See ``Exchange``."""
-        return self._gone
+        return self._disconnected
 
-    def _listen(self, task: asyncio.Task[Any]) -> None:
+    def _start_listener(self, task: asyncio.Task[Any]) -> None:
         self._listener = asyncio.get_running_loop().create_task(self._cancel_when_disconnected(task))
 
     async def _cancel_when_disconnected(self, task: asyncio.Task[Any]) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
         if self._listener is not None:
-            self._gone = True
+            self._disconnected = True
             task.cancel()
 
 
-def exchange_of(receive: Any, send: Any) -> Exchange:
+def get_exchange(receive: Any, send: Any) -> Exchange:
     """Return the exchange that these are the methods of, or one by messages where they are not of one."""
     owner, of_receive = (getattr(method, "__self__", None) for method in (send, receive))
     of_one = isinstance(owner, Exchange) and of_receive is owner

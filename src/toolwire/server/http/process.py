@@ -99,9 +99,9 @@ def serve(
         ToolwireError: a tool could not begin; why has been printed.
     """
     config = ServerConfig(app, deadlines=deadlines, access_log=access_log)
-    with listening(host, port) as listener:
-        announce(url(host, listener))
-        _allow_many_connections()
+    with open_listener(host, port) as listener:
+        announce(build_url(host, listener))
+        _raise_socket_limit()
         with contextlib.suppress(KeyboardInterrupt):  # the way uvicorn leaves after a signal
             try:
                 Server(config).run(sockets=[listener])
@@ -129,9 +129,9 @@ def serve_workers(
         ToolwireError: a worker could not make the app; it has printed why.
     """
     config = ServerConfig(factory, deadlines=deadlines, access_log=access_log, workers=workers)
-    with listening(host, port) as listener:
-        announce(url(host, listener))
-        _allow_many_connections()
+    with open_listener(host, port) as listener:
+        announce(build_url(host, listener))
+        _raise_socket_limit()
         supervisor = Multiprocess(config, sockets=[listener])
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
@@ -155,14 +155,14 @@ def serve_reloading(
     """
     watched = [str(directory) for directory in directories]
     config = ServerConfig(factory, deadlines=deadlines, access_log=access_log, reload=True, reload_dirs=watched)
-    with listening(host, port) as listener:
-        announce(url(host, listener))
+    with open_listener(host, port) as listener:
+        announce(build_url(host, listener))
         reload = ChangeReload(config, target=Server(config).run, sockets=[listener])
         reload.should_restart()  # notes how the files are, before anything is served that a change could be noticed by
         reload.run()
 
 
-def listening(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """Return a socket that listens at ``host`` and ``port``; port 0 takes a free one.
 
     Raises:
@@ -173,17 +173,17 @@ def listening(host: str, port: int) -> socket.socket:
         family, _, _, _, address = found[0]
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
-        raise DefinitionError(f"Cannot listen on {host}:{port}: {_reason(error)}.") from error
+        raise DefinitionError(f"Cannot listen on {host}:{port}: {_explain_error(error)}.") from error
 
 
-def url(host: str, listener: socket.socket) -> str:
+def build_url(host: str, listener: socket.socket) -> str:
     """Return the URL at which ``listener`` is reached from this machine."""
     port = listener.getsockname()[1]
     name = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104 - read, not bound
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
 
-def _reason(error: OSError) -> str:
+def _explain_error(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return "something else listens there; stop it, or choose another port (0 takes a free one)"
     if error.errno == errno.EACCES:
@@ -193,7 +193,7 @@ def _reason(error: OSError) -> str:
     return error.strerror or type(error).__name__
 
 
-def _allow_many_connections() -> None:
+def _raise_socket_limit() -> None:
     """Raise this process's limit of open sockets as far as it may by itself. [R9]"""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):

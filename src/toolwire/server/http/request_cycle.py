@@ -79,7 +79,7 @@ class RequestCycle(Exchange):
     """How many bytes of the response body are missing; None where the end of the connection ends the body."""
     _event: asyncio.Event | None = None
     """Set when ``receive`` has something to return; None until something waits for that."""
-    _cancel_on_disconnect = False
+    _cancels_on_disconnect = False
     _body_read = False
     _continue_sent = False
     task: asyncio.Task[None]
@@ -242,7 +242,7 @@ class RequestCycle(Exchange):
 
     # The shorter path
 
-    def arrived(self) -> bytes | None:
+    def take_body(self) -> bytes | None:
         """See ``Exchange``."""
         if self.more_body or self.disconnected or self.response_complete:
             return None
@@ -254,7 +254,7 @@ class RequestCycle(Exchange):
             flow.resume_reading()
         return bytes(self.body)
 
-    def answered(self, response: Response) -> bool:
+    def try_send_response(self, response: Response) -> bool:
         """See ``Exchange``."""
         connection = self.connection
         if not self.keep_alive or connection.access_log or connection.flow.write_paused:
@@ -274,15 +274,15 @@ class RequestCycle(Exchange):
         connection.on_response_complete()
         return True
 
-    def cancel_when_gone(self) -> None:
+    def cancel_on_disconnect(self) -> None:
         """See ``Exchange``. ``disconnect`` cancels the task, so that nothing is spent until then."""
-        self._cancel_on_disconnect = True
+        self._cancels_on_disconnect = True
 
-    def keep(self) -> None:
+    def ignore_disconnect(self) -> None:
         """See ``Exchange``."""
-        self._cancel_on_disconnect = False
+        self._cancels_on_disconnect = False
 
-    def is_gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         """See ``Exchange``."""
         return self.disconnected
 
@@ -320,7 +320,7 @@ class RequestCycle(Exchange):
             return
         self.disconnected = True
         self.notify()
-        if self._cancel_on_disconnect:
+        if self._cancels_on_disconnect:
             self.task.cancel()
 
 

@@ -19,11 +19,11 @@ from toolwire.core.http import Response
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.url_origin import get_authority
 from toolwire.framing import jsontext
-from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, exchange_of
-from toolwire.server.http.messages import body_of, other, respond
-from toolwire.server.lifespan import live
+from toolwire.server.deadline_scheduler import DeadlineScheduler
+from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_exchange
+from toolwire.server.http.lifespan import run_lifespan
+from toolwire.server.http.messages import close_websocket, read_body, send_response
 from toolwire.server.limits import ServerLimits
-from toolwire.server.run.deadline_scheduler import DeadlineScheduler
 from toolwire.stores.oauth.database import StoreUnavailableError
 
 from .authorization_endpoint import handle_authorization, handle_consent
@@ -63,12 +63,12 @@ class AuthorizationServer:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request; see the ASGI specification."""
         if scope["type"] == "lifespan":
-            await live(self, receive, send)
+            await run_lifespan(self, receive, send)
         elif scope["type"] != "http":
-            await other(scope, receive, send)
+            await close_websocket(scope, receive, send)
         else:
-            exchange = exchange_of(receive, send)
-            await respond(scope, exchange, await self._answer(scope, exchange))
+            exchange = get_exchange(receive, send)
+            await send_response(scope, exchange, await self._answer(scope, exchange))
 
     def serve_before(self, app: Asgi) -> Asgi:
         """Return an application that answers the paths of this server, and leaves all others to ``app``."""
@@ -130,7 +130,7 @@ class AuthorizationServer:
             return refused_page._replace(headers=(*refused_page.headers, (b"allow", ", ".join(methods).encode())))
         fields = dict(scope["headers"])
         problem = self._find_misdirection(scope, fields)
-        body = b"" if method == "GET" or problem else await body_of(exchange, fields, self._limits, self._scheduler)
+        body = b"" if method == "GET" or problem else await read_body(exchange, fields, self._limits, self._scheduler)
         if problem or isinstance(body, Problem):
             sentence = problem or (body.message if isinstance(body, Problem) else "")
             said = (

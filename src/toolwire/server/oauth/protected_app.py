@@ -11,8 +11,8 @@ from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.server.access.callers import Caller, Callers
-from toolwire.server.http.exchange import Receive, Scope, Send, exchange_of
-from toolwire.server.http.messages import respond
+from toolwire.server.http.exchange import Receive, Scope, Send, get_exchange
+from toolwire.server.http.messages import send_response
 
 from .server_context import IdentifyUser
 
@@ -41,7 +41,7 @@ def protect_app(
         if said is None:
             said = await identify_caller(callers, scope["headers"], wanted)
         if isinstance(said, Problem):
-            await respond(scope, exchange_of(receive, send), build_refusal(callers, said, scope["path"]))
+            await send_response(scope, get_exchange(receive, send), build_refusal(callers, said, scope["path"]))
             return
         state: dict[str, Any] = {**scope.get("state", {}), "caller": said}
         await app({**scope, "state": state}, receive, send)
@@ -78,7 +78,7 @@ async def identify_caller(
 ) -> Caller | Problem:
     """Return whose request has these ``headers``, if they may do what ``scopes`` stand for; else why not."""
     fields = dict(headers)
-    said = callers.known(fields)
+    said = callers.find_caller(fields)
     if said is None:
         said = await callers.verify(fields)
     needed = tuple(scopes)

@@ -40,7 +40,7 @@ class CachedCaller:
 class TokenCallers:
     """Callers with an access token of one authorization server. See ``toolwire.server.access.callers``."""
 
-    wanted = True
+    needs_credentials = True
 
     def __init__(self, context: ServerContext, clock: Callable[[], float] = monotonic) -> None:
         self._context = context
@@ -49,7 +49,7 @@ class TokenCallers:
         self._generation = 0
         context.on_revoke.append(self._forget)
 
-    def known(self, fields: Fields) -> Caller | Problem | None:
+    def find_caller(self, fields: Fields) -> Caller | Problem | None:
         """Return the caller of a token seen a moment ago, the Problem of no token, or None: ask ``verify``."""
         token = _read_token(fields)
         if not token:

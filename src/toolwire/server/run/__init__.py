@@ -1,1 +1,1 @@
-"""How one call runs: checks, idempotency, deadlines, worker threads. Imports server.http and server.access."""
+"""Run one call: checks, idempotency, deadlines, worker threads. Imports server.http."""

@@ -22,18 +22,18 @@ CONFIRMATION = b"toolwire-confirmation"
 """The header field that the word comes in, on every protocol."""
 
 VALID_S = 300.0
-_MOST = 10_000
+_MAX_WORDS = 10_000
 
-Demand: TypeAlias = Callable[[Call], str]
+ConfirmationQuestion: TypeAlias = Callable[[Call], str]
 """Gives what to ask a person before a call runs, as one sentence; ``""`` where nothing needs to be asked."""
 
 
-class _Asked(NamedTuple):
+class _IssuedWord(NamedTuple):
     call: bytes
     until: float
 
 
-def destructive(call: Call) -> str:
+def ask_about_destructive(call: Call) -> str:
     """Ask about every call of a tool that destroys."""
     return f"{call.tool.name} cannot be undone. Do it?" if call.tool.destructive else ""
 
@@ -46,23 +46,23 @@ class ConfirmationWords:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._given: OrderedDict[str, _Asked] = OrderedDict()
+        self._issued: OrderedDict[str, _IssuedWord] = OrderedDict()
 
-    def give(self, subject: bytes) -> str:
+    def issue(self, subject: bytes) -> str:
         """Return a new word for ``subject``, the digest of what it confirms."""
         word = secrets.token_urlsafe(18)
-        self._given[word] = _Asked(subject, self._clock() + VALID_S)
-        if len(self._given) > _MOST:
-            self._given.popitem(last=False)
+        self._issued[word] = _IssuedWord(subject, self._clock() + VALID_S)
+        if len(self._issued) > _MAX_WORDS:
+            self._issued.popitem(last=False)
         return word
 
-    def take(self, word: str, subject: bytes) -> bool:
+    def redeem(self, word: str, subject: bytes) -> bool:
         """Return whether ``word`` was given for ``subject``; it is good no more."""
-        known = self._given.pop(word, None) if word else None
+        known = self._issued.pop(word, None) if word else None
         return known is not None and known.call == subject and self._clock() < known.until
 
 
-def confirmation_check(demand: Demand, *, clock: Callable[[], float] = time.monotonic) -> Check:
+def build_confirmation_check(ask: ConfirmationQuestion, *, clock: Callable[[], float] = time.monotonic) -> Check:
     """Return a check that refuses a call for which ``demand`` has a question until it comes with the question's word.
 
     At most 10,000 questions are open at once; of more, the oldest are forgotten.
@@ -70,18 +70,18 @@ def confirmation_check(demand: Demand, *, clock: Callable[[], float] = time.mono
     words = ConfirmationWords(clock)
 
     def check(call: Call) -> Verdict:
-        question = demand(call)
+        question = ask(call)
         if not question:
             return ALLOW
-        subject = _digest(call)
-        if words.take(call.context.confirmation, subject):
+        subject = _digest_call(call)
+        if words.redeem(call.context.confirmation, subject):
             return ALLOW
-        return Deny(challenge(call, question, words.give(subject)))
+        return Deny(build_challenge(call, question, words.issue(subject)))
 
     return check
 
 
-def challenge(call: Call, question: str, word: str) -> Problem:
+def build_challenge(call: Call, question: str, word: str) -> Problem:
     """Return the answer to ``call`` that asks ``question``, and says that the same call with ``word`` runs."""
     field = CONFIRMATION.decode()
     text = f"{call.tool.name} did not run: it must be confirmed. Send the same call again with the header {field}."
@@ -89,5 +89,5 @@ def challenge(call: Call, question: str, word: str) -> Problem:
     return Problem(kind=Kind.UNCONFIRMED, message=text, details={"confirmation": details})
 
 
-def _digest(call: Call) -> bytes:
+def _digest_call(call: Call) -> bytes:
     return sha256(jsontext.write_canonical([call.context.principal, call.tool.id, call.arguments])).digest()

@@ -17,15 +17,15 @@ from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.define import Function, FunctionKind, Toolkit
 from toolwire.validation.results import build_result_check
 
-from .tool_context import ProgressReporter, given
+from .tool_context import ProgressReporter, build_context
 from .worker_threads import ThreadPool
 
 _log = logging.getLogger("toolwire")
 MAX_ITEMS = 10_000
-LARGE = 2_000
+LARGE_ITEMS = 2_000
 """How many items a result has, at most, that is checked and converted on the event loop."""
 
-_FEW = 16
+_SMALL_DICT = 16
 _COLLECTIONS = frozenset({list, dict})
 
 PEER_ADDRESS: ContextVar[str] = ContextVar("toolwire_peer_address", default="")
@@ -69,7 +69,7 @@ class FunctionToolbox:
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run the function of ``call``; what it raises becomes a Problem, and is logged with the call's id."""
         tool = call.tool
-        runner = self._by_identity.get(id(tool)) or self._found(tool)
+        runner = self._by_identity.get(id(tool)) or self._find_runner(tool)
         if runner is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {tool.id!r} here.")
         function, run, context_parameter = runner.function, runner.run, runner.context_parameter
@@ -79,7 +79,7 @@ class FunctionToolbox:
         reporting: ProgressReporter | None = None
         if context_parameter is not None:
             reporting = ProgressReporter(function, notify)
-            arguments[context_parameter] = given(call, function.tool, reporting)
+            arguments[context_parameter] = build_context(call, function.tool, reporting)
         try:
             if run is None:
                 value = await function.call(**arguments)
@@ -87,11 +87,11 @@ class FunctionToolbox:
                 return await self._write_in_thread(function, value, call) if large else function.write(value)
             return await run(arguments, notify, call)
         except ToolError as error:
-            return failure(error)
+            return convert_tool_error(error)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            return self._failed(error, call)
+            return self._build_failure(error, call)
         finally:
             if reporting is not None:
                 reporting.over = True
@@ -99,11 +99,11 @@ class FunctionToolbox:
     async def _write_in_thread(self, function: Function, value: Any, call: Call) -> Result:
         """Return what ``function.write(value)`` does, while the event loop serves other calls."""
         try:
-            return await self._pool.run(caller_of(call), lambda: function.write(value))
+            return await self._pool.run(get_thread_owner(call), lambda: function.write(value))
         except RuntimeError:  # another call of the tool changed the value meanwhile: on the loop none can
             return function.write(value)
 
-    def _failed(self, error: BaseException, call: Call) -> Problem:
+    def _build_failure(self, error: BaseException, call: Call) -> Problem:
         known = None if self._explain is None else self._explain(error)
         if known is not None:
             return known
@@ -114,7 +114,7 @@ class FunctionToolbox:
             developer_message=f"{type(error).__name__}: {error}",
         )
 
-    def _found(self, tool: Tool) -> _Runner | None:
+    def _find_runner(self, tool: Tool) -> _Runner | None:
         if self._catalog is not self._toolkit.catalog():
             self._refresh()
         return self._by_identity.get(id(tool)) or self._runners.get(tool.id)
@@ -122,29 +122,31 @@ class FunctionToolbox:
     def _refresh(self) -> None:
         self._catalog = self._toolkit.catalog()
         runners = [
-            _Runner(function, self._way(function), function.context_parameter)
-            for function in map(_with_result_check, self._toolkit.functions)
+            _Runner(function, self._choose_run(function), function.context_parameter)
+            for function in map(_add_result_check, self._toolkit.functions)
         ]
         self._runners = {runner.function.tool.id: runner for runner in runners}
         self._by_identity = {id(runner.function.tool): runner for runner in runners}
 
-    def _way(self, function: Function) -> _Run | None:
+    def _choose_run(self, function: Function) -> _Run | None:
         """Return how to run ``function``: chosen once, by its kind."""
         call, write = function.call, function.write
 
-        async def at_once(arguments: dict[str, Any], _: Notify, __: Call) -> Result:
+        async def run_inline(arguments: dict[str, Any], _: Notify, __: Call) -> Result:
             return write(call(**arguments))
 
-        async def in_thread(arguments: dict[str, Any], _: Notify, of: Call) -> Result:
-            return await self._pool.run(caller_of(of), lambda: write(call(**arguments)))
+        async def run_in_thread(arguments: dict[str, Any], _: Notify, of: Call) -> Result:
+            return await self._pool.run(get_thread_owner(of), lambda: write(call(**arguments)))
 
-        async def drained(arguments: dict[str, Any], notify: Notify, _: Call) -> Result:
-            return await _drain(function, call(**arguments), notify)
+        async def run_async_generator(arguments: dict[str, Any], notify: Notify, _: Call) -> Result:
+            return await _collect_items(function, call(**arguments), notify)
 
-        async def drained_in_thread(arguments: dict[str, Any], notify: Notify, of: Call) -> Result:
+        async def run_generator(arguments: dict[str, Any], notify: Notify, of: Call) -> Result:
             reporting = ProgressReporter(function, notify)
             try:
-                return await self._pool.run(caller_of(of), lambda: _drain_sync(function, call(**arguments), reporting))
+                return await self._pool.run(
+                    get_thread_owner(of), lambda: _collect_items_in_thread(function, call(**arguments), reporting)
+                )
             finally:
                 reporting.over = True
 
@@ -152,16 +154,16 @@ class FunctionToolbox:
             case FunctionKind.ASYNC:
                 return None
             case FunctionKind.SYNC:
-                return at_once if function.inline else in_thread
+                return run_inline if function.inline else run_in_thread
             case FunctionKind.ASYNC_GENERATOR:
-                return drained
+                return run_async_generator
             case FunctionKind.GENERATOR:
-                return drained_in_thread
+                return run_generator
             case _:
                 assert_never(function.kind)
 
 
-def _with_result_check(function: Function) -> Function:
+def _add_result_check(function: Function) -> Function:
     """Return ``function`` with what it writes held to its output schema, where that constrains anything."""
     find_fault = build_result_check(function.tool)
     if find_fault is None:
@@ -184,16 +186,16 @@ def _with_result_check(function: Function) -> Function:
 
 def _is_large(value: Any) -> bool:
     """Return whether a list or dict has many items, or a small dict holds a list that does."""
-    if len(value) > LARGE:
+    if len(value) > LARGE_ITEMS:
         return True
-    if type(value) is dict and len(value) <= _FEW:
+    if type(value) is dict and len(value) <= _SMALL_DICT:
         for member in value.values():
-            if type(member) is list and len(member) > LARGE:
+            if type(member) is list and len(member) > LARGE_ITEMS:
                 return True
     return False
 
 
-def caller_of(call: Call) -> Hashable:
+def get_thread_owner(call: Call) -> Hashable:
     """Return whom the threads of ``call`` count for: a named caller, or else the address that it came from."""
     principal = call.context.principal
     return principal if principal != _UNNAMED else (PEER_ADDRESS.get(),)
@@ -205,7 +207,7 @@ def _is_cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def failure(error: ToolError) -> Problem:
+def convert_tool_error(error: ToolError) -> Problem:
     """Return what a tool said by raising ``error``, as a Problem. [OTC-028..032]"""
     return Problem(
         kind=Kind.TOOL_FAILED,
@@ -217,7 +219,7 @@ def failure(error: ToolError) -> Problem:
     )
 
 
-async def _drain(function: Function, items: AsyncGenerator[Any, None], notify: Notify) -> Result:
+async def _collect_items(function: Function, items: AsyncGenerator[Any, None], notify: Notify) -> Result:
     written: list[Any] = []
     async with aclosing(items):
         async for item in items:
@@ -225,13 +227,15 @@ async def _drain(function: Function, items: AsyncGenerator[Any, None], notify: N
             if isinstance(result, Problem):
                 return result
             if len(written) == MAX_ITEMS:
-                return _too_many(function)
+                return _build_too_many(function)
             written.append(result.value)
             await notify(Progress(result.value))
     return Value(written)
 
 
-def _drain_sync(function: Function, items: Generator[Any, None, None], reporting: ProgressReporter) -> Result:
+def _collect_items_in_thread(
+    function: Function, items: Generator[Any, None, None], reporting: ProgressReporter
+) -> Result:
     written: list[Any] = []
     with closing(items):
         for item in items:
@@ -239,7 +243,7 @@ def _drain_sync(function: Function, items: Generator[Any, None, None], reporting
             if isinstance(result, Problem):
                 return result
             if len(written) == MAX_ITEMS:
-                return _too_many(function)
+                return _build_too_many(function)
             written.append(result.value)
             reporting.send(Progress(result.value))
             if reporting.over:  # the call was cancelled: the generator is closed, and so its thread is free soon
@@ -247,5 +251,5 @@ def _drain_sync(function: Function, items: Generator[Any, None, None], reporting
     return Value(written)
 
 
-def _too_many(function: Function) -> Problem:
+def _build_too_many(function: Function) -> Problem:
     return Problem(kind=Kind.TOOL_FAILED, message=f"{function.tool.name} sent more than {MAX_ITEMS:,} items.")

@@ -11,14 +11,14 @@ from toolwire.core.codec import Streaming
 from toolwire.core.model import AFTER_START, Problem, Progress, Result
 from toolwire.core.toolbox import Notify
 from toolwire.server.http.exchange import Exchange, Scope
-from toolwire.server.http.messages import respond
-from toolwire.server.responses import closing
+from toolwire.server.http.messages import send_response
+from toolwire.server.run.responses import build_stream_end
 
 Start: TypeAlias = Callable[[Notify], Awaitable[tuple[Result, float]]]
 """Runs the call, and tells its progress."""
 
 
-async def stream(scope: Scope, exchange: Exchange, streaming: Streaming, start: Start, *, recorded: bool) -> None:
+async def stream_call(scope: Scope, exchange: Exchange, streaming: Streaming, start: Start, *, recorded: bool) -> None:
     """Send what the call of ``streaming`` gives. A client that leaves cancels the call, unless it is ``recorded``.
 
     A problem that came before the tool ran is a whole response, with a status of its own.
@@ -53,8 +53,8 @@ async def stream(scope: Scope, exchange: Exchange, streaming: Streaming, start: 
         if gone:
             return
         if isinstance(result, Problem) and result.kind not in AFTER_START and not opened:
-            await respond(scope, exchange, streaming.refuse(result))
+            await send_response(scope, exchange, streaming.refuse(result))
         else:
-            await write(closing(streaming, result, duration))
+            await write(build_stream_end(streaming, result, duration))
             await send({"type": "http.response.body", "body": b""})
         group.cancel_scope.cancel()

@@ -17,11 +17,11 @@ from toolwire.core.check import Deny
 from toolwire.core.model import Call, Problem
 from toolwire.limits import MemoryWindows, Windows, build_rate_check
 
-Count: TypeAlias = Callable[[Call], Awaitable[Problem | None]]
+CountCall: TypeAlias = Callable[[Call], Awaitable[Problem | None]]
 _AT_ONCE = 16
 
 
-def counting(windows: Windows) -> Count:
+def build_rate_counter(windows: Windows) -> CountCall:
     """Return what counts a call in ``windows``, and says why it does not run now if it was called too often."""
     check = build_rate_check(windows)
     limiters: list[anyio.CapacityLimiter] = []

@@ -10,22 +10,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import assert_never
 
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Verdict
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, Toolbox, ignore_progress
-from toolwire.server.developer_messages import expose_developer_message
+from toolwire.server.deadline_scheduler import DeadlineExceeded, DeadlineScheduler
 from toolwire.server.limits import ServerLimits
 from toolwire.telemetry.redaction import scrub_problem
 
-from .deadline_scheduler import DeadlineExceeded, DeadlineScheduler
 from .idempotency import IdempotencyRunner
-from .rate_count import Count
+from .rate_count import CountCall
 
 _log = logging.getLogger("toolwire")
-_NOBODY = ANONYMOUS.principal
+_ANONYMOUS = ANONYMOUS.principal
+_MAX_DEVELOPER_MESSAGE = 1_000
+_TRACEBACK = "Traceback (most recent call last)"
 
 
 class Service:
@@ -41,25 +43,25 @@ class Service:
         *,
         checks: Sequence[Check],
         limits: ServerLimits,
-        watch: DeadlineScheduler,
-        once: IdempotencyRunner | None = None,
-        count: Count | None = None,
+        scheduler: DeadlineScheduler,
+        idempotency: IdempotencyRunner | None = None,
+        count: CountCall | None = None,
         debug: bool = False,
     ) -> None:
         self._toolbox = toolbox
-        self._once = once
+        self._idempotency = idempotency
         self._checks = tuple(checks)
         self._count = count
-        self._most = limits.running
+        self._max_running = limits.running
         self._tool_s = limits.tool_s
-        self._watch = watch
+        self._scheduler = scheduler
         self._debug = debug
-        self._each = limits.running_each if limits.running_each is not None else (limits.running + 1) // 2
-        self._running_of: dict[str, int] = {}
-        self.running = 0
+        self._max_running_each = limits.running_each if limits.running_each is not None else (limits.running + 1) // 2
+        self._active_by_caller: dict[str, int] = {}
+        self.active_calls = 0
         self.draining = False
 
-    def refusal(self) -> Problem | None:
+    def build_refusal(self) -> Problem | None:
         """Return why no new call is taken now, or None. Nothing has run then: the caller may come back. [A-41, R1]"""
         if self.draining:
             return Problem(
@@ -68,7 +70,7 @@ class Service:
                 can_retry=True,
                 retry_after_ms=5_000,
             )
-        if self.running >= self._most:
+        if self.active_calls >= self._max_running:
             return Problem(
                 kind=Kind.OVERLOADED,
                 message="This server is busy; the call did not run.",
@@ -81,59 +83,63 @@ class Service:
         """Return how ``call`` ended, and the milliseconds it took."""
         started = perf_counter()
         caller = call.context.principal
-        somebody = caller != _NOBODY
-        if self.draining or self.running >= self._most or (somebody and self._running_of.get(caller, 0) >= self._each):
-            return self.refusal() or self._crowding(), 0.0
+        is_named = caller != _ANONYMOUS  # callers without a name cannot be told apart, so they have no share
+        if (
+            self.draining
+            or self.active_calls >= self._max_running
+            or (is_named and self._active_by_caller.get(caller, 0) >= self._max_running_each)
+        ):
+            return self.build_refusal() or self._build_share_refusal(), 0.0
         for check in self._checks:
             verdict = check(call)
             if verdict is not ALLOW:
-                stopped = _stopped(verdict)
+                stopped = _convert_verdict(verdict)
                 if stopped is not None:
                     return stopped, 0.0
-        self.running += 1
-        if somebody:
-            self._running_of[caller] = self._running_of.get(caller, 0) + 1
+        self.active_calls += 1
+        if is_named:
+            self._active_by_caller[caller] = self._active_by_caller.get(caller, 0) + 1
         try:
-            work = self._bounded if call.tool.rate_limit is None else self._counted
-            if call.key and self._once is not None:
-                result = await self._once.run(call, notify, work)
+            work = self._run_within_deadline if call.tool.rate_limit is None else self._run_counted
+            if call.key and self._idempotency is not None:
+                result = await self._idempotency.run(call, notify, work)
             else:
                 result = await work(call, notify)
         finally:
-            self.running -= 1
-            if somebody:
-                self._left(caller)
+            self.active_calls -= 1
+            if is_named:
+                self._release_share(caller)
         if self._debug:
             result = expose_developer_message(result)
         return result, (perf_counter() - started) * 1_000
 
-    def _crowding(self) -> Problem:
+    def _build_share_refusal(self) -> Problem:
         """Return why a caller has no more calls taken now: what is left is for the others. [D-34]"""
         return Problem(
             kind=Kind.RATE_LIMITED,
-            message=f"{self._each} of your calls are running here already; this one did not run.",
+            message=f"{self._max_running_each} of your calls are running here already; this one did not run.",
             can_retry=True,
             retry_after_ms=1_000,
         )
 
-    def _left(self, caller: str) -> None:
-        left = self._running_of[caller] - 1
+    def _release_share(self, caller: str) -> None:
+        left = self._active_by_caller[caller] - 1
         if left:
-            self._running_of[caller] = left
+            self._active_by_caller[caller] = left
         else:
-            del self._running_of[caller]
+            del self._active_by_caller[caller]
 
-    async def _counted(self, call: Call, notify: Notify) -> Result:
+    async def _run_counted(self, call: Call, notify: Notify) -> Result:
         """Count ``call`` and run it, or return why it was called too often: inside what the ledger runs once."""
         refusal = None if self._count is None else await self._count(call)
-        return await self._bounded(call, notify) if refusal is None else refusal
+        return await self._run_within_deadline(call, notify) if refusal is None else refusal
 
-    async def _bounded(self, call: Call, notify: Notify) -> Result:
+    async def _run_within_deadline(self, call: Call, notify: Notify) -> Result:
         limit = call.tool.timeout_s or self._tool_s
         try:
-            result = await self._watch.over(self._toolbox.run(call, notify), limit)
+            result = await self._scheduler.run_within(self._toolbox.run(call, notify), limit)
         except DeadlineExceeded:
-            return _timed_out(call, limit)
+            return _build_timeout(call, limit)
         except asyncio.CancelledError:
             if self.draining:  # the grace of a stop is over: the caller still gets an answer
                 return Problem(kind=Kind.CANCELLED, message=f"{call.tool.name} was cancelled: the server stopped.")
@@ -145,14 +151,14 @@ class Service:
         return scrub_problem(result) if isinstance(result, Problem) else result  # before anybody keeps it
 
 
-def _timed_out(call: Call, limit: float) -> Problem:
+def _build_timeout(call: Call, limit: float) -> Problem:
     return Problem(
         kind=Kind.TIMEOUT,
         message=f"{call.tool.name} was cancelled: it took longer than {limit:g} seconds.",
     )
 
 
-def _stopped(verdict: Verdict) -> Result | None:
+def _convert_verdict(verdict: Verdict) -> Result | None:
     match verdict:
         case Allow():
             return None
@@ -168,3 +174,15 @@ def _stopped(verdict: Verdict) -> Result | None:
             )
         case _:
             assert_never(verdict)
+
+
+def expose_developer_message(result: Result) -> Result:
+    """Return ``result`` with the developer message of a problem in its ``details``, which every protocol sends.
+
+    At most 1,000 characters of it, and no traceback: it goes to callers, even if they are developers.
+    """
+    # A-53: the details of a failure are for the log, unless the server was started with ``debug``.
+    if not isinstance(result, Problem) or not result.developer_message:
+        return result
+    text = result.developer_message.partition(_TRACEBACK)[0].strip()[:_MAX_DEVELOPER_MESSAGE]
+    return replace(result, details={**result.details, "developer_message": text}) if text else result

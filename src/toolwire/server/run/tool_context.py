@@ -58,7 +58,7 @@ class ProgressReporter:
         return self.over
 
 
-def given(call: Call, tool: Tool, reporting: ProgressReporter) -> Context:
+def build_context(call: Call, tool: Tool, reporting: ProgressReporter) -> Context:
     """Return the context of ``call`` as far as ``tool`` asked for it. [OTC-023, A-45]"""
     needs, has = tool.requirements, call.context
     return replace(

@@ -68,7 +68,7 @@ class ThreadPool:
         self._idle_s = idle_s
         self._lock = threading.Lock()
         self._callers: dict[Hashable, _Caller] = {}
-        self._turns: deque[_Caller] = deque()  # callers with a waiting job that may start
+        self._ready_callers: deque[_Caller] = deque()  # callers with a waiting job that may start
         self._idle: list[threading.Lock] = []  # each idle thread waits for its own lock; the last one is woken first
         self._threads = 0
         # Whether a thread was woken that has taken nothing yet. It wakes the next one if there is more to do, so that
@@ -77,13 +77,13 @@ class ThreadPool:
         _POOLS.add(self)
 
     @property
-    def running(self) -> int:
+    def active_jobs(self) -> int:
         """The number of jobs that run, cancelled ones included."""
         with self._lock:
             return sum(caller.running for caller in self._callers.values())
 
     @property
-    def waiting(self) -> int:
+    def queue_length(self) -> int:
         """The number of jobs that no thread has begun."""
         with self._lock:
             return sum(len(caller.waiting) for caller in self._callers.values())
@@ -135,7 +135,7 @@ class ThreadPool:
             caller.waiting.remove(job)
             if caller.has_turn and not caller.waiting:
                 caller.has_turn = False
-                self._turns.remove(caller)
+                self._ready_callers.remove(caller)
             self._forget(caller)
 
     # With the lock held
@@ -144,13 +144,13 @@ class ThreadPool:
         """Give ``caller`` a turn if one of its jobs may start."""
         if caller.waiting and not caller.has_turn and caller.running < self._share:
             caller.has_turn = True
-            self._turns.append(caller)
+            self._ready_callers.append(caller)
 
     def _take(self) -> _Job | None:
         """Return the job whose turn it is, or None."""
-        if not self._turns:
+        if not self._ready_callers:
             return None
-        caller = self._turns.popleft()
+        caller = self._ready_callers.popleft()
         caller.has_turn = False
         caller.running += 1
         job = caller.waiting.popleft()
@@ -168,7 +168,7 @@ class ThreadPool:
 
     def _next_to_wake(self) -> Callable[[], None] | None:
         """Return what makes another thread take a job, to be called without the lock; None where none is needed."""
-        if self._waking or not self._turns:
+        if self._waking or not self._ready_callers:
             return None
         if self._idle:
             self._waking = True
@@ -242,7 +242,7 @@ _POOLS: WeakSet[ThreadPool] = WeakSet()
 
 def is_any_running() -> bool:
     """Return whether a thread of any pool still runs something, which an exit of the process would not wait for."""
-    return any(pool.running for pool in _POOLS)
+    return any(pool.active_jobs for pool in _POOLS)
 
 
 def run_on_loop(loop: asyncio.AbstractEventLoop, work: Callable[..., Awaitable[T]], *arguments: object) -> T:
@@ -252,10 +252,10 @@ def run_on_loop(loop: asyncio.AbstractEventLoop, work: Callable[..., Awaitable[T
         RuntimeError: the loop has ended.
     """
 
-    async def done() -> T:
+    async def run_work() -> T:
         return await work(*arguments)
 
-    coroutine = done()
+    coroutine = run_work()
     try:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
     finally:

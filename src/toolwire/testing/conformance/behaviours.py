@@ -118,7 +118,7 @@ def timing_out(session: CodecConnection) -> Iterator[str]:
         yield f"a timeout became {problem}"
     elif "longer than" not in problem.message:
         yield f"the caller is told {problem.message!r}"
-    if session.app.running:
+    if session.app.active_calls:
         yield "the call is still in flight"
 
 

@@ -24,21 +24,21 @@ class DeadlineScheduler:
     """Cancels each task that is still there at its deadline."""
 
     def __init__(self) -> None:
-        self._due: dict[asyncio.Task[object], float] = {}
+        self._deadlines: dict[asyncio.Task[object], float] = {}
         self._expired: set[asyncio.Task[object]] = set()
         self._timer: asyncio.Handle | None = None
-        self._armed = math.inf
+        self._timer_due = math.inf
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @coroutine
-    def over(self, work: Awaitable[T], seconds: float) -> Generator[Any, Any, T]:
+    def run_within(self, work: Awaitable[T], seconds: float) -> Generator[Any, Any, T]:
         """Return what ``work`` returns, within ``seconds`` from now; cancelled by others, it is so as ever.
 
         Raises:
             Late: that took longer, whatever it ended with.
         """
         begun = perf_counter()
-        steps = work if type(work) is CoroutineType else _awaiting(work)
+        steps = work if type(work) is CoroutineType else _await_work(work)
         try:
             asked = steps.send(None)
         except StopIteration as end:  # it never waited
@@ -69,36 +69,36 @@ class DeadlineScheduler:
         task = asyncio.current_task(loop)
         if task is None:
             raise RuntimeError("a deadline needs a task to cancel")
-        due = self._due[task] = loop.time() + seconds
-        if due < self._armed or loop is not self._loop:
-            self._arm(loop, due)
+        due = self._deadlines[task] = loop.time() + seconds
+        if due < self._timer_due or loop is not self._loop:
+            self._set_timer(loop, due)
         return task
 
     def stop(self, task: asyncio.Task[object]) -> bool:
         """End the deadline of ``task``; return whether it had passed, in which case its cancellation is taken back."""
-        self._due.pop(task, None)
+        self._deadlines.pop(task, None)
         if task not in self._expired:
             return False
         self._expired.discard(task)
         task.uncancel()
         return True
 
-    def _arm(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+    def _set_timer(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._loop, self._armed = loop, due
-        self._timer = loop.call_at(due, self._sweep, loop)
+        self._loop, self._timer_due = loop, due
+        self._timer = loop.call_at(due, self._cancel_expired, loop)
 
-    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._timer, self._armed = None, math.inf
+    def _cancel_expired(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer, self._timer_due = None, math.inf
         now = loop.time()
-        for task in [task for task, due in self._due.items() if due <= now]:
-            del self._due[task]
+        for task in [task for task, due in self._deadlines.items() if due <= now]:
+            del self._deadlines[task]
             self._expired.add(task)
             task.cancel()
-        if self._due:
-            self._arm(loop, min(self._due.values()))
+        if self._deadlines:
+            self._set_timer(loop, min(self._deadlines.values()))
 
 
-async def _awaiting(work: Awaitable[T]) -> T:
+async def _await_work(work: Awaitable[T]) -> T:
     return await work

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol, runtime_checkable
 
-from .http.exchange import Receive, Send
+from .exchange import Receive, Send
 
 _log = logging.getLogger("toolwire.server")
 
@@ -23,31 +23,31 @@ class HasLifespan(Protocol):
         ...
 
 
-async def begin(what: object) -> None:
+async def begin_lifespan(target: object) -> None:
     """Begin ``what`` if it has a beginning."""
-    if isinstance(what, HasLifespan):
-        await what.begin()
+    if isinstance(target, HasLifespan):
+        await target.begin()
 
 
-async def end(what: object) -> None:
+async def end_lifespan(target: object) -> None:
     """End ``what`` if it has an end. Whatever it raises is logged: nobody is left to tell."""
-    if isinstance(what, HasLifespan):
+    if isinstance(target, HasLifespan):
         try:
-            await what.end()
+            await target.end()
         except Exception:  # noqa: BLE001 - a server that stops goes on stopping
             _log.exception("a tool's end failed")
 
 
-async def live(what: object, receive: Receive, send: Send) -> None:
+async def run_lifespan(target: object, receive: Receive, send: Send) -> None:
     """Take part in the lifespan of ASGI: begin ``what`` when the server starts, end it when the server stops."""
     await receive()
     try:
-        await begin(what)
+        await begin_lifespan(target)
     except Exception as error:  # noqa: BLE001 - whatever it is, nothing can be served
         text = f"A tool could not begin: {type(error).__name__}: {error}"
         await send({"type": "lifespan.startup.failed", "message": text})
         return
     await send({"type": "lifespan.startup.complete"})
     await receive()
-    await end(what)
+    await end_lifespan(target)
     await send({"type": "lifespan.shutdown.complete"})

@@ -8,14 +8,14 @@ from toolwire.core.codec import Pending, Reading, Streaming
 from toolwire.core.http import Request, Response
 from toolwire.core.ledger import is_replayed
 from toolwire.core.model import Call, Kind, Problem, Result
+from toolwire.server.route_table import RouteEntry
 
-from .route_table import RouteEntry
-from .run.idempotency import marked
+from .idempotency import mark_replayed
 
 _log = logging.getLogger("toolwire")
 
 
-def read(entry: RouteEntry, request: Request) -> Reading:
+def read_request(entry: RouteEntry, request: Request) -> Reading:
     """Return what ``entry`` makes of ``request``."""
     try:
         return entry.read(request)
@@ -29,25 +29,25 @@ def build_response(pending: Pending, call: Call, result: Result, duration: float
     try:
         response = pending.reply(result, duration)
     except (TypeError, ValueError, RecursionError):  # somebody's Toolbox gave what is no JSON data
-        response = pending.reply(_unwritable(call), duration)
-    return marked(response) if call.key and is_replayed(result) else response
+        response = pending.reply(_build_unwritable(call), duration)
+    return mark_replayed(response) if call.key and is_replayed(result) else response
 
 
-def closing(streaming: Streaming, result: Result, duration: float) -> bytes:
+def build_stream_end(streaming: Streaming, result: Result, duration: float) -> bytes:
     """Return the end of a stream whose call ended with ``result``."""
     try:
         return streaming.closing(result, duration)
     except (TypeError, ValueError, RecursionError):
-        return streaming.closing(_unwritable(streaming.call), duration)
+        return streaming.closing(_build_unwritable(streaming.call), duration)
 
 
-def refused(reading: Reading, problem: Problem) -> Response:
+def build_refusal(reading: Reading, problem: Problem) -> Response:
     """Return ``problem`` in the words in which the call would have been answered."""
     if isinstance(reading, Response):
         return reading
     return reading.reply(problem, 0.0) if isinstance(reading, Pending) else reading.refuse(problem)
 
 
-def _unwritable(call: Call) -> Problem:
+def _build_unwritable(call: Call) -> Problem:
     _log.exception("the result of %s in call %s cannot be written", call.tool.id, call.call_id)
     return Problem(kind=Kind.INTERNAL, message="The tool's result cannot be written as JSON.")
