@@ -21,10 +21,11 @@ _REFERENCE = re.compile(r"(?P<name>[^@]+)(?:@(?P<version>\d+|\d+\.\d+\.\d+))?", 
 
 
 def build_toolkit_name(title: str) -> str:
-    """Return ``title`` as a toolkit name that may stand in a tool's id: letters, digits and underscores. [OXP-006]
+    """Return ``title`` as a toolkit name that may stand in a tool's id: letters, digits and underscores.
 
     Accents are dropped; a title in a script that has no such letters ends in a few of its digest, so that two differ.
     """
+    # OXP-006
     plain = "".join(part for part in normalize("NFKD", title) if not combining(part))
     name = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_")
     if plain.isascii() or not title.strip():
@@ -33,21 +34,24 @@ def build_toolkit_name(title: str) -> str:
 
 
 def make_version_key(version: str) -> tuple[int, ...]:
-    """Return ``version`` as numbers to compare by; what is not a number, or has over 18 digits, counts as 0. [A-38]"""
+    """Return ``version`` as numbers to compare by; what is not a number, or has over 18 digits, counts as 0."""
+    # A-38
     return tuple(int(part) if _NUMBER.fullmatch(part) else 0 for part in version.split("."))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """The tools of a toolbox with its title; tools stand by toolkit and name, versions ascending. [A-51, XL-087]
+    """The tools of a toolbox with its title; tools stand by toolkit and name, versions ascending.
 
     ``names`` holds the newest version of each tool under a name that is unique in the catalog: the tool's own
     where no other toolkit has it, else ``Toolkit_name``. ``allows`` says whether a reference may mean a tool: one that
     it denies means nothing, and is no unique name.
 
     Raises:
-        ValueError: two tools share an id. [OTC-002]
+        ValueError: two tools share an id.
     """
+
+    # A-51, XL-087, OTC-002
 
     title: str = "Tools"
     version: str = "1.0.0"
@@ -70,8 +74,9 @@ class Catalog:
         A tool that had to be renamed is found by its server's own name for it too, if no other tool is meant by that.
 
         ``@x.y.z`` is exact, ``@x`` means ``x.0.0``, nothing means the newest. Otherwise a Problem that lists what
-        there is. [OXP-007, OTC-025, A-38]
+        there is.
         """
+        # OXP-007, OTC-025, A-38
         index = self._index
         if index is None:  # made when it is first wanted: most catalogs of a caller's own tools are only listed
             index = _index_references(self.tools, self.names, self.allows or _allow_any)
@@ -80,7 +85,8 @@ class Catalog:
         return found if found is not None else _build_unknown_tool(reference, self.tools)
 
     def search(self, words: str, limit: int = 20) -> tuple[Tool, ...]:
-        """Return at most ``limit`` tools that ``words`` describe, best first; the newest version of each. [CV-25]"""
+        """Return at most ``limit`` tools that ``words`` describe, best first; the newest version of each."""
+        # CV-25
         if not self._searched:
             object.__setattr__(self, "_searched", (SearchIndex(tuple(self.names.values())),))
         return self._searched[0].find(words, limit)

@@ -12,15 +12,17 @@ from .model import Approval, Call, Json, Problem, Result
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person is asked before a call: the call itself, where it goes, and why it is asked. [XL-049]
+    """What a person is asked before a call: the call itself, where it goes, and why it is asked.
 
     ``always_allowed`` says whether the answer may cover later calls. ``reasons`` are whole sentences, safe to show.
     ``request`` is exactly what will be sent, but for the credentials, which ``credential`` names by their scheme.
     ``title`` is the site's own name for itself (untrusted). ``changes`` says how the tool differs from what was last
     approved, ``remaining`` how many calls the rate limit leaves. ``binding`` is the digest of all that was shown: an
     answer is good for that alone. ``id`` is new for each time of asking. ``places`` says of each argument where in the
-    request it goes. ``secrets`` names the arguments that the person's own side marks as secrets. [XL-050]
+    request it goes. ``secrets`` names the arguments that the person's own side marks as secrets.
     """
+
+    # XL-049, XL-050
 
     call: Call
     site: str

@@ -110,9 +110,11 @@ class Site:
 
     ``keys`` is true where calls need an API key. ``root`` is the path it is mounted under, empty at the root of its
     origin: paths of routes are below it, URLs in documents must name it. ``older_clients`` lets a client of an
-    older dialect be known by its User-Agent, where it cannot be told by what it sends. [S-13]
+    older dialect be known by its User-Agent, where it cannot be told by what it sends.
     ``cache`` holds what was derived from single tools; all sites of one server share it.
     """
+
+    # S-13
 
     keys: bool = False
     root: str = ""
@@ -200,7 +202,8 @@ def listen(
 
 
 def ask(question: Question) -> Flow[Answer]:
-    """Return what the person answered; without a way to ask that is a refusal. [XL-053]"""
+    """Return what the person answered; without a way to ask that is a refusal."""
+    # XL-053
     answer: Answer = yield question
     return answer
 
@@ -212,10 +215,12 @@ def pause(seconds: float) -> Flow[None]:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One look at a URL while finding out what a server speaks. ``status`` is None when no response came. [XL-005]
+    """One look at a URL while finding out what a server speaks. ``status`` is None when no response came.
 
     ``reason`` is then the word for programs of the Problem, where the codec passes it on.
     """
+
+    # XL-005
 
     protocol: str
     url: str

@@ -16,8 +16,10 @@ class ToolError(ToolwireError):
 
     ``message`` is for the user and the model; ``developer_message`` only for the log. ``can_retry`` and
     ``retry_after_ms`` say whether and when the same call may work; ``additional_prompt_content`` goes to the
-    model with the message. [OTC-028..032]
+    model with the message.
     """
+
+    # OTC-028..032
 
     def __init__(
         self,

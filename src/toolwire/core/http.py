@@ -84,7 +84,8 @@ STATUS_BY_KIND: dict[Kind, int] = {
     Kind.BAD_ANSWER: 200,
     Kind.INTERNAL: 200,
 }
-"""The status of each kind of Problem where a protocol does not say otherwise. [OTC-040, OTC-041]"""
+"""The status of each kind of Problem where a protocol does not say otherwise."""
+# OTC-040, OTC-041
 
 
 def get_header(headers: Headers, name: bytes) -> str:

@@ -1,10 +1,11 @@
 """The call ledger: what is remembered of calls that carry their caller's own key, so that none runs twice.
 
 Rules:
-- A key belongs to the first call that came under it; another call under the same key is refused. [A-42]
+- A key belongs to the first call that came under it; another call under the same key is refused.
 - A tool that is not declared idempotent runs at most once under a key, unless its own answer said ``can_retry``.
 - What was refused before it ran is not recorded. What was running when its server died is ``interrupted``.
 """
+# A-42: the rules above.
 
 from __future__ import annotations
 
@@ -156,7 +157,8 @@ class LedgerRow(NamedTuple):
 
 
 def decide_claim(row: LedgerRow | None, claim: Claim) -> ClaimAction:
-    """Return what ``claim`` comes to, given what is known under its key. The one decision all ledgers share. [R8]"""
+    """Return what ``claim`` comes to, given what is known under its key. The one decision all ledgers share."""
+    # R8
     if row is None:
         return ClaimAction.RUN
     if row.fingerprint != claim.fingerprint:
@@ -185,10 +187,11 @@ def can_rerun(tool: Tool) -> bool:
 
 
 def build_ending(tool: Tool, result: Result) -> CallEnding | None:
-    """Return how a call that gave ``result`` is remembered; None where nothing ran. [A-42]
+    """Return how a call that gave ``result`` is remembered; None where nothing ran.
 
     An answer that leaves open what happened is kept for a tool that must not run twice, and only for such.
     """
+    # A-42
     if isinstance(result, Value):
         return make_ending((_DONE, result, True))
     if result.kind not in _RAN:
@@ -209,13 +212,15 @@ def build_abandoned_ending(tool: Tool) -> CallEnding:
 
 
 def build_interrupted(key: CallKey) -> Problem:
-    """Return the answer to a call whose server died while it ran. [R2, R3]"""
+    """Return the answer to a call whose server died while it ran."""
+    # R2, R3
     text = f"{key.tool} was interrupted when its server stopped; whether it did its work is unknown."
     return Problem(kind=Kind.INTERRUPTED, message=text, details={"interrupted": True})
 
 
 def build_conflict(key: CallKey) -> Problem:
-    """Return the refusal of another call under a key that is taken. [A-42]"""
+    """Return the refusal of another call under a key that is taken."""
+    # A-42
     text = f"This key has come before, with another call of {key.tool}; send a new key with a new call."
     return Problem(kind=Kind.CONFLICT, message=text)
 

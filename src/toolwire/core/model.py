@@ -25,7 +25,9 @@ Schema: TypeAlias = Mapping[str, Any]
 
 
 class Approval(StrEnum):
-    """How much consent a call needs, from least to most. [XL-040]"""
+    """How much consent a call needs, from least to most."""
+
+    # XL-040
 
     AUTO = "auto"
     PER_CALL = "per-call"
@@ -33,7 +35,9 @@ class Approval(StrEnum):
 
 
 class Cost(StrEnum):
-    """What a call costs the person it runs for, as the site declares it. [XL-031]"""
+    """What a call costs the person it runs for, as the site declares it."""
+
+    # XL-031
 
     FREE = "free"
     CREDITS = "credits"
@@ -49,8 +53,10 @@ class RateLimit:
     """At most ``max`` calls in any ``window`` for one user of one tool; ``window`` reads like ``"30s"`` or ``"1m"``.
 
     Raises:
-        ValueError: ``max`` is outside 1..1,000,000, or ``window`` is not 100 ms to 30 d. [XL-060]
+        ValueError: ``max`` is outside 1..1,000,000, or ``window`` is not 100 ms to 30 d.
     """
+
+    # XL-060
 
     max: int
     window: str
@@ -72,7 +78,9 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authorization:
-    """A token a tool needs from the caller: the provider's id and the OAuth scopes it must carry. [OTC-016]"""
+    """A token a tool needs from the caller: the provider's id and the OAuth scopes it must carry."""
+
+    # OTC-016
 
     id: str
     scopes: tuple[str, ...] = ()
@@ -80,7 +88,9 @@ class Authorization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """What a call must bring besides its arguments. Empty means nothing. [OTC-013]"""
+    """What a call must bring besides its arguments. Empty means nothing."""
+
+    # OTC-013
 
     authorization: tuple[Authorization, ...] = ()
     secrets: tuple[str, ...] = ()
@@ -135,7 +145,8 @@ class Tool:
 
     @property
     def id(self) -> str:
-        """``Toolkit.name@version``, the name that is unique in a catalog; dashes become underscores. [OTC-001, A-47]"""
+        """``Toolkit.name@version``, the name that is unique in a catalog; dashes become underscores."""
+        # OTC-001, A-47
         return f"{self.toolkit}.{self.name}".replace("-", "_") + f"@{self.version}"
 
     @property
@@ -154,7 +165,9 @@ class Tool:
 
 
 class Secret:
-    """A text that never shows itself: ``repr``, ``str`` and format give ``***``, ``reveal()`` the text. [D-26]"""
+    """A text that never shows itself: ``repr``, ``str`` and format give ``***``, ``reveal()`` the text."""
+
+    # D-26
 
     __slots__ = ("_text",)
 
@@ -187,7 +200,7 @@ Report: TypeAlias = Callable[["Progress"], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What came with a call besides its arguments: who calls, and what the tool's requirements asked for. [OTC-023]
+    """What came with a call besides its arguments: who calls, and what the tool's requirements asked for.
 
     A tool that takes a parameter of this type is given the context of its call, with the tokens and secrets that its
     requirements name and no others. ``scopes`` is what the caller may do, ``None`` where callers have no scopes and
@@ -195,6 +208,8 @@ class Context:
     ``report`` is where ``progress`` goes, None where nobody listens; ``is_over`` answers ``is_cancelled``.
     ``confirmation`` is the word that the caller confirms the call with, empty for none.
     """
+
+    # OTC-023
 
     principal: str = "anonymous"
     scopes: frozenset[str] | None = None
@@ -210,11 +225,12 @@ class Context:
     confirmation: str = field(default="", repr=False, compare=False)
 
     def token(self, provider: str) -> Secret:
-        """Return the token for ``provider`` that the tool's requirements asked for. [OTC-016]
+        """Return the token for ``provider`` that the tool's requirements asked for.
 
         Raises:
             DefinitionError: the tool did not declare that it requires it.
         """
+        # OTC-016
         found = self.tokens.get(provider)
         if found is None:
             needed = f"requirements=Requirements(authorization=(Authorization(id={provider!r}),))"
@@ -317,7 +333,8 @@ class Kind(StrEnum):
 
 
 AFTER_START = frozenset({Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.INTERRUPTED, Kind.INTERNAL})
-"""The kinds that mean the tool had started: whether it did its work is then the tool's word, or unknown. [OTC-041]"""
+"""The kinds that mean the tool had started: whether it did its work is then the tool's word, or unknown."""
+# OTC-041
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -348,8 +365,10 @@ class Problem:
 
     ``developer_message`` is for the log of whoever runs the tool and reaches neither a model nor a user.
     ``can_retry`` is False unless the one who failed said otherwise. ``retry_after_ms`` is in milliseconds.
-    ``parameter_errors`` names each refused argument. ``details`` is JSON data for programs. [OTC-028..032]
+    ``parameter_errors`` names each refused argument. ``details`` is JSON data for programs.
     """
+
+    # OTC-028..032
 
     kind: Kind
     message: str

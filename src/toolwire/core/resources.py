@@ -1,9 +1,10 @@
 """Bytes that stay with the host: what is too large or too binary for a model, kept under handles that it may pass on.
 
 Rules:
-- A handle is given out by the host alone; no text a model makes up leads to a file or to another's bytes. [D-35]
+- A handle is given out by the host alone; no text a model makes up leads to a file or to another's bytes.
 - The oldest bytes go first where there is no more room.
 """
+# D-35: the rules above.
 
 from __future__ import annotations
 
@@ -17,11 +18,13 @@ HANDLE_PREFIX = "resource:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultLimits:
-    """How much of one result is given to whoever called; the whole stays under a handle. [XL-103, XL-106]
+    """How much of one result is given to whoever called; the whole stays under a handle.
 
     ``bytes`` is how large an answer is read at all, ``characters`` how long its JSON or text may be, ``items`` how
     many events of a stream are waited for.
     """
+
+    # XL-103, XL-106
 
     bytes: int = 1024 * 1024
     characters: int = 100_000

@@ -33,11 +33,12 @@ class SearchIndex:
                 self._words.setdefault(word, {})[number] = weight
 
     def find(self, words: str, limit: int = 20) -> tuple[Tool, ...]:
-        """Return at most ``limit`` tools, best first: those with the most and the rarest of ``words``. [CV-25]
+        """Return at most ``limit`` tools, best first: those with the most and the rarest of ``words``.
 
         A word that no tool has stands for those that begin with it, from three letters on. One that most tools have
         counts only where no other is left.
         """
+        # CV-25
         found = [entries for word in dict.fromkeys(_split_words(words, {})) if (entries := self._find_entries(word))]
         telling = [entries for entries in found if len(entries) * 4 <= len(self._tools)]
         scores: dict[int, float] = {}

@@ -22,8 +22,10 @@ class Selection:
     refer to other documents of its own site, and to files beside it. ``server`` is the URL to call instead of what
     the document names at its root, for a document that does not say. ``overlay`` is an OpenAPI Overlay, as data, that
     is applied to the document before it is read. A document of more than ``document_bytes`` bytes is refused; those
-    that it refers to share that size. [XL-009, XL-034, CV-25, CV-26]
+    that it refers to share that size.
     """
+
+    # XL-009, XL-034, CV-25, CV-26
 
     include: str = "declared"
     tags: tuple[str, ...] = ()

@@ -3,8 +3,9 @@
 **Rules**
 
 - Bytes are base64 text, in both directions.
-- A refusal is one sentence, and never holds the refused value of a call. [D-26]
+- A refusal is one sentence, and never holds the refused value of a call.
 """
+# D-26: the rules above.
 
 from __future__ import annotations
 
@@ -155,7 +156,8 @@ def check_field_placement(parameter: Parameter, where: str) -> None:
 
 
 def describe_error(error: Exception) -> str:
-    """Return why a value was refused, in one line, without the value itself. [D-26]"""
+    """Return why a value was refused, in one line, without the value itself."""
+    # D-26
     if not isinstance(error, ValidationError):
         return f"{type(error).__name__} was raised"
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]

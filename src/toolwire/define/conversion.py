@@ -5,8 +5,9 @@
 **Rules**
 
 - What is JSON of the declared type already passes as it is; pydantic is asked only about the rest.
-- Neither direction raises, and nothing is written that JSON cannot say. [S-16]
+- Neither direction raises, and nothing is written that JSON cannot say.
 """
+# S-16: the rules above.
 
 from __future__ import annotations
 

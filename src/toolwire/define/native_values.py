@@ -4,8 +4,9 @@
 
 - Only exact types count: a subclass of ``int`` or ``str`` (an enum, say) is not JSON data yet.
 - What is long is judged level by level, in passes that run in C: a loop in Python costs ten times as much.
-- A number is finite and a text can be written as UTF-8, or it is not JSON. [S-16, CV-33]
+- A number is finite and a text can be written as UTF-8, or it is not JSON.
 """
+# S-16, CV-33: the rules above.
 
 from __future__ import annotations
 

@@ -104,11 +104,12 @@ def read_options(options: Options, where: str) -> dict[str, Any]:
 
 
 def read_version(version: str, where: str) -> str:
-    """Return ``version`` if it reads like ``1.0.0``. [OTC-005]
+    """Return ``version`` if it reads like ``1.0.0``.
 
     Raises:
         DefinitionError: it does not.
     """
+    # OTC-005
     if VERSION.fullmatch(version) is None:
         raise DefinitionError(f"{where} has the version {version!r}; a version is three numbers, such as 1.0.0.")
     return version

@@ -2,10 +2,11 @@
 
 **Rules**
 
-- No description is made up: a wire that demands one makes its own. [OTC-011]
+- No description is made up: a wire that demands one makes its own.
 - Titles are dropped: pydantic makes them from names, and the name is there already.
 - A ``format`` is one that validators know, and in a result one that every value of the type meets.
 """
+# OTC-011: the rules above.
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def build_input_schema(arguments: Sequence[Argument], texts: Mapping[str, str]) 
 
 
 def build_output_schema(form: JsonForm, text: str, *, streams: bool) -> dict[str, Any] | None:
-    """Return the schema of a result: ``{}`` for any value, None for none, an array if it is streamed. [OTC-012]"""
+    """Return the schema of a result: ``{}`` for any value, None for none, an array if it is streamed."""
+    # OTC-012
     schema = _strip_schema(form.json_schema(mode="serialization"))
     for inner in _walk_schemas(schema):
         if inner.get("format") in _UNMET_FORMATS:

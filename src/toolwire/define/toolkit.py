@@ -23,8 +23,10 @@ class Toolkit:
     has the toolkit's ``version`` unless it gives its own.
 
     Raises:
-        DefinitionError: ``version`` is not of the form x.y.z, or something is no text. [OTRPC-003]
+        DefinitionError: ``version`` is not of the form x.y.z, or something is no text.
     """
+
+    # OTRPC-003
 
     __slots__ = ("_catalog", "_functions", "_stems", "description", "title", "version")
 
@@ -79,8 +81,9 @@ class Toolkit:
         """Make a tool of ``function``: a function from elsewhere, a bound method, or any callable with a signature.
 
         Raises:
-            DefinitionError: it cannot be one; the sentence says why and what to do. [OTC-002, OTC-003, OTC-005]
+            DefinitionError: it cannot be one; the sentence says why and what to do.
         """
+        # OTC-002, OTC-003, OTC-005
         return self._add(function, options, _get_caller_names())
 
     def _add(self, function: Callable[..., Any], options: Options, names: Mapping[str, Any]) -> Function:

@@ -34,7 +34,8 @@ CODES: dict[Kind, int] = {
     Kind.RATE_LIMITED: 429,
     Kind.OVERLOADED: 503,
 }
-"""The code of each kind of Problem; any other is 500, the tool's failure. [A-13]"""
+"""The code of each kind of Problem; any other is 500, the tool's failure."""
+# A-13
 
 TOOL_FAILURE = 500
 
@@ -59,8 +60,9 @@ _make_message = cast(
 def read(data: dict[str, Json]) -> Message | Problem:
     """Return the message in ``data``, or a Problem that says what no JSON-RPC request looks like.
 
-    ``jsonrpc`` may be "2.0", "2.0.0" or missing, as real implementations send it. [S-4, A-18]
+    ``jsonrpc`` may be "2.0", "2.0.0" or missing, as real implementations send it.
     """
+    # S-4, A-18
     if data.get("jsonrpc", "2.0") not in _VERSIONS:
         return _build_invalid('"jsonrpc" must be "2.0"')
     method = data.get("method")

@@ -1,10 +1,11 @@
 """JSON text to data and back, strict and bounded.
 
 Rules:
-- NaN, Infinity, numbers that overflow, invalid UTF-8 and lone surrogates are refused. [S-16, D-16]
-- Integers stay exact whatever their size, up to 4,300 digits. [CV-33, D-16]
-- Nothing deeper than 200 is parsed. [XL-012]
+- NaN, Infinity, numbers that overflow, invalid UTF-8 and lone surrogates are refused.
+- Integers stay exact whatever their size, up to 4,300 digits.
+- Nothing deeper than 200 is parsed.
 """
+# S-16, D-16, CV-33, XL-012: the rules above.
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ def _build_distinct(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def read_object(request: Request) -> dict[str, Json] | Problem:
-    """Return the JSON object that ``request`` carries, or a Problem: wrong type, wrong JSON, not an object. [A-29]"""
+    """Return the JSON object that ``request`` carries, or a Problem: wrong type, wrong JSON, not an object."""
+    # A-29
     if (b"content-type", b"application/json") not in request.headers and not _has_json_type(request):
         media = get_header(request.headers, b"content-type")[:100]
         text = f"Send the body as application/json, not {media or 'without a content type'}."

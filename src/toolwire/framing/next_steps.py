@@ -1,9 +1,10 @@
 """What a site advises beyond the call: how a result may be shown, and what usually follows it.
 
 Rules:
-- It is advice. Bad advice is harmless: what cannot be read is left out, and nothing of it is ever markup. [XL-074]
-- What follows is told only after a success, as data. [XL-075]
+- It is advice. Bad advice is harmless: what cannot be read is left out, and nothing of it is ever markup.
+- What follows is told only after a success, as data.
 """
+# XL-074, XL-075: the rules above.
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class NextStep:
 
 
 def build_display(tool: Tool, value: Json) -> ResultDisplay:
-    """Return how ``value``, a result of ``tool``, may be shown. [XL-074]"""
+    """Return how ``value``, a result of ``tool``, may be shown."""
+    # XL-074
     data = collect_extra_members(tool).get("result")
     if not isinstance(data, dict):
         return ResultDisplay()
@@ -85,8 +87,9 @@ def list_next_steps(
 ) -> tuple[NextStep, ...]:
     """Return what may follow a call of ``tool`` that gave ``value``; operations that are not ``known`` are left out.
 
-    An argument whose expression cannot be worked out is left out. [XL-075]
+    An argument whose expression cannot be worked out is left out.
     """
+    # XL-075
     data = collect_extra_members(tool).get("next")
     steps: list[NextStep] = []
     for one in data[:_MOST_STEPS] if isinstance(data, list) else ():

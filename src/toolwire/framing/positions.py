@@ -104,7 +104,8 @@ def has_duplicates(text: str) -> bool:
 
 
 def find_duplicates(text: str, limit: int = 100) -> list[DuplicateName]:
-    """Return the members of ``text``, which is JSON, whose name its object has already, at most ``limit``. [D-16]"""
+    """Return the members of ``text``, which is JSON, whose name its object has already, at most ``limit``."""
+    # D-16
     starts = _find_line_starts(text)
     found: list[DuplicateName] = []
     path: list[PathStep] = []

@@ -2,8 +2,9 @@
 
 Rules:
 - There is no clock here: a date counts from the response's own Date.
-- Odd fields say nothing; nothing says more than 30 days. [XL-065, XL-101]
+- Odd fields say nothing; nothing says more than 30 days.
 """
+# XL-065, XL-101: the rules above.
 
 from __future__ import annotations
 
@@ -41,14 +42,16 @@ def read_retry_after_ms(response: Response) -> int | None:
 
 
 def parse_wait_ms(said: Json) -> int | None:
-    """Return a wait as a member of JSON says it: a whole number that is not below 0, as 1500 or 1500.0. [OTC-032]"""
+    """Return a wait as a member of JSON says it: a whole number that is not below 0, as 1500 or 1500.0."""
+    # OTC-032
     if isinstance(said, bool) or not isinstance(said, int | float) or not said >= 0 or said % 1:
         return None
     return int(min(said, _MOST_MS))
 
 
 def read(headers: Headers) -> Rate | None:
-    """Return the rate that the fields tell, in any of the spellings that are in use, or None. [XL-065]"""
+    """Return the rate that the fields tell, in any of the spellings that are in use, or None."""
+    # XL-065
     for name, _ in headers:
         if name.startswith((b"ratelimit", b"x-ratelimit")):
             return _read_rate(headers)

@@ -1,8 +1,9 @@
 """A tool as its reader sees it: nothing is hidden in any text that only describes.
 
 Rules:
-- Names of arguments, and values that are compared, stay as they are: a call would else not be the site's. [D-01]
+- Names of arguments, and values that are compared, stay as they are: a call would else not be the site's.
 """
+# D-01: the rules above.
 
 from __future__ import annotations
 

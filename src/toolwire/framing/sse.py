@@ -17,7 +17,8 @@ class Event(NamedTuple):
 
 
 def write(name: str, data: bytes) -> bytes:
-    """Return one frame, exactly ``event:NAME`` and ``data:DATA``; ``data`` holds no line break. [A-28]"""
+    """Return one frame, exactly ``event:NAME`` and ``data:DATA``; ``data`` holds no line break."""
+    # A-28
     return b"event:" + name.encode() + b"\ndata:" + data + b"\n\n"
 
 

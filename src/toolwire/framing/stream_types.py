@@ -13,7 +13,8 @@ TYPES = frozenset(
         "application/json-seq",
     }
 )
-"""The media types of streams; any ``+json-seq`` is one too. [XL-106]"""
+"""The media types of streams; any ``+json-seq`` is one too."""
+# XL-106
 
 
 def is_stream(media_type: str) -> bool:

@@ -2,11 +2,12 @@
 
 Rules:
 - Gone are all that Unicode calls default-ignorable (tags, fillers, zero-width and bidirectional controls, variation
-  selectors), C0 and C1 except line breaks and tabs, and whole terminal sequences; what is left is in NFC. [D-01]
+  selectors), C0 and C1 except line breaks and tabs, and whole terminal sequences; what is left is in NFC.
 - Joiners and selectors stay where they change what is seen: in emoji, and between letters of scripts that join.
 - Nothing that a person can read is changed: visible instructions are contained elsewhere, not filtered here.
 - Whoever cleans says so: ``clean`` of a text differs from its NFC exactly where something was hidden in it.
 """
+# D-01: the rules above.
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ class CleanText(NamedTuple):
 
 
 def clean(text: str) -> CleanText:
-    """Return ``text`` as a person would read it. [D-01, D-03]"""
+    """Return ``text`` as a person would read it."""
+    # D-01, D-03
     if text.isascii() and text.isprintable():
         return CleanText(text)
     if _SUSPECT.search(text) is None or _HIDDEN.search(text) is None:
@@ -83,7 +85,8 @@ def clean_data(data: Json) -> Json:
 
 
 def cap_text(text: str, limit: int) -> str:
-    """Return ``text`` in at most ``limit`` characters, cut after a sentence if one ends in its last third. [XL-071]"""
+    """Return ``text`` in at most ``limit`` characters, cut after a sentence if one ends in its last third."""
+    # XL-071
     if len(text) <= limit:
         return text
     room = text[: limit - 1]
@@ -94,8 +97,9 @@ def cap_text(text: str, limit: int) -> str:
 def extract_first_sentence(text: str, limit: int) -> str:
     """Return the first sentence of ``text``, and more where that says next to nothing, in at most ``limit`` characters.
 
-    An ellipsis at its end says that there was more. [CV-25]
+    An ellipsis at its end says that there was more.
     """
+    # CV-25
     made = _POINT_MADE.search(text, _POINT_CHARACTERS)
     return cap_text(text, limit) if made is None or made.end() >= limit else text[: made.end()].rstrip() + "\u2026"
 

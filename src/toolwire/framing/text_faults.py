@@ -37,8 +37,9 @@ def find_faults(
 ) -> tuple[Fault, ...]:
     """Return all that ``examine`` finds in the data of ``text``, placed, in the order of the text.
 
-    A text that is no JSON has one fault, of the rule ``not_json``; names that repeat are faults too. [D-16, D-18]
+    A text that is no JSON has one fault, of the rule ``not_json``; names that repeat are faults too.
     """
+    # D-16, D-18
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if len(raw) > most:
         return (Fault("", 1, 1, "error", "D-16", f"This is larger than {most:,} bytes, and is not read."),)

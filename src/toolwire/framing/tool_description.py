@@ -1,9 +1,10 @@
 """What a model is told of a tool, on every wire and in every SDK that has one text for it, and that text taken apart.
 
 Rules:
-- What the tool does, then the hint on a line of its own, then the cost. [XL-070, XL-072]
-- Nothing hidden is in it, and it is never endless; the whole stays in the tool. [XL-071, D-01]
+- What the tool does, then the hint on a line of its own, then the cost.
+- Nothing hidden is in it, and it is never endless; the whole stays in the tool.
 """
+# XL-070, XL-072, XL-071, D-01: the rules above.
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ def write(parent: Traceparent) -> str:
 
 
 def parse_trace_id(text: str) -> str:
-    """Return a caller's own trace id as 32 hexadecimal digits, empty where it is neither those nor a UUID. [OTC-020]"""
+    """Return a caller's own trace id as 32 hexadecimal digits, empty where it is neither those nor a UUID."""
+    # OTC-020
     digits = text.replace("-", "").lower() if len(text) <= 36 else ""
     return digits if _TRACE_ID.fullmatch(digits) and digits not in _NOTHING else ""

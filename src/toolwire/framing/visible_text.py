@@ -1,8 +1,9 @@
 """Text from elsewhere made fit to show: nothing in it can move, hide or recolour other text.
 
 Rules:
-- A character without ink is written out: as ``<U+202E>`` in text, as ``\\u202e`` in JSON. [D-01, D-03]
+- A character without ink is written out: as ``<U+202E>`` in text, as ``\\u202e`` in JSON.
 """
+# D-01, D-03: the rules above.
 
 from __future__ import annotations
 
@@ -24,10 +25,11 @@ _SELECTORS: Final = "\ufe0e\ufe0f"
 
 
 def make_visible(text: str) -> str:
-    """Return ``text`` on one line, whatever could move, hide or recolour other text as ``<U+202E>``. [D-03, D-01]
+    """Return ``text`` on one line, whatever could move, hide or recolour other text as ``<U+202E>``.
 
     Line breaks and tabs become spaces. A space is a space, of whatever width.
     """
+    # D-03, D-01
     return _SUSPECT.sub(_name_character, text.replace("\r\n", " ").replace("\n", " ").replace("\t", " "))
 
 

@@ -1,9 +1,10 @@
 """The ``x-llm`` object: what a site says of consent, cost and use, on every wire that has room for it.
 
 Rules:
-- Reading fails closed, member by member: one bad member never changes the meaning of another. [XL-035]
-- What is unknown is ignored; what is missing means the default. [XL-032, XL-037]
+- Reading fails closed, member by member: one bad member never changes the meaning of another.
+- What is unknown is ignored; what is missing means the default.
 """
+# XL-035, XL-032, XL-037: the rules above.
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from typing import Any, Final, NamedTuple
 from toolwire.core.model import Approval, Cost, Json, RateLimit, Tool
 
 HINTS_KEY: Final = "x-llm"
-"""The key in ``Tool.hints`` of what an ``x-llm`` object says beyond the members of a Tool. [XL-037]"""
+"""The key in ``Tool.hints`` of what an ``x-llm`` object says beyond the members of a Tool."""
+# XL-037
 
 DEFAULT_LIMIT = RateLimit(max=60, window="1m")
 _KNOWN: Final = frozenset(
@@ -64,7 +66,8 @@ HIDDEN_POLICY = Policy(exposed=False, approval=Approval.PER_CALL)
 
 
 def write(tool: Tool) -> dict[str, Json]:
-    """Return the ``x-llm`` object that says what ``tool`` declares; what is at its default is left out. [XL-031]"""
+    """Return the ``x-llm`` object that says what ``tool`` declares; what is at its default is left out."""
+    # XL-031
     data: dict[str, Json] = {"enabled": True}
     if tool.approval is not None:
         data["approval"] = "auto" if tool.approval is Approval.AUTO else "per-call"
@@ -84,7 +87,8 @@ def write(tool: Tool) -> dict[str, Json]:
 
 
 def collect_extra_members(tool: Tool) -> dict[str, Json]:
-    """Return what the site said in its ``x-llm`` beyond the members of a Tool, over any protocol. [XL-037]"""
+    """Return what the site said in its ``x-llm`` beyond the members of a Tool, over any protocol."""
+    # XL-037
     found: dict[str, Json] = {}
     for key, facts in tool.hints.items():
         if not isinstance(facts, Mapping):
@@ -98,7 +102,8 @@ def collect_extra_members(tool: Tool) -> dict[str, Json]:
 
 
 def read(data: Json) -> Policy:
-    """Return the policy of an ``x-llm`` object, or of the shorthand ``true`` or ``false``. [XL-035, XL-036]"""
+    """Return the policy of an ``x-llm`` object, or of the shorthand ``true`` or ``false``."""
+    # XL-035, XL-036
     if data is True:
         return Policy()
     if not isinstance(data, dict):
@@ -118,7 +123,8 @@ def read(data: Json) -> Policy:
 
 
 def read_approval(text: Json) -> Approval:
-    """Return a site's ``defaultApproval``; what is missing or unknown is per-call. [XL-027]"""
+    """Return a site's ``defaultApproval``; what is missing or unknown is per-call."""
+    # XL-027
     return Approval.AUTO if text == "auto" else Approval.PER_CALL
 
 

@@ -1,9 +1,10 @@
 """Everything in an ``x-llm`` object, or in an llm.json, that is not as the specification has it.
 
 Rules:
-- What is an error here is what the reader reads as its strictest, and what the published schema refuses. [XL-143]
+- What is an error here is what the reader reads as its strictest, and what the published schema refuses.
 - A warning is what is read, and what somebody should mend.
 """
+# XL-143: the rules above.
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ _SPOTS: Final = ("title", "subtitle", "body", "image", "url")
 
 
 def check_operation(data: Json) -> list[XllmFault]:
-    """Return what is wrong with the ``x-llm`` of an operation. [XL-031, XL-035, XL-036]"""
+    """Return what is wrong with the ``x-llm`` of an operation."""
+    # XL-031, XL-035, XL-036
     if isinstance(data, bool):
         return []
     if not isinstance(data, dict):
@@ -55,7 +57,8 @@ def check_operation(data: Json) -> list[XllmFault]:
 
 
 def check_root(data: Json) -> list[XllmFault]:
-    """Return what is wrong with the ``x-llm`` at the root of a document. [XL-025..028, XL-030]"""
+    """Return what is wrong with the ``x-llm`` at the root of a document."""
+    # XL-025..028, XL-030
     if not isinstance(data, dict):
         return [
             _build_error(
@@ -71,7 +74,8 @@ def check_root(data: Json) -> list[XllmFault]:
 
 
 def check_llm_json(data: Json) -> list[XllmFault]:
-    """Return what is wrong with an llm.json. [XL-020, XL-021]"""
+    """Return what is wrong with an llm.json."""
+    # XL-020, XL-021
     if not isinstance(data, dict):
         return [_build_error("XL-020", f"This is {describe_type(data)}; an llm.json is an object.")]
     if "openapi" not in data:

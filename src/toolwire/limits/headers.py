@@ -1,4 +1,5 @@
-"""What a server says in its headers of when to come back. [XL-065]"""
+"""What a server says in its headers of when to come back."""
+# XL-065
 
 from __future__ import annotations
 

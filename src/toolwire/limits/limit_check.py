@@ -1,4 +1,5 @@
-"""The declared limit of a tool as a check of the server: the same declaration that clients throttle by. [XL-066]"""
+"""The declared limit of a tool as a check of the server: the same declaration that clients throttle by."""
+# XL-066
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ def build_rate_check(windows: Windows) -> Check:
     """Return a check that refuses a call beyond its tool's limit, counted for each caller and tool.
 
     It must be the last one: what another check refuses does not count. Tools without a limit cost one look. Where
-    nothing can be counted a tool with a limit is not run: a limit that nobody counts is none. [R11]
+    nothing can be counted a tool with a limit is not run: a limit that nobody counts is none.
     """
+    # R11
 
     def check(call: Call) -> Verdict:
         limit = call.tool.rate_limit

@@ -1,10 +1,11 @@
 """The client's own throttle: no more calls than the user's limits allow, and fewer where the site says so.
 
 Rules:
-- A limit that a site declares only tightens: the limits of the user's side hold beside it. [XL-067]
-- Only calls that are sent count. [XL-064]
-- What a server says can make us wait longer, never shorter. [XL-065]
+- A limit that a site declares only tightens: the limits of the user's side hold beside it.
+- Only calls that are sent count.
+- What a server says can make us wait longer, never shorter.
 """
+# XL-067, XL-064, XL-065: the rules above.
 
 from __future__ import annotations
 
@@ -39,10 +40,12 @@ NO_DEFAULTS = ClientRateLimits(tool=None, connection=None)
 
 
 class Throttle:
-    """Counts the calls of one user over one connection. [XL-062]
+    """Counts the calls of one user over one connection.
 
     ``clock`` gives seconds and never goes back; ``wall`` gives seconds since 1970, for servers that say a date.
     """
+
+    # XL-062
 
     def __init__(
         self, *, clock: Callable[[], float], wall: Callable[[], float], defaults: ClientRateLimits = CLIENT_DEFAULTS

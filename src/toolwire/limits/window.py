@@ -1,11 +1,12 @@
 """A moving window: at most ``max`` calls in any stretch of time of its length.
 
 Rules:
-- Exact: a call that was taken at t frees its place at t + window, not a moment earlier. [XL-063]
+- Exact: a call that was taken at t frees its place at t + window, not a moment earlier.
 - Above a thousand calls the moments are kept in slices of a thousandth of the window, counted at a slice's end: never
   one call too many, and bounded memory.
 - A clock that goes back makes nobody wait for it to catch up: what was counted in its future is forgotten.
 """
+# XL-063: the rules above.
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """A tool's input schema, compiled once, as a check that names every argument that does not fit.
 
 Rules:
-- A reference that leaves the schema is never fetched or read. [D-18]
-- Patterns run on an engine with a backtracking limit. [D-15]
+- A reference that leaves the schema is never fetched or read.
+- Patterns run on an engine with a backtracking limit.
 - An argument that the schema does not declare is refused, where the schema does not ask for more.
 - The work of a check is bounded before it begins: the validator itself cannot be interrupted.
 """
+# D-18, D-15: the rules above.
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def find_schema_fault(schema: Schema) -> str:
 
 
 def build_arguments_check() -> Check:
-    """Return a check that refuses a call whose arguments do not fit; each schema is compiled once. [OXP-009]"""
+    """Return a check that refuses a call whose arguments do not fit; each schema is compiled once."""
+    # OXP-009
     known: dict[int, _CompiledTool] = {}
 
     def check(call: Call) -> Verdict:

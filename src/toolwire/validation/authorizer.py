@@ -11,7 +11,9 @@ from toolwire.core.model import Authorization
 
 @dataclass(frozen=True, slots=True)
 class GrantPage:
-    """Where a person grants it; at ``check_url`` a program sees whether they did. [OXP-011]"""
+    """Where a person grants it; at ``check_url`` a program sees whether they did."""
+
+    # OXP-011
 
     url: str
     check_url: str = ""

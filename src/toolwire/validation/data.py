@@ -16,8 +16,9 @@ def copy_arguments(call: Call) -> Call | Problem:
     """Return ``call`` with a copy of its arguments that nobody else holds, or the Problem that they are not JSON data.
 
     A program that calls can have NaN, half a surrogate pair, keys that are no text or objects of Python, where a
-    server, which reads JSON, cannot; and it can change a list while a person is looking at it. [D-20, S-16]
+    server, which reads JSON, cannot; and it can change a list while a person is looking at it.
     """
+    # D-20, S-16
     try:
         arguments = _copy_value(call.arguments, 0)
         if not isinstance(arguments, dict):

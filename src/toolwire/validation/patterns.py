@@ -16,10 +16,11 @@ _STATES_OF_ANY = 250  # measured: what the smallest pattern costs, in states
 
 @lru_cache(maxsize=4_096)
 def is_pattern(text: str) -> bool:
-    """Return whether ``text`` is a regular expression that the validator takes, and neither long nor large. [D-15]
+    """Return whether ``text`` is a regular expression that the validator takes, and neither long nor large.
 
     At most 2,000 characters, and 400,000 states once its repeats are written out.
     """
+    # D-15
     if len(text) > MAX_CHARACTERS or measure_regex(text).states > _MAX_STATES:
         return False
     try:
@@ -39,7 +40,8 @@ class PatternBudget:
         self._left = _MAX_STATES_OF_ALL
 
     def accepts(self, text: str) -> bool:
-        """Return whether ``text`` is a pattern that can be used; what was asked before costs nothing. [D-15, D-17]"""
+        """Return whether ``text`` is a pattern that can be used; what was asked before costs nothing."""
+        # D-15, D-17
         known = self._known.get(text)
         if known is None:
             self._left -= _STATES_OF_ANY + (measure_regex(text).states if len(text) <= MAX_CHARACTERS else 0)

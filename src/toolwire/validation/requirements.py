@@ -11,7 +11,8 @@ from .authorizer import Authorizer, GrantPage
 
 
 def check_requirements(call: Call) -> Verdict:
-    """Refuse a call that lacks a token, a secret or the user id its tool requires, whatever the protocol. [OXP-011]"""
+    """Refuse a call that lacks a token, a secret or the user id its tool requires, whatever the protocol."""
+    # OXP-011
     if call.tool.requirements is NO_REQUIREMENTS:
         return ALLOW
     problem = find_missing(call.tool, call.context)
@@ -31,7 +32,8 @@ def build_requirements_check(authorizer: Authorizer) -> Check:
 
 
 def find_missing(tool: Tool, context: Context, authorizer: Authorizer | None = None) -> Problem | None:
-    """Return the Problem of a call that does not bring what ``tool`` requires, or None. [OXP-011, OTC-014]"""
+    """Return the Problem of a call that does not bring what ``tool`` requires, or None."""
+    # OXP-011, OTC-014
     needs = tool.requirements
     tokens = [needed for needed in needs.authorization if needed.id not in context.tokens]
     secrets = [id_ for id_ in needs.secrets if id_ not in context.secrets]

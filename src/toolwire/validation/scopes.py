@@ -18,7 +18,8 @@ def permits(scopes: Scopes, tool: Tool) -> bool:
 
 
 def check_scopes(call: Call) -> Verdict:
-    """Refuse a call by somebody who lacks a scope of the tool. [OTC-042]"""
+    """Refuse a call by somebody who lacks a scope of the tool."""
+    # OTC-042
     return (
         ALLOW
         if not call.tool.scopes or permits(call.context.scopes, call.tool)
