@@ -1,4 +1,4 @@
-"""Conversions: any document of tools into any other, each with the list of what was lost."""
+"""Convert any document of tools into any other, with a list of losses. Imports ``core``, ``framing``, ``protocols``."""
 
 from .converter import KINDS, ConvertedDocument, ReadDocument, WrittenDocument, convert, detect_kind, read, write
 from .loss import Loss

@@ -1,1 +1,1 @@
-"""The narrow waist: values, shapes and rules that every protocol shares. Standard library only, no input or output."""
+"""Hold the values, types and rules that every protocol shares. Imports only the standard library; does no I/O."""

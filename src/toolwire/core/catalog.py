@@ -1,4 +1,4 @@
-"""A catalog: what a toolbox offers at one moment, and which tool a reference means."""
+"""Hold the tools of a toolbox at one moment, and find the tool that a reference means."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _REFERENCE = re.compile(r"(?P<name>[^@]+)(?:@(?P<version>\d+|\d+\.\d+\.\d+))?", 
 
 
 def build_toolkit_name(title: str) -> str:
-    """Return ``title`` as a toolkit name that may stand in a tool's id: letters, digits and underscores.
+    """Return ``title`` as a toolkit name for tool ids: letters, digits and underscores.
 
-    Accents are dropped; a title in a script that has no such letters ends in a few of its digest, so that two differ.
+    Accents are dropped. A title that is not ASCII ends in six digits of its digest, so that two such titles differ.
     """
     # OXP-006
     plain = "".join(part for part in normalize("NFKD", title) if not combining(part))
@@ -34,18 +34,18 @@ def build_toolkit_name(title: str) -> str:
 
 
 def make_version_key(version: str) -> tuple[int, ...]:
-    """Return ``version`` as numbers to compare by; what is not a number, or has over 18 digits, counts as 0."""
+    """Return ``version`` as a tuple of numbers to sort by; a part that is not a number of up to 18 digits is 0."""
     # A-38
     return tuple(int(part) if _NUMBER.fullmatch(part) else 0 for part in version.split("."))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """The tools of a toolbox with its title; tools stand by toolkit and name, versions ascending.
+    """The tools of a toolbox and its title. Tools are sorted by toolkit and name, then by version, oldest first.
 
     ``names`` holds the newest version of each tool under a name that is unique in the catalog: the tool's own
-    where no other toolkit has it, else ``Toolkit_name``. ``allows`` says whether a reference may mean a tool: one that
-    it denies means nothing, and is no unique name.
+    if no other toolkit has it, else ``Toolkit_name``. ``allows`` decides whether a reference may mean a tool. If it denies
+    one, that reference finds nothing and is never a unique name.
 
     Raises:
         ValueError: two tools share an id.
@@ -71,14 +71,14 @@ class Catalog:
     def find(self, reference: str) -> Tool | Problem:
         """Return the tool that ``reference`` means: ``id``, ``Toolkit.name[@x]``, or a bare ``name[@x]`` if unique.
 
-        A tool that had to be renamed is found by its server's own name for it too, if no other tool is meant by that.
+        A renamed tool is also found by its server's own name, if no other tool has that name.
 
-        ``@x.y.z`` is exact, ``@x`` means ``x.0.0``, nothing means the newest. Otherwise a Problem that lists what
-        there is.
+        ``@x.y.z`` is exact, ``@x`` means ``x.0.0``, and no version means the newest. If nothing is found, a Problem
+        that lists the tools.
         """
         # OXP-007, OTC-025, A-38
         index = self._index
-        if index is None:  # made when it is first wanted: most catalogs of a caller's own tools are only listed
+        if index is None:  # built at first use: most catalogs of single callers are only listed
             index = _index_references(self.tools, self.names, self.allows or _allow_any)
             object.__setattr__(self, "_index", index)
         found = index.get(reference)
@@ -93,14 +93,14 @@ class Catalog:
 
 
 def list_spellings(tool: Tool) -> tuple[str, ...]:
-    """Return each way to refer to ``tool`` without a version: by toolkit and name first, then those others may have."""
+    """Return each reference to ``tool`` without a version: unique ones first, then those that other tools may share."""
     full = f"{tool.toolkit}.{tool.name}"
     others = (tool.original_name,) if tool.original_name else ()
     return full, full.replace("-", "_"), tool.name, f"{tool.toolkit}_{tool.name}", *others
 
 
 def make_confusable_key(reference: str) -> str:
-    """Return what ``reference`` looks like: two that a reader or a wire could take for each other look the same."""
+    """Return a key that two references share if a reader or a protocol could confuse them, such as ``l1``, ``ll``."""
     if not reference.isascii():
         reference = "".join(part for part in normalize("NFKD", reference) if not combining(part))
     return _ODD.sub("_", reference.casefold().translate(_ALIKE))
@@ -119,7 +119,7 @@ def _assign_unique_names(tools: Iterable[Tool], allows: Callable[[str, Tool], bo
         unique = name if count[name] == 1 and allows(name, tool) else qualified
         if not allows(unique, tool) or (
             unique in names and allows is not _allow_any
-        ):  # its id tells it from all others
+        ):  # the digest of its id makes it unique
             unique = f"{qualified[:51]}_{sha256(tool.id.encode('utf-8', 'replace')).hexdigest()[:12]}"
         if unique in names:
             raise ValueError(f"two tools would be called {unique!r}: rename one of {names[unique].id} and {tool.id}")
@@ -140,13 +140,15 @@ def _index_references(
 ) -> Mapping[str, Tool]:
     unique = {(tool.toolkit, tool.name): name for name, tool in names.items()}
     index: dict[str, Tool] = {}
-    for tool in sorted(tools, key=lambda tool: make_version_key(tool.version)):  # of two of a spelling, the newer one
+    for tool in sorted(
+        tools, key=lambda tool: make_version_key(tool.version)
+    ):  # if two have one spelling, the newer one wins
         full, written, *_ = list_spellings(tool)
         for spelling in (full, written, unique[tool.toolkit, tool.name]):
             index[spelling] = index[f"{spelling}@{tool.version}"] = tool
             if tool.version.endswith(".0.0"):
                 index[f"{spelling}@{tool.version.partition('.')[0]}"] = tool
-    for tool in tools:  # "Calculator_Add", as the specification's own examples are named, unless a tool is called so
+    for tool in tools:  # "Calculator_Add", as in the examples of the specification, unless a tool has that name
         alias = f"{tool.toolkit}_{tool.name}"
         if allows(alias, tool):
             index.setdefault(alias, index[f"{tool.toolkit}.{tool.name}"])

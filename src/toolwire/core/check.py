@@ -1,4 +1,4 @@
-"""What may stop a call: a list of checks, each of which looks at the call and says its verdict."""
+"""Define checks of a call: each returns a verdict, and the first verdict that is not ``Allow`` decides."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from .model import Approval, Call, Json, Problem, Result
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person is asked before a call: the call itself, where it goes, and why it is asked.
+    """What a user is asked before a call: the call, where it goes, and why consent is needed.
 
-    ``always_allowed`` says whether the answer may cover later calls. ``reasons`` are whole sentences, safe to show.
-    ``request`` is exactly what will be sent, but for the credentials, which ``credential`` names by their scheme.
-    ``title`` is the site's own name for itself (untrusted). ``changes`` says how the tool differs from what was last
-    approved, ``remaining`` how many calls the rate limit leaves. ``binding`` is the digest of all that was shown: an
-    answer is good for that alone. ``id`` is new for each time of asking. ``places`` says of each argument where in the
-    request it goes. ``secrets`` names the arguments that the person's own side marks as secrets.
+    - ``always_allowed``: the answer may also cover later calls.
+    - ``reasons``: whole sentences, safe to show.
+    - ``request``: exactly what will be sent, without credentials; ``credential`` names those by their scheme.
+    - ``title``: the site's own name for itself (untrusted text).
+    - ``changes``: how the tool differs from the definition that was approved last.
+    - ``remaining``: how many calls the rate limit leaves.
+    - ``binding``: the digest of everything that is shown; an answer is valid for this digest only.
+    - ``id``: new for each question.
+    - ``places``: for each argument, where in the request it goes.
+    - ``secrets``: the arguments that the user's side marks as secret.
     """
 
     # XL-049, XL-050
@@ -45,10 +49,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the person said. ``always`` asks not to be asked again for this tool; ``reason`` is their own words.
+    """The user's answer to a question.
 
-    ``arguments`` are the person's own in place of those they were shown. ``channel`` says where they were asked.
-    ``problem`` is how a call ends that is not allowed yet, because whoever answers asks for something else first.
+    ``always`` allows later calls of this tool too. ``reason`` is in the user's own words. ``arguments`` replaces the
+    arguments that were shown. ``channel`` names where the user was asked. ``problem`` ends the call if the approver
+    needs something else first.
     """
 
     allowed: bool
@@ -61,26 +66,26 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Go on to the next check."""
+    """Continue with the next check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """Stop here, with this problem."""
+    """Refuse the call with ``problem``."""
 
     problem: Problem
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Go on only if the person says so."""
+    """Continue only if the user approves."""
 
     question: Question
 
 
 @dataclass(frozen=True, slots=True)
 class KnownResult:
-    """Stop here: this is the result, nothing needs to run."""
+    """Return ``result`` without running the tool."""
 
     result: Result
 

@@ -1,10 +1,10 @@
-"""A protocol is a frozen record of pure functions; a Flow is a conversation with no network in it.
+"""Define a protocol as a frozen record of pure functions, and a Flow as a conversation without a network.
 
 Rules:
-- ``routes`` is called once for a catalog; what a reader can know beforehand it works out there, not per request.
-- A reader never raises: whatever the bytes, it says a call to run, a call to stream, or the answer.
-- ``find`` looks and never changes: GETs before POSTs, no credentials.
-- What one codec must remember about a peer is in ``Peer.memo``, which no other code reads.
+- ``routes`` runs once for each catalog. It prepares everything that does not depend on a request.
+- A reader never raises: for any bytes it returns a call to run, a call to stream, or a response.
+- ``find`` changes nothing on the server: it tries GET before POST and sends no credentials.
+- ``Peer.memo`` is what a codec remembers about a peer; no other code reads it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Pending(NamedTuple):
-    """A call to run, and how this request wants its result said. ``reply(result, duration_ms)`` gives the response."""
+    """A call to run. ``reply(result, duration_ms)`` returns the response in the form that the request asked for."""
 
     call: Call
     reply: Callable[[Result, float], Response]
@@ -36,13 +36,13 @@ class Pending(NamedTuple):
 make_pending = cast(
     "Callable[[tuple[Call, Callable[[Result, float], Response]]], Pending]", MethodType(tuple.__new__, Pending)
 )
-"""Make a Pending of its parts, at half the cost of its name: for what is made for each call."""
+"""Make a ``Pending`` from a tuple, in half the time of ``Pending(...)``: one is made for each call."""
 
 
 class Streaming(NamedTuple):
-    """A call whose progress is sent while it runs: ``opening``, a ``frame`` for each Progress, then ``closing``.
+    """A call that streams: the body is ``opening``, one ``frame`` for each Progress, then ``closing``.
 
-    ``refuse`` says a problem that came before the tool ran, as a whole response.
+    ``refuse`` returns the whole response to a problem that arose before the tool ran.
     """
 
     call: Call
@@ -66,18 +66,18 @@ class Route(NamedTuple):
 
 
 Routes: TypeAlias = Mapping[tuple[str, str], Route]
-"""The route of each (METHOD, path). No patterns: one look in a table finds the reader."""
+"""The route of each (METHOD, path). There are no patterns: one dictionary lookup finds the reader."""
 
 
 Describe: TypeAlias = Callable[[Tool, str], Any]
-"""Gives what a protocol says of one tool, under the name by which it lists it."""
+"""Return what a protocol says of a tool, given the tool and the name in the protocol's list."""
 
 
 class ToolCache:
     """Values that codecs derive from single tools, kept while a server offers those tools.
 
-    A codec builds its lists again for each catalog and for each set of scopes. What it derives from one tool, such as
-    the bytes of its definition, is looked up here instead of made again.
+    A codec builds its lists for each catalog and each set of scopes. Values of single tools, such as the bytes of a
+    definition, are computed once and looked up here.
     """
 
     __slots__ = ("_kept",)
@@ -106,12 +106,12 @@ class ToolCache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What a codec may say about the server it is served from.
+    """What a codec knows about the server that it is served from.
 
-    ``keys`` is true where calls need an API key. ``root`` is the path it is mounted under, empty at the root of its
-    origin: paths of routes are below it, URLs in documents must name it. ``older_clients`` lets a client of an
-    older dialect be known by its User-Agent, where it cannot be told by what it sends.
-    ``cache`` holds what was derived from single tools; all sites of one server share it.
+    ``keys`` is true if calls need an API key. ``root`` is the path that the app is mounted under, empty at the root of
+    its origin. Paths of routes are relative to it; URLs in documents include it. ``older_clients`` lets a client of an
+    older dialect be recognised by its User-Agent if its request does not tell. ``cache`` holds values derived from
+    single tools; all sites of one server share it.
     """
 
     # S-13
@@ -123,12 +123,12 @@ class Site:
 
 
 class Listen(NamedTuple):
-    """A request whose answer is heard while it arrives, if it is a stream of events.
+    """A request whose response is read while it arrives, if it is a stream of events.
 
-    ``read_chunk`` is given each piece of the body, in order and cut anywhere, and says what progress it completes; its
-    ValueError ends the exchange. A Request that it gives is sent while the stream goes on: that is how a client answers
-    what the server asks in the stream, and nothing is made of what comes back. An answer that is no stream is not heard
-    but returned whole. A ``is_brief`` one may take no longer than a plain request.
+    ``read_chunk`` gets each piece of the body, in order and cut anywhere, and yields the progress that the piece
+    completes. A ``ValueError`` from it ends the exchange. If it yields a ``Request``, that one is sent while the stream
+    continues, and its response is dropped: so a client answers what the server asks within the stream. A response that
+    is no stream is returned whole. If ``is_brief``, the exchange has the time limit of a plain request.
     """
 
     request: Request
@@ -137,15 +137,15 @@ class Listen(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """A wait of ``seconds``, after which the conversation goes on."""
+    """A wait of ``seconds``; then the flow continues."""
 
     seconds: float
 
 
 Flow: TypeAlias = Generator[Request | Listen | Question | Pause, Any, T]
-"""Yield a Request or Listen, be sent a Response or a Problem; yield a Question, be sent an Answer; return the value.
+"""A generator that yields what it needs and is sent the result.
 
-Yield a Pause, be sent nothing once it is over.
+A ``Request`` or ``Listen`` gets a ``Response`` or a ``Problem``, a ``Question`` an ``Answer``, a ``Pause`` nothing.
 """
 
 
@@ -188,7 +188,7 @@ def map_request(step: Request | Listen, change: Callable[[Request], Request]) ->
 
 
 def fetch(request: Request) -> Flow[Response | Problem]:
-    """Return what came back for ``request``: the response, or the Problem of not reaching the server."""
+    """Return the response to ``request``, or the Problem that the server cannot be reached."""
     response: Response | Problem = yield request
     return response
 
@@ -202,7 +202,7 @@ def listen(
 
 
 def ask(question: Question) -> Flow[Answer]:
-    """Return what the person answered; without a way to ask that is a refusal."""
+    """Return the user's answer; if no approver is configured, it is a refusal."""
     # XL-053
     answer: Answer = yield question
     return answer
@@ -215,9 +215,9 @@ def pause(seconds: float) -> Flow[None]:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One look at a URL while finding out what a server speaks. ``status`` is None when no response came.
+    """One request made to find out which protocol a server speaks. ``status`` is ``None`` if there was no response.
 
-    ``reason`` is then the word for programs of the Problem, where the codec passes it on.
+    ``reason`` is then the Problem's reason for programs, if the codec passes it on.
     """
 
     # XL-005
@@ -267,7 +267,7 @@ class Peer:  # D-07, XL-088, XL-103, A-42, C-5
     def find(self, reference: str) -> Tool | Problem:
         """Return the tool that ``reference`` means; see ``Catalog.find``.
 
-        Of a server that does not say what it offers, nothing is known of a tool but its name, which is ``reference``.
+        If the server does not list its tools, the tool has ``reference`` as its name and accepts any arguments.
         """
         found = self.catalog.find(reference)
         if not self.takes_any_name or isinstance(found, Tool) or not reference:
@@ -277,21 +277,21 @@ class Peer:  # D-07, XL-088, XL-103, A-42, C-5
         return Tool(name=name, original_name="" if name == reference else reference, input_schema=schema)
 
     def find_current(self, tool: Tool) -> Tool | Problem:
-        """Return ``tool``, which was found here before, as the server describes it now."""
+        """Return the current definition of ``tool``, which was found here before."""
         found = self.catalog.find(tool.id)
         return tool if self.takes_any_name and not isinstance(found, Tool) else found
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one codec found at a URL: a Peer or None, and every probe it made."""
+    """The result of one codec's ``find``: a ``Peer`` or ``None``, and every probe that it made."""
 
     peer: Peer | None
     probes: tuple[Probe, ...] = ()
 
 
 def place_in_body(_: Peer, call: Call) -> Mapping[str, str]:
-    """Return that every argument of ``call`` goes into the body of its request."""
+    """Return the place of each argument of ``call``: the body of the request."""
     return dict.fromkeys(call.arguments, "in the body")
 
 

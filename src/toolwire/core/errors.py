@@ -1,18 +1,18 @@
-"""The exceptions of toolwire. Expected failures are Problems; these are for misuse, and for tools to raise."""
+"""Define the exceptions for misuse, and the one that tools raise. Expected failures are ``Problem`` values instead."""
 
 from __future__ import annotations
 
 
 class ToolwireError(Exception):
-    """Anything toolwire raises on purpose."""
+    """The base class of all exceptions that toolwire raises on purpose."""
 
 
 class DefinitionError(ToolwireError):
-    """A tool, toolkit or setting that cannot be. The text names it and says what to change."""
+    """A tool, toolkit or setting is not valid. The message names it and says what to change."""
 
 
 class ToolError(ToolwireError):
-    """Raise this in a tool to say why it could not do its work.
+    """Raise this in a tool to report why it failed.
 
     ``message`` is for the user and the model; ``developer_message`` only for the log. ``can_retry`` and
     ``retry_after_ms`` say whether and when the same call may work; ``additional_prompt_content`` goes to the

@@ -1,7 +1,7 @@
-"""Garbage collection put off while a large document is read, or the tables of many tools are built.
+"""Pause garbage collection while many objects are made that all stay alive.
 
-Either makes many objects and keeps them all. The collector would look through the whole of them again and again and
-find nothing: two thirds of the time of parsing, and half of the time of building.
+Reading a large document, or building the tables of many tools, makes many objects. The collector would scan all of them
+again and again and free nothing: this takes two thirds of the time of parsing, and half of the time of building.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _MANY = 20_000
 
 @contextmanager
 def pause_collection() -> Generator[None, None, None]:
-    """Put collecting off until the block ends; inside another such block, or where it is off, do nothing.
+    """Pause collection until the block ends. Do nothing inside another such block, or if collection is off.
 
-    Where the block made many objects they count as old from then on: they wait for the next full collection.
+    If the block made many objects, they move to the oldest generation: only a full collection scans them.
     """
     if not gc.isenabled():
         yield
@@ -26,7 +26,7 @@ def pause_collection() -> Generator[None, None, None]:
     try:
         yield
     finally:
-        if gc.get_count()[0] > _MANY and not gc.get_freeze_count():  # what the program itself froze stays so
+        if gc.get_count()[0] > _MANY and not gc.get_freeze_count():  # keep what the program itself froze
             gc.freeze()
             gc.unfreeze()
         gc.enable()

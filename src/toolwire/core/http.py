@@ -1,4 +1,4 @@
-"""Requests and responses as plain values: what a codec reads and writes, with no network in it."""
+"""Define requests and responses as plain values, which codecs read and write without a network."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 JSON_HEADERS: Headers = ((b"content-type", b"application/json"),)
 
 
+# A named tuple is cheap to make, and one is made for each call.
 class Request(NamedTuple):
     """One HTTP request.
 
-    ``url`` is absolute on a client and ``/path?query`` on a server. ``id`` is what the server calls this
-    request; it serves as the call id where the caller gave none. ``signed`` says that a client's request carries its
-    credentials already, so that the network adds none. ``approved`` says that a person saw exactly this request: it is
-    not repeated at another path. ``opens_session`` says that it only opens a session at the place of a call
-    and runs nothing. ``credentials`` are those in it: they are taken out of what comes back. (A named
-    tuple: one is made for each call.)
+    - ``url``: absolute on a client, ``/path?query`` on a server.
+    - ``id``: the server's id of the request. It becomes the call id if the caller gave none.
+    - ``signed``: the request already has its credentials, so the network adds none.
+    - ``approved``: a user saw exactly this request, so it is not repeated at another path.
+    - ``opens_session``: the request only opens a session at the URL of a call and runs no tool.
+    - ``credentials``: the credentials in the request, which are removed from whatever comes back.
     """
 
     method: str
@@ -37,12 +38,12 @@ class Request(NamedTuple):
     opens_session: bool = False
 
     def __repr__(self) -> str:
-        """Say where it goes: what stands in headers, query and body may be secret."""
+        """Show only method and URL: headers, query and body may hold secrets."""
         return f"Request({self.method} {show_url(self.url)}, {len(self.body):,} bytes)"
 
 
 class Response(NamedTuple):
-    """One HTTP response, whole."""
+    """One complete HTTP response."""
 
     status: int
     headers: Headers = ()
@@ -53,9 +54,9 @@ make_request = cast(
     "Callable[[tuple[str, str, Headers, bytes, str, bool, bool, tuple[Secret, ...], bool]], Request]",
     MethodType(tuple.__new__, Request),
 )
-"""Make a Request of all its parts, at half the cost of its name: for what is made for each call."""
+"""Make a ``Request`` from a tuple of all fields, in half the time of ``Request(...)``: one is made for each call."""
 make_response = cast("Callable[[tuple[int, Headers, bytes]], Response]", MethodType(tuple.__new__, Response))
-"""Make a Response of all its parts, likewise."""
+"""Make a ``Response`` in the same way."""
 
 
 STATUS_BY_KIND: dict[Kind, int] = {
@@ -84,7 +85,7 @@ STATUS_BY_KIND: dict[Kind, int] = {
     Kind.BAD_ANSWER: 200,
     Kind.INTERNAL: 200,
 }
-"""The status of each kind of Problem where a protocol does not say otherwise."""
+"""The status of each kind of Problem, unless a protocol has its own."""
 # OTC-040, OTC-041
 
 

@@ -1,4 +1,4 @@
-"""Functions whose module is imported when the first of them is called: what finds tools, no server ever needs."""
+"""Import a module when one of its functions is first called: a server never loads the client half of a protocol."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def import_lazily(module: str, *names: str) -> Iterator[Callable[..., Any]]:
-    """Yield, for each of ``names``, what calls the function of that name in ``module``, which is imported then."""
+    """Yield for each of ``names`` a function that imports ``module`` and calls its function of that name."""
     for name in names:
         yield _build_lazy_call(module, name)
 

@@ -1,9 +1,9 @@
-"""The call ledger: what is remembered of calls that carry their caller's own key, so that none runs twice.
+"""Define the call ledger, which remembers calls that carry an idempotency key, so that none runs twice.
 
 Rules:
-- A key belongs to the first call that came under it; another call under the same key is refused.
-- A tool that is not declared idempotent runs at most once under a key, unless its own answer said ``can_retry``.
-- What was refused before it ran is not recorded. What was running when its server died is ``interrupted``.
+- A key belongs to the first call that uses it. A different call with the same key is refused.
+- A tool that is not declared idempotent runs at most once for a key, unless its own result said ``can_retry``.
+- A call that was refused before it ran is not recorded. A call whose server died while it ran is ``interrupted``.
 """
 # A-42: the rules above.
 
@@ -20,7 +20,7 @@ from .model import AFTER_START, Call, Kind, Problem, Result, Tool, Value
 
 
 class CallKey(NamedTuple):
-    """What makes two calls the same call: whose it is, of which tool (without its version), and the caller's id."""
+    """What makes two calls the same call: the caller, the tool without its version, and the caller's own id."""
 
     principal: str
     tool: str
@@ -28,7 +28,7 @@ class CallKey(NamedTuple):
 
 
 class CallState(StrEnum):
-    """Where a recorded call stands. ``ACCEPTED`` is taken by an engine that queues, and nothing of it has run."""
+    """The state of a recorded call. ``ACCEPTED``: an engine queued the call, and it has not started."""
 
     ACCEPTED = "accepted"
     RUNNING = "running"
@@ -56,7 +56,7 @@ class Claim(NamedTuple):
 
 
 class Ticket(NamedTuple):
-    """The right to run a claimed call, once; ``attempt`` counts from 1, ``owner`` is as the ledger knows who has it."""
+    """The right to run a claimed call once. ``attempt`` counts from 1; ``owner`` is the ledger's mark of its holder."""
 
     key: CallKey
     owner: Any
@@ -64,7 +64,7 @@ class Ticket(NamedTuple):
 
 
 class CallEnding(NamedTuple):
-    """How a call ended. Unless ``pinned``, the next claim under the key runs the tool again."""
+    """How a call ended. If it is not ``pinned``, the next claim with the key runs the tool again."""
 
     state: CallState
     result: Result
@@ -75,31 +75,31 @@ make_key = cast("Callable[[tuple[str, str, str]], CallKey]", MethodType(tuple.__
 make_claim = cast("Callable[[tuple[CallKey, bytes, bool, int]], Claim]", MethodType(tuple.__new__, Claim))
 make_ticket = cast("Callable[[tuple[CallKey, Any, int]], Ticket]", MethodType(tuple.__new__, Ticket))
 make_ending = cast("Callable[[tuple[CallState, Result, bool]], CallEnding]", MethodType(tuple.__new__, CallEnding))
-"""The same from all fields in their order, at half the cost: for those that are made for each call."""
+"""Make each value from a tuple of all its fields, in half the time: they are made for each call."""
 
 
 class StoredResult(NamedTuple):
-    """The call has been run: this is its answer."""
+    """The call has already run: this is its result."""
 
     result: Result
 
 
 class InFlight(NamedTuple):
-    """The call runs now, here or in another process. Claim again, having waited, to hear how it ended."""
+    """The call runs now, here or in another process. Wait and claim again to get its result."""
 
     attempt: int
 
 
 ClaimOutcome: TypeAlias = Ticket | StoredResult | InFlight | Problem
-"""What a claim comes to; the Problem is CONFLICT, or OVERLOADED where nothing can be recorded now."""
+"""The outcome of a claim. A Problem is CONFLICT, or OVERLOADED if nothing can be recorded now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerLimits:
-    """The bounds of one ledger. ``rows`` and ``bytes`` are of everything in it, ``answer_bytes`` of one answer.
+    """The limits of one ledger: ``rows`` and ``bytes`` in total, ``answer_bytes`` for one result.
 
-    ``keep_s`` is how long an ended call is kept at the most. A caller who needs room in a full ledger loses the oldest
-    of their own ended calls earlier, and nobody loses one for another.
+    ``keep_s`` is the longest time that an ended call is kept. If the ledger is full, a caller who needs room loses the
+    oldest of their own ended calls earlier, never a call of another caller.
     """
 
     rows: int = 100_000
@@ -109,35 +109,35 @@ class LedgerLimits:
 
 
 def has_room(held: int, more: int, total: int, most: int) -> bool:
-    """Return whether a caller who holds ``held`` of ``total`` may take ``more``, where there may be ``most`` in all.
+    """Return whether a caller who holds ``held`` of ``total`` may take ``more``, if the limit for all is ``most``.
 
-    A caller holds at most three times what stays free, so that one caller's calls leave room for those of others,
-    however many callers there are.
+    A caller holds at most three times what stays free, so that there is room for other callers, however many.
     """
     free = most - total - more
     return free >= 0 and (not held or held + more <= _SHARE * free)
 
 
 class Ledger(Protocol):
-    """Whatever remembers recorded calls. Nothing raises: what cannot be recorded is a Problem, or a line in the log."""
+    """A store of recorded calls. No method raises: a failure is a Problem or a line in the log."""
 
     async def claim(self, claim: Claim) -> ClaimOutcome:
-        """Return the ticket for a call that may run now, or why it does not. One of many at once gets the ticket."""
+        """Return the ticket for a call that may run now, or why it may not. One of concurrent claims gets it."""
         ...
 
     async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
-        """Remember how the call of ``ticket`` ended; None forgets this run of it, as if it had never come.
+        """Record how the call of ``ticket`` ended; ``None`` forgets this run, as if it had never been claimed.
 
-        What was known under the key before this run is then known again: a key stays with the call that came first.
-        It may come twice for one ticket, the second time from whoever was cancelled during the first. Then the first
-        that took effect holds and the second does nothing, whatever it says, also where the key has been given to
-        another run in between: so a ledger that waits in here gives no ticket twice, not even after None.
+        After ``None``, the key is as it was before the run: it still belongs to the call that came first.
+
+        ``settle`` may run twice for one ticket, the second time after a cancellation during the first. The first that
+        takes effect holds; the second does nothing, even if another run has got the key meanwhile. So a ledger that
+        waits in here never gives out a ticket twice.
         """
         ...
 
 
 class ClaimAction(Enum):
-    """What is to be done with a claim."""
+    """What to do with a claim."""
 
     RUN = auto()
     REPLAY = auto()
@@ -147,7 +147,7 @@ class ClaimAction(Enum):
 
 
 class LedgerRow(NamedTuple):
-    """What a ledger knows under a key. ``owned`` is False where the process that took the call is gone."""
+    """What a ledger stores for a key. ``owned`` is ``False`` if the process that ran the call is gone."""
 
     fingerprint: bytes
     state: CallState
@@ -157,7 +157,7 @@ class LedgerRow(NamedTuple):
 
 
 def decide_claim(row: LedgerRow | None, claim: Claim) -> ClaimAction:
-    """Return what ``claim`` comes to, given what is known under its key. The one decision all ledgers share."""
+    """Return what to do with ``claim``, given the row of its key. All ledgers share this decision."""
     # R8
     if row is None:
         return ClaimAction.RUN
@@ -172,7 +172,7 @@ def decide_claim(row: LedgerRow | None, claim: Claim) -> ClaimAction:
 
 
 def digest_fingerprint(claim: Claim) -> Claim:
-    """Return ``claim`` with the SHA-256 of its fingerprint in the place of that."""
+    """Return ``claim`` with the SHA-256 of its fingerprint instead of the fingerprint."""
     return claim._replace(fingerprint=sha256(claim.fingerprint).digest())
 
 
@@ -182,14 +182,14 @@ def build_key(call: Call) -> CallKey:
 
 
 def can_rerun(tool: Tool) -> bool:
-    """Return whether ``tool`` may run again where nobody knows whether it did."""
+    """Return whether ``tool`` may run again when it is unknown whether it ran."""
     return tool.idempotent or tool.safe
 
 
 def build_ending(tool: Tool, result: Result) -> CallEnding | None:
-    """Return how a call that gave ``result`` is remembered; None where nothing ran.
+    """Return the ending to record for a call with this ``result``, or ``None`` if the tool did not run.
 
-    An answer that leaves open what happened is kept for a tool that must not run twice, and only for such.
+    A result that leaves open what happened is pinned only for a tool that must not run twice.
     """
     # A-42
     if isinstance(result, Value):
@@ -201,38 +201,38 @@ def build_ending(tool: Tool, result: Result) -> CallEnding | None:
 
 
 def get_state(result: Result) -> CallState:
-    """Return where a call stands that ended with ``result``."""
+    """Return the state of a call that ended with ``result``."""
     return CallState.DONE if isinstance(result, Value) else _STATES.get(result.kind, CallState.FAILED)
 
 
 def build_abandoned_ending(tool: Tool) -> CallEnding:
-    """Return how a call ends that was cancelled while its caller was gone."""
+    """Return the ending of a call that was cancelled because its caller left."""
     text = f"{tool.name} was cancelled when its caller left; whether it did its work is unknown."
     return CallEnding(CallState.CANCELLED, Problem(kind=Kind.CANCELLED, message=text), pinned=not can_rerun(tool))
 
 
 def build_interrupted(key: CallKey) -> Problem:
-    """Return the answer to a call whose server died while it ran."""
+    """Return the Problem of a call whose server died while it ran."""
     # R2, R3
     text = f"{key.tool} was interrupted when its server stopped; whether it did its work is unknown."
     return Problem(kind=Kind.INTERRUPTED, message=text, details={"interrupted": True})
 
 
 def build_conflict(key: CallKey) -> Problem:
-    """Return the refusal of another call under a key that is taken."""
+    """Return the Problem of a different call with a key that is in use."""
     # A-42
     text = f"This key has come before, with another call of {key.tool}; send a new key with a new call."
     return Problem(kind=Kind.CONFLICT, message=text)
 
 
 def is_replayed(result: Result) -> bool:
-    """Return whether ``result`` was told before."""
+    """Return whether ``result`` is a stored result that is returned again."""
     facts = result.notes if isinstance(result, Value) else result.details
     return facts is not None and facts.get("replayed") is True
 
 
 def mark_replayed(facts: Mapping[str, object] | None) -> dict[str, object]:
-    """Return ``facts`` with the mark of what was told before."""
+    """Return ``facts`` with the mark of a stored result that is returned again."""
     return {**(facts or {}), "replayed": True}
 
 
@@ -250,6 +250,6 @@ UNAVAILABLE = Problem(
 )
 
 _SHARE = 3
-_DONE = CallState.DONE  # a name of an enumeration costs as much to look up as ten others
+_DONE = CallState.DONE  # looking up a member of an enumeration takes as long as ten other names
 _RAN = AFTER_START | {Kind.UNREACHABLE, Kind.BAD_ANSWER}
 _STATES = {Kind.CANCELLED: CallState.CANCELLED, Kind.INTERRUPTED: CallState.INTERRUPTED}

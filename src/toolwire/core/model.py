@@ -1,8 +1,8 @@
-"""The values every half of toolwire speaks of: tools, calls, results.
+"""Define the values that all of toolwire shares: tools, calls, results.
 
 Rules:
-- Values are frozen; nobody changes a value after it is made.
-- Nothing here knows a wire format. What only one protocol wants to know about a tool lives in ``Tool.hints``.
+- Values are frozen.
+- Nothing here depends on a protocol. What only one protocol needs to know of a tool is in ``Tool.hints``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Approval(StrEnum):
 
 
 class Cost(StrEnum):
-    """What a call costs the person it runs for, as the site declares it."""
+    """What a call costs the user, as the site declares it."""
 
     # XL-031
 
@@ -78,7 +78,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authorization:
-    """A token a tool needs from the caller: the provider's id and the OAuth scopes it must carry."""
+    """A token that a tool needs from the caller: the provider's id, and the OAuth scopes of the token."""
 
     # OTC-016
 
@@ -101,21 +101,22 @@ class Requirements:
 
 
 NO_REQUIREMENTS = Requirements()
-"""What most tools require."""
+"""No requirements, as most tools have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One thing that can be called.
+    """A tool: a function that can be called.
 
-    ``input_schema`` describes one object, the arguments. ``output_schema`` is ``{}`` for any value and ``None``
-    for a tool that returns nothing. ``approval`` is ``None`` where nobody declared one; consent then asks.
-    ``safe`` means that a call only reads. ``claimed_safe`` means that the server of the tool says so and nothing else
-    shows it: such a tool counts as one that changes something. ``scopes`` is what the caller's own token must carry to
-    see and call the tool, where the server tells its callers apart. ``timeout_s`` ``None`` leaves the limit to whoever
-    runs the tool.
-    ``reports`` means that it may say how far it is while it runs. ``original_name`` is what the tool's server calls it,
-    where ``name`` had to be another; it is ``""`` otherwise.
+    - ``input_schema``: describes one object, the arguments.
+    - ``output_schema``: ``{}`` for any value, ``None`` for a tool that returns nothing.
+    - ``approval``: ``None`` if nothing is declared; a client then asks the user.
+    - ``safe``: a call only reads. ``claimed_safe``: only the tool's server says so, and the tool is treated as one that
+      changes something.
+    - ``scopes``: what the caller's credentials must carry to see and call the tool, if the server has scopes.
+    - ``timeout_s``: in seconds; ``None`` leaves the limit to the server.
+    - ``reports``: the tool may send progress while it runs.
+    - ``original_name``: what the tool's server calls it, if ``name`` had to differ, else ``""``.
     """
 
     name: str
@@ -165,7 +166,7 @@ class Tool:
 
 
 class Secret:
-    """A text that never shows itself: ``repr``, ``str`` and format give ``***``, ``reveal()`` the text."""
+    """A text that is not printed: ``repr``, ``str`` and ``format`` give ``***``; ``reveal()`` returns the text."""
 
     # D-26
 
@@ -175,7 +176,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself, for the one place that must send it."""
+        """Return the text, for the one place that must send it."""
         return self._text
 
     def __repr__(self) -> str:
@@ -195,18 +196,17 @@ class Secret:
 
 
 Report: TypeAlias = Callable[["Progress"], Awaitable[None]]
-"""Takes one piece of progress; what it gives is awaited by whoever runs on the event loop."""
+"""Receive one piece of progress. A coroutine awaits what it returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What came with a call besides its arguments: who calls, and what the tool's requirements asked for.
+    """What comes with a call besides its arguments: the caller, and what the tool's requirements ask for.
 
-    A tool that takes a parameter of this type is given the context of its call, with the tokens and secrets that its
-    requirements name and no others. ``scopes`` is what the caller may do, ``None`` where callers have no scopes and
-    may call everything. ``traceparent`` is the W3C trace context that came with the call, ``trace_id`` its id.
-    ``report`` is where ``progress`` goes, None where nobody listens; ``is_over`` answers ``is_cancelled``.
-    ``confirmation`` is the word that the caller confirms the call with, empty for none.
+    A tool with a parameter of this type gets the context of its call, with exactly the tokens and secrets that its
+    requirements name. ``scopes`` is what the caller may do; ``None`` means that callers have no scopes and may call
+    everything. ``traceparent`` is the W3C trace context of the call, ``trace_id`` its id. ``confirmation`` is the word
+    that the caller confirms the call with, or empty.
     """
 
     # OTC-023
@@ -220,6 +220,7 @@ class Context:
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     user_id: str | None = None
     user_info: Mapping[str, Any] = field(default_factory=dict)
+    # Where ``progress`` goes; None if the caller does not listen.
     report: Report | None = field(default=None, repr=False, compare=False)
     is_over: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     confirmation: str = field(default="", repr=False, compare=False)
@@ -251,24 +252,24 @@ class Context:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the call was cancelled: its caller left, or its time is up.
+        """Whether the call was cancelled: its caller left, or its time is over.
 
-        A coroutine is cancelled by itself. A plain function runs in a thread, which cannot be stopped: one that takes
-        long looks at this from time to time, and returns when it is true. What it returns then is dropped.
+        A coroutine is cancelled automatically. A plain function runs in a thread, which cannot be stopped: a long one
+        should check this property from time to time, and return when it is true. Its return value is then dropped.
         """
         return self.is_over is not None and self.is_over()
 
     def progress(self, value: Json) -> Awaitable[None]:
-        """Send ``value``, JSON data, to the caller while the tool runs, where the protocol can; else it is dropped.
+        """Send ``value``, JSON data, to the caller while the tool runs; dropped if the protocol cannot stream.
 
-        A coroutine awaits what this returns: that is the back-pressure. A plain function, which runs in a thread,
-        just calls it, and goes on once ``value`` is on its way.
+        A coroutine awaits the return value, which applies back-pressure. A plain function, which runs in a thread, only
+        calls this method; it returns when ``value`` is on its way.
         """
         return COMPLETED if self.report is None else self.report(Progress(value, "progress"))
 
 
 class _Completed:
-    """What can be awaited any number of times, and is over at once."""
+    """An awaitable that finishes at once, any number of times."""
 
     __slots__ = ()
 
@@ -282,12 +283,13 @@ COMPLETED: Awaitable[None] = _Completed()
 ANONYMOUS = Context()
 
 
+# A named tuple takes a third of the time of a frozen dataclass, and one is made for each call.
 class Call(NamedTuple):
-    """One wish to run a tool. ``call_id`` names it in answers and logs, and is the server's where the caller gave none.
+    """One call of a tool. ``call_id`` names it in responses and logs; the server makes one if the caller gave none.
 
-    ``key`` is what the caller calls it so that it runs once, however often it comes; a call without is never recorded.
-    A protocol that carries such an id gives it as both; for any other the server takes an Idempotency-Key as both.
-    (A named tuple: one is made for each call, at a third of what a frozen dataclass costs.)
+    ``key`` is the caller's idempotency key: a call with a key runs once, however often it is sent; a call without is
+    never recorded. A protocol with call ids gives the id as both; for other protocols the ``Idempotency-Key`` header
+    is both.
     """
 
     tool: Tool
@@ -300,11 +302,11 @@ class Call(NamedTuple):
 make_call = cast(
     "Callable[[tuple[Tool, Mapping[str, Json], str, Context, str]], Call]", MethodType(tuple.__new__, Call)
 )
-"""Make a Call of all its parts, at half the cost of its name: for what is made for each call."""
+"""Make a ``Call`` from a tuple of all fields, in half the time of ``Call(...)``."""
 
 
 class Kind(StrEnum):
-    """Why a call has no value. One word for each reason, whatever the protocol."""
+    """Why a call has no value: one word for each reason, in every protocol."""
 
     MALFORMED = "malformed"
     UNSUPPORTED_TYPE = "unsupported_type"
@@ -333,7 +335,7 @@ class Kind(StrEnum):
 
 
 AFTER_START = frozenset({Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.INTERRUPTED, Kind.INTERNAL})
-"""The kinds that mean the tool had started: whether it did its work is then the tool's word, or unknown."""
+"""The kinds that mean that the tool had started. Whether it did its work is then as the tool says, or unknown."""
 # OTC-041
 
 
@@ -341,8 +343,8 @@ AFTER_START = frozenset({Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.IN
 class Value:
     """What a tool returned, as JSON data.
 
-    ``notes`` are facts about the value for programs, such as ``{"truncated": True}``; they do not make two values
-    differ, and ``repr`` leaves them out.
+    ``notes`` are facts about the value for programs, such as ``{"truncated": True}``. They do not count when two values
+    are compared, and ``repr`` leaves them out. Type checkers narrow a result by ``result.ok is True``.
     """
 
     value: Json
@@ -361,11 +363,11 @@ _set_notes: Callable[[Value, Mapping[str, Json] | None], None] = Value.__dict__[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Why a call has no value, said in one sentence a person can act on.
+    """Why a call has no value, in one sentence that the user can act on.
 
-    ``developer_message`` is for the log of whoever runs the tool and reaches neither a model nor a user.
-    ``can_retry`` is False unless the one who failed said otherwise. ``retry_after_ms`` is in milliseconds.
-    ``parameter_errors`` names each refused argument. ``details`` is JSON data for programs.
+    ``developer_message`` is for the log of the server and reaches no model and no user. ``can_retry`` is ``False``
+    unless the tool or server said otherwise. ``retry_after_ms`` is in milliseconds. ``parameter_errors`` names each
+    refused argument. ``details`` is JSON data for programs.
     """
 
     # OTC-028..032
@@ -383,12 +385,12 @@ class Problem:
 
 
 Result: TypeAlias = Value | Problem
-"""How a call ends: with a Value, or with a Problem that says why not."""
+"""The result of a call: a ``Value``, or a ``Problem`` that says why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One piece a running tool sent before its result. ``event`` names its sort for protocols that have names."""
+    """One piece that a running tool sent before its result. ``event`` is its name in protocols that name events."""
 
     value: Json
     event: str = "data"

@@ -1,8 +1,8 @@
-"""Bytes that stay with the host: what is too large or too binary for a model, kept under handles that it may pass on.
+"""Keep bytes that are too large or too binary for a model, under handles that the model may pass on.
 
 Rules:
-- A handle is given out by the host alone; no text a model makes up leads to a file or to another's bytes.
-- The oldest bytes go first where there is no more room.
+- Only the host creates handles. A text that a model invents leads to no file and to no other user's bytes.
+- If there is no more room, the oldest bytes are dropped first.
 """
 # D-35: the rules above.
 
@@ -18,10 +18,10 @@ HANDLE_PREFIX = "resource:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultLimits:
-    """How much of one result is given to whoever called; the whole stays under a handle.
+    """How much of one result the caller gets; the complete result stays under a handle.
 
-    ``bytes`` is how large an answer is read at all, ``characters`` how long its JSON or text may be, ``items`` how
-    many events of a stream are waited for.
+    ``bytes`` is the largest response that is read, ``characters`` the longest JSON or text, ``items`` the most events
+    of a stream.
     """
 
     # XL-103, XL-106
@@ -36,7 +36,7 @@ DEFAULT_RESULT_LIMITS = ResultLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """Some bytes, what they are, and the file name they go by (empty for none)."""
+    """Bytes with their media type and file name (empty for none)."""
 
     data: bytes = field(repr=False)
     media_type: str = "application/octet-stream"
@@ -44,9 +44,9 @@ class Resource:
 
 
 class Resources:
-    """Keeps at most ``most`` resources of ``most_bytes`` together. Threads may share one.
+    """Keep at most ``most`` resources, of at most ``most_bytes`` in total. Thread-safe.
 
-    ``salt`` makes the handles of one keeper useless to anybody else: give it bytes nobody can guess.
+    ``salt`` is random bytes: handles of one instance mean nothing to another.
     """
 
     __slots__ = ("_bytes", "_kept", "_lock", "_most", "_most_bytes", "_salt")
@@ -59,7 +59,7 @@ class Resources:
         self._lock = Lock()
 
     def keep(self, resource: Resource) -> str:
-        """Return the handle of ``resource``, or ``""`` where it alone is more than is kept."""
+        """Return the handle of ``resource``, or ``""`` if it is larger than all the room there is."""
         if len(resource.data) > self._most_bytes:
             return ""
         digest = blake2b(resource.data, digest_size=16, key=self._salt)
@@ -75,6 +75,6 @@ class Resources:
         return handle
 
     def find(self, handle: str) -> Resource | None:
-        """Return what is kept under ``handle``, or None: it was never given out, or has made room for others."""
+        """Return the resource of ``handle``, or ``None`` if there is no such handle or the bytes were dropped."""
         with self._lock:
             return self._kept.get(handle)

@@ -1,4 +1,4 @@
-"""Finding tools by words, in a catalog of any size."""
+"""Find tools by words, in a catalog of any size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLURAL = 4
 
 
 class SearchIndex:
-    """The words of many tools, each with the tools it is in; made once, in about 10 us a tool."""
+    """An index from each word to the tools that have it; building it takes about 10 us for each tool."""
 
     __slots__ = ("_tools", "_words")
 
@@ -28,15 +28,15 @@ class SearchIndex:
             for word in _split_words(tool.description, known):
                 self._words.setdefault(word, {})[number] = 1.0
             name = tuple(_split_words(tool.name, known))
-            weight = 2.0 + 4.0 / max(len(name), 1)  # a word says more of a short name than of a long one
+            weight = 2.0 + 4.0 / max(len(name), 1)  # a word of a short name is more specific than one of a long name
             for word in name:
                 self._words.setdefault(word, {})[number] = weight
 
     def find(self, words: str, limit: int = 20) -> tuple[Tool, ...]:
-        """Return at most ``limit`` tools, best first: those with the most and the rarest of ``words``.
+        """Return at most ``limit`` tools, best first: those that have the most and the rarest of ``words``.
 
-        A word that no tool has stands for those that begin with it, from three letters on. One that most tools have
-        counts only where no other is left.
+        A word of three letters or more that no tool has matches words that begin with it. A word that most tools have
+        counts only if no other word matches.
         """
         # CV-25
         found = [entries for word in dict.fromkeys(_split_words(words, {})) if (entries := self._find_entries(word))]
@@ -61,9 +61,9 @@ class SearchIndex:
 
 
 def _split_words(text: str, known: dict[str, tuple[str, ...]]) -> Iterable[str]:
-    """Yield the words of ``text`` in lower case, those inside a compound name too, without a plural's s.
+    """Yield the words of ``text`` in lower case and without a plural's s; a compound name gives several words.
 
-    ``known`` keeps what each compound is made of: a catalog says the same ones again and again.
+    ``known`` caches the words of each compound, because a catalog repeats them.
     """
     for compound in _WORD.findall(text):
         words = known.get(compound)

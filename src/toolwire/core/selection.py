@@ -1,4 +1,4 @@
-"""Which tools of a server a person wants, said before it is looked at."""
+"""Select which tools of a server are wanted, before the server is asked."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import Final
 from .model import Json
 
 DOCUMENT_BYTES: Final = 64 * 1024 * 1024
-"""How large a document may be that describes tools, unless a selection says otherwise."""
+"""The default limit for the size of a document that describes tools, in bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What to take of a document; empty means that it does not matter.
+    """Which tools of a document to take. An empty member does not restrict anything.
 
-    ``include`` ``"declared"`` takes what the site offers to models, ``"all"`` every operation that the site does not
-    hide from them. ``tags`` and ``methods`` match exactly, ``paths`` and ``names`` by ``*`` and ``?``. ``safe_only``
-    takes what only reads; ``deprecated`` False leaves out what the site is about to end. ``elsewhere`` lets a document
-    refer to other documents of its own site, and to files beside it. ``server`` is the URL to call instead of what
-    the document names at its root, for a document that does not say. ``overlay`` is an OpenAPI Overlay, as data, that
-    is applied to the document before it is read. A document of more than ``document_bytes`` bytes is refused; those
-    that it refers to share that size.
+    - ``include``: ``"declared"`` takes what the site offers to models, ``"all"`` every operation that the site does not
+      hide from them.
+    - ``tags``, ``methods``: exact matches. ``paths``, ``names``: patterns with ``*`` and ``?``.
+    - ``safe_only``: take only tools that only read.
+    - ``deprecated``: ``False`` leaves out deprecated tools.
+    - ``elsewhere``: a document may refer to other documents of its own site, and to files beside it.
+    - ``server``: the URL to call, instead of the one that the document names at its root.
+    - ``overlay``: an OpenAPI Overlay, as data, applied to the document before it is read.
+    - ``document_bytes``: the largest document to read, in bytes; documents that it refers to share this limit.
     """
 
     # XL-009, XL-034, CV-25, CV-26
@@ -48,11 +50,11 @@ class Selection:
 
     @property
     def is_narrowing(self) -> bool:
-        """Whether anything that is there may be left out."""
+        """Whether the selection may leave out a tool that is offered."""
         return bool(self.tags or self.paths or self.methods or self.names or self.safe_only or not self.deprecated)
 
     def matches(self, *, name: str, method: str, path: str, tags: frozenset[str], safe: bool, deprecated: bool) -> bool:
-        """Return whether one operation is wanted."""
+        """Return whether the selection takes this operation."""
         return (
             (not self.tags or not tags.isdisjoint(self.tags))
             and (not self.methods or method.upper() in self.methods)
@@ -64,4 +66,4 @@ class Selection:
 
 
 DEFAULT_SELECTION = Selection()
-"""Whatever the site offers."""
+"""Everything that the site offers to models."""

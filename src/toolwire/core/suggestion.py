@@ -1,4 +1,4 @@
-"""The name that somebody probably meant: for a refusal that helps."""
+"""Suggest the name that was probably meant, for a helpful error message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LIKENESS = 0.5
 
 
 def find_nearest(name: str, names: Iterable[str]) -> str:
-    """Return the one of ``names`` that is most like ``name``, or ``""`` where none is."""
+    """Return the most similar of ``names`` to ``name``, or ``""`` if none is similar."""
     from difflib import SequenceMatcher  # noqa: PLC0415 - only a refusal needs it
 
     wanted = _normalize(name)
@@ -25,5 +25,5 @@ def find_nearest(name: str, names: Iterable[str]) -> str:
 
 
 def _normalize(name: str) -> str:
-    """Return ``name`` without what people spell differently: case, and what stands between words."""
+    """Return ``name`` in lower case, with letters and digits only: people spell the rest differently."""
     return "".join(character for character in name[:_MOST_CHARACTERS].lower() if character.isalnum())

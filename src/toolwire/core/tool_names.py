@@ -1,4 +1,4 @@
-"""Names of tools: the legal name of each tool of a server whose own names need not be legal or far enough apart."""
+"""Assign a legal, unique name to each tool of a server, whatever the server calls its tools."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SHOWN = 100
 def assign_names(wire_names: Iterable[str]) -> dict[str, str]:
     """Return a legal name for each of ``wire_names``; no two give the same tool id, and order does not matter.
 
-    A legal name stays as it is, unless only dashes tell it from another: ids have none. The other names are made legal,
-    and get a few characters of their digest where that name is taken.
+    A legal name stays, unless it differs from another only in dashes, because ids have no dashes. Any other name is
+    made legal, and gets a few characters of its digest if the result is taken.
     """
     wanted = dict.fromkeys(wire_names)
     plain = {name: re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] for name in wanted}
@@ -34,7 +34,7 @@ def assign_names(wire_names: Iterable[str]) -> dict[str, str]:
 
 
 def describe_renamed(wire_name: str, name: str) -> str:
-    """Return the finding that a tool is called ``name`` here."""
+    """Return a sentence that says how the tool ``wire_name`` is called here."""
     shown = wire_name if len(wire_name) <= _SHOWN else wire_name[:_SHOWN] + "..."
     return f"the tool {shown!r} is called {name!r} here; a call finds it by either name"
 
@@ -55,5 +55,5 @@ def _fold_dashes(name: str) -> str:
 
 
 def add_digest(name: str, wire_name: str) -> str:
-    """Return ``name`` with a few characters of the digest of ``wire_name``, which tell it from another of that name."""
+    """Return ``name`` with a few characters of the digest of ``wire_name``, which make it unique."""
     return f"{name[:55]}_{sha256(wire_name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""The one shape in the middle: whatever has a catalog and can run a call."""
+"""Define the Toolbox: anything that has a catalog and can run a call."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .catalog import Catalog
 from .model import Call, Progress, Result
 
 Notify: TypeAlias = Callable[[Progress], Coroutine[Any, Any, None]]
-"""Takes each piece of progress, in order; awaiting it is the back-pressure."""
+"""Receive each piece of progress, in order. Awaiting it applies back-pressure."""
 
 
 async def ignore_progress(progress: Progress) -> None:
-    """Take progress that nobody listens to."""
+    """Drop a piece of progress."""
 
 
 @runtime_checkable
@@ -21,9 +21,9 @@ class Toolbox(Protocol):
     """Functions of this process, a remote server, or any wrapper around another Toolbox."""
 
     def catalog(self) -> Catalog:
-        """Return what can be called now. The same object again means that nothing changed."""
+        """Return the tools that can be called now; the same object as before if nothing changed."""
         ...
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
-        """Run ``call`` and return how it ended. Failures are Problems; only cancellation and bugs are raised."""
+        """Run ``call`` and return its result. Failures are Problems; only cancellation and bugs raise."""
         ...

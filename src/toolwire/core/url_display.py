@@ -1,4 +1,4 @@
-"""URLs as people see them, in print, logs, errors and files: without passwords, keys and tokens.
+"""Show URLs without passwords, keys and tokens, in output, logs, errors and files.
 
 Rules:
 - The origin, the path and the names of the query stay, so that a reader still knows which site is meant.

@@ -1,4 +1,4 @@
-"""A Python function becomes a tool: its signature the schema, its docstring the text, its types the conversion."""
+"""Turn a Python function into a tool: schema, texts and conversion of values. Imports only ``core``."""
 
 from .function import Function
 from .options import Options

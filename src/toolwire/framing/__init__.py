@@ -1,1 +1,1 @@
-"""Grammars that more than one protocol uses: JSON text, JSON-RPC 2.0, server-sent events."""
+"""Read and write the formats that protocols share: JSON, YAML, JSON-RPC, SSE, ``x-llm``. Imports only ``core``."""

@@ -1,4 +1,4 @@
-"""How often something may be called: windows that count, the client's own throttle, and the server's check."""
+"""Limit how often a tool is called, on the client and on the server. Imports only ``core`` and ``framing``."""
 
 from .limit_check import build_rate_check
 from .throttle import CLIENT_DEFAULTS, NO_DEFAULTS, ClientRateLimits, Throttle

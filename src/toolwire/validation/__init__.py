@@ -1,4 +1,4 @@
-"""What is looked at before a call runs: arguments against their schema, requirements, scopes."""
+"""Check a call before it runs: arguments, requirements and scopes. Imports only ``core``."""
 
 from .arguments import Validator, build_arguments_check, compile_schema, find_schema_fault
 from .authorizer import Authorizer, GrantPage, GrantPages
