@@ -44,8 +44,8 @@ class Catalog:
     """The tools of a toolbox and its title. Tools are sorted by toolkit and name, then by version, oldest first.
 
     ``names`` holds the newest version of each tool under a name that is unique in the catalog: the tool's own
-    if no other toolkit has it, else ``Toolkit_name``. ``allows`` decides whether a reference may mean a tool. If it denies
-    one, that reference finds nothing and is never a unique name.
+    if no other toolkit has it, else ``Toolkit_name``. ``allows`` decides whether a reference may mean a tool. A
+    reference that it refuses finds nothing and is never a unique name.
 
     Raises:
         ValueError: two tools share an id.
