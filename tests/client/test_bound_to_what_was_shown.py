@@ -280,15 +280,15 @@ def test_a_clock_set_back_ends_grants_instead_of_lengthening_them(kept: str, tmp
     grants = make()
     grants.add(KEY)
     now[0] += 900
-    assert grants.holds(KEY)
+    assert grants.has_grant(KEY)
     now[0] -= 800
     again = grants if kept == "memory" else make()
-    assert not again.holds(KEY)
+    assert not again.has_grant(KEY)
     now[0] += 800
-    assert not again.holds(KEY)
+    assert not again.has_grant(KEY)
     again.add(KEY)
     now[0] -= 1  # a clock that is corrected by a little costs nobody a question
-    assert again.holds(KEY)
+    assert again.has_grant(KEY)
 
 
 @pytest.mark.requirement("XL-050")

@@ -125,7 +125,7 @@ def test_one_yes_is_one_call_whatever_the_site_says_of_repeating(bank: Bank) -> 
     with connect_sync(bank.url, protocol=bank.wire, approve=person) as remote:
         assert not remote.call("wire_money", {"amount": 5}).ok
     (question,) = asked
-    assert any("nothing except its word" in reason for reason in question.reasons)
+    assert any("there is no proof of that" in reason for reason in question.reasons)
     if bank.wire == "otc":  # its protocol keeps calls by their id: what is sent again is the same call
         assert len({json.dumps(one, sort_keys=True) for one in bank.sent}) == 1
     else:

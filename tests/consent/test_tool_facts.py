@@ -67,5 +67,5 @@ def test_the_sdks_that_have_a_place_for_it_carry_it(sdk: str) -> None:
     pytest.importorskip({"langchain": "langchain_core"}.get(sdk, sdk))
     from importlib import import_module
 
-    made: list[Any] = import_module(f"toolwire.adapters.{sdk}").tools(Box())
+    made: list[Any] = import_module(f"toolwire.adapters.{sdk}").build_tools(Box())
     assert made[0].metadata == build_facts(PAY)

@@ -466,9 +466,9 @@ def test_a_full_disk_refuses_new_calls_and_nothing_else(tmp_path: Path, caplog: 
     assert known == StoredResult(Value("x" * 3_000))
     assert isinstance(unsaved, Problem)
     assert "cannot be written" in caplog.text
-    ledger._db.execute("PRAGMA max_page_count = 1000000")
+    ledger._connection.execute("PRAGMA max_page_count = 1000000")
     assert do(ledger.claim(claim("running"))) == StoredResult(Value("y" * 900_000))
-    assert ledger._db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert ledger._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     do(ledger.end())
 
 
