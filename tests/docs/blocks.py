@@ -1,6 +1,6 @@
-"""The fenced blocks of a page, and what is compared with what.
+"""Read the fenced blocks of a page, and compare output.
 
-The convention, for whoever writes a page, is in CONTRIBUTING.md.
+CONTRIBUTING.md has the convention for authors of pages.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One command of a console block, and what the page says it prints."""
+    """One command of a console block, and its expected output."""
 
     command: str
-    shown: str
+    expected: str
 
 
 def read_blocks(text: str) -> list[Block]:
@@ -51,18 +51,18 @@ def read_steps(text: str) -> list[Step]:
     first, *parts = re.split(r"(?m)^\$ ", text)
     assert not first.strip(), "a console block begins with a command"
     steps = [part.partition("\n") for part in parts]
-    return [Step(command=command, shown=shown) for command, _, shown in steps]
+    return [Step(command=command, expected=expected) for command, _, expected in steps]
 
 
-def agrees(shown: str, printed: str) -> bool:
-    """Return whether ``printed`` is what a page shows.
+def matches_output(expected: str, printed: str) -> bool:
+    """Return whether ``printed`` is the output that a page has.
 
     ``...`` stands for anything, and for any number of lines where it stands alone. Gaps between columns may differ.
     """
-    lines = _plain(shown).split("\n")
+    lines = _normalize_spaces(expected).split("\n")
     pattern = "".join(_ANY_LINES if line == "..." else f"\n{re.escape(line)}" for line in lines)
-    return re.fullmatch(pattern.replace(re.escape("..."), ".*"), f"\n{_plain(printed)}") is not None
+    return re.fullmatch(pattern.replace(re.escape("..."), ".*"), f"\n{_normalize_spaces(printed)}") is not None
 
 
-def _plain(text: str) -> str:
+def _normalize_spaces(text: str) -> str:
     return "\n".join(re.sub(" +", " ", line.rstrip()) for line in text.strip("\n").split("\n"))

@@ -1,4 +1,4 @@
-"""A page of the documentation as somebody who follows it: a folder, the files written so far, the servers started."""
+"""Run the blocks of a page of the documentation, in a folder of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from toolwire.cli import main
 
-from .blocks import Block, agrees, read_steps
+from .blocks import Block, matches_output, read_steps
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60.0
@@ -40,42 +40,44 @@ class Page:
         (folder / "examples").symlink_to(ROOT / "examples")
 
     def run(self, block: Block) -> str:
-        """Run a Python block, or write it down if it has a name and run it from there; return what it printed."""
+        """Run a Python block, saved under its name if it has one; return its output."""
         file = self._folder / (block.name or f"block_at_line_{block.line}.py")
-        file.write_text(self._with_ports(block.text), encoding="utf-8")
+        file.write_text(self._replace_ports(block.text), encoding="utf-8")
         printed = io.StringIO()
-        with self._here({}), contextlib.redirect_stdout(printed):
+        with self._enter_folder({}), contextlib.redirect_stdout(printed):
             runpy.run_path(str(file), run_name="__main__")
         return printed.getvalue()
 
-    def keep(self, block: Block) -> None:
-        """Read a JSON block, and write it down if it has a name."""
-        text = self._with_ports(block.text)
+    def save_json(self, block: Block) -> None:
+        """Read a JSON block, and save it if it has a name."""
+        text = self._replace_ports(block.text)
         json.loads(text)
         if block.name:
             (self._folder / block.name).write_text(text, encoding="utf-8")
 
-    def follow(self, block: Block) -> None:
-        """Run the commands of a console block, each of which must print what the page shows and end well."""
+    def run_console(self, block: Block) -> None:
+        """Run the commands of a console block; each must have the expected output and end with 0."""
         steps = read_steps(block.text)
         for step, following in zip(steps, [*steps[1:], None], strict=True):
-            shown = self._with_ports(step.shown)
-            printed = self._command(self._with_ports(step.command), shown)
-            if shown.strip():
-                assert agrees(shown, printed), f"$ {step.command}\n{printed}\nwas printed, and the page shows\n{shown}"
-            looked_at = following is not None and following.command == "echo $?"
-            assert self._code == 0 or looked_at, f"$ {step.command}\nended with {self._code}: {printed}"
+            expected = self._replace_ports(step.expected)
+            printed = self._run_command(self._replace_ports(step.command), expected)
+            if expected.strip():
+                assert matches_output(expected, printed), (
+                    f"$ {step.command}\n{printed}\nwas printed, and the page has\n{expected}"
+                )
+            checks_code = following is not None and following.command == "echo $?"
+            assert self._code == 0 or checks_code, f"$ {step.command}\nended with {self._code}: {printed}"
 
-    def agrees(self, shown: str, printed: str) -> bool:
-        """Return whether ``printed`` is what a page shows."""
-        return agrees(self._with_ports(shown), printed)
+    def matches_output(self, expected: str, printed: str) -> bool:
+        """Return whether ``printed`` is the output that the page has."""
+        return matches_output(self._replace_ports(expected), printed)
 
     def close(self) -> None:
         """Stop the servers."""
         for server in self._servers.values():
             _stop(server)
 
-    def _command(self, command: str, shown: str) -> str:
+    def _run_command(self, command: str, expected: str) -> str:
         if command == "echo $?":
             code, self._code = self._code, 0
             return str(code)
@@ -85,30 +87,30 @@ class Page:
             name, _, environment[name] = words.pop(0).partition("=")
         match words:
             case ["toolwire", "serve", *rest]:
-                return self._serve("toolwire", ["serve", *rest], environment)
+                return self._start_server("toolwire", ["serve", *rest], environment)
             case ["uvicorn", *rest]:
-                return self._serve("uvicorn", rest, environment)
+                return self._start_server("uvicorn", rest, environment)
             case ["python", "-m", program, *rest]:
-                return self._serve(program, rest, environment)
+                return self._start_server(program, rest, environment)
             case ["toolwire", *rest]:
-                return self._toolwire(rest, environment, shown)
+                return self._run_toolwire(rest, environment, expected)
             case ["make", target, *_]:
                 makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
                 assert re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE), f"there is no `make {target}`"
             case [other, *_]:
                 assert other in _NOT_RUN, f"{other} is not run by this test"
-        return shown
+        return expected
 
-    def _serve(self, program: str, words: list[str], environment: Mapping[str, str]) -> str:
+    def _start_server(self, program: str, words: list[str], environment: Mapping[str, str]) -> str:
         if "--port" not in words:
-            words = [*words, "--port", self._port("9627")]
+            words = [*words, "--port", self._find_port("9627")]
         port = words[words.index("--port") + 1]
         if port in self._servers:
             _stop(self._servers.pop(port))
         self._servers[port] = server = subprocess.Popen(
             [sys.executable, "-m", program, *words],
             cwd=self._folder,
-            env=_environment(environment),
+            env=_build_environment(environment),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -123,22 +125,22 @@ class Page:
         overdue.cancel()
         return printed
 
-    def _toolwire(self, words: list[str], environment: Mapping[str, str], shown: str) -> str:
+    def _run_toolwire(self, words: list[str], environment: Mapping[str, str], expected: str) -> str:
         argv = [sys.executable, "-m", "toolwire", *words]
-        answers = re.findall("(?:" + "|".join(re.escape(one.decode()) for one in _QUESTIONS) + ")(.*)", shown)
+        answers = re.findall("(?:" + "|".join(re.escape(one.decode()) for one in _QUESTIONS) + ")(.*)", expected)
         if answers:
-            self._code, printed = _at_terminal(argv, self._folder, _environment(environment), answers)
+            self._code, printed = _run_at_terminal(argv, self._folder, _build_environment(environment), answers)
             return printed
         printed = io.StringIO()
-        with self._here(environment), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        with self._enter_folder(environment), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             self._code = main(words)  # in this process, which is ten times as fast as one of its own
         return printed.getvalue()
 
     @contextlib.contextmanager
-    def _here(self, environment: Mapping[str, str]) -> Iterator[None]:
-        """Make this process one that was started in the page's folder, and undo it."""
+    def _enter_folder(self, environment: Mapping[str, str]) -> Iterator[None]:
+        """Enter the folder of the page, with ``environment``; leave it at the end."""
         known, path, before = set(sys.modules), list(sys.path), dict(os.environ)
-        os.environ.update(_environment(environment))
+        os.environ.update(_build_environment(environment))
         sys.path.insert(0, str(self._folder))
         try:
             with contextlib.chdir(self._folder):
@@ -152,17 +154,17 @@ class Page:
                 if getattr(sys.modules[name], "__file__", None) in own:
                     del sys.modules[name]
 
-    def _with_ports(self, text: str) -> str:
-        return re.sub(r"(127\.0\.0\.1:|--port )(96\d\d)\b", lambda match: match[1] + self._port(match[2]), text)
+    def _replace_ports(self, text: str) -> str:
+        return re.sub(r"(127\.0\.0\.1:|--port )(96\d\d)\b", lambda match: match[1] + self._find_port(match[2]), text)
 
-    def _port(self, written: str) -> str:
+    def _find_port(self, written: str) -> str:
         if written not in self._ports:
             with socket.create_server(("127.0.0.1", 0)) as free:
                 self._ports[written] = str(free.getsockname()[1])
         return self._ports[written]
 
 
-def _environment(more: Mapping[str, str]) -> dict[str, str]:
+def _build_environment(more: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWIRE_")}
     return {**kept, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "120", **more}
 
@@ -174,8 +176,8 @@ def _stop(server: subprocess.Popen[str]) -> None:
         server.stdout.close()
 
 
-def _at_terminal(argv: list[str], folder: Path, environment: dict[str, str], answers: list[str]) -> tuple[int, str]:
-    """Run a command at a terminal where a person types ``answers`` when asked; return its code and the screen."""
+def _run_at_terminal(argv: list[str], folder: Path, environment: dict[str, str], answers: list[str]) -> tuple[int, str]:
+    """Run a command at a terminal and type ``answers`` to its questions; return its code and the screen."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         argv, cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .blocks import Step, agrees, read_blocks, read_steps
+from .blocks import Step, matches_output, read_blocks, read_steps
 from .page import ROOT, Page
 
 _AT_THE_TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
@@ -19,7 +19,7 @@ PAGES = [
 _LANGUAGES = {"python", "console", "text", "json"}
 
 
-def named(path: Path) -> str:
+def page_name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
@@ -32,7 +32,7 @@ def page(tmp_path: Path) -> Iterator[Page]:
         page.close()
 
 
-@pytest.mark.parametrize("path", PAGES, ids=named)
+@pytest.mark.parametrize("path", PAGES, ids=page_name)
 def test_every_block_does_what_the_page_says(path: Path, page: Page) -> None:
     printed = ""
     for block in read_blocks(path.read_text(encoding="utf-8")):
@@ -41,26 +41,29 @@ def test_every_block_does_what_the_page_says(path: Path, page: Page) -> None:
             case "python", _:
                 printed = page.run(block)
             case "console", _:
-                page.follow(block)
+                page.run_console(block)
             case "json", _:
-                page.keep(block)
+                page.save_json(block)
             case "text", "output":
-                assert page.agrees(block.text, printed), f"line {block.line}: this was printed:\n{printed}"
+                assert page.matches_output(block.text, printed), f"line {block.line}: this was printed:\n{printed}"
             case _:
                 pass
 
 
 def test_dots_stand_for_anything_and_nothing_else_does() -> None:
-    assert agrees("one\n...\nfour\n", "one\ntwo\nthree\nfour\n")
-    assert agrees("one\n...\n", "one\ntwo")
-    assert agrees("1 of ... tools", "1 of 12 tools\n")
-    assert not agrees("one\nfour", "one\ntwo\nfour")
-    assert not agrees("one", "one.")
-    assert not agrees("a...d", "a\nd")
+    assert matches_output("one\n...\nfour\n", "one\ntwo\nthree\nfour\n")
+    assert matches_output("one\n...\n", "one\ntwo")
+    assert matches_output("1 of ... tools", "1 of 12 tools\n")
+    assert not matches_output("one\nfour", "one\ntwo\nfour")
+    assert not matches_output("one", "one.")
+    assert not matches_output("a...d", "a\nd")
 
 
 def test_a_console_block_is_its_commands_and_what_they_print() -> None:
-    assert read_steps("$ one\n1\n2\n$ two\n") == [Step(command="one", shown="1\n2\n"), Step(command="two", shown="")]
+    assert read_steps("$ one\n1\n2\n$ two\n") == [
+        Step(command="one", expected="1\n2\n"),
+        Step(command="two", expected=""),
+    ]
     with pytest.raises(AssertionError):
         read_steps("no command\n")
 

@@ -51,7 +51,7 @@ CALLS: dict[str, tuple[str, Any]] = {
 }
 
 
-def rows(page: str, heading: str = "") -> list[list[str]]:
+def read_rows(page: str, heading: str = "") -> list[list[str]]:
     """Return the cells of the table below ``heading`` (else the first), without code marks, as a list for each row."""
     text = (REFERENCE / page).read_text(encoding="utf-8")
     table = text[text.index(heading) :].partition("\n|---")[2].partition("\n\n")[0]
@@ -64,7 +64,7 @@ def rows(page: str, heading: str = "") -> list[list[str]]:
     [("## A server:", ServerLimits()), ("## A server's", Deadlines()), ("## A client", ClientLimits())],
 )
 def test_the_limits_and_their_defaults(heading: str, limits: Any) -> None:
-    written = [(name, default.replace(",", "")) for name, default, *_ in rows("limits.md", heading)]
+    written = [(name, default.replace(",", "")) for name, default, *_ in read_rows("limits.md", heading)]
     values = {field.name: getattr(limits, field.name) for field in fields(limits)}
     assert written == [
         (name, "none" if value is None else f"{value:g}" if value < 1 else str(int(value)))
@@ -73,12 +73,12 @@ def test_the_limits_and_their_defaults(heading: str, limits: Any) -> None:
 
 
 def test_every_kind_of_problem_on_every_wire() -> None:
-    written = {kind: cells[:4] for kind, *cells in rows("problems.md")}
+    written = {kind: cells[:4] for kind, *cells in read_rows("problems.md")}
     wires = ("openapi", "otc", "opentool", "mcp")
-    assert written == {kind.value: [on_the_wire(wire, kind) for wire in wires] for kind in Kind}
+    assert written == {kind.value: [find_status(wire, kind) for wire in wires] for kind in Kind}
 
 
-def on_the_wire(wire: str, kind: Kind) -> str:
+def find_status(wire: str, kind: Kind) -> str:
     codec, problem = CODECS[wire], Problem(kind=kind, message="It is so.")
     path, body = CALLS[wire]
     headers = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
@@ -87,10 +87,10 @@ def on_the_wire(wire: str, kind: Kind) -> str:
     )
     assert isinstance(reading, Pending)
     answer = codec.refuse(problem) if kind in BEFORE_A_CALL else reading.reply(problem, 0.0)
-    said = json.loads(answer.body)
+    content = json.loads(answer.body)
     if wire not in ("opentool", "mcp"):
         return str(answer.status)
-    return f"{answer.status}, {'isError' if 'error' not in said else said['error']['code']}"
+    return f"{answer.status}, {'isError' if 'error' not in content else content['error']['code']}"
 
 
 def test_every_path_and_which_need_no_key() -> None:
@@ -99,16 +99,16 @@ def test_every_path_and_which_need_no_key() -> None:
         for (method, path), route in codec.routes(CATALOG, Site()).items():
             name = re.sub("/(read|write)$", "/NAME", path)
             served.add((method, name, codec.name, "no" if route.is_public else "yes"))
-    assert {tuple(cells[:4]) for cells in rows("protocols.md")} == served
+    assert {tuple(cells[:4]) for cells in read_rows("protocols.md")} == served
     assert RouteTable(CATALOG, BUILTIN, Site()).find_entry("GET", "/").open
 
 
 def test_every_option_of_a_tool() -> None:
-    assert [name for name, _ in rows("python.md", "## Options of a tool")] == list(Options.__annotations__)
+    assert [name for name, _ in read_rows("python.md", "## Options of a tool")] == list(Options.__annotations__)
 
 
 def test_every_command_and_its_options() -> None:
-    written = {command.split()[1]: options.split() for command, _, options in rows("cli.md")}
+    written = {command.split()[1]: options.split() for command, _, options in read_rows("cli.md")}
     assert written == {name: list(options(command)) for name, command in commands().items()}
 
 
@@ -125,18 +125,18 @@ def options(command: argparse.ArgumentParser) -> Sequence[str]:
 
 def test_the_exit_codes() -> None:
     shown = parser._EPILOG.partition("Exit codes: ")[2].partition(".")[0]
-    assert [code for code, _ in rows("cli.md", "## Exit codes")] == re.findall(r"\b\d\b", shown)
+    assert [code for code, _ in read_rows("cli.md", "## Exit codes")] == re.findall(r"\b\d\b", shown)
 
 
 def test_the_files_that_check_something_are_where_the_security_model_says() -> None:
-    places = [row[1] for heading in ("## A server", "## A client") for row in rows("security.md", heading)]
+    places = [row[1] for heading in ("## A server", "## A client") for row in read_rows("security.md", heading)]
     files = [place for place in places if "/" in place]
     assert len(files) > 15
     assert [file for file in files if not (ROOT / "src" / "toolwire" / file).is_file()] == []
 
 
 def test_every_check_of_an_openapi_document_is_in_the_table() -> None:
-    written = {(rule, severity) for rule, severity, _ in rows("check.md", "## OpenAPI documents")}
+    written = {(rule, severity) for rule, severity, _ in read_rows("check.md", "## OpenAPI documents")}
     assert written == _rules_of(ROOT / "src/toolwire/protocols/openapi/validator.py") | _rules_of(
         ROOT / "src/toolwire/framing/xllm_faults.py"
     )

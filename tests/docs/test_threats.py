@@ -8,24 +8,24 @@ import tomllib
 import pytest
 
 from .page import ROOT
-from .test_tables import rows
+from .test_tables import read_rows
 
 THREATS = {name for name in tomllib.loads((ROOT / "spec" / "requirements.toml").read_text("utf-8")) if name[:2] == "D-"}
 
 
 def test_each_threat_has_one_row_with_a_defence_a_test_and_what_remains() -> None:
-    found = rows("threats.md")
+    found = read_rows("threats.md")
     assert sorted(row[0] for row in found) == sorted(THREATS)
     assert len(THREATS) == 36
     assert [row[0] for row in found if len(row) != 6 or not all(row)] == []
 
 
 def test_every_file_that_stands_against_a_threat_is_there() -> None:
-    places = [place for row in rows("threats.md") for place in row[3].split(", ")]
+    places = [place for row in read_rows("threats.md") for place in row[3].split(", ")]
     assert [place for place in places if not (ROOT / "src" / "toolwire" / place).is_file()] == []
 
 
-@pytest.mark.parametrize("row", rows("threats.md"), ids=lambda row: row[0])
+@pytest.mark.parametrize("row", read_rows("threats.md"), ids=lambda row: row[0])
 def test_every_test_that_is_named_is_there_and_says_which_threat_it_is_against(row: list[str]) -> None:
     marked = False
     for name in row[4].split(", "):
