@@ -176,7 +176,7 @@ def build_reference() -> str:
             entry = describe(import_module(section.module), name, value)
             rows.append(f"| [`{heading}`](#{heading.lower().replace('.', '')}) | {first_sentence(entry.text)} |\n")
             parts.append(f"### `{heading}`\n\n```text\n{entry.signature}\n```\n\n{entry.text}\n\n{entry.members}")
-    index = "## All names\n\n| name | what it is |\n|---|---|\n" + "".join(rows)
+    index = "## All names\n\n| name | summary |\n|---|---|\n" + "".join(rows)
     return (index + "\n" + "".join(parts)).rstrip("\n") + "\n"
 
 
