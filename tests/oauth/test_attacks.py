@@ -78,7 +78,7 @@ def phishing_app_calls_itself_official(site: Site) -> str:
     site.browser.sign_in()
     page = site.browser.get(site.ask("evil", redirect_uri=EVIL))
     assert "evil.example" in page.text
-    assert "not known: it did not prove one" in page.text
+    assert "<dd>not known</dd>" in page.text
     return f"{page.status_code} {'asked' if 'Do not allow' in page.text else ''}"
 
 

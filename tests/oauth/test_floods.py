@@ -69,7 +69,7 @@ def test_a_flood_of_sign_ins_takes_few_threads_and_stops_nobody_else(open_site: 
         refused = [answer for answer in answers if answer.status_code == 503]
         assert len(refused) == 80 - 2 - 32
         assert {answer.headers["retry-after"] for answer in refused} == {"5"}
-        assert "try again in a few seconds" in refused[0].text
+        assert "Try again in a few seconds" in refused[0].text
         assert (people.most, people.checked) == (2, 34)
 
     site.runner.run(flood())
@@ -83,7 +83,7 @@ def wrong(site: Site, address: str, name: str = "Ada", password: str = "wrong ho
 def test_nobody_locks_the_name_of_somebody_else(site: Site) -> None:
     for number in range(30):
         assert wrong(site, f"198.51.100.{number % 6}").status_code == 403
-    assert "Too many tries from your address" in wrong(site, "198.51.100.1").text
+    assert "Too many attempts from your address" in wrong(site, "198.51.100.1").text
     waits: list[float] = []
 
     async def pause(seconds: float) -> None:
@@ -104,8 +104,8 @@ def test_nobody_locks_the_name_of_somebody_else(site: Site) -> None:
 )
 def test_one_address_tries_few_names_a_minute(site: Site, addresses: list[str], others: str) -> None:
     answers = [wrong(site, address, name=f"name-{number}").text for number, address in enumerate(addresses)]
-    assert ["Too many tries from your address" in text for text in answers] == [False] * 30 + [True]
-    assert "Too many tries" not in wrong(site, others, name="name-31").text
+    assert ["Too many attempts from your address" in text for text in answers] == [False] * 30 + [True]
+    assert "Too many attempts" not in wrong(site, others, name="name-31").text
 
 
 @pytest.mark.requirement("AS-18")
@@ -245,7 +245,7 @@ def test_only_what_an_app_is_offered_first_is_ticked_beforehand(site: Site) -> N
     page = site.browser.get(site.ask(scope="tasks:read tasks:delete")).text
     assert 'value="tasks:read" checked>' in page
     assert 'value="tasks:delete">' in page
-    assert "It lasts 90 days at the most, ends after 30 days without use" in page
+    assert "It lasts at most 90 days, ends after 30 days without use" in page
 
 
 def test_the_consent_page_says_where_it_is_taken_back(open_site: Callable[..., Site]) -> None:

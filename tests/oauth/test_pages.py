@@ -95,7 +95,7 @@ def test_a_wrong_name_and_a_wrong_password_look_the_same_and_five_are_enough(sit
     assert hidden.sub("", wrong.text) == hidden.sub("", nobody.text)
     for _ in range(4):
         site.browser.sign_in(password="wrong horse")
-    assert "Too many tries" in site.browser.sign_in(name="ADA").text  # even with the right password, in any case
+    assert "Too many attempts" in site.browser.sign_in(name="ADA").text  # even with the right password, in any case
     site.clock.seconds += 61
     assert site.browser.sign_in().status_code == 303
 

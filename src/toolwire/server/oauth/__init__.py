@@ -1,4 +1,8 @@
-"""An authorization server to embed: people sign in, allow apps what they ask for, and take it back."""
+"""Serve OAuth: users sign in, allow clients what they ask for, and revoke it; clients get tokens.
+
+This room imports ``auth`` for the rules, ``stores.oauth`` for the database, and ``server.http`` for requests. No other
+room of ``server`` imports it.
+"""
 
 from .app import AuthorizationServer
 from .protected_app import build_refusal, identify_caller, protect_app

@@ -1,4 +1,4 @@
-"""The authorization server as an ASGI application: one table of paths, and what surrounds every answer."""
+"""Serve the authorization server as an ASGI application: one table of paths, and the checks before each endpoint."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ Endpoint: TypeAlias = Callable[[ServerContext, OAuthRequest], Awaitable[Response
 
 
 class AuthorizationServer:
-    """An authorization server for one site. Mount it at the root, or put it ``before`` an application you have.
+    """An authorization server for one site, as an ASGI application.
 
-    ``callers`` says whose request one is by its access token; give it to whatever the tokens are for.
+    Mount it at the root, or put it before an application with ``serve_before``. ``callers`` identifies the callers of a
+    server by their access tokens: pass it to the server that the tokens are for.
     """
 
     def __init__(self, context: ServerContext) -> None:
@@ -71,28 +72,28 @@ class AuthorizationServer:
             await send_response(scope, exchange, await self._answer(scope, exchange))
 
     def serve_before(self, app: Asgi) -> Asgi:
-        """Return an application that answers the paths of this server, and leaves all others to ``app``."""
+        """Return an application that serves the paths of this server, and passes all other requests to ``app``."""
 
-        async def both(scope: Scope, receive: Receive, send: Send) -> None:
-            ours = scope["type"] == "http" and scope["path"] in self._paths()
-            await (self if ours else app)(scope, receive, send)
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            is_ours = scope["type"] == "http" and scope["path"] in self._paths()
+            await (self if is_ours else app)(scope, receive, send)
 
-        return both
+        return serve
 
     async def find_user(self, headers: Iterable[tuple[bytes, bytes]]) -> Account | None:
-        """Return who is signed in at the browser that sent ``headers``."""
+        """Return the user who is signed in at the browser that sent ``headers``, or None."""
         return (await find_session(self._context, _build_request(headers))).user
 
     async def form_token(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
-        """Return what a form on a page of yours must send as ``token``, to sign out with ``/oauth/logout``."""
+        """Return the value of ``token`` for a form on your own page that posts to ``/oauth/logout``."""
         return (await find_session(self._context, _build_request(headers))).form_token
 
     async def list_grants(self, user_id: str) -> list[Grant]:
-        """Return what a person allows apps to do, newest first: for a page of connected apps."""
+        """Return the active grants of a user, newest first, for a page of connected clients."""
         return await self._context.run_in_thread(self._list_grants, user_id)
 
     async def disconnect(self, user_id: str, grant_id: str) -> bool:
-        """End what a person allowed an app, with all its tokens; return False where it is none of theirs."""
+        """Revoke a grant of a user with all its tokens. Return False if the user has no such grant."""
         # XL-116
         return await self._context.run_in_thread(self._disconnect, user_id, grant_id)
 
@@ -110,7 +111,7 @@ class AuthorizationServer:
                 return False
             self._context.revoke_grant(rows, grant_id)
             self._context.record_event(
-                rows, "revoked by the person", user=user_id, client_id=grant.client_id, grant=grant_id
+                rows, "revoked by the user", user=user_id, client_id=grant.client_id, grant=grant_id
             )
         return True
 
@@ -133,13 +134,13 @@ class AuthorizationServer:
         body = b"" if method == "GET" or problem else await read_body(exchange, fields, self._limits, self._scheduler)
         if problem or isinstance(body, Problem):
             sentence = problem or (body.message if isinstance(body, Problem) else "")
-            said = (
+            response = (
                 build_error_response(invalid_request(sentence))
                 if cors
                 else build_error_page(sentence, 421 if problem else 400)
             )
             is_slow = isinstance(body, Problem) and body.kind is Kind.TOO_SLOW
-            return said._replace(status=408) if is_slow else said
+            return response._replace(status=408) if is_slow else response
         request = OAuthRequest(method, path, scope["query_string"].decode("latin-1"), fields, body, scope)
         return await self._answer_safely(answer, request, path)
 
@@ -149,18 +150,20 @@ class AuthorizationServer:
             return await answer(self._context, request)
         except StoreUnavailableError as error:
             _log.error("answering %s %s: %s", request.method, path, error)
-            busy = build_error_page("The server cannot do this at the moment; try again.", 503)
+            busy = build_error_page("The server cannot do this at the moment. Try again.", 503)
             return busy._replace(headers=(*busy.headers, (b"retry-after", b"1")))
-        except Exception:  # noqa: BLE001 - whatever failed, the person gets an answer, and the log has the details
+        except Exception:  # noqa: BLE001 - the browser gets a page, and the log has the details
             _log.exception("answering %s %s failed", request.method, path)
-            return build_error_page("The server failed; its log has the details.", 500)
+            return build_error_page("The server failed. Its log has the details.", 500)
 
     def _find_misdirection(self, scope: Scope, fields: Mapping[bytes, bytes]) -> str:
-        """Return why a request is not for us: http where the issuer is https, or another name on this machine."""
+        """Return why a request is not for this server, or an empty text."""
         settings = self._context.settings
+        # Cookies and codes must not travel over http.
         if settings.is_secure and scope.get("scheme", "http") != "https":
-            return "This server is reached by https only; a proxy in front of it must say that it was."
+            return "This server takes https requests only. A proxy in front of it must forward the scheme."
         host = fields.get(b"host", b"").decode("latin-1")
+        # A web page can give this machine a name of its own (DNS rebinding). Behind https a certificate prevents that.
         if settings.is_local and host != get_authority(settings.issuer):
             return "This server does not answer to that host name."
         return ""
@@ -183,7 +186,7 @@ def _build_request(headers: Iterable[tuple[bytes, bytes]]) -> OAuthRequest:
 
 
 def _build_endpoints(context: ServerContext) -> Mapping[str, tuple[tuple[str, ...], Endpoint, bool]]:
-    """Return who answers each path: the methods, the endpoint, and whether web pages elsewhere may read it."""
+    """Return the methods of each path, its endpoint, and whether web pages of other sites may read the response."""
     # AS-20
     base = context.settings.base_path
     found: dict[str, tuple[tuple[str, ...], Endpoint, bool]] = {
@@ -201,7 +204,7 @@ def _build_endpoints(context: ServerContext) -> Mapping[str, tuple[tuple[str, ..
 
 
 def _build_documents(context: ServerContext) -> Mapping[str, Response]:
-    """Return the documents that say what is here, each made once."""
+    """Return the metadata documents by path; each is written once."""
     # AS-13, AS-14
     settings = context.settings
     server = build_server_metadata(
@@ -211,6 +214,7 @@ def _build_documents(context: ServerContext) -> Mapping[str, Response]:
     documents = {
         urlsplit(well_known_url(SERVER_PATH, settings.issuer)).path: _build_document(server),
         urlsplit(well_known_url(RESOURCE_PATH, settings.resource)).path: _build_document(resource),
+        # Some clients ask at the root although the resource has a path.
         RESOURCE_PATH: _build_document(resource),
     }
     if settings.key is not None:

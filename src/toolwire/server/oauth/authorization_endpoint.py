@@ -1,9 +1,9 @@
-"""The authorization endpoint and the consent page behind it.
+"""Serve the authorization endpoint and the consent page behind it.
 
 Rules:
-- Until client and redirect are known to belong together, nothing is redirected.
-- What a person allows is the stored request they were shown, of the app they were shown: by handle, for them alone,
-  once.
+- Nothing is redirected before the redirect URI is known to belong to the client.
+- A user allows the stored request of the client that the page showed. The page refers to it by a random id, which is
+  valid for one user, in one session, once.
 """
 # AS-01, AS-16, D-31
 
@@ -40,13 +40,14 @@ _QUESTION_S = 600.0
 
 
 async def handle_authorization(context: ServerContext, request: OAuthRequest) -> Response:
-    """Return the next page for a person whom an app sent: sign in, consent, or back with an answer or an error."""
+    """Return the next page for a user whom a client sent here: sign in, consent, or the redirect back to the client."""
     if request.method == "POST":
+        # As a GET the request survives signing in, and the browser does not ask whether to send a form again.
         return build_redirect(f"{request.path}?{quote(request.body, safe='%&=+')}")
-    begun = await _read_request(context, request)
-    if isinstance(begun, OAuthError):
-        return build_error_page(begun.description)
-    parameters, client, redirect_uri = begun
+    read = await _read_request(context, request)
+    if isinstance(read, OAuthError):
+        return build_error_page(read.description)
+    parameters, client, redirect_uri = read
     authorization = read_authorization_request(parameters, client, redirect_uri, context.settings.offered_scopes)
     session = await find_session(context, request)
     if isinstance(authorization, OAuthError):
@@ -66,18 +67,16 @@ async def handle_authorization(context: ServerContext, request: OAuthRequest) ->
 
 
 async def _is_trusted(context: ServerContext, session: BrowserSession, client: Client) -> bool:
-    """Return whether an error may be sent back to ``client``: anybody can register one that leads anywhere.
-
-    So that our address is no way to send people elsewhere, it is one that was configured here, or that the person who
-    is signed in has allowed before.
-    """
+    """Return whether an error may be redirected to ``client``."""
+    # Anybody can register a client whose redirect URI is a hostile page. To be no open redirector, the server sends
+    # errors only to clients that it was configured with, or that the signed-in user has allowed before.
     if client.origin == "configured":
         return True
     return session.user is not None and bool(await context.run_in_thread(_find_grants, context, session.user, client))
 
 
 def _find_grants(context: ServerContext, user: Account, client: Client) -> list[Grant]:
-    """Return what the person allows the client now, newest first."""
+    """Return the active grants of the user for the client, newest first."""
     with context.store.read_transaction() as rows:
         return [
             grant for grant in rows.list_grants(user.id, client.id) if grant.used and grant.is_active(context.now())
@@ -87,7 +86,7 @@ def _find_grants(context: ServerContext, user: Account, client: Client) -> list[
 async def _read_request(
     context: ServerContext, request: OAuthRequest
 ) -> tuple[RequestParameters, Client, str] | OAuthError:
-    """Return what is asked, by which client, and where the answer goes; nothing is redirected before that is clear."""
+    """Return the parameters of a request, its client, and the redirect URI of the response."""
     parameters = read_parameters(request.query)
     if isinstance(parameters, OAuthError):
         return parameters
@@ -99,24 +98,25 @@ async def _read_request(
 
 
 async def handle_consent(context: ServerContext, request: OAuthRequest) -> Response:
-    """Take what a person decided, and send them back to the app with a code or a refusal."""
+    """Process the decision of a user, and redirect to the client with a code or an error."""
     # AS-07, AS-17
     session = await find_session(context, request)
     fields = read_own_form(context, request, session)
     if isinstance(fields, OAuthError):
         return build_error_page(fields.description, fields.status)
-    taken = await context.run_in_thread(_take_question, context, fields.get("request", ""), session)
-    if taken is None or session.user is None:
-        return build_error_page("There is no such question for you, or it is too old: start again from the app.", 404)
-    authorization, shown = taken
+    question = await context.run_in_thread(_take_question, context, fields.get("request", ""), session)
+    if question is None or session.user is None:
+        return build_error_page("There is no such question for you, or it is too old. Start again from the app.", 404)
+    authorization, shown = question
     scopes = select_ticked_scopes(authorization.scopes, parse_qs(request.body.decode("latin-1")).get("scope", []))
     client = await find_client(context, authorization.client_id, request.network)
     if isinstance(client, OAuthError):
         return build_error_page(client.description)
+    # Between the page and the button the client may have changed its document: the user allowed the one they saw.
     if client_fingerprint(client) != shown:
-        return build_error_page("This app changed while you were asked about it: start again from the app.", 409)
+        return build_error_page("This app changed while you were asked about it. Start again from the app.", 409)
     if fields.get("decision") != "allow" or not scopes:
-        refusal = OAuthError(error="access_denied", description="The person did not allow it.")
+        refusal = OAuthError(error="access_denied", description="The user did not allow it.")
         return _redirect_back(context, authorization.redirect_uri, authorization.state, refusal.to_json())
     return await _send_code(context, authorization, client, session.user, scopes)
 
@@ -139,8 +139,8 @@ async def _show_consent(
 ) -> Response:
     handle = await context.run_in_thread(_store_question, context, session, user, client, authorization)
     words = context.settings.scopes
-    notes = ["This app has changed since you last allowed it: look closely."] if changed else []
-    asked = ConsentForm(
+    notes = ["This app has changed since you last allowed it. Check it."] if changed else []
+    form = ConsentForm(
         site=context.settings.name,
         app=client.display_name,
         app_host=client.host,
@@ -157,32 +157,30 @@ async def _show_consent(
         hidden=[("request", handle), ("token", session.form_token)],
         form_source=form_action_source(authorization.redirect_uri),
     )
-    page = build_consent_page(asked)
+    page = build_consent_page(form)
     return page._replace(headers=(*page.headers, build_cookie(context, session.secret))) if session.is_new else page
 
 
 def _describe_lifetime(settings: OAuthSettings) -> str:
-    """Return how long what a person allows lasts, in words."""
+    """Return the lifetime of a grant as a sentence for the user."""
     longest, idle = (round(seconds / 86_400) for seconds in (settings.grant_s, settings.idle_s))
-    return f"It lasts {longest} days at the most, ends after {idle} days without use, and you can take it back before."
+    return f"It lasts at most {longest} days, ends after {idle} days without use, and you can revoke it before."
 
 
 def _compare_earlier(context: ServerContext, user: Account, client: Client, authorization: AuthorizationRequest) -> str:
-    """Return whether the person allowed just this before (``same``), another version of the app (``changed``), or not.
-
-    Only an app whose answer goes to its own https address is known well enough not to be asked about again: on
-    this machine anything may pretend to be it.
-    """
+    """Return ``same`` if the user allowed this before, ``changed`` if the client changed since, else an empty text."""
     # AS-16, AS-17
     before = _find_grants(context, user, client)
     same = [grant for grant in before if grant.fingerprint == client_fingerprint(client)]
     if before and before[0] not in same:
         return "changed"
-    known = any(
+    is_known = any(
         set(authorization.scopes) <= set(grant.scopes) and grant.resource == authorization.resource for grant in same
     )
-    proved = authorization.redirect_uri.startswith("https://") and client.origin != "registered"
-    return "same" if known and proved and not authorization.force_consent else ""
+    # Only the owner of the https address of a redirect URI receives the code. On this machine any program can pretend
+    # to be the client, and a registered client can use any name: for those the user is asked each time.
+    is_proven = authorization.redirect_uri.startswith("https://") and client.origin != "registered"
+    return "same" if is_known and is_proven and not authorization.force_consent else ""
 
 
 def _store_question(
@@ -200,7 +198,7 @@ def _store_question(
 def _take_question(
     context: ServerContext, handle: str, session: BrowserSession
 ) -> tuple[AuthorizationRequest, str] | None:
-    """Return what was asked, and the fingerprint of the app as the person was shown it."""
+    """Return the stored request, and the fingerprint of the client that the page showed."""
     # AS-16
     name = hash_secret(f"asked {handle}")
     with context.store.write_transaction() as rows:
@@ -209,6 +207,7 @@ def _take_question(
         if kept is None or session.user is None:
             return None
         theirs = compare_digest(kept["session"], hash_secret(session.secret))
+        # A wrong session must not use the question up: its owner can still answer it.
         if not theirs or kept["user"] != session.user.id:
             return None
         if rows.take_record(name, context.now()) is None:
@@ -223,6 +222,6 @@ def _redirect_back(context: ServerContext, redirect_uri: str, state: str, member
 
 
 def _build_login_url(context: ServerContext, onward: str) -> str:
-    """Return where people sign in, and come back from to ``onward``."""
+    """Return the URL of the sign-in page, which leads on to ``onward``."""
     url = context.settings.login_url or f"{context.settings.base_path}/login"
     return f"{url}{'&' if '?' in url else '?'}next={quote(onward, safe='')}"

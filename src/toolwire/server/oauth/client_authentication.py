@@ -1,4 +1,4 @@
-"""Which client sends a form to the token or revocation endpoint: each shows it in the one way it registered."""
+"""Authenticate the client that sends a form to the token or revocation endpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BASIC = (b"www-authenticate", b'Basic realm="oauth"')
 
 
 class ClientCredentials(NamedTuple):
-    """How a request says which client it is from."""
+    """The client id in a request, and the proof of it: a secret, a signed assertion, or an empty text."""
 
     method: Method
     client_id: str
@@ -31,25 +31,26 @@ class ClientCredentials(NamedTuple):
 async def authenticate_client(
     context: ServerContext, request: OAuthRequest, form: RequestParameters
 ) -> Client | OAuthError:
-    """Return the client that sent ``form``, or why it is not taken for one."""
+    """Return the client that sent ``form``, or the error if it did not authenticate."""
     # AS-09
-    shown = _read_credentials(request, form)
-    if isinstance(shown, OAuthError):
-        return shown
-    client = await find_client(context, shown.client_id, request.network)
+    given = _read_credentials(request, form)
+    if isinstance(given, OAuthError):
+        return given
+    client = await find_client(context, given.client_id, request.network)
     if isinstance(client, OAuthError):
+        # The same text as for a wrong secret: the answer must not tell which client ids exist.
         return invalid_client("The client is not known, or did not authenticate.")
-    if shown.method != client.method:
-        return invalid_client("The client did not authenticate in the way that it registered.")
-    if shown.method == "private_key_jwt":
-        return await _check_assertion(context, client, shown.proof, request.network)
-    if shown.method != "none" and not compare_digest(hash_secret(shown.proof), client.secret_digest):
+    if given.method != client.method:
+        return invalid_client("The client did not authenticate with its registered method.")
+    if given.method == "private_key_jwt":
+        return await _check_assertion(context, client, given.proof, request.network)
+    if given.method != "none" and not compare_digest(hash_secret(given.proof), client.secret_digest):
         return invalid_client("The client is not known, or did not authenticate.")
     return client
 
 
 def _read_credentials(request: OAuthRequest, form: RequestParameters) -> ClientCredentials | OAuthError:
-    """Return the one way a request authenticates; two at once are refused."""
+    """Return the credentials of the client in a request, or an error if there are two kinds of them."""
     ways: list[ClientCredentials | OAuthError] = []
     if request.get_header(b"authorization"):
         ways.append(_read_basic(request.get_header(b"authorization")))
@@ -58,13 +59,13 @@ def _read_credentials(request: OAuthRequest, form: RequestParameters) -> ClientC
     if form.get("client_assertion") or form.get("client_assertion_type"):
         ways.append(_read_assertion(form))
     if len(ways) > 1:
-        return invalid_request("A client authenticates in one way at a time.")
-    shown = ways[0] if ways else ClientCredentials("none", form.get("client_id"), "")
-    if isinstance(shown, OAuthError):
-        return shown
-    if form.get("client_id") not in ("", shown.client_id):
-        return invalid_request("client_id is not the client that authenticates.")
-    return shown if shown.client_id else invalid_client("client_id is missing.")
+        return invalid_request("A client must authenticate with one method at a time.")
+    given = ways[0] if ways else ClientCredentials("none", form.get("client_id"), "")
+    if isinstance(given, OAuthError):
+        return given
+    if form.get("client_id") not in ("", given.client_id):
+        return invalid_request("client_id is not the id of the client that authenticates.")
+    return given if given.client_id else invalid_client("client_id is missing.")
 
 
 def _read_basic(authorization: str) -> ClientCredentials | OAuthError:
@@ -74,7 +75,8 @@ def _read_basic(authorization: str) -> ClientCredentials | OAuthError:
     except ValueError:
         text = ""
     if scheme.lower() != "basic" or ":" not in text:
-        return invalid_client("The Authorization field is not Basic with a client's id and secret.")
+        return invalid_client("The Authorization field must be Basic with the id and secret of a client.")
+    # RFC 6749, 2.3.1: id and secret are form-encoded before they are joined.
     name, secret = map(unquote_plus, text.split(":", 1))
     if "\0" in name:
         return invalid_client("The Authorization field has a null character in it.")

@@ -1,4 +1,4 @@
-"""Finding the app that a ``client_id`` names: configured, registered, or described by a document at that URL."""
+"""Find the client that a ``client_id`` names: configured, registered, or described by a document at that URL."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from .server_context import ServerContext
 
 _MAX_CHARACTERS = 2_000
 _FETCHES, _FETCHES_FOR_ONE, _FETCHES_FROM_ADDRESS, _FETCHES_S = 20, 40, 60, 60.0
-"""How many fetches a minute go to one site, are made for one requester, and go to one IP address.
+"""The limits of fetches a minute: to one site, for one requester, and to one IP address.
 
-Many sites share the address of one content delivery network, and no single requester may use up what it has.
+The last is higher because many sites share the address of a content delivery network.
 """
 _SUFFIXES = PublicSuffixList()
-_UNKNOWN = invalid_client("This app is not known here.")
+_UNKNOWN = invalid_client("This client is not known here.")
 
 
 async def find_client(context: ServerContext, client_id: str, network: str) -> Client | OAuthError:
-    """Return the client called ``client_id``, fetching its document if it is a URL.
+    """Return the client with the id ``client_id``. If the id is a URL, its document is fetched or taken from the cache.
 
-    ``network`` is where the request came from that makes us fetch it.
+    ``network`` is the address of the requester, for whom fetches are counted.
     """
     # AS-16
     if not client_id or len(client_id) > _MAX_CHARACTERS:
@@ -46,22 +46,22 @@ async def find_client(context: ServerContext, client_id: str, network: str) -> C
 
 
 async def find_keys(context: ServerContext, client: Client, network: str) -> Json | OAuthError:
-    """Return the JWK Set of ``client``, fetched where it says so, and kept for as long as a document is."""
+    """Return the JWK Set of ``client``, fetched from its ``jwks_uri`` or taken from the cache."""
     if client.keys is not None:
         return client.keys
     url = read_document_url(client.keys_url, loopback=_allows_local(context)) if client.keys_url else _UNKNOWN
     if isinstance(url, OAuthError):
-        return invalid_client("This app has no keys to authenticate with.")
+        return invalid_client("This client has no keys to authenticate with.")
     name = hash_secret(f"keys {url}")
     known = await context.run_in_thread(_load_record, context, name)
     if known is not None:
         return json.loads(known)
     response = await context.fetch(url) if await context.run_in_thread(_count_fetch, context, url, network) else None
     if not isinstance(response, Response) or response.status != 200:
-        return invalid_client("The app's keys could not be fetched, or were asked for too often of late.")
+        return invalid_client("The keys of the client could not be fetched, or were fetched too often.")
     keys = jsontext.read(response.body)
     if not isinstance(keys, dict) or not isinstance(keys.get("keys"), list):
-        return invalid_client("The app's keys cannot be read.")
+        return invalid_client("The keys of the client cannot be read.")
     await context.run_in_thread(_save_record, context, name, json.dumps(keys), cache_lifetime_s(response))
     return keys
 
@@ -75,10 +75,11 @@ async def _fetch_client(context: ServerContext, client_id: str, network: str) ->
     if known is not None:
         return read_client(known)
     if not await context.run_in_thread(_count_fetch, context, url, network):
-        return invalid_client("Too many apps of that site were asked about: wait a minute.")
+        return invalid_client("Too many documents of that site were fetched. Wait a minute.")
     response = await context.fetch(url)
     client = read_document(url, response)
-    if isinstance(client, Client) and isinstance(response, Response):  # what is wrong is never kept
+    # An error is not cached: the site can correct its document at once.
+    if isinstance(client, Client) and isinstance(response, Response):
         await context.run_in_thread(_save_record, context, name, write_client(client), cache_lifetime_s(response))
     return client
 
@@ -88,11 +89,9 @@ def _allows_local(context: ServerContext) -> bool:
 
 
 def _count_fetch(context: ServerContext, url: str, network: str) -> bool:
-    """Return whether to fetch from the site of ``url``: anybody can make us, so there is an end to it.
-
-    A site counts by the domain that somebody registered, so that no spelling, port or name below it begins anew; who
-    makes us fetch counts by their address, so that many domains are no way around that.
-    """
+    """Count a fetch from the site of ``url`` and return True, or return False if there were too many."""
+    # Anybody can make the server fetch a URL, so fetches are limited. A site counts by its registered domain, so that
+    # its subdomains and ports share one limit. The requester counts too, because domains are cheap.
     host = get_host(url).rstrip(".")
     site = _SUFFIXES.privatesuffix(host) or host
     keys = {hash_secret(f"fetched {site}"): _FETCHES, hash_secret(f"fetched for {network}"): _FETCHES_FOR_ONE}
@@ -105,10 +104,11 @@ def _count_fetch(context: ServerContext, url: str, network: str) -> bool:
 
 
 def count_fetch_from(context: ServerContext, address: str) -> bool:
-    """Return whether to fetch from the IP address now, and count it.
+    """Count a fetch from the IP address and return True, or return False if there were too many.
 
-    Domains are cheap, and all of them can lead to one victim. An IPv6 address counts as the network of a site.
+    An IPv6 address counts as its network of 64 bits.
     """
+    # An attacker can point many cheap domains at the address of one victim.
     network = ip_address(address)
     if isinstance(network, IPv6Address):
         address = str(network.ipv4_mapped or ip_network((network, 64), strict=False))

@@ -1,8 +1,8 @@
-"""The pages a person sees: sign in, consent, and what went wrong. No script, no outside resource, labels on all.
+"""Build the pages that users see: sign in, consent, and errors. They have no scripts and load nothing.
 
 Rules:
-- Whatever an app says about itself is text: escaped, cut, and never a link, an image or a style.
-- Every page refuses to be framed, errors too.
+- What a client says about itself is text: escaped, shortened, and never a link, an image or a style.
+- No page can be framed, including the error pages.
 """
 # D-23
 
@@ -42,9 +42,10 @@ _NAME_CHARS = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsentForm:
-    """What the consent page shows. ``hidden`` are the fields that come back as they are; ``source`` is for its CSP.
+    """What the consent page shows.
 
-    ``scopes`` are each scope, its words, and whether it is ticked beforehand. ``lasts`` says for how long.
+    ``scopes`` holds each scope, its description, and whether it is preselected. ``hidden`` are the hidden fields of the
+    form. ``form_source`` is the target of the redirect, for the Content-Security-Policy.
     """
 
     site: str
@@ -62,35 +63,37 @@ class ConsentForm:
     form_source: str
 
 
-def build_consent_page(asked: ConsentForm) -> Response:
-    """Return the page that asks a person what an app may do. Nothing on it is allowed by pressing Enter."""
+def build_consent_page(form: ConsentForm) -> Response:
+    """Return the page that asks a user what a client may do."""
+    # The first button denies, because Enter presses the first button of a form.
     # AS-17
-    app = clean_name(asked.app)
-    rows = [("App", app), ("Its address", asked.app_host or "not known: it did not prove one")]
-    rows += [("The answer goes to", asked.redirect_host), ("You are signed in as", clean_name(asked.user_name))]
+    app = clean_name(form.app)
+    rows = [("App", app), ("Its address", form.app_host or "not known")]
+    rows += [("The answer goes to", form.redirect_host), ("You are signed in as", clean_name(form.user_name))]
     facts = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in rows)
-    boxes = "".join(_build_checkbox(*scope) for scope in asked.scopes)
-    lasts = escape(asked.lifetime)
-    if asked.connected_url:
-        lasts += f' See <a href="{escape(asked.connected_url)}">what you allowed</a>.'
-    notes = list(asked.notes)
-    if asked.is_local:
-        notes.insert(0, "The answer goes to a program on this device. Go on only if you have just started it yourself.")
-    said = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
+    boxes = "".join(_build_checkbox(scope) for scope in form.scopes)
+    lasts = escape(form.lifetime)
+    if form.connected_url:
+        lasts += f' See <a href="{escape(form.connected_url)}">what you allowed</a>.'
+    notes = list(form.notes)
+    if form.is_local:
+        text = "The answer goes to a program on this device. Go on only if you have just started it yourself."
+        notes.insert(0, text)
+    paragraphs = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
     body = (
-        f"<h1>May “{escape(app)}” use {escape(asked.site)} for you?</h1><dl>{facts}</dl>{said}"
-        f'<form method="post" action="{escape(asked.action)}">{_build_hidden_fields(asked.hidden)}'
+        f"<h1>May “{escape(app)}” use {escape(form.site)} for you?</h1><dl>{facts}</dl>{paragraphs}"
+        f'<form method="post" action="{escape(form.action)}">{_build_hidden_fields(form.hidden)}'
         f"<fieldset><legend>It asks to</legend>{boxes}</fieldset><p><small>{lasts}</small></p>"
         '<button name="decision" value="deny">Do not allow</button>'
         '<button name="decision" value="allow">Allow</button></form>'
     )
-    return build_page(f"Allow {app}?", body, form=f"'self' {asked.form_source}")
+    return build_page(f"Allow {app}?", body, form=f"'self' {form.form_source}")
 
 
 def build_login_page(
     site: str, action: str, hidden: Sequence[tuple[str, str]], problem: str = "", status: int = 403
 ) -> Response:
-    """Return the page to sign in on; ``problem`` says why the last try did not work."""
+    """Return the sign-in page. ``problem`` says why the last attempt failed."""
     alert = f'<p role="alert">{escape(problem)}</p>' if problem else ""
     body = (
         f"<h1>Sign in to {escape(site)}</h1>{alert}"
@@ -103,7 +106,7 @@ def build_login_page(
 
 
 def build_error_page(sentence: str, status: int = 400) -> Response:
-    """Return a page that says what went wrong, and leads nowhere."""
+    """Return a page that says what went wrong. It has no link and no redirect."""
     # AS-01
     return build_page(
         "This did not work", f'<h1>This did not work</h1><p role="alert">{escape(sentence)}</p>', status=status
@@ -111,7 +114,7 @@ def build_error_page(sentence: str, status: int = 400) -> Response:
 
 
 def build_page(title: str, body: str, *, status: int = 200, form: str = "'self'") -> Response:
-    """Return a whole page; ``body`` is HTML, ``form`` says where its forms may lead."""
+    """Return a page with the HTML ``body``. ``form`` lists the origins that its forms may lead to."""
     # D-23
     policy = (
         f"default-src 'none'; style-src 'sha256-{_STYLE_DIGEST}'; form-action {form}; frame-ancestors 'none'; "
@@ -135,15 +138,16 @@ def build_page(title: str, body: str, *, status: int = 200, form: str = "'self'"
 
 
 def clean_name(text: str) -> str:
-    """Return ``text`` of somebody else's on one line, without what could hide or turn round other text, and cut."""
-    kept = "".join(" " if character.isspace() else character for character in text)
-    kept = "".join(character for character in kept if category(character)[0] != "C")
-    return kept if len(kept) <= _NAME_CHARS else kept[: _NAME_CHARS - 1] + "…"
+    """Return ``text`` of a client on one line, shortened, without control and invisible characters."""
+    cleaned = "".join(" " if character.isspace() else character for character in text)
+    cleaned = "".join(character for character in cleaned if category(character)[0] != "C")
+    return cleaned if len(cleaned) <= _NAME_CHARS else cleaned[: _NAME_CHARS - 1] + "…"
 
 
-def _build_checkbox(scope: str, words: str, ticked: bool) -> str:  # noqa: FBT001 - a row of a table
+def _build_checkbox(row: tuple[str, str, bool]) -> str:
+    scope, words, is_preselected = row
     return (
-        f'<label><input type="checkbox" name="scope" value="{escape(scope)}"{" checked" if ticked else ""}> '
+        f'<label><input type="checkbox" name="scope" value="{escape(scope)}"{" checked" if is_preselected else ""}> '
         f"{escape(words)} "
         f"<small>({escape(scope)})</small></label>"
     )

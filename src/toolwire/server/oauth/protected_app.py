@@ -1,4 +1,4 @@
-"""An application somebody has, protected by callers: each path asks for the scopes it needs."""
+"""Protect an ASGI application with access tokens: each path requires its scopes."""
 
 from __future__ import annotations
 
@@ -18,54 +18,57 @@ from .server_context import IdentifyUser
 
 Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 RequiredScopes: TypeAlias = Callable[[str, str], Iterable[str] | None]
-"""Takes method and path; returns the scopes a request needs, or None where it needs no token."""
+"""Takes the method and path of a request. Returns the scopes that it requires, or None if it needs no token."""
 
 
 def protect_app(
     app: Asgi, callers: Callers, required_scopes: RequiredScopes, identify_user: IdentifyUser | None = None
 ) -> Asgi:
-    """Return ``app`` behind ``callers``: who calls is in ``scope["state"]["caller"]``.
+    """Return an application that passes a request on to ``app`` if its caller may make it.
 
-    Without a good token a request is answered 401, with too few scopes 403 naming all it needs. ``signed_in`` lets the
-    people in, too, who are signed in at the application itself: their requests have no Authorization field, carry no
-    scopes, and must come from a page of the application's own, since a browser sends its cookies along with any.
+    The caller is in ``scope["state"]["caller"]``. A request without a valid token gets 401. A request with too few
+    scopes gets 403, which names the scopes that it requires. ``identify_user`` also lets users in who are signed in at
+    the application itself. Their requests have no Authorization field and no scopes. If they change something, they
+    must come from a page of the application.
     """
     # AS-15, XL-115
 
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        wanted = required_scopes(scope["method"], scope["path"]) if scope["type"] == "http" else None
-        if wanted is None:
+    async def check_and_call(scope: Scope, receive: Receive, send: Send) -> None:
+        scopes = required_scopes(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        if scopes is None:
             await app(scope, receive, send)
             return
-        said = await _find_user(scope, identify_user) if identify_user is not None else None
-        if said is None:
-            said = await identify_caller(callers, scope["headers"], wanted)
-        if isinstance(said, Problem):
-            await send_response(scope, get_exchange(receive, send), build_refusal(callers, said, scope["path"]))
+        caller = await _find_user(scope, identify_user) if identify_user is not None else None
+        if caller is None:
+            caller = await identify_caller(callers, scope["headers"], scopes)
+        if isinstance(caller, Problem):
+            await send_response(scope, get_exchange(receive, send), build_refusal(callers, caller, scope["path"]))
             return
-        state: dict[str, Any] = {**scope.get("state", {}), "caller": said}
+        state: dict[str, Any] = {**scope.get("state", {}), "caller": caller}
         await app({**scope, "state": state}, receive, send)
 
-    return guarded
+    return check_and_call
 
 
-async def _find_user(scope: Scope, signed_in: IdentifyUser) -> Caller | Problem | None:
-    """Return who is signed in at the browser that sent a request, None where it is no request of a browser."""
+async def _find_user(scope: Scope, identify_user: IdentifyUser) -> Caller | Problem | None:
+    """Return the user who is signed in at the application, or None if the request has a token or no session."""
     fields = dict(scope["headers"])
     if b"authorization" in fields:
         return None
-    said = signed_in(scope)
-    user_id = await said if isawaitable(said) else said
+    caller = identify_user(scope)
+    user_id = await caller if isawaitable(caller) else caller
     if user_id is None:
         return None
     return _FOREIGN if _is_foreign(scope, fields) else Caller(user_id)
 
 
 def _is_foreign(scope: Scope, fields: Mapping[bytes, bytes]) -> bool:
-    """Return whether a page of another site may have sent a request that could change something."""
+    """Return whether a page of another site may have sent a request that changes something."""
     # D-22
     if scope["method"] in ("GET", "HEAD", "OPTIONS"):
         return False
+    # A browser adds the cookies of the application to requests of other sites too. Browsers of today say which site a
+    # request comes from; for older ones the origin decides.
     site = fields.get(b"sec-fetch-site")
     if site is not None:
         return site not in (b"same-origin", b"none")
@@ -76,20 +79,22 @@ def _is_foreign(scope: Scope, fields: Mapping[bytes, bytes]) -> bool:
 async def identify_caller(
     callers: Callers, headers: Iterable[tuple[bytes, bytes]], scopes: Iterable[str] = ()
 ) -> Caller | Problem:
-    """Return whose request has these ``headers``, if they may do what ``scopes`` stand for; else why not."""
+    """Return the caller whose request has these ``headers`` if they have ``scopes``; else the Problem."""
     fields = dict(headers)
-    said = callers.find_caller(fields)
-    if said is None:
-        said = await callers.verify(fields)
+    caller = callers.find_caller(fields)
+    if caller is None:
+        caller = await callers.verify(fields)
     needed = tuple(scopes)
-    if isinstance(said, Problem) or said.scopes is None or set(needed) <= said.scopes:
-        return said
-    text = f"This needs more than your token allows: {', '.join(sorted(set(needed) - said.scopes))}."
+    if isinstance(caller, Problem) or caller.scopes is None or set(needed) <= caller.scopes:
+        return caller
+    text = (
+        f"This request requires scopes that your token does not have: {', '.join(sorted(set(needed) - caller.scopes))}."
+    )
     return Problem(kind=Kind.FORBIDDEN, message=text, details={"scopes": list(needed)})
 
 
 def build_refusal(callers: Callers, problem: Problem, path: str) -> Response:
-    """Return the answer to a request that ``identified`` refused, with its challenge."""
+    """Return the response for a problem that ``identify_caller`` returned, with its challenge."""
     body = {"error": problem.kind.value, "message": problem.message}
     headers = (*JSON_HEADERS, (b"cache-control", b"no-store"), *callers.challenge(problem, path))
     return Response(STATUS_BY_KIND[problem.kind], headers, jsontext.write(body))

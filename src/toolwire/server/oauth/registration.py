@@ -1,4 +1,4 @@
-"""Dynamic client registration (RFC 7591): off unless it was switched on, and bounded then."""
+"""Serve dynamic client registration (RFC 7591), if it is switched on. The number of clients is limited."""
 # AS-18
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .server_context import OAuthRequest, ServerContext, build_error_response, b
 
 _MAX_A_MINUTE, _MINUTE_S = 20, 60.0
 _MAX_UNUSED, _UNUSED_S = 10_000, 86_400.0
-"""How many apps that nobody has allowed anything are kept, and for how long; the oldest go first."""
+"""How many clients without a grant are stored, and for how many seconds. The oldest are deleted first."""
 
 
 async def handle_registration(context: ServerContext, request: OAuthRequest) -> Response:
-    """Register the app that a JSON object describes, and return the id it has from now on."""
+    """Register the client that a JSON object describes, and return its new id."""
     post = Request("POST", request.path, tuple(request.headers.items()), request.body)
     data = jsontext.read_object(post)
     if isinstance(data, Problem):
@@ -29,7 +29,7 @@ async def handle_registration(context: ServerContext, request: OAuthRequest) -> 
     if isinstance(client, OAuthError):
         return build_error_response(client)
     if data.get("application_type", "native") not in ("native", "web"):
-        text = "application_type is native or web."
+        text = "application_type must be native or web."
         return build_error_response(OAuthError(error="invalid_client_metadata", description=text))
     return await context.run_in_thread(_register_client, context, client, request.network)
 
@@ -39,11 +39,12 @@ def _register_client(context: ServerContext, client: Client, network: str) -> Re
     secret = context.make_secret() if client.method.startswith("client_secret") else ""
     with context.store.write_transaction() as rows:
         if rows.count_attempts(key, now) >= _MAX_A_MINUTE:
-            text = "Too many apps register from your address: wait a minute."
+            text = "Too many clients register from your address. Wait a minute."
             return build_error_response(OAuthError(error="temporarily_unavailable", description=text, status=429))
         rows.add_attempt(key, now=now, until=now + _MINUTE_S)
-        kept = replace(client, secret_digest=hash_secret(secret) if secret else "")
-        rows.add_client(client.id, write_client(kept), now + _UNUSED_S)
+        # Only the digest of the secret is stored: a copy of the database authenticates no client.
+        stored = replace(client, secret_digest=hash_secret(secret) if secret else "")
+        rows.add_client(client.id, write_client(stored), now + _UNUSED_S)
         rows.drop_unused_clients(_MAX_UNUSED)
         context.record_event(rows, "app registered", client_id=client.id)
     body: dict[str, Json] = {

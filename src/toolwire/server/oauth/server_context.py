@@ -1,4 +1,4 @@
-"""What every endpoint of the authorization server works with, and what a request and an answer are."""
+"""Define what all endpoints share: the settings, the store, the clock, a request, and the common responses."""
 
 from __future__ import annotations
 
@@ -28,52 +28,52 @@ from .settings import OAuthSettings
 T = TypeVar("T")
 
 _THREADS = 16
-_STORE = "store"  # the one caller of these threads
+_STORE = "store"  # the name of the one caller of these threads
 _MAX_PASSWORD_THREADS = 2
 _MAX_PASSWORD_QUEUE = 32
 _MAX_DELAYED = 16
 
 Fetch: TypeAlias = Callable[[str], Awaitable[Response | Problem]]
-"""GETs a URL that somebody else chose, guarded: no redirects, no private addresses, bounded in size and time."""
+"""Fetches a URL that a client chose: without redirects, from public addresses only, with limits of size and time."""
 
 Audit: TypeAlias = Callable[[GrantEvent], None]
 
 
 class Account(Protocol):
-    """A person with an account: an id that never changes, and the name they know themselves by."""
+    """A user: an id that never changes, and the name that is shown to them."""
 
     @property
     def id(self) -> str:
-        """What tokens name the person by."""
+        """The id of the user in tokens."""
         ...
 
     @property
     def name(self) -> str:
-        """What the person is shown as."""
+        """The name of the user on pages."""
         ...
 
 
 class Users(Protocol):
-    """The accounts. Both are called in a worker thread, and may take as long as a password takes.
+    """The accounts of the users. Both methods run in a worker thread, so they may be slow.
 
-    ``check`` is never called where people sign in at your application.
+    ``check`` is not called if users sign in at your application.
     """
 
     def check(self, name: str, password: str, /) -> Account | None:
-        """Return whose name and password these are; an unknown name must cost as much as a wrong password."""
+        """Return the user with this name and password, or None. Unknown names must take as long as wrong passwords."""
         ...
 
     def find(self, user_id: str, /) -> Account | None:
-        """Return the person of that id, None if they are gone."""
+        """Return the user with this id, or None."""
         ...
 
 
 IdentifyUser: TypeAlias = Callable[[Mapping[str, Any]], "str | Awaitable[str | None] | None"]
-"""Takes the ASGI scope of a request; returns the id of the person whom your application knows by it, or None."""
+"""Takes the ASGI scope of a request. Returns the id of the user who is signed in at your application, or None."""
 
 
 class OAuthRequest(NamedTuple):
-    """One request to an endpoint. ``fields`` have names in lower case; ``scope`` is that of ASGI."""
+    """A request to an endpoint. The names of ``headers`` are in lower case; ``scope`` is the ASGI scope."""
 
     method: str
     path: str
@@ -84,7 +84,8 @@ class OAuthRequest(NamedTuple):
 
     @property
     def network(self) -> str:
-        """The address the request came from; of IPv6 the network of a site, since one caller has a whole one."""
+        """The address that the request came from; for IPv6 its network of 64 bits."""
+        # A single IPv6 user has a whole network, and could use a new address for each request.
         host = str((self.scope.get("client") or ("",))[0])
         try:
             address = ip_address(host)
@@ -93,24 +94,24 @@ class OAuthRequest(NamedTuple):
         return host if address.version == 4 else str(ip_network((address, 64), strict=False))
 
     def get_header(self, name: bytes) -> str:
-        """Return a header field, empty where there is none."""
+        """Return a header field, or an empty text."""
         return self.headers.get(name, b"").decode("latin-1")
 
     def media_type(self) -> str:
-        """Return the type of the body, without parameters."""
+        """Return the media type of the body, without parameters."""
         return self.get_header(b"content-type").partition(";")[0].strip().lower()
 
 
 class BusyError(Exception):
-    """More people sign in at once than this server checks."""
+    """Too many users sign in at the same time."""
 
 
 @contextmanager
 def take_slot(slots: CapacityLimiter) -> Generator[None, None, None]:
-    """Take one of a few places, and give it back at the end.
+    """Hold one of a few slots until the end of the block.
 
     Raises:
-        BusyError: all are taken.
+        BusyError: no slot is free.
     """
     try:
         slots.acquire_nowait()
@@ -124,7 +125,11 @@ def take_slot(slots: CapacityLimiter) -> Generator[None, None, None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerContext:
-    """The parts of one authorization server. ``now`` gives seconds since 1970, ``secret`` 256 random bits as text."""
+    """The parts of one authorization server.
+
+    ``now`` returns seconds since 1970, and ``make_secret`` 256 random bits as text. ``on_revoke`` are called after each
+    revocation in this process.
+    """
 
     settings: OAuthSettings
     store: OAuthStore
@@ -145,13 +150,13 @@ class ServerContext:
     password_threads: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _MAX_PASSWORD_THREADS))
 
     async def run_in_thread(self, work: Callable[..., T], *args: object) -> T:
-        """Return what ``work`` returns, which asks the database, in one of the few threads for that.
-
-        A thread that was given up keeps its place until the database answers it, so that there are never more.
+        """Return what ``work`` returns. It runs in one of a few threads for the database.
 
         Raises:
-            StoreGoneError: the database did not answer in time. What was begun may still be done, whole or not at all.
+            StoreUnavailableError: the database did not answer in time. The transaction may still be done, as a whole.
         """
+        # A thread that was given up stays counted until the database answers, so that a database that hangs cannot make
+        # the number of threads grow.
         try:
             with fail_after(self.settings.store_s):
                 return await self.threads.run(_STORE, partial(work, *args))
@@ -159,16 +164,17 @@ class ServerContext:
             raise StoreUnavailableError(f"the database did not answer in {self.settings.store_s:g} s") from error
 
     async def check_password(self, name: str, password: str) -> Account | None:
-        """Return whose name and password these are: a few at once, since each takes 64 MiB and a core.
+        """Return the user with this name and password, or None.
 
         Raises:
-            BusyError: too many wait for that.
+            BusyError: too many checks wait.
         """
+        # Each check takes 64 MiB and a core for a moment, so only a few run at once.
         with take_slot(self.password_checks):
             return await to_thread.run_sync(self.users.check, name, password, limiter=self.password_threads)
 
     def record_event(self, rows: OAuthRows, kind: str, *, token: str = "", **about: str) -> None:
-        """Write down that something happened; a token only by the beginning of its digest's digest."""
+        """Store an event and pass it to ``audit``. A token is named by the beginning of the digest of its digest."""
         # AS-22
         event = GrantEvent(
             at=self.now(), kind=kind, token=hash_secret(hash_secret(token))[:16] if token else "", **about
@@ -178,7 +184,7 @@ class ServerContext:
             self.audit(event)
 
     def revoke_grant(self, rows: OAuthRows, grant_id: str) -> None:
-        """End a grant with all its tokens, for this process at once."""
+        """Revoke a grant with all its tokens. In this process it ends at once, in others after ``cache_s``."""
         rows.revoke_grant(grant_id, self.now())
         for forget in self.on_revoke:
             forget()
@@ -189,7 +195,7 @@ _NO_STORE = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 
 
 def build_json_response(data: Json, status: int = 200, *more: tuple[bytes, bytes]) -> Response:
-    """Return JSON that is kept by nobody, and that any web page may read."""
+    """Return a JSON response that is not cached, and that pages of any site may read."""
     # AS-09, AS-20
     headers = ((b"content-type", b"application/json"), *_NO_STORE, *CORS, *more)
     return Response(status, headers, jsontext.write(data))
@@ -201,7 +207,7 @@ def build_error_response(refusal: OAuthError, *more: tuple[bytes, bytes]) -> Res
 
 
 def build_redirect(url: str, *more: tuple[bytes, bytes]) -> Response:
-    """Return a redirect that is followed with GET, whatever the request was."""
+    """Return a redirect that browsers follow with GET, also after a POST."""
     # AS-19
     headers = ((b"location", url.encode("latin-1", "replace")), *_NO_STORE, (b"referrer-policy", b"no-referrer"), *more)
     return Response(303, headers)

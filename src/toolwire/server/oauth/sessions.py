@@ -1,8 +1,8 @@
-"""Who sits at the browser: the session cookie, and the proof that a form came from one of our own pages.
+"""Identify the user of a browser by a session cookie, and check that a form came from our own page.
 
 Rules:
-- Every visitor has a cookie; it is exchanged for a new one when they sign in, and the old one is worth nothing.
-- A form is taken only from our own origin and with the token of its session.
+- Every browser gets a cookie. Signing in replaces it, and the old one is void.
+- A form must come from our own origin, with the token of its session.
 """
 # D-22
 
@@ -26,7 +26,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{43}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserSession:
-    """A visitor: the secret of their cookie, and who they signed in as. ``fresh`` has no cookie yet."""
+    """The session of a browser: the secret of its cookie, and the user. ``is_new`` means that it has no cookie yet."""
 
     secret: str
     user: Account | None = None
@@ -34,26 +34,26 @@ class BrowserSession:
 
     @property
     def form_token(self) -> str:
-        """What a form must carry to be taken in this session."""
+        """The token that a form of this session must contain."""
         return sha256(b"form " + self.secret.encode()).hexdigest()
 
 
 async def find_session(context: ServerContext, request: OAuthRequest) -> BrowserSession:
-    """Return the session of ``request``, a new one where its cookie is none of ours.
+    """Return the session of ``request``, or a new one if it has none.
 
-    Who sits there is what our cookie says, or what your application says where people sign in there.
+    The user is the one of the session, or the one that ``identify_user`` returns if users sign in at the application.
     """
     session = await context.run_in_thread(_load_session, context, request.get_header(b"cookie"))
     if context.identify_user is None:
         return session
-    said = context.identify_user(request.scope)
-    user_id = await said if isawaitable(said) else said
+    answer = context.identify_user(request.scope)
+    user_id = await answer if isawaitable(answer) else answer
     user = None if user_id is None else await context.run_in_thread(context.users.find, user_id)
     return replace(session, user=user)
 
 
 def build_cookie(context: ServerContext, secret: str) -> tuple[bytes, bytes]:
-    """Return the field that gives a browser its session; by https only, except on this machine."""
+    """Return the header field that sets the session cookie. It is for https only, except on this machine."""
     # AS-19
     text = (
         f"{_cookie_name(context)}={secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age={int(context.settings.session_s)}"
@@ -62,8 +62,9 @@ def build_cookie(context: ServerContext, secret: str) -> tuple[bytes, bytes]:
 
 
 def begin_session(context: ServerContext, user: Account, old: BrowserSession) -> BrowserSession:
-    """Return the session of a person who has just signed in; what the cookie was before is forgotten."""
+    """Return a new session for a user who has just signed in, and end the old one."""
     # AS-19
+    # A new secret, because an attacker may have set the old cookie (session fixation).
     session = BrowserSession(secret=context.make_secret(), user=user, is_new=True)
     with context.store.write_transaction() as rows:
         rows.end_session(hash_secret(old.secret))
@@ -75,7 +76,7 @@ def begin_session(context: ServerContext, user: Account, old: BrowserSession) ->
 def find_forgery(
     context: ServerContext, request: OAuthRequest, session: BrowserSession, token: str
 ) -> OAuthError | None:
-    """Return why a form is not taken: it came from elsewhere, or without the token of its session."""
+    """Return an error if a form came from another site, or without the token of its session; else None."""
     # D-22
     origin, site = request.get_header(b"origin"), request.get_header(b"sec-fetch-site")
     if (origin and origin != context.settings.origin) or (site and site not in ("same-origin", "none")):
@@ -90,7 +91,7 @@ def find_forgery(
 def read_own_form(
     context: ServerContext, request: OAuthRequest, session: BrowserSession
 ) -> dict[str, str] | OAuthError:
-    """Return the first value of each field of a form that one of our own pages sent in ``session``."""
+    """Return the first value of each field of a form that our own page sent in ``session``; else an error."""
     # D-22
     fields = read_form(request.body.decode("latin-1"))
     if isinstance(fields, OAuthError):
@@ -100,11 +101,11 @@ def read_own_form(
 
 
 def read_form(text: str) -> dict[str, list[str]] | OAuthError:
-    """Return the fields of a form or a query."""
+    """Return the fields of a form or a query; an error if there are too many."""
     try:
         return parse_qs(text, max_num_fields=_MAX_FIELDS)
     except ValueError:
-        return OAuthError(error="invalid_request", description="This form cannot be read: it has too many fields.")
+        return OAuthError(error="invalid_request", description="This form has too many fields.")
 
 
 def _load_session(context: ServerContext, cookies: str) -> BrowserSession:
@@ -118,5 +119,5 @@ def _load_session(context: ServerContext, cookies: str) -> BrowserSession:
 
 
 def _cookie_name(context: ServerContext) -> str:
-    """A browser takes a ``__Host-`` cookie from this very host and by https alone, so on http it has another name."""
+    # Browsers accept a ``__Host-`` cookie only by https and from this very host, so that no subdomain can set it.
     return "__Host-toolwire" if context.settings.is_secure else "toolwire-session"

@@ -1,4 +1,4 @@
-"""How one authorization server is set up."""
+"""Hold the settings of one authorization server, and check them."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthSettings:
-    """One issuer, and the one resource its tokens are for. Seconds end in ``_s``.
+    """The settings of one issuer and of the one resource that its tokens are for. Seconds end in ``_s``.
 
-    ``scopes`` maps each scope to the words a person reads; an app that names none is offered ``first``, which are also
-    the only ones that are ticked beforehand.
-    ``drop_unknown_scopes`` ignores scopes there are not, where otherwise the request is refused. ``grace_s`` gives a
-    refresh that is repeated within it the same successor again; 0 takes every repetition for theft. ``registration``
-    lets apps register themselves. ``local_documents`` lets apps on this machine name themselves by http documents.
-    ``cache_s`` is how long a token that was good is taken without a look, in processes other than the one that
-    revoked it. ``body_s`` is how long a form may take to arrive, ``store_s`` how long the database may take to answer.
-    ``key`` makes access tokens JWTs. ``login_url`` is where people sign in, if not here; ``connected_url`` where they
-    see and take back what they allowed.
+    ``scopes`` maps each scope to the words that users read. ``default_scopes`` are for a client that requests none;
+    only these are preselected. With ``drop_unknown_scopes`` unknown scopes are ignored; otherwise they are an error.
+    ``code_s`` and ``access_s`` are the lifetimes of codes and access tokens. A grant ends after ``idle_s`` without use,
+    and after ``grant_s`` in any case. ``session_s`` is the lifetime of a session in a browser. Within ``grace_s`` a
+    repeated refresh gets the same tokens; 0 treats each repetition as theft. ``registration`` allows dynamic
+    registration, and ``local_documents`` http metadata documents on this machine. ``cache_s`` is how long other
+    processes may accept a revoked token. ``body_s`` is how long a form may take to arrive, ``store_s`` how long the
+    database may take to answer. ``key`` makes access tokens JWTs. ``login_url`` is the sign-in page of your
+    application, and ``connected_url`` its page of grants.
 
     Raises:
-        DefinitionError: a URL is not https (http only on this machine), or a scope is no scope.
+        DefinitionError: a URL is not https (http is allowed on this machine only), or a scope is not a single word.
     """
 
     # AS-21
@@ -80,22 +80,22 @@ class OAuthSettings:
 
     @property
     def is_local(self) -> bool:
-        """Whether the issuer is on this very machine, where http is allowed."""
+        """Whether the issuer is on this machine, where http is allowed."""
         return get_host(self.issuer) in _LOOPBACK
 
     @property
     def is_secure(self) -> bool:
-        """Whether the issuer is reached by https."""
+        """Whether the issuer has an https URL."""
         return self.issuer.startswith("https://")
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port of the issuer: the only origin whose forms are taken."""
+        """The origin of the issuer, the only one whose forms are accepted."""
         return get_origin(self.issuer)
 
     @property
     def base_path(self) -> str:
-        """The path below which the endpoints are."""
+        """The path prefix of the endpoints."""
         return urlsplit(canonical_uri(self.issuer)).path + "/oauth"
 
 
@@ -103,6 +103,6 @@ def _check_url(what: str, url: str) -> None:
     parts = urlsplit(url)
     origin = read_origin(url)
     if origin is None or origin.has_user_info or parts.query or parts.fragment:
-        raise DefinitionError(f"{what} is a URL without user, query and fragment, not {url!r}")
+        raise DefinitionError(f"{what} must be a URL without user, query and fragment, not {url!r}.")
     if origin.scheme != "https" and get_host(url) not in _LOOPBACK:
-        raise DefinitionError(f"{what} is an https URL (http only on this machine), not {url!r}")
+        raise DefinitionError(f"{what} must be an https URL (http is allowed on this machine only), not {url!r}.")

@@ -1,4 +1,4 @@
-"""Signing in and out."""
+"""Serve the pages to sign in and out, and limit wrong passwords."""
 # AS-19
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .sessions import BrowserSession, begin_session, build_cookie, find_session,
 
 _LOCAL_PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 _MAX_ATTEMPTS, _MAX_ATTEMPTS_OF_ADDRESS, _MAX_ATTEMPTS_OF_NAME, _ATTEMPT_S = 5, 30, 20, 60.0
-"""How many wrong tries a minute count: of one name from one address, from one address, and of one name."""
+"""The limits of wrong passwords a minute: for one name from one address, from one address, and for one name."""
 _WAIT_S = 3.0
 
 
 async def handle_login(context: ServerContext, request: OAuthRequest) -> Response:
-    """Return the page to sign in on, or take what came from it."""
+    """Return the sign-in page, or process its form."""
     session = await find_session(context, request)
     if request.method != "POST":
         asked = read_form(request.query)
@@ -35,16 +35,16 @@ async def handle_login(context: ServerContext, request: OAuthRequest) -> Respons
     try:
         user = await _check_user(context, fields.get("name", ""), fields.get("password", ""), request.network)
     except BusyError:
-        text = "Too many people sign in at this moment: try again in a few seconds."
+        text = "Too many users sign in at this moment. Try again in a few seconds."
         return _show_login(context, session, fields.get("next", ""), text, 503)
     if isinstance(user, str):
         return _show_login(context, session, fields.get("next", ""), user)
-    begun = await context.run_in_thread(begin_session, context, user, session)
-    return build_redirect(_keep_inside(context, fields.get("next", "")), build_cookie(context, begun.secret))
+    new_session = await context.run_in_thread(begin_session, context, user, session)
+    return build_redirect(_keep_inside(context, fields.get("next", "")), build_cookie(context, new_session.secret))
 
 
 async def handle_logout(context: ServerContext, request: OAuthRequest) -> Response:
-    """End the session of a person who pressed the button for it, and nobody else's."""
+    """End the session of the user who sent the form."""
     session = await find_session(context, request)
     fields = read_own_form(context, request, session)
     if isinstance(fields, OAuthError):
@@ -54,25 +54,25 @@ async def handle_logout(context: ServerContext, request: OAuthRequest) -> Respon
 
 
 async def _check_user(context: ServerContext, name: str, password: str, network: str) -> Account | str:
-    """Return who signs in, or a sentence that says why nobody does.
+    """Return the user who signs in, or a sentence that says why the sign-in failed.
 
     Raises:
-        BusyError: too many wait for that.
+        BusyError: too many sign-ins wait.
     """
-    tries = AttemptKeys(name, network)
-    wait_s = await context.run_in_thread(_count_attempt, context, tries)
+    keys = AttemptKeys(name, network)
+    wait_s = await context.run_in_thread(_count_attempt, context, keys)
     if wait_s is None:
-        return "Too many tries from your address: wait a minute."
+        return "Too many attempts from your address. Wait a minute."
     if wait_s:
         with take_slot(context.delayed_sign_ins):
             await context.pause(wait_s)
     user = await context.check_password(name, password)
-    await context.run_in_thread(_record_attempt, context, tries, user)
-    return "This name and password do not go together." if user is None else user
+    await context.run_in_thread(_record_attempt, context, keys, user)
+    return "The name or the password is wrong." if user is None else user
 
 
 class AttemptKeys:
-    """Under which keys a try to sign in counts: for the name, for the address, and for both together."""
+    """The keys that an attempt counts under: the name, the address, and both together."""
 
     def __init__(self, name: str, network: str) -> None:
         folded = name.strip().casefold()
@@ -81,31 +81,29 @@ class AttemptKeys:
         self.both = hash_secret(f"login {folded} from {network}")
 
 
-def _count_attempt(context: ServerContext, tries: AttemptKeys) -> float | None:
-    """Return how many seconds a try waits before it is looked at, or None where it is not even looked at.
-
-    A name is never locked, or anybody could lock it for whoever it belongs to: tries from other addresses only make
-    each one wait.
-    """
+def _count_attempt(context: ServerContext, keys: AttemptKeys) -> float | None:
+    """Return how many seconds an attempt must wait before the check, or None if it is refused."""
+    # A name is never locked, because an attacker could then lock out its owner. Many attempts for one name, from any
+    # addresses, only make each further attempt wait.
     now = context.now()
     with context.store.write_transaction() as rows:
         if (
-            rows.count_attempts(tries.both, now) >= _MAX_ATTEMPTS
-            or rows.count_attempts(tries.address, now) >= _MAX_ATTEMPTS_OF_ADDRESS
+            rows.count_attempts(keys.both, now) >= _MAX_ATTEMPTS
+            or rows.count_attempts(keys.address, now) >= _MAX_ATTEMPTS_OF_ADDRESS
         ):
             return None
-        wait_s = _WAIT_S if rows.count_attempts(tries.name, now) >= _MAX_ATTEMPTS_OF_NAME else 0.0
-        for key in (tries.both, tries.address, tries.name):
+        wait_s = _WAIT_S if rows.count_attempts(keys.name, now) >= _MAX_ATTEMPTS_OF_NAME else 0.0
+        for key in (keys.both, keys.address, keys.name):
             # Counted before the password is checked, so that many attempts at once all count.
             rows.add_attempt(key, now=now, until=now + _ATTEMPT_S)
     return wait_s
 
 
-def _record_attempt(context: ServerContext, tries: AttemptKeys, user: Account | None) -> None:
+def _record_attempt(context: ServerContext, keys: AttemptKeys, user: Account | None) -> None:
     with context.store.write_transaction() as rows:
         if user is not None:
-            rows.clear_attempts(tries.both)
-            rows.clear_attempts(tries.name)
+            rows.clear_attempts(keys.both)
+            rows.clear_attempts(keys.name)
         context.record_event(rows, "signed in" if user is not None else "sign-in refused", user=user.id if user else "")
 
 
@@ -130,5 +128,5 @@ def _show_refusal(refusal: OAuthError) -> Response:
 
 
 def _keep_inside(context: ServerContext, onward: str) -> str:
-    """Return where to go next: a path of this very site, whatever was asked for."""
+    """Return the path of this site to go to next; ``onward`` if it is one."""
     return onward if _LOCAL_PATH.fullmatch(onward) else context.settings.base_path.removesuffix("/oauth") + "/"

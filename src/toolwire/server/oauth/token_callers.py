@@ -1,8 +1,8 @@
-"""Who calls, by the access token they show: the half of OAuth that the protected server has.
+"""Identify callers by their access tokens, for the server that the tokens are for.
 
 Rules:
-- A token counts in the Authorization field as a Bearer token, nowhere else.
-- A token that was good is remembered by digest for a few seconds; a revocation in this process forgets all at once.
+- A token must be a Bearer token in the Authorization field.
+- A valid token is cached by digest for a few seconds. A revocation in this process clears the cache.
 """
 # AS-15
 
@@ -31,14 +31,14 @@ _MAX_CACHED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class CachedCaller:
-    """A caller that was found, and until when that is taken for true."""
+    """A caller and the time until which the cache is used, in seconds of a monotonic clock."""
 
     caller: Caller
     expires_at: float
 
 
 class TokenCallers:
-    """Callers with an access token of one authorization server. See ``toolwire.server.access.callers``."""
+    """Identifies callers by access tokens of one authorization server. See ``toolwire.server.access.callers``."""
 
     needs_credentials = True
 
@@ -50,15 +50,15 @@ class TokenCallers:
         context.on_revoke.append(self._forget)
 
     def find_caller(self, fields: Fields) -> Caller | Problem | None:
-        """Return the caller of a token seen a moment ago, the Problem of no token, or None: ask ``verify``."""
+        """Return the cached caller, the Problem of a missing token, or None if ``verify`` must be asked."""
         token = _read_token(fields)
         if not token:
             return _NO_TOKEN
-        seen = self._cache.get(hash_secret(token))
-        return seen.caller if seen is not None and self._clock() < seen.expires_at else None
+        cached = self._cache.get(hash_secret(token))
+        return cached.caller if cached is not None and self._clock() < cached.expires_at else None
 
     async def verify(self, fields: Fields) -> Caller | Problem:
-        """Return whose token it is, if it is good at our resource now."""
+        """Return the caller whose token it is, or the Problem if the token is not valid for our resource now."""
         # AS-08, AS-10
         token = _read_token(fields)
         if not token:
@@ -74,23 +74,24 @@ class TokenCallers:
         known, grant = found
         caller = Caller(grant.user, frozenset(known.scopes))
         left_s = min(context.settings.cache_s, known.until - context.now(), grant.until - context.now())
-        if left_s > 0 and generation == self._generation:  # else something was revoked while we looked
+        # A revocation during the lookup may be about this token: then it is not cached.
+        if left_s > 0 and generation == self._generation:
             if len(self._cache) >= _MAX_CACHED:
                 self._cache.clear()
             self._cache[hash_secret(token)] = CachedCaller(caller, self._clock() + left_s)
         return caller
 
     def challenge(self, problem: Problem, path: str) -> Headers:  # noqa: ARG002 - one resource, whatever the path
-        """Return what a refused request is asked for: a token, another token, or one with more scopes."""
+        """Return the ``WWW-Authenticate`` field of a refused request: it asks for a token, or for more scopes."""
         # AS-15
         settings = self._context.settings
-        said = {"resource_metadata": well_known_url(RESOURCE_PATH, settings.resource)}
+        parameters = {"resource_metadata": well_known_url(RESOURCE_PATH, settings.resource)}
         if problem.kind is Kind.FORBIDDEN:
-            said |= {"error": "insufficient_scope", "scope": write_scopes(problem.details.get("scopes", ()))}
+            parameters |= {"error": "insufficient_scope", "scope": write_scopes(problem.details.get("scopes", ()))}
         else:
-            said |= {"error": "invalid_token"} if problem.details.get("error") == "invalid_token" else {}
-            said |= {"scope": write_scopes(settings.offered_scopes.defaults)}
-        return ((b"www-authenticate", write_challenge("Bearer", said).encode("latin-1", "replace")),)
+            parameters |= {"error": "invalid_token"} if problem.details.get("error") == "invalid_token" else {}
+            parameters |= {"scope": write_scopes(settings.offered_scopes.defaults)}
+        return ((b"www-authenticate", write_challenge("Bearer", parameters).encode("latin-1", "replace")),)
 
     def _forget(self) -> None:
         self._generation += 1
@@ -105,12 +106,12 @@ def _read_token(fields: Fields) -> str:
 _NO_TOKEN = Problem(kind=Kind.UNAUTHORIZED, message="Send an access token: Authorization: Bearer TOKEN.")
 _NOT_NOW = Problem(
     kind=Kind.OVERLOADED,
-    message="Tokens cannot be looked up at the moment; the call did not run.",
+    message="Tokens cannot be checked at the moment. The call did not run.",
     can_retry=True,
     retry_after_ms=1_000,
 )
 _BAD_TOKEN = Problem(
     kind=Kind.UNAUTHORIZED,
-    message="This access token is not good here: it has expired, was revoked, or is for another server.",
+    message="This access token is not valid here: it has expired, was revoked, or is for another server.",
     details={"error": "invalid_token"},
 )

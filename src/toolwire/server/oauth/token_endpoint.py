@@ -1,4 +1,4 @@
-"""The token and the revocation endpoint: forms from apps, JSON back."""
+"""Serve the token and the revocation endpoint: clients send forms and get JSON."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ async def _grant_tokens(
     grant_type = form.get("grant_type")
     if grant_type not in GRANTS:
         error = "unsupported_grant_type" if grant_type else "invalid_request"
-        return OAuthError(error=error, description=f"grant_type is one of {', '.join(GRANTS)}.")
+        return OAuthError(error=error, description=f"grant_type must be one of {', '.join(GRANTS)}.")
     if grant_type not in client.grants:
         return OAuthError(error="unauthorized_client", description="This client did not register that grant_type.")
     return await (_redeem if grant_type == "authorization_code" else _refresh)(context, client, form)
 
 
 async def handle_revocation(context: ServerContext, request: OAuthRequest) -> Response:
-    """End a token; one that is not known, or whose hint is not, is no error (RFC 7009)."""
+    """Revoke a token. An unknown token or hint is not an error (RFC 7009)."""
     # AS-12
     form, client = await _authenticate(context, request)
     if isinstance(client, OAuthError):
@@ -66,13 +66,13 @@ async def _authenticate(context: ServerContext, request: OAuthRequest) -> tuple[
 async def _redeem(context: ServerContext, client: Client, form: RequestParameters) -> dict[str, Json] | OAuthError:
     if not form.get("code"):
         return invalid_request("code is missing.")
-    wish = CodeExchange(
+    exchange = CodeExchange(
         client_id=client.id,
         verifier=form.get("code_verifier"),
         redirect_uri=form.get("redirect_uri"),
         resources=form.resources,
     )
-    return await context.run_in_thread(redeem_code, context, client, form.get("code"), wish)
+    return await context.run_in_thread(redeem_code, context, client, form.get("code"), exchange)
 
 
 async def _refresh(context: ServerContext, client: Client, form: RequestParameters) -> dict[str, Json] | OAuthError:
@@ -81,8 +81,8 @@ async def _refresh(context: ServerContext, client: Client, form: RequestParamete
     scopes = read_scopes(form.get("scope"))
     if isinstance(scopes, OAuthError):
         return scopes
-    wish = TokenRefresh(client_id=client.id, scopes=scopes, resources=form.resources)
-    return await context.run_in_thread(refresh_tokens, context, client, form.get("refresh_token"), wish)
+    refresh = TokenRefresh(client_id=client.id, scopes=scopes, resources=form.resources)
+    return await context.run_in_thread(refresh_tokens, context, client, form.get("refresh_token"), refresh)
 
 
 def _build_refusal(refusal: OAuthError, request: OAuthRequest) -> Response:

@@ -1,4 +1,4 @@
-"""Tokens come and go: each function is one transaction, judged by the rules of ``auth.grants``."""
+"""Issue, refresh and revoke tokens. Each function is one transaction, and ``auth.grants`` has the rules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .server_context import ServerContext
 def create_code(
     context: ServerContext, authorization: AuthorizationRequest, client: Client, user: str, scopes: tuple[str, ...]
 ) -> str:
-    """Return a code for what a person granted: kept by its digest, good once and not for long."""
+    """Store a grant and return a new code for it. The database has only the digest of the code."""
     # AS-05
     now, code = context.now(), context.make_secret()
     grant = Grant(
@@ -66,7 +66,7 @@ def create_code(
 def redeem_code(
     context: ServerContext, client: Client, code_text: str, request: CodeExchange
 ) -> dict[str, Json] | OAuthError:
-    """Return the tokens for a code, or why there are none; of two who come at once, one is first."""
+    """Return the tokens for a code, or the error. Of two requests at once, one gets tokens."""
     # AS-05
     with context.store.write_transaction() as rows:
         # The code counts from the creation of its grant, which is the same moment.
@@ -84,7 +84,7 @@ def redeem_code(
 def refresh_tokens(
     context: ServerContext, client: Client, token_text: str, request: TokenRefresh
 ) -> dict[str, Json] | OAuthError:
-    """Return new tokens for a refresh token, which is dead from then on, or why there are none."""
+    """Return new tokens for a refresh token, or the error. The old refresh token is void after that."""
     # AS-11
     request = TokenRefresh(
         client_id=request.client_id,
@@ -102,8 +102,9 @@ def refresh_tokens(
             return verdict if isinstance(verdict, OAuthError) else _refuse_unknown()
         if isinstance(verdict, RepeatTokens):
             successor = _seal(token_text, bytes.fromhex(token.sealed)).decode()
+            # A successor that was used shows that its response arrived: so this is no retry, but a stolen token.
             following = rows.find_token(hash_secret(successor))
-            if following is None or following.used is not None:  # its answer did arrive: this is no retry
+            if following is None or following.used is not None:
                 return _end_family(context, rows, grant, "refresh token reused", token_text, build_reuse_verdict())
             return _issue_tokens(context, rows, grant, client, verdict.scopes, successor)
         successor = context.make_secret()
@@ -113,7 +114,7 @@ def refresh_tokens(
 
 
 def revoke_token(context: ServerContext, client: Client, token_text: str) -> None:
-    """End what a token of ``client`` stands for: an access token alone, a refresh token with its grant."""
+    """Revoke a token of ``client``: an access token alone, a refresh token together with its grant."""
     # AS-12
     name = _token_digest(context, token_text)
     with context.store.write_transaction() as rows:
@@ -131,7 +132,7 @@ def revoke_token(context: ServerContext, client: Client, token_text: str) -> Non
 
 
 def find_access_token(context: ServerContext, token_text: str) -> tuple[Token, Grant] | None:
-    """Return an access token that is good at our resource now, and its grant."""
+    """Return an access token that is valid for our resource now, with its grant; else None."""
     # AS-08
     name = _token_digest(context, token_text)
     if name is None:
@@ -167,7 +168,7 @@ def _issue_tokens(
 
 
 def _create_access_token(context: ServerContext, grant: Grant, scopes: tuple[str, ...], now: float) -> tuple[str, str]:
-    """Return an access token, and the part of it by whose digest it is known."""
+    """Return a new access token, and the text whose digest names it in the database."""
     name, key = context.make_secret(), context.settings.key
     if key is None:
         return name, name
@@ -185,7 +186,7 @@ def _create_access_token(context: ServerContext, grant: Grant, scopes: tuple[str
 
 
 def _token_digest(context: ServerContext, token_text: str) -> str | None:
-    """Return the digest by which a token is known; of a signed one, that of its jti, if it is ours."""
+    """Return the digest that names a token in the database; None for a JWT that is not ours."""
     settings = context.settings
     if settings.key is None or not is_jwt(token_text):
         return hash_secret(token_text)
@@ -207,10 +208,11 @@ def _request_digest(request: TokenRefresh) -> str:
 
 
 def _seal(token: str, text: bytes) -> bytes:
-    """Return ``text`` combined with a pad that only who has ``token`` can make; twice gives ``text`` again."""
+    """Return ``text`` encrypted with a pad made of ``token``; a second time decrypts it."""
+    # The database must not hold tokens in clear. Only a client that still has the old token can read its successor.
     pad = hmac.digest(token.encode(), b"successor", sha512)
-    return bytes(left ^ right for left, right in zip(text, pad, strict=False))  # the pad is the longer one
+    return bytes(left ^ right for left, right in zip(text, pad, strict=False))  # the pad is longer than the text
 
 
 def _refuse_unknown() -> OAuthError:
-    return OAuthError(error="invalid_grant", description="There is nothing to exchange.")
+    return OAuthError(error="invalid_grant", description="The code or token is not known.")
