@@ -1,4 +1,4 @@
-"""What is missing when a written document is read back: the losses of writing it, field by field."""
+"""Compare a catalog with its document read back, and list the losses of writing field by field."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Documents of tools from one sort to another, with every loss on the way.
+"""Convert documents of tools from one kind to another, with a list of all losses.
 
 Rules:
-- Losses of reading are what a document says and a catalog has no place for; losses of writing are found by reading
-  the written document back. What stands in a member of ours, exact, is not lost.
-- Tools in are tools out or losses. What was converted and not edited since converts back to the same text.
-- An embedded text counts only if it says the same tools as the document around it.
+- A loss of reading is something in a document that a catalog has no place for. Losses of writing are found by reading
+  the written document back. What our own member of the document holds exactly is not lost.
+- Each tool is converted or listed as a loss. A converted document that was not edited converts back to the same text.
+- An embedded source text is used only if it gives the same tools as the document around it.
 """
 
 from __future__ import annotations

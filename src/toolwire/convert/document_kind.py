@@ -1,4 +1,4 @@
-"""What the converter has to know of one sort of document."""
+"""Define what the converter knows of one kind of document."""
 
 from __future__ import annotations
 

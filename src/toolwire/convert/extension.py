@@ -1,9 +1,9 @@
-"""The one member of ours in a document: what its own words cannot say of the tools, and the text it was made from.
+"""Read and write our own member of a document: exact values that the format cannot hold, and the source text.
 
 Rules:
-- What somebody edits wins: an exact value counts only while the document shows what it showed when it was written,
-  and the text it came from only while nothing else was edited.
-- A reader that does not know the member misses nothing that the document itself says.
+- Edits win: an exact value is used only while the field beside it is unchanged, and the source text only while the
+  whole document is unchanged.
+- A reader that ignores the member still gets everything that the format itself can say.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The fields of a tool as JSON data, one by one, and back."""
+"""Write each field of a tool as JSON data, and read it back."""
 
 from __future__ import annotations
 

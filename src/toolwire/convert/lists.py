@@ -1,4 +1,4 @@
-"""The lists of Open Tool Calling: the RFC's ``tools``, OXP's ``items``, and the bare array of universal-tool.
+"""Read and write the lists of Open Tool Calling: RFC ``tools``, OXP ``items``, and the array of universal-tool.
 
 OXP lets no member stand in a definition beyond its own: what those do not say is lost, though the list itself has
 room for the text it was made from.

@@ -1,4 +1,4 @@
-"""A loss: what a conversion could not take along, where it stands in the source, and what stands for it now."""
+"""Define a loss: what a conversion dropped, where it is in the source, and what replaces it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN_CHARACTERS = 80
 
 
 class Loss(NamedTuple):
-    """``pointer`` is a JSON Pointer into the source; ``what`` was lost there, and ``instead`` stands for it."""
+    """What a conversion dropped: ``what``, at the JSON Pointer ``pointer`` in the source; ``instead`` replaces it."""
 
     pointer: str
     what: str

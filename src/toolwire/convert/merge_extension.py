@@ -1,4 +1,4 @@
-"""A document's own words and our member beside them, joined into a catalog; and what that member has to say."""
+"""Merge the content of a document and our own member into a catalog, and build that member."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAPI documents: every operation they offer, or every one there is where nothing in them says ``x-llm``.
+"""Read and write OpenAPI documents: the operations they offer, or all of them if there is no ``x-llm``.
 
 How an operation is called over HTTP, and at which server, has no place in a catalog: that is a loss of each.
 """

@@ -1,4 +1,4 @@
-"""OpenTool documents: what of one is read, and what is not."""
+"""Read and write OpenTool documents, and list what is not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in the source something stands, as exactly as can be said."""
+"""Find the JSON Pointer of a tool or field in the source document."""
 
 from __future__ import annotations
 

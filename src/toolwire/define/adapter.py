@@ -1,9 +1,9 @@
-"""What only pydantic knows of a type. Importing this loads it, half of a server's start: ``form`` does so when needed.
+"""Read types with pydantic. Importing pydantic takes half of a server's start, so ``json_form`` imports this on demand.
 
 **Rules**
 
 - Bytes are base64 text, in both directions.
-- A refusal is one sentence, and never holds the refused value of a call.
+- An error is one sentence, and never holds the refused value of a call.
 """
 # D-26: the rules above.
 
@@ -70,7 +70,7 @@ class JsonSchemaGenerator(GenerateJsonSchema):
 
 
 def build_type_adapter(annotation: Any, where: str, mode: SchemaMode) -> TypeAdapter[Any]:
-    """Return pydantic's reading of ``annotation``. ``where`` opens the sentence of a refusal.
+    """Return pydantic's adapter for ``annotation``. ``where`` begins the sentence of an error.
 
     Raises:
         DefinitionError: the type cannot be described, or not as JSON.
@@ -93,7 +93,7 @@ def build_type_adapter(annotation: Any, where: str, mode: SchemaMode) -> TypeAda
 
 
 def _lacks_json_form(schema: Any) -> bool:
-    """Return whether somewhere in a core schema a class itself is asked for, or one certain run of bytes."""
+    """Return whether a core schema asks for a class, or for a literal of bytes, neither of which JSON has."""
     if isinstance(schema, list | tuple):
         return any(_lacks_json_form(inner) for inner in schema)
     if not isinstance(schema, dict):
@@ -106,13 +106,13 @@ def _lacks_json_form(schema: Any) -> bool:
 
 
 def build_loader(adapter: TypeAdapter[Any]) -> Callable[[Json], Any]:
-    """Return what turns JSON data into a value of the type."""
+    """Return a function from JSON data to a value of the type."""
     validate = adapter.validate_json
     return lambda value: validate(_encode_json(value))  # as JSON, so that strict types take their JSON forms too
 
 
 def build_dumper(adapter: TypeAdapter[Any]) -> Callable[[Any], Json]:
-    """Return what turns a value of the type into JSON data: by way of its text, which is a third of the work."""
+    """Return a function from a value of the type to JSON data, by way of JSON text: that is three times faster."""
     write = adapter.dump_json
     return lambda value: from_json(write(value, by_alias=True, warnings="error"), allow_inf_nan=False)
 
@@ -140,10 +140,10 @@ def check_default(parameter: Parameter, where: str) -> None:
 
 
 def check_field_placement(parameter: Parameter, where: str) -> None:
-    """Check that what a Field says of ``parameter`` stands where it counts.
+    """Check that a ``Field`` of ``parameter`` stands where pydantic reads it.
 
     Raises:
-        DefinitionError: it does not; the sentence says where it should.
+        DefinitionError: it does not; the message says where it belongs.
     """
     if isinstance(parameter.default, FieldInfo):
         raise DefinitionError(f"{where} has a Field as its default: write Annotated[type, Field(...)] = default.")
@@ -156,7 +156,7 @@ def check_field_placement(parameter: Parameter, where: str) -> None:
 
 
 def describe_error(error: Exception) -> str:
-    """Return why a value was refused, in one line, without the value itself."""
+    """Return in one line why a value was refused, without the value."""
     # D-26
     if not isinstance(error, ValidationError):
         return f"{type(error).__name__} was raised"

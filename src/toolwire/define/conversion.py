@@ -4,8 +4,8 @@
 
 **Rules**
 
-- What is JSON of the declared type already passes as it is; pydantic is asked only about the rest.
-- Neither direction raises, and nothing is written that JSON cannot say.
+- A value that is already JSON of the declared type passes unchanged; pydantic converts only the rest.
+- No direction raises, and everything that is written is JSON.
 """
 # S-16: the rules above.
 
@@ -33,7 +33,7 @@ and what converts the rest. (A plain tuple is taken apart at a tenth of the cost
 
 
 def build_reader(arguments: Sequence[Argument]) -> ReadArguments:
-    """Return what turns validated arguments into keyword arguments."""
+    """Return a function from validated arguments to keyword arguments."""
     slots = tuple(_build_slot(argument) for argument in arguments)
     names = tuple(name for name, *_ in slots)
     known = frozenset(names)
@@ -65,7 +65,7 @@ def build_reader(arguments: Sequence[Argument]) -> ReadArguments:
 
 
 def build_writer(form: JsonForm, tool: str) -> WriteResult:
-    """Return what turns a result into JSON data. Where that cannot be, the Problem names ``tool``, not the value."""
+    """Return a function from a result to a ``Value`` of JSON data; its Problem names ``tool``, but not the value."""
     exact = build_matcher(form.core, is_plain_json)
     native, fits = exact or _match_nothing, exact or match_anything  # what is dumped was read from JSON, and is plain
     kind = find_exact_type(native)
@@ -95,7 +95,7 @@ def _build_slot(argument: Argument) -> _Slot:
 def _convert_numbers_first(
     form: JsonForm, native: Matcher, otherwise: Callable[[Any], Any], *, reading: bool
 ) -> Callable[[Any], Any]:
-    """Return what asks ``otherwise`` only where more differs than 1 from 1.0, which is no reason to load pydantic."""
+    """Return a converter that calls ``otherwise`` only if more differs than ``1`` and ``1.0``."""
 
     def convert(value: Any) -> Any:
         data = convert_numbers(form.core, value, reading=reading)

@@ -1,4 +1,4 @@
-"""From a Python callable and its author's options to a Function, in one pass, with every refusal on the way."""
+"""Define a tool from a Python callable and options, and refuse what cannot be described."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .signature import (
 def define_function(
     function: Callable[..., Any], options: Options, *, toolkit: str, version: str, names: LocalNames
 ) -> Function:
-    """Return ``function`` as a tool of ``toolkit``; ``version`` is what a tool has that does not give its own.
+    """Return ``function`` as a tool of ``toolkit``. ``version`` is for a tool that has no version of its own.
 
     Raises:
         DefinitionError: the function or an option cannot be described; the sentence says which and what to do.

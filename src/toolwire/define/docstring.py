@@ -1,4 +1,4 @@
-"""What a docstring says of a function, its parameters and its result."""
+"""Read the description, parameters and result from a docstring."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 _MARKED = re.compile(r"^(?:[:@]|\.\.|--|\w+:\s*$)", re.MULTILINE)
-"""A line that may open a section in one of the styles; each of them has such a line, and much else has one too."""
+"""A line that may begin a section, in any of the styles. Other texts can have such a line too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Docstring:
 
 
 def read_docstring(text: str) -> Docstring:
-    """Return the parts of a docstring in Google, NumPy or reST style; one that is none of them is all description."""
+    """Return the parts of a docstring in Google, NumPy or reST style; in any other style it is all description."""
     text = inspect.cleandoc(text)
     again = inspect.cleandoc(text)  # as the parser does; a first line that was blank lets it take off more
     if _MARKED.search(again) is None:
@@ -42,7 +42,7 @@ def read_docstring(text: str) -> Docstring:
 
 
 def _even_first_gap(text: str) -> str:
-    """Return what the parser makes of a text without sections: it evens the gap under the first line."""
+    """Return what the parser returns for a text without sections: one empty line at most below the first line."""
     first, _, rest = text.partition("\n")
     gap = "\n\n" if rest.startswith("\n") else "\n"
     return f"{first}{gap}{rest.strip()}".strip()

@@ -1,4 +1,4 @@
-"""A Python function as a tool: what it offers, how to call it, and the way in and out of its types."""
+"""Define a Python function as a tool: its definition, and how to call it with JSON data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from toolwire.core.model import Json, Problem, Result, Tool
 from .signature import FunctionKind
 
 ReadArguments: TypeAlias = Callable[[Mapping[str, Json]], dict[str, Any] | Problem]
-"""JSON arguments to keyword arguments. Undeclared ones are dropped, absent ones are left to Python's defaults."""
+"""Convert JSON arguments to keyword arguments. Missing ones are left to Python's defaults."""
 
 WriteResult: TypeAlias = Callable[[Any], Result]
-"""A returned (or yielded) value to a Value of JSON data."""
+"""Convert a returned or yielded value to a ``Value`` of JSON data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

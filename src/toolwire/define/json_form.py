@@ -1,4 +1,4 @@
-"""A Python type as JSON: what it looks like, and the way in and out where a value is not of that look yet."""
+"""Describe a Python type as JSON: its schema, and how to convert values from and to JSON data."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .plain_types import SIMPLE_TYPES, CoreSchema, SchemaMode, build_core_schema
 
 
 class JsonForm(NamedTuple):
-    """What is known of a type.
+    """What is known about a type.
 
-    ``core`` says it in the words of pydantic's core schemas, ``json_schema`` returns it in those of JSON Schema.
-    ``load`` takes JSON data, ``dump`` returns some; both raise where a value does not fit. ``plain`` says that the
-    type is nothing but JSON: then ``load`` and ``dump`` are the first to need pydantic.
+    ``core`` is its pydantic core schema, ``json_schema`` returns its JSON Schema. ``load`` takes JSON data and ``dump``
+    returns JSON data; both raise if a value does not fit. ``plain`` means that the type is nothing but JSON: only
+    ``load`` and ``dump`` import pydantic.
     """
 
     core: CoreSchema
@@ -27,7 +27,7 @@ class JsonForm(NamedTuple):
 
 
 def find_plain_form(annotation: Any) -> JsonForm | None:
-    """Return what is known of a plain type, without pydantic, or None for any other type."""
+    """Return the form of a plain type, without pydantic, or ``None`` for any other type."""
     core = build_core_schema(annotation)
     return None if core is None else _SHARED.get(id(core)) or _build_lazy_form(annotation, core)
 
@@ -52,7 +52,7 @@ _SHARED = {id(core): _build_lazy_form(annotation, core) for annotation, core in 
 
 
 def build_adapted_form(annotation: Any, where: str, mode: SchemaMode) -> JsonForm:
-    """Return what pydantic knows of a type; ``where`` opens the sentence of a refusal.
+    """Return the form of a type by pydantic; ``where`` begins the sentence of an error.
 
     Raises:
         DefinitionError: the type cannot be described, or not as JSON.

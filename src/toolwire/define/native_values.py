@@ -1,10 +1,10 @@
-"""Which values are JSON already, so that nothing has to be converted.
+"""Recognise values that are JSON data already and need no conversion.
 
 **Rules**
 
 - Only exact types count: a subclass of ``int`` or ``str`` (an enum, say) is not JSON data yet.
-- What is long is judged level by level, in passes that run in C: a loop in Python costs ten times as much.
-- A number is finite and a text can be written as UTF-8, or it is not JSON.
+- Long lists are checked level by level, by functions that run in C: a loop in Python takes ten times as long.
+- A number must be finite, and a text must be valid UTF-8.
 """
 # S-16, CV-33: the rules above.
 
@@ -32,16 +32,16 @@ _ALWAYS_PLAIN = {int, bool, NoneType}
 _PLAIN = {*_ALWAYS_PLAIN, float, str, list, dict}
 _LONG = 32
 PIECE = 16_000
-"""How many values of a list are judged at once: a pass in C over many more would keep every other thread waiting."""
+"""The most values that are checked at once: a longer pass in C would make all other threads wait."""
 
 
 def match_anything(_: Any) -> bool:
-    """Take every value."""
+    """Return ``True`` for every value."""
     return True
 
 
 def is_plain_json(value: Any, depth: int = MAX_DEPTH) -> bool:
-    """Return whether ``value`` is JSON data through and through, nested no deeper than ``depth``."""
+    """Return whether ``value`` is JSON data at every level, nested at most ``depth`` deep."""
     kind = type(value)
     if kind is str:
         return value.isascii() or _is_text(value)
@@ -55,7 +55,7 @@ def is_plain_json(value: Any, depth: int = MAX_DEPTH) -> bool:
 
 
 def build_matcher(schema: Mapping[str, Any], of_any: Matcher) -> Matcher | None:
-    """Return what recognises JSON data of a pydantic core schema, or None where values need conversion.
+    """Return a function that recognises JSON data of a core schema, or ``None`` if its values need conversion.
 
     ``of_any`` checks values of the type ``Any``: ``is_plain_json`` for data from Python, ``match_anything`` for what
     was read from JSON.
@@ -81,7 +81,7 @@ def _are_plain(values: Collection[Any], depth: int) -> bool:
 
 
 def _are_many_plain(values: Collection[Any], depth: int) -> bool:
-    """Return what ``is_plain_json`` says of all ``values``, with one pass for each type on each level."""
+    """Return whether all ``values`` are JSON data, with one pass for each type on each level."""
     while values:
         types = list(map(type, values))
         kinds = set(types)
@@ -152,7 +152,7 @@ def _is_none(value: Any) -> bool:
 
 
 def find_exact_type(matches: Matcher) -> type | None:
-    """Return the type whose very instances are all that ``matches`` takes, or None where it looks further."""
+    """Return the type whose exact instances ``matches`` accepts, or ``None`` if it checks more than the type."""
     return _EXACT.get(matches)
 
 

@@ -1,4 +1,4 @@
-"""What an author may say of a tool besides its function, and what is refused of it."""
+"""Read the options of ``@tool``, and refuse those that are not valid."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _SCOPE = re.compile(r"[!#-\[\]-~]{1,200}")  # what OAuth allows in one: RFC 6749
 
 
 def read_options(options: Options, where: str) -> dict[str, Any]:
-    """Return what ``options`` decide of a Tool, as keyword arguments; name, description and inline are not among them.
+    """Return the keyword arguments for ``Tool`` from ``options``, without name, description and inline.
 
     Raises:
         DefinitionError: an option does not exist, or its value cannot be.

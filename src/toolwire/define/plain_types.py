@@ -1,8 +1,8 @@
-"""Types that are nothing but JSON, understood without pydantic, which costs a quarter of a second to load.
+"""Describe types that are nothing but JSON without pydantic, whose import takes a quarter of a second.
 
 **Rules**
 
-- What is said of a type here is what pydantic says of it, to the letter; where that is not sure, it is not plain.
+- The result is exactly pydantic's. A type for which that is not certain is not plain.
 - Only the builtin types count, and ``Any``, ``Literal`` and unions: no ``Annotated``, no class of the author's.
 """
 

@@ -1,10 +1,10 @@
-"""The JSON Schema (2020-12) of a whole signature, and of a result.
+"""Build the JSON Schema (2020-12) of a signature and of its result.
 
 **Rules**
 
-- No description is made up: a wire that demands one makes its own.
-- Titles are dropped: pydantic makes them from names, and the name is there already.
-- A ``format`` is one that validators know, and in a result one that every value of the type meets.
+- No description is invented: a protocol that needs one makes its own.
+- Titles are dropped: pydantic makes them from names, which are in the schema already.
+- A ``format`` is one that validators know. In a result, every value of the type meets it.
 """
 # OTC-011: the rules above.
 
@@ -43,7 +43,7 @@ address with its zone, a pattern as Python writes it."""
 
 
 class Argument(NamedTuple):
-    """A parameter, what is known of its type, and the member that shows its default, if JSON can say it."""
+    """A parameter, the form of its type, and the ``default`` member of its schema, if JSON can express it."""
 
     parameter: Parameter
     form: JsonForm
@@ -137,7 +137,7 @@ def _mend_format(schema: dict[str, Any]) -> None:
 
 
 def _walk_schemas(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield ``schema`` and every schema in it, but nothing that only looks like one (a default, a name)."""
+    """Yield ``schema`` and every schema inside it, but no data that looks like a schema, such as a default."""
     if not isinstance(schema, dict):
         return
     yield schema

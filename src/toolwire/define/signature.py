@@ -1,9 +1,9 @@
-"""What Python knows of a callable: its parameters with their types, what it returns, and how it runs.
+"""Read what Python knows of a callable: its parameters with their types, its result, and how it runs.
 
 **Rules**
 
-- What cannot be said in a schema is refused here, when the tool is defined, in one sentence.
-- Nothing of pydantic: types are only looked up, not understood.
+- A parameter that no schema can describe is refused here, when the tool is defined.
+- No pydantic here: types are read, not interpreted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from toolwire.core.model import Context
 from .typeddicts import replace_typeddicts
 
 MISSING: Any = inspect.Parameter.empty
-"""Stands for a default that is not there; ``None`` is a default like any other."""
+"""The absence of a default; ``None`` is a default."""
 
 _VARIADIC = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _SYNC_STREAMS = (Iterator, Generator)
@@ -40,7 +40,7 @@ _ASYNC_STREAMS = (AsyncIterator, AsyncGenerator, AsyncIterable)
 
 
 class FunctionKind(StrEnum):
-    """How a function gives its result: at once, awaited, or piece by piece."""
+    """How a function returns its result: directly, awaited, or piece by piece."""
 
     SYNC = "sync"
     ASYNC = "async"
@@ -63,7 +63,7 @@ class Parameter:
 
     @property
     def is_required(self) -> bool:
-        """Whether a call must bring this argument."""
+        """Whether a call must have this argument."""
         return self.default is MISSING
 
 
@@ -82,18 +82,18 @@ LocalNames: TypeAlias = Mapping[str, Any]
 
 
 def get_function_name(function: Callable[..., Any]) -> str:
-    """Return what ``function`` is called by itself; an object that can be called has the name of its class."""
+    """Return the name of ``function``; a callable object has the name of its class."""
     inner = _unwrap_partial(function)
     return str(getattr(inner, "__name__", type(inner).__name__))
 
 
 def get_function_docstring(function: Callable[..., Any]) -> str:
-    """Return the docstring of ``function``; an object that can be called may have it on ``__call__`` or its class."""
+    """Return the docstring of ``function``; that of a callable object is on ``__call__`` or on its class."""
     return inspect.getdoc(_find_described(function)) or inspect.getdoc(_unwrap_partial(function)) or ""
 
 
 def read_signature(function: Callable[..., Any], names: LocalNames, where: str) -> Signature:
-    """Return what Python knows of ``function``.
+    """Return the signature of ``function``.
 
     Raises:
         DefinitionError: a parameter or an annotation cannot be described.
@@ -121,7 +121,7 @@ def read_signature(function: Callable[..., Any], names: LocalNames, where: str) 
 
 
 def accept_keywords(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``function`` callable with keywords alone, positional-only parameters included."""
+    """Return ``function`` as a callable that takes all arguments by keyword, also positional-only ones."""
     parameters = inspect.signature(function).parameters.values()
     positional = [(each.name, each.default) for each in parameters if each.kind is each.POSITIONAL_ONLY]
     if not positional:

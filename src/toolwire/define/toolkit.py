@@ -1,4 +1,4 @@
-"""A toolkit: Python functions under one title, each a tool."""
+"""Collect Python functions under one title, each a tool."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Toolkit:
     """Functions that are served together.
 
-    ``title`` is for people; in the ids of its tools a toolkit is called by the letters and digits of it. A tool
-    has the toolkit's ``version`` unless it gives its own.
+    ``title`` is for people; tool ids have its letters and digits. ``version`` is for tools without a version of their
+    own.
 
     Raises:
-        DefinitionError: ``version`` is not of the form x.y.z, or something is no text.
+        DefinitionError: ``version`` is not of the form x.y.z, or an argument is not a text.
     """
 
     # OTRPC-003
@@ -49,7 +49,7 @@ class Toolkit:
         return tuple(self._functions.values())
 
     def catalog(self) -> Catalog:
-        """Return what the toolkit offers now; the same object until a function is added."""
+        """Return the tools of the toolkit; the same object until a function is added."""
         if self._catalog is None:
             tools = tuple(function.tool for function in self._functions.values())
             self._catalog = Catalog(title=self.title, version=self.version, description=self.description, tools=tools)
@@ -62,10 +62,10 @@ class Toolkit:
     def tool(self, /, **options: Unpack[Options]) -> Callable[[F], F]: ...
 
     def tool(self, function: F | None = None, /, **options: Unpack[Options]) -> F | Callable[[F], F]:
-        """Make a tool of the decorated function, which stays what it was: ``@kit.tool`` or ``@kit.tool(...)``.
+        """Add the decorated function as a tool, and return it unchanged: ``@kit.tool`` or ``@kit.tool(...)``.
 
         Raises:
-            DefinitionError: it cannot be one; the sentence says why and what to do.
+            DefinitionError: it cannot be a tool; the message says why and what to do.
         """
         if function is not None:
             self._add(function, options, _get_caller_names())
@@ -78,7 +78,7 @@ class Toolkit:
         return decorate
 
     def add(self, function: Callable[..., Any], **options: Unpack[Options]) -> Function:
-        """Make a tool of ``function``: a function from elsewhere, a bound method, or any callable with a signature.
+        """Add ``function`` as a tool: a function, a bound method, or any callable with a signature.
 
         Raises:
             DefinitionError: it cannot be one; the sentence says why and what to do.

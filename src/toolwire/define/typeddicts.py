@@ -1,4 +1,4 @@
-"""``typing.TypedDict`` made readable: before Python 3.12 pydantic only takes the one of typing_extensions."""
+"""Replace ``typing.TypedDict``: before Python 3.12 pydantic reads only the one of typing_extensions."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def _build_twin(declared: Any, around: tuple[Any, ...]) -> Any:
         for name, hint in hints.items()
         for new in [_replace_inside(hint, around)]
     }
-    twin = typing_extensions.TypedDict(declared.__name__, members)  # type: ignore[misc]  # made at run time, nobody names its type
+    twin = typing_extensions.TypedDict(declared.__name__, members)  # type: ignore[misc]  # a class that is made at run time
     twin.__module__, twin.__qualname__, twin.__doc__ = declared.__module__, declared.__qualname__, declared.__doc__
     return twin

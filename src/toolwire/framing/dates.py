@@ -1,4 +1,4 @@
-"""The dates of HTTP headers."""
+"""Parse the dates of HTTP headers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _LONGEST = 100
 
 
 def parse_timestamp(text: str) -> float | None:
-    """Return the moment that ``text`` names, in seconds since 1970; None where it names none, or no zone of time."""
+    """Return the date ``text`` in seconds since 1970, or ``None`` if it is no date or has no time zone."""
     from email.utils import parsedate_to_datetime  # noqa: PLC0415 - a lot to load, for a header that is rare
 
     try:

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 messages: what every protocol that speaks it shares."""
+"""Read JSON-RPC 2.0 messages, for all protocols that use them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _make_message = cast(
 
 
 def read(data: dict[str, Json]) -> Message | Problem:
-    """Return the message in ``data``, or a Problem that says what no JSON-RPC request looks like.
+    """Return the message in ``data``, or a Problem that says why it is no JSON-RPC request.
 
     ``jsonrpc`` may be "2.0", "2.0.0" or missing, as real implementations send it.
     """
@@ -75,7 +75,7 @@ def read(data: dict[str, Json]) -> Message | Problem:
 
 
 def get_id(data: Json) -> str | int | float | None:
-    """Return the id to answer a broken message with: its own where that is legal, else None."""
+    """Return the id for the response to a broken message: its own id if it is legal, else ``None``."""
     id_ = data.get("id") if isinstance(data, dict) else None
     return id_ if type(id_) in _ID_TYPES else None
 

@@ -1,9 +1,9 @@
-"""JSON text to data and back, strict and bounded.
+"""Read and write JSON text, strictly and within limits.
 
 Rules:
 - NaN, Infinity, numbers that overflow, invalid UTF-8 and lone surrogates are refused.
-- Integers stay exact whatever their size, up to 4,300 digits.
-- Nothing deeper than 200 is parsed.
+- Integers stay exact, up to 4,300 digits.
+- A text that is nested deeper than 200 levels is refused.
 """
 # S-16, D-16, CV-33, XL-012: the rules above.
 
@@ -50,9 +50,9 @@ def read(text: bytes) -> Json | Problem:
 
 
 def read_without_duplicates(text: bytes) -> Json | Problem:
-    """Return what ``read`` does, or a Problem where two members of an object have one name.
+    """Return what ``read`` returns, or a Problem if two members of an object have the same name.
 
-    It is as quick as reading a large text and looking for such names afterwards, and other threads can run meanwhile.
+    It takes as long as reading a large text and then looking for such names, and other threads can run meanwhile.
     """
     if len(text) > 2 * MAX_DEPTH and _is_too_deep(text):
         return Problem(kind=Kind.MALFORMED, message=f"The JSON is nested deeper than {MAX_DEPTH} levels.")
@@ -114,7 +114,7 @@ def write(data: Json) -> bytes:
 
 
 def encode_fragment(data: Json) -> Json:
-    """Return ``data`` as finished JSON text, which ``write`` copies where it stands in something larger.
+    """Return ``data`` as finished JSON text, which ``write`` copies when it is part of larger data.
 
     Raises:
         TypeError, ValueError: as ``write`` does.
@@ -152,7 +152,7 @@ def describe_type(data: Json) -> str:
 
 
 def _has_long_integer(text: bytes, alike: bytes) -> bool:
-    """Return whether ``text`` has an integer that 64 bits may not hold; digits in a text or fraction are none."""
+    """Return whether ``text`` has an integer that may exceed 64 bits; digits in strings and fractions do not count."""
     at = alike.find(_LONG_NUMBER)
     while at >= 0:
         start = at - text.startswith(b"-", max(at - 1, 0), at)
@@ -166,9 +166,9 @@ def _has_long_integer(text: bytes, alike: bytes) -> bool:
 
 
 def _is_too_deep(text: bytes) -> bool:
-    """Return whether ``text`` is nested too deep, in whole passes over it rather than character by character.
+    """Return whether ``text`` is nested too deep, by passes over the text that run in C.
 
-    Taking out what is empty takes the innermost level away, so there are as many levels as there are such passes.
+    Each pass removes empty brackets, which is the innermost level, so the number of passes is the number of levels.
     """
     if b"\\" in text:
         text = (text.replace(b"\\\\", b"") if b'\\\\"' in text else text).replace(b'\\"', b"")

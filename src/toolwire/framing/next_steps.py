@@ -1,8 +1,8 @@
-"""What a site advises beyond the call: how a result may be shown, and what usually follows it.
+"""Read what a site suggests after a call: how to display its result, and which calls usually follow.
 
 Rules:
-- It is advice. Bad advice is harmless: what cannot be read is left out, and nothing of it is ever markup.
-- What follows is told only after a success, as data.
+- It is advice. A part that cannot be read is left out, and no part is ever treated as markup.
+- Next steps are given only after a success, as data.
 """
 # XL-074, XL-075: the rules above.
 
@@ -38,9 +38,9 @@ _MOST_FIELDS: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultDisplay:
-    """One result as the site advises to show it: a form, texts and URLs by their part, and further fields by name.
+    """How the site suggests to display a result: a form, texts and URLs by part, and further fields by name.
 
-    ``items`` is how many of a list to show, or None. All of it is text from a stranger.
+    ``items`` is how many items of a list to show, or ``None``. All texts are untrusted.
     """
 
     form: RenderForm = "text"
@@ -51,7 +51,7 @@ class ResultDisplay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextStep:
-    """What may follow: the operation, when, and the arguments that could be worked out of this call."""
+    """A call that may follow: the operation, when to use it, and the arguments that this call already gives."""
 
     operation: str
     when: str = ""
@@ -59,7 +59,7 @@ class NextStep:
 
 
 def build_display(tool: Tool, value: Json) -> ResultDisplay:
-    """Return how ``value``, a result of ``tool``, may be shown."""
+    """Return how to display ``value``, a result of ``tool``."""
     # XL-074
     data = collect_extra_members(tool).get("result")
     if not isinstance(data, dict):
@@ -85,7 +85,7 @@ def build_display(tool: Tool, value: Json) -> ResultDisplay:
 def list_next_steps(
     tool: Tool, arguments: Mapping[str, Json], value: Json, known: Sequence[str]
 ) -> tuple[NextStep, ...]:
-    """Return what may follow a call of ``tool`` that gave ``value``; operations that are not ``known`` are left out.
+    """Return the next steps after a call of ``tool`` that returned ``value``; only operations in ``known`` are listed.
 
     An argument whose expression cannot be worked out is left out.
     """
@@ -107,7 +107,7 @@ def list_next_steps(
 
 
 def _evaluate_expression(text: Json, arguments: Mapping[str, Json], value: Json) -> Json:
-    """Return what an OpenAPI runtime expression says of this call; a text that is none stands for itself."""
+    """Return the value of an OpenAPI runtime expression for this call; any other text is returned as it is."""
     if not isinstance(text, str):
         return MISSING
     if not text.startswith("$"):

@@ -1,4 +1,4 @@
-"""Members that a document sets to null where it means "not set", as some libraries write every member they know."""
+"""Remove members that are null and mean "not set": some libraries write every member they know."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Where things stand in a JSON text: lines and columns for JSON Pointers, for names that repeat, for what is no JSON.
+"""Find lines and columns in a JSON text: of JSON Pointers, of duplicate names, and of syntax errors.
 
 Rules:
 - Lines and columns begin at 1; a column counts characters. Only ``\\n`` ends a line.
-- Every look is one pass over the text without recursion, and builds no pointer but those asked for.
+- Each search is one pass over the text, without recursion; it builds only the pointers that are wanted.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class TextPosition(NamedTuple):
 
 
 class ValuePosition(NamedTuple):
-    """Where a value stands, and the name it stands under; an item and the whole have no name."""
+    """The position of a value, and of its name; an item of a list and the whole document have no name."""
 
     value: TextPosition
     name: TextPosition | None = None
 
 
 class DuplicateName(NamedTuple):
-    """A member whose name its object has already: its JSON Pointer, the spot of this name and of the first one."""
+    """A member whose name occurs earlier in its object: its JSON Pointer, and the positions of both names."""
 
     pointer: str
     spot: TextPosition
@@ -46,7 +46,7 @@ class DuplicateName(NamedTuple):
 
 
 class SyntaxFault(NamedTuple):
-    """Where a text stops being JSON, and what is wrong there."""
+    """The position where a text stops being JSON, and the reason."""
 
     spot: TextPosition
     reason: str
@@ -68,9 +68,9 @@ class _PointerTree:
 
 
 def locate(text: str, pointers: Iterable[str]) -> dict[str, ValuePosition]:
-    """Return where each of ``pointers`` stands in ``text``, which is JSON; one that is not there is left out.
+    """Return the position of each of ``pointers`` in the JSON text ``text``; pointers that lead nowhere are left out.
 
-    Where names repeat, the last counts, as it does for a parser.
+    If a name occurs twice, the last one counts, as it does for a parser.
     """
     root = _PointerTree()
     for one in pointers:
@@ -104,7 +104,7 @@ def has_duplicates(text: str) -> bool:
 
 
 def find_duplicates(text: str, limit: int = 100) -> list[DuplicateName]:
-    """Return the members of ``text``, which is JSON, whose name its object has already, at most ``limit``."""
+    """Return at most ``limit`` members of the JSON text ``text`` whose name occurs earlier in the same object."""
     # D-16
     starts = _find_line_starts(text)
     found: list[DuplicateName] = []
@@ -129,7 +129,7 @@ def find_duplicates(text: str, limit: int = 100) -> list[DuplicateName]:
 
 
 def find_syntax_fault(text: bytes) -> SyntaxFault:
-    """Return where and why ``text`` is no JSON, given that ``jsontext.read`` refuses it."""
+    """Return where and why ``text``, which ``jsontext.read`` refuses, is not JSON."""
     try:
         characters = text.decode()
     except UnicodeDecodeError as error:

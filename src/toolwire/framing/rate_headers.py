@@ -1,8 +1,8 @@
-"""What a response says of when to come back and how often: Retry-After, RateLimit and members, in milliseconds.
+"""Read the rate limits of a response: Retry-After, RateLimit and their JSON members, in milliseconds.
 
 Rules:
-- There is no clock here: a date counts from the response's own Date.
-- Odd fields say nothing; nothing says more than 30 days.
+- There is no clock here: a date is relative to the response's own Date.
+- Fields that cannot be read are ignored. No wait is longer than 30 days.
 """
 # XL-065, XL-101: the rules above.
 
@@ -24,7 +24,7 @@ _SINCE_1970 = 1_000_000_000
 
 
 class Rate(NamedTuple):
-    """How many calls are left until the count starts anew in ``reset_ms``; None where that is not said."""
+    """How many calls are left until the limit resets in ``reset_ms``, or ``None`` if the server does not say when."""
 
     remaining: int
     reset_ms: int | None

@@ -1,4 +1,4 @@
-"""A tool as its reader sees it: nothing is hidden in any text that only describes.
+"""Remove what is hidden in the descriptive texts of a tool, so that a user reads what a model reads.
 
 Rules:
 - Names of arguments, and values that are compared, stay as they are: a call would else not be the site's.

@@ -1,4 +1,4 @@
-"""What a look at a document finds: faults and references, and the way to each."""
+"""Collect the faults and references of a document, with the path to each."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ class Report:
         return len(self.faults) >= MAX_FAULTS
 
     def add_error(self, path: Path, rule: str, message: str) -> None:
-        """Add what an object must not be."""
+        """Add a fault that one object shows by itself."""
         self._add(PathFault(path, "error", rule, message, is_structural=True))
 
     def add_conflict(self, path: Path, rule: str, message: str) -> None:
-        """Add what must not be, given what stands elsewhere in the document."""
+        """Add a fault that depends on another part of the document."""
         self._add(PathFault(path, "error", rule, message, is_structural=False))
 
     def add_warning(self, path: Path, rule: str, message: str) -> None:
-        """Add what a document may have and better had not."""
+        """Add a warning: the document is valid, but should be changed."""
         self._add(PathFault(path, "warning", rule, message, is_structural=False))
 
     def _add(self, found: PathFault) -> None:

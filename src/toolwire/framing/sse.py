@@ -1,4 +1,4 @@
-"""Server-sent events: frames out, and events back from any cutting of the bytes."""
+"""Write server-sent events, and read them from chunks of any size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write(name: str, data: bytes) -> bytes:
 
 
 class Decoder:
-    """Turns chunks of a stream into events, whatever way the chunks were cut.
+    """Decode chunks of a stream, cut anywhere, into events.
 
     ``last_id`` names the last event that has an id, ``""`` before that; ``retry_ms`` is how long the server wants a
     reader to wait before it comes back, None where it did not say.

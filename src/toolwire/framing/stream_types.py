@@ -1,4 +1,4 @@
-"""Which media types are streams of items: heard while they come, by any protocol."""
+"""Recognise the media types of streams, which any protocol reads while they arrive."""
 
 from __future__ import annotations
 

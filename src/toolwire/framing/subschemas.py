@@ -1,4 +1,4 @@
-"""Where in a JSON Schema (draft 2020-12) other schemas stand, keyword by keyword."""
+"""List the keywords of JSON Schema (draft 2020-12) that hold other schemas."""
 
 from __future__ import annotations
 

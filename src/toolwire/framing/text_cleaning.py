@@ -1,11 +1,11 @@
-"""Text from others, made fit for a model or a screen: what a person could not see in it is taken out.
+"""Remove what a person cannot see from untrusted text, before a model or a screen gets it.
 
 Rules:
 - Gone are all that Unicode calls default-ignorable (tags, fillers, zero-width and bidirectional controls, variation
   selectors), C0 and C1 except line breaks and tabs, and whole terminal sequences; what is left is in NFC.
 - Joiners and selectors stay where they change what is seen: in emoji, and between letters of scripts that join.
 - Nothing that a person can read is changed: visible instructions are contained elsewhere, not filtered here.
-- Whoever cleans says so: ``clean`` of a text differs from its NFC exactly where something was hidden in it.
+- ``clean`` of a text differs from its NFC exactly where something was hidden in it.
 """
 # D-01: the rules above.
 
@@ -71,7 +71,7 @@ def clean(text: str) -> CleanText:
 
 
 def clean_data(data: Json) -> Json:
-    """Return ``data`` with every text in it cleaned, names of members too; two that become one keep the first."""
+    """Return ``data`` with all texts and names cleaned; if two names become equal, the first member stays."""
     if isinstance(data, str):
         return clean(data).text
     if isinstance(data, list):
@@ -105,7 +105,7 @@ def extract_first_sentence(text: str, limit: int) -> str:
 
 
 def may_hide(document: bytes) -> bool:
-    """Return whether anything in a JSON or YAML text could be hidden; False is certain, True wants a closer look."""
+    """Return whether a JSON or YAML text may hide something; ``False`` is certain, ``True`` is not."""
     if b"\\" in document and _SPELLED.search(document) and _SPELLED.search(document.replace(b"\\\\", b"")):
         return True
     odd = set(document.removeprefix(b"\xef\xbb\xbf").translate(None, _PLAIN).decode("utf-8", "replace"))
@@ -118,7 +118,7 @@ def may_hide(document: bytes) -> bool:
 
 
 def is_suspect(text: str) -> bool:
-    """Return whether ``text`` may hide something: quicker than ``clean``, and a little too careful."""
+    """Return whether ``text`` may hide something; faster than ``clean``, with some false alarms."""
     return not (text.isascii() and text.isprintable()) and _SUSPECT.search(text) is not None
 
 

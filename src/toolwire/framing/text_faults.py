@@ -1,4 +1,4 @@
-"""All faults of a JSON text at once, each with its pointer, line and column; what is a fault, a protocol says."""
+"""Find all faults of a JSON text, each with pointer, line and column; the caller says what is a fault."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a model is told of a tool, on every wire and in every SDK that has one text for it, and that text taken apart.
+"""Build the one text that describes a tool to a model, and take that text apart again.
 
 Rules:
 - What the tool does, then the hint on a line of its own, then the cost.
-- Nothing hidden is in it, and it is never endless; the whole stays in the tool.
+- The text is cleaned and has a limit; the tool itself keeps the complete texts.
 """
 # XL-070, XL-072, XL-071, D-01: the rules above.
 
@@ -19,14 +19,14 @@ HINT_CHARACTERS: Final = 1_024
 
 
 def describe_tool(tool: Tool) -> str:
-    """Return what a model is told of ``tool``; a hint that its description ends with already is not said again."""
+    """Return the text that describes ``tool`` to a model; a hint at the end of the description is not repeated."""
     hint = cap_text(clean(tool.hint).text, HINT_CHARACTERS)
     text = cap_text(_remove_hint(clean(tool.description).text, hint), DESCRIPTION_CHARACTERS)
     return "\n".join(line for line in (text, hint) if line) + _format_cost(tool.cost)
 
 
 def extract_description(text: str, hint: str, cost: Cost | None) -> str:
-    """Return the description in ``text``, which may be what ``describe_tool`` gave for a tool of that hint and cost."""
+    """Return the description in ``text``, without the hint and cost that ``describe_tool`` added."""
     return _remove_hint(text.removesuffix(_format_cost(cost)), cap_text(clean(hint).text, HINT_CHARACTERS))
 
 

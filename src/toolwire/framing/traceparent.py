@@ -1,4 +1,4 @@
-"""Who traces a call: the ``traceparent`` of W3C Trace Context, and the trace ids that other protocols have."""
+"""Read and write the ``traceparent`` of W3C Trace Context, and read the trace ids of other protocols."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Traceparent(NamedTuple):
 
 
 def read(text: str) -> Traceparent | None:
-    """Return what ``text`` says, None where it is no traceparent of a version that can be read."""
+    """Return the traceparent in ``text``, or ``None`` if it cannot be read."""
     match = _TRACEPARENT.fullmatch(text) if len(text) <= _MAX else None
     if match is None or match[1] == "ff" or (match[1] == "00" and match[5]) or {match[2], match[3]} & _NOTHING:
         return None

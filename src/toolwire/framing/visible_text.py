@@ -1,4 +1,4 @@
-"""Text from elsewhere made fit to show: nothing in it can move, hide or recolour other text.
+"""Make untrusted text fit to show: it cannot move, hide or recolour other text.
 
 Rules:
 - A character without ink is written out: as ``<U+202E>`` in text, as ``\\u202e`` in JSON.
@@ -25,7 +25,7 @@ _SELECTORS: Final = "\ufe0e\ufe0f"
 
 
 def make_visible(text: str) -> str:
-    """Return ``text`` on one line, whatever could move, hide or recolour other text as ``<U+202E>``.
+    """Return ``text`` on one line; a character that could move, hide or recolour text becomes ``<U+202E>``.
 
     Line breaks and tabs become spaces. A space is a space, of whatever width.
     """

@@ -1,8 +1,8 @@
-"""The ``x-llm`` object: what a site says of consent, cost and use, on every wire that has room for it.
+"""Read and write the ``x-llm`` object: what a site declares about consent, cost and use of a tool.
 
 Rules:
 - Reading fails closed, member by member: one bad member never changes the meaning of another.
-- What is unknown is ignored; what is missing means the default.
+- An unknown member is ignored; a missing one means the default.
 """
 # XL-035, XL-032, XL-037: the rules above.
 
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from toolwire.core.model import Approval, Cost, Json, RateLimit, Tool
 
 HINTS_KEY: Final = "x-llm"
-"""The key in ``Tool.hints`` of what an ``x-llm`` object says beyond the members of a Tool."""
+"""The key in ``Tool.hints`` of the ``x-llm`` members that ``Tool`` has no field for."""
 # XL-037
 
 DEFAULT_LIMIT = RateLimit(max=60, window="1m")
@@ -87,7 +87,7 @@ def write(tool: Tool) -> dict[str, Json]:
 
 
 def collect_extra_members(tool: Tool) -> dict[str, Json]:
-    """Return what the site said in its ``x-llm`` beyond the members of a Tool, over any protocol."""
+    """Return the ``x-llm`` members of ``tool`` that ``Tool`` has no field for, from any protocol."""
     # XL-037
     found: dict[str, Json] = {}
     for key, facts in tool.hints.items():

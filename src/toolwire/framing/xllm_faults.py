@@ -1,8 +1,8 @@
-"""Everything in an ``x-llm`` object, or in an llm.json, that is not as the specification has it.
+"""Find everything in an ``x-llm`` object or an llm.json that breaks the specification.
 
 Rules:
-- What is an error here is what the reader reads as its strictest, and what the published schema refuses.
-- A warning is what is read, and what somebody should mend.
+- An error is what the reader takes in its strictest meaning, and what the published schema refuses.
+- A warning is something that is read, but should be corrected.
 """
 # XL-143: the rules above.
 

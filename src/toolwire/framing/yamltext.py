@@ -1,4 +1,4 @@
-"""YAML text to data, as far as YAML says what JSON could: OpenAPI asks for no more.
+"""Read YAML text as JSON data, which is all that OpenAPI needs.
 
 Rules:
 - Plain scalars are what YAML 1.2's core schema says: ``1_000``, ``0b1``, ``on`` and ``2020-01-01`` are strings,
@@ -48,7 +48,7 @@ _ALIAS = re.compile(rb"(?<![^\s\[{,:])\*([^\s,\[\]{}]+)")
 
 
 class _NeedsNodesError(Exception):
-    """The data of yaml-rs does not tell how something was written, and that matters."""
+    """The data of yaml-rs does not show how a value was written, and that is needed here."""
 
 
 def read(text: bytes) -> Json | Problem:

@@ -1,4 +1,4 @@
-"""What a server says in its headers of when to come back."""
+"""Read from response headers how long a client must wait."""
 # XL-065
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _LONGEST_S = 86_400.0
 
 
 def read_pause_s(response: Response, wall: Callable[[], float]) -> float:
-    """Return for how many seconds the server wants no more calls; 0.0 where it does not say. At most a day.
+    """Return for how many seconds the server wants no more calls, at most a day; 0.0 if it does not say.
 
-    ``Retry-After`` in seconds or as a date, else ``RateLimit`` (or its parts) where it says that none are left.
+    Reads ``Retry-After`` in seconds or as a date, else ``RateLimit`` (or its parts) if no calls remain.
     ``wall`` gives seconds since 1970.
     """
     said = get_header(response.headers, b"retry-after").strip()

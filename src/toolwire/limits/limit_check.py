@@ -1,4 +1,4 @@
-"""The declared limit of a tool as a check of the server: the same declaration that clients throttle by."""
+"""Check calls on the server against the declared limit of their tool."""
 # XL-066
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .window import Windows
 def build_rate_check(windows: Windows) -> Check:
     """Return a check that refuses a call beyond its tool's limit, counted for each caller and tool.
 
-    It must be the last one: what another check refuses does not count. Tools without a limit cost one look. Where
-    nothing can be counted a tool with a limit is not run: a limit that nobody counts is none.
+    It must be the last check, so that calls that another check refuses do not count. If calls cannot be counted at the
+    moment, a tool with a limit does not run.
     """
     # R11
 
@@ -33,7 +33,7 @@ def build_rate_check(windows: Windows) -> Check:
 
 
 def build_uncounted(tool: Tool) -> Problem:
-    """Return the result of a call that was not made because its limit cannot be counted now."""
+    """Return the Problem of a call that did not run because its limit cannot be counted now."""
     return Problem(
         kind=Kind.OVERLOADED,
         message=f"The limit of {tool.name} cannot be counted at the moment; the call did not run.",

@@ -1,9 +1,9 @@
-"""The client's own throttle: no more calls than the user's limits allow, and fewer where the site says so.
+"""Throttle the calls of a client by the user's limits, and by those of the site if they are stricter.
 
 Rules:
-- A limit that a site declares only tightens: the limits of the user's side hold beside it.
+- A limit that a site declares can only tighten: the user's limits also hold.
 - Only calls that are sent count.
-- What a server says can make us wait longer, never shorter.
+- A server can make the client wait longer, never shorter.
 """
 # XL-067, XL-064, XL-065: the rules above.
 
@@ -26,9 +26,9 @@ _TOOLS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRateLimits:
-    """How often a client calls: ``tool`` one tool, whatever it declares, ``connection`` all of its tools together.
+    """How often a client may call: ``tool`` limits each tool, ``connection`` all tools together.
 
-    None is no limit.
+    ``None`` is no limit.
     """
 
     tool: RateLimit | None = RateLimit(max=60, window="1m")  # noqa: RUF009 - a frozen value
@@ -40,7 +40,7 @@ NO_DEFAULTS = ClientRateLimits(tool=None, connection=None)
 
 
 class Throttle:
-    """Counts the calls of one user over one connection.
+    """Count the calls of one user over one connection.
 
     ``clock`` gives seconds and never goes back; ``wall`` gives seconds since 1970, for servers that say a date.
     """
@@ -65,7 +65,7 @@ class Throttle:
     def take(self, tool: Tool, *, has_waited: bool = False) -> float:
         """Count a call of ``tool`` that is about to be sent and return 0.0, or how many seconds it must wait.
 
-        ``has_waited`` says that the pause the server wished for is over.
+        ``has_waited`` says that the pause that the server asked for is over.
         """
         if has_waited:
             self._paused.pop(tool.id, None)
@@ -73,17 +73,17 @@ class Throttle:
         return pause if pause > 0.0 else self._windows.take_all(self._list_limits(tool))
 
     def count_remaining(self, tool: Tool) -> int | None:
-        """Return how many calls of ``tool`` are left now; None where nothing limits them."""
+        """Return how many calls of ``tool`` are left now, or ``None`` if there is no limit."""
         found = [self._windows.count_remaining(key, limit) for key, limit in self._list_limits(tool)]
         return min(found) if found else None
 
     def record_response(self, tool: Tool, response: Response) -> None:
-        """Take in what a response says of when to come back."""
+        """Pause ``tool`` if a response asks for that."""
         if response.status in _TIGHTENED:
             self.pause(tool, read_pause_s(response, self._wall))
 
     def pause(self, tool: Tool, seconds: float) -> None:
-        """Send no call of ``tool`` for so long, or for as long as was already asked for, whichever is longer."""
+        """Send no call of ``tool`` for ``seconds``, or for an earlier pause if that one ends later."""
         if seconds > 0.0 and (tool.id in self._paused or len(self._paused) < _TOOLS):
             self._paused[tool.id] = max(self._paused.get(tool.id, 0.0), self._clock() + seconds)
 
@@ -105,7 +105,7 @@ class Throttle:
 
 
 def build_rate_limited(tool: Tool, wait_s: float) -> Problem:
-    """Return the result of a call that was not made because of a limit; its details are what a model is told."""
+    """Return the Problem of a call that was not made because of a limit; a model gets its details."""
     wait_ms = max(1, -int(-wait_s * 1_000 // 1))
     return Problem(
         kind=Kind.RATE_LIMITED,

@@ -1,10 +1,10 @@
-"""A moving window: at most ``max`` calls in any stretch of time of its length.
+"""Count calls in a moving window: at most ``max`` calls in any period of its length.
 
 Rules:
-- Exact: a call that was taken at t frees its place at t + window, not a moment earlier.
+- A call that was counted at time t frees its place exactly at t + window.
 - Above a thousand calls the moments are kept in slices of a thousandth of the window, counted at a slice's end: never
   one call too many, and bounded memory.
-- A clock that goes back makes nobody wait for it to catch up: what was counted in its future is forgotten.
+- If the clock goes back, calls that were counted in its future are dropped, so that no caller waits for it.
 """
 # XL-063: the rules above.
 
@@ -24,18 +24,18 @@ _BACK_S = 1.0
 
 
 class Windows(Protocol):
-    """Counts calls by key, for one process or for many."""
+    """Count calls by key, for one process or for several."""
 
     def take(self, key: str, limit: RateLimit) -> float:
         """Count a call and return 0.0, or return how many seconds must pass first and count nothing.
 
-        Infinite where nothing can be counted now. Never raises, and does not wait for ever.
+        Infinite if calls cannot be counted now. Never raises, and returns within a bounded time.
         """
         ...
 
 
 class MemoryWindows:
-    """Windows of this process; threads may share them. At most 10,000 keys, the longest unused forgotten first.
+    """Windows in memory, for one process; thread-safe. At most 10,000 keys; the least recently used is dropped first.
 
     ``clock`` gives seconds, such as ``time.monotonic``.
     """
@@ -96,7 +96,7 @@ class _Window:
         self.set_limit(limit)
 
     def set_limit(self, limit: RateLimit) -> None:
-        """Hold to ``limit`` from now on; what was taken stays taken."""
+        """Use ``limit`` from now on; calls that were counted stay counted."""
         self.limit = limit
         self.window_s = limit.window_s
         self.slice_s = self.window_s / _EXACT

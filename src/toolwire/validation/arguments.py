@@ -1,10 +1,10 @@
-"""A tool's input schema, compiled once, as a check that names every argument that does not fit.
+"""Check arguments against a tool's input schema, compiled once, and name each argument that does not fit.
 
 Rules:
-- A reference that leaves the schema is never fetched or read.
+- A reference to another document is never followed.
 - Patterns run on an engine with a backtracking limit.
 - An argument that the schema does not declare is refused, where the schema does not ask for more.
-- The work of a check is bounded before it begins: the validator itself cannot be interrupted.
+- The work of a check is limited in advance, because the validator cannot be interrupted.
 """
 # D-18, D-15: the rules above.
 
@@ -23,7 +23,7 @@ from .cost import ORDINARY, SchemaCost
 from .declared import find_declared_names, refuse_undeclared
 
 Validator: TypeAlias = Callable[[Mapping[str, Json]], Problem | None]
-"""Says what is wrong with the arguments of a call, or None."""
+"""Return what is wrong with the arguments of a call, or ``None``."""
 
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=1_000)  # each step back may read the whole text again
 _KEPT = 20_000

@@ -1,4 +1,4 @@
-"""Where a person goes to grant a tool what it needs from a provider."""
+"""Find the page where a user grants a tool access to a provider."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolwire.core.model import Authorization
 
 @dataclass(frozen=True, slots=True)
 class GrantPage:
-    """Where a person grants it; at ``check_url`` a program sees whether they did."""
+    """The page where a user grants access; a program asks ``check_url`` whether it was granted."""
 
     # OXP-011
 
@@ -20,15 +20,15 @@ class GrantPage:
 
 
 class Authorizer(Protocol):
-    """Knows for each provider where its authorization begins."""
+    """Finds the page where authorization by a provider begins."""
 
     def find_page(self, needed: Authorization, principal: str) -> GrantPage | None:
-        """Return where ``principal`` grants ``needed`` (a provider and its scopes), None where it is not known."""
+        """Return where ``principal`` grants ``needed``, a provider and its scopes, or ``None`` if there is no page."""
         ...
 
 
 class GrantPages:
-    """The same page for everybody: a URL, or a Page, for each provider's id."""
+    """One page for all callers: a URL, or a ``GrantPage``, for each provider's id."""
 
     def __init__(self, pages: Mapping[str, str | GrantPage]) -> None:
         self._pages = {id_: GrantPage(page) if isinstance(page, str) else page for id_, page in pages.items()}

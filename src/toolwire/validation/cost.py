@@ -1,9 +1,9 @@
-"""How much work it is to check data against a schema, known before it is done.
+"""Bound the work of checking data against a schema, before it is done.
 
 Rules:
-- A unit of work is one schema looked at for one value; no shortcut of the validator is counted on.
-- What a schema costs for any part of a value is found once. Only where that is much is data counted too, call by call.
-- Counting itself is bounded: by the size of the schema, then by ``MOST_STEPS`` for each call.
+- A unit of work is one schema applied to one value; shortcuts of the validator are not assumed.
+- The cost of a schema for any part of a value is computed once. Only if it is high is the data of each call counted.
+- Counting is bounded too: by the size of the schema, then by ``MOST_STEPS`` for each call.
 """
 
 from __future__ import annotations

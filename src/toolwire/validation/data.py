@@ -1,4 +1,4 @@
-"""The arguments of a call as JSON data of their own: what was checked and shown is then what is sent."""
+"""Copy the arguments of a call as JSON data, so that what is checked and shown is what is sent."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _MAX_BITS = 14_284  # 4,300 decimal digits
 
 
 def copy_arguments(call: Call) -> Call | Problem:
-    """Return ``call`` with a copy of its arguments that nobody else holds, or the Problem that they are not JSON data.
+    """Return ``call`` with its own copy of its arguments, or the Problem that they are not JSON data.
 
-    A program that calls can have NaN, half a surrogate pair, keys that are no text or objects of Python, where a
-    server, which reads JSON, cannot; and it can change a list while a person is looking at it.
+    A calling program can pass NaN, half a surrogate pair, keys that are no text, or Python objects. It can also change
+    a list while a user reads the question about the call.
     """
     # D-20, S-16
     try:

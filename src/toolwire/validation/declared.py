@@ -1,9 +1,9 @@
-"""Which arguments a tool takes, and the refusal of any other.
+"""Find the arguments that a tool declares, and refuse any other.
 
 Rules:
-- An argument that the input schema names nowhere is refused: no request would carry it, and it must not be shown as
-  if one did.
-- A schema that asks for more names, or names none at all, takes any.
+- An argument that the input schema does not name is refused: no request would carry it, so it must not be shown as if
+  one did.
+- A schema that allows further names, or names none, accepts any argument.
 """
 
 from __future__ import annotations

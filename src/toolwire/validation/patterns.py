@@ -1,4 +1,4 @@
-"""Regular expressions of schemas: which of them can be used at all."""
+"""Decide which regular expressions of schemas can be used."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_pattern(text: str) -> bool:
 
 
 class PatternBudget:
-    """Which patterns of one document can be used: as long as compiling all of them stays within a second or so."""
+    """Accept the patterns of one document until compiling them would take more than about a second."""
 
     __slots__ = ("_known", "_left")
 

@@ -1,4 +1,4 @@
-"""How large a regular expression becomes once its repeats are written out, estimated without compiling it."""
+"""Estimate how large a regular expression is with its repeats written out, without compiling it."""
 
 from __future__ import annotations
 

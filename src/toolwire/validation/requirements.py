@@ -1,4 +1,4 @@
-"""What a tool requires besides its arguments, as a check that stops a call which does not bring it."""
+"""Refuse a call that lacks a token, a secret or the user id that its tool requires."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def find_missing(tool: Tool, context: Context, authorizer: Authorizer | None = N
 def _build_challenge(
     tool: Tool, needed: Authorization, context: Context, authorizer: Authorizer | None
 ) -> dict[str, Json]:
-    """Say where a person gets the token; the URL is empty where nobody knows a page."""
+    """Return where a user gets the token; the URL is empty if no page is known."""
     page = None if authorizer is None else authorizer.find_page(needed, context.principal)
     page = _find_hinted_page(tool, needed.id) if page is None else page
     said: dict[str, Json] = {"id": needed.id, "url": page.url}

@@ -1,4 +1,4 @@
-"""A tool's output schema, compiled once, as a check of what its function gave."""
+"""Check results against a tool's output schema, compiled once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jsonschema_rs
 from toolwire.core.model import Json, Tool
 
 FindFault: TypeAlias = Callable[[Json], str]
-"""Says in a few words which rule of the schema a result breaks, without the result itself; ``""`` if it fits."""
+"""Return in a few words which rule of the schema a result breaks, without the result; ``""`` if it fits."""
 
 _CONSTRAINTS: Final = frozenset(
     {

@@ -1,4 +1,4 @@
-"""What a schema costs at most for any part of any value, from the graph of it."""
+"""Bound what a schema costs for any part of any value, from its graph."""
 
 from __future__ import annotations
 

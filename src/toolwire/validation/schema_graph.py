@@ -1,4 +1,4 @@
-"""A schema as a graph: which schemas it has looked at for the same value, and which for the parts of a value."""
+"""Read a schema as a graph: which schemas apply to the same value, and which to its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller may see and call, by the scopes that their credentials carry."""
+"""Decide by scopes what a caller may see and call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toolwire.core.check import ALLOW, Deny, Verdict
 from toolwire.core.model import Call, Kind, Problem, Tool
 
 Scopes = frozenset[str] | None
-"""What a caller has; None where callers have no scopes and may call everything."""
+"""The scopes of a caller; ``None`` if callers have no scopes and may call everything."""
 
 
 def permits(scopes: Scopes, tool: Tool) -> bool:
@@ -18,7 +18,7 @@ def permits(scopes: Scopes, tool: Tool) -> bool:
 
 
 def check_scopes(call: Call) -> Verdict:
-    """Refuse a call by somebody who lacks a scope of the tool."""
+    """Refuse a call if its caller lacks a scope of the tool."""
     # OTC-042
     return (
         ALLOW
@@ -37,7 +37,7 @@ def build_insufficient_scopes(tool: Tool) -> Problem:
 
 
 def has_scopes(catalog: Catalog) -> bool:
-    """Return whether any tool of ``catalog`` is not for everybody."""
+    """Return whether any tool of ``catalog`` requires a scope."""
     return any(tool.scopes for tool in catalog.tools)
 
 
