@@ -213,7 +213,7 @@ def test_the_access_log_is_asked_for_and_has_no_queries(start: Start) -> None:
 def test_an_address_in_use_is_said_in_one_sentence() -> None:
     with open_listener("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
-        with pytest.raises(DefinitionError, match=f"^Cannot listen on 127.0.0.1:{port}: something else listens there"):
+        with pytest.raises(DefinitionError, match=f"^Cannot listen on 127.0.0.1:{port}: another program listens there"):
             open_listener("127.0.0.1", port)
 
 

@@ -99,7 +99,7 @@ def _build_documents(client_document: str) -> Mapping[str, Response]:
     """Return the document that tells authorization servers who toolwire is, by the path of its URL."""
     if not client_document:
         return NO_DOCUMENTS
-    # XL-113. Few servers are clients of others, and the modules of sign-ins take long to import.
+    # XL-113: few servers are clients of others, and the modules of sign-ins take long to import.
     from toolwire.auth.client_identity import resolve_document_url, write_document  # noqa: PLC0415 - see above
 
     url = resolve_document_url(client_document, loopback=True)

@@ -1,8 +1,8 @@
-"""Who is let in: the guard, the caller's credentials, and whether this server still takes anything.
+"""Admit requests: check Host and Origin, the caller's credentials, and whether the server still takes calls.
 
 Rules:
-- Host and Origin are looked at before anything else of a request. [D-24]
-- What is open is so to anybody; where tools are not for everybody, whoever says who they are sees their own.
+- Host and Origin are checked before anything else of a request.
+- Open paths need no credentials. If tools need scopes, a caller who sends credentials sees more of an open path.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ _FETCH_SITE = b"sec-fetch-site"
 
 
 class Admission:
-    """Lets requests in. ``wanted`` says whether any request needs credentials."""
+    """Admits requests. ``needs_credentials`` says whether any request needs credentials."""
 
     def __init__(self, guard: HostGuard, callers: Callers, service: Service) -> None:
+        """Admit requests that ``guard`` accepts, from ``callers``, while ``service`` takes calls."""
         self.needs_credentials = callers.needs_credentials
         self._guard = guard
         self._callers = callers
         self._service = service
 
     def admit(self, scope: Scope, fields: Fields, entry: RouteEntry, table: RouteTable) -> Caller | Problem | None:
-        """Return whose request this is, why it goes no further, or None where that must be verified."""
+        """Return the caller, a Problem that refuses the request, or None: ``verify_caller`` must decide."""
         server = scope.get("server")
         address = server[0] if server else ""
-        problem = self._guard.check_host(address, fields)
+        problem = self._guard.check_host(address, fields)  # D-24: before credentials are read
         if problem is None and (
             self._service.draining
             or len(fields) != len(scope["headers"])
@@ -44,11 +45,11 @@ class Admission:
             return problem
         if not self.needs_credentials or (entry.open and not table.scopes):
             return ANONYMOUS_CALLER
-        said = self._callers.find_caller(fields)
-        return ANONYMOUS_CALLER if entry.open and isinstance(said, Problem) else said
+        caller = self._callers.find_caller(fields)
+        return ANONYMOUS_CALLER if entry.open and isinstance(caller, Problem) else caller
 
     def _check_unusual(self, scope: Scope, fields: Fields, entry: RouteEntry, address: object) -> Problem | None:
-        """Return why a request goes no further whose head, or whose moment, is not as most are."""
+        """Return the refusal of a request with unusual fields, or of any request while the server drains."""
         if len(fields) != len(scope["headers"]) and _has_two_hosts(scope):
             return _TWO_HOSTS
         if not entry.open and _FETCH_SITE in fields:
@@ -59,12 +60,12 @@ class Admission:
         return self._service.build_refusal() if problem is None and self._service.draining else problem
 
     async def verify_caller(self, fields: Fields, entry: RouteEntry) -> Caller | Problem:
-        """Return whose request this is, after asking whoever knows; or why it goes no further."""
-        said = await self._callers.verify(fields)
-        return ANONYMOUS_CALLER if entry.open and isinstance(said, Problem) else said
+        """Return the caller, after asking a store or the network, or a Problem that refuses the request."""
+        caller = await self._callers.verify(fields)
+        return ANONYMOUS_CALLER if entry.open and isinstance(caller, Problem) else caller
 
 
-_TWO_HOSTS = Problem(kind=Kind.MALFORMED, message="A request says its Host once.")
+_TWO_HOSTS = Problem(kind=Kind.MALFORMED, message="The request has more than one Host header.")
 
 
 def _has_two_hosts(scope: Scope) -> bool:

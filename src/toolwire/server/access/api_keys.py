@@ -1,8 +1,7 @@
-"""Callers told apart by API keys.
+"""Identify callers by API keys.
 
 Rules:
-- Keys are never kept as text. They are found by their digest, at the same cost for any number of keys: how long that
-  takes says nothing of a key, since nobody can choose the digest of a guess. [D-27, S-7]
+- Keys are never kept as text. They are found by their digest, at the same cost for any number of keys.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from .callers import ANONYMOUS_CALLER, Caller, Fields, build_scope_challenge, re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key, whose it is, and what they may do; ``scopes`` None lets them call everything."""
+    """A key, the name of its owner, and the scopes of its owner; without scopes (None), all tools may be called."""
 
     key: Secret
     name: str = ""
@@ -27,39 +26,43 @@ class ApiKey:
 
 
 class ApiKeyCallers:
-    """The API keys of a server. A key without a name of its own is called by a few of its digest.
+    """The callers of a server with API keys. The owner of a key without a name is named by a part of its digest.
 
-    Without any key everybody is anonymous, and no credentials are looked at. [OXP-012]
+    Without any key, all callers are anonymous and credentials are not read.
     """
 
+    # OXP-012
+
     def __init__(self, keys: Iterable[str | ApiKey]) -> None:
+        """Take keys as text or as ``ApiKey``."""
         self._callers = dict(_build_entry(ApiKey(key=Secret(key)) if isinstance(key, str) else key) for key in keys)
 
     @property
     def needs_credentials(self) -> bool:
-        """Whether there is any key."""
+        """Whether there are keys."""
         return bool(self._callers)
 
     def find_caller(self, fields: Fields) -> Caller | Problem | None:
-        """Return whose key came with the request, or the Problem of no key or a wrong one. See ``credential``."""
+        """Return the owner of the key of a request, or a Problem if it has none or a wrong one."""
         if not self._callers:
             return ANONYMOUS_CALLER
         given = read_credential(fields)
         if not given:
             return _NO_KEY
+        # D-27, S-7: the time of a look-up by digest tells nothing about a key: a guess does not choose its digest.
         return self._callers.get(sha256(given).digest(), _WRONG_KEY)
 
     async def verify(self, fields: Fields) -> Caller | Problem:
-        """Return what ``known`` does, which is always sure."""
+        """Return what ``find_caller`` returns: a key needs no further check."""
         return self.find_caller(fields) or _WRONG_KEY
 
-    def challenge(self, problem: Problem, path: str) -> Headers:  # noqa: ARG002 - the same everywhere
-        """Return the scopes that are missing, where it is that; the protocols ask for a key themselves."""
+    def challenge(self, problem: Problem, _path: str, /) -> Headers:
+        """Return a challenge that names missing scopes; each protocol asks for a missing key in its own words."""
         return build_scope_challenge(problem)
 
 
 def parse_api_key(text: str) -> ApiKey:
-    """Return the key that ``text`` says: the key alone, or ``KEY NAME``, or ``KEY NAME SCOPE SCOPE...``."""
+    """Parse ``KEY``, ``KEY NAME`` or ``KEY NAME SCOPE SCOPE...``."""
     key, *more = text.split()
     return ApiKey(key=Secret(key), name=more[0] if more else "", scopes=frozenset(more[1:]) if more[1:] else None)
 

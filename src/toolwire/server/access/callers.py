@@ -1,9 +1,9 @@
-"""Who calls: the shape that every way of telling callers apart has, and what is the same in all of them.
+"""Identify the callers of a server: the interface that API keys, signed tokens and stored tokens share.
 
 Rules:
-- ``known`` never waits: for a caller seen before it is one look in a table, and that is the whole cost of a request.
-- What needs the network or a store happens in ``verify``, which is asked only where ``known`` said None.
-- Credentials are looked up by digest, never kept as text, and appear in no Problem. [D-26, D-27, S-7]
+- ``find_caller`` never waits. For a caller that was seen before, it is one look in a table.
+- ``verify`` may use the network or a store. It is called only if ``find_caller`` returned None.
+- Credentials are found by their digest, never kept as text, and appear in no Problem.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from toolwire.core.http import Headers
 from toolwire.core.model import ANONYMOUS, Context, Kind, Problem
 
 Fields: TypeAlias = Mapping[bytes, bytes]
-"""The header fields of one request by name, lower case; of a name that came twice, the last."""
+"""The header fields of one request by lower-case name; of a repeated field, the last value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose request it is. ``scopes`` is what their credentials carry, None where callers have no scopes.
+    """The sender of a request. ``scopes`` are those of the credentials, None if they have no scopes.
 
-    ``context`` is that of a call of theirs which brings none of its own: made once, for all of them.
+    ``context`` is the context of calls that bring none of their own; it is built once for all of them.
     """
 
     name: str
@@ -35,105 +35,111 @@ class Caller:
 
 
 ANONYMOUS_CALLER = Caller(ANONYMOUS.principal)
-"""The caller where no credentials are asked for."""
+"""The caller of a request that needs no credentials."""
 
 
 class Callers(Protocol):
-    """One way of telling callers apart, such as API keys, signed tokens, or tokens that a store knows."""
+    """A way to identify callers, such as API keys, signed tokens or stored tokens."""
+
+    # D-26, D-27, S-7
 
     @property
     def needs_credentials(self) -> bool:
-        """Whether a request needs credentials at all; it does not change while the server runs."""
+        """Whether requests need credentials; this does not change while the server runs."""
         ...
 
-    def find_caller(self, fields: Fields) -> Caller | Problem | None:
-        """Return whose request this is, why it is refused, or None where ``verify`` must be asked. Never waits."""
+    def find_caller(self, fields: Fields, /) -> Caller | Problem | None:
+        """Return the caller, a Problem that refuses the request, or None if ``verify`` must decide. Never waits."""
         ...
 
-    async def verify(self, fields: Fields) -> Caller | Problem:
-        """Return whose request this is, or why it is refused; may wait for the network or a store. Never raises."""
+    async def verify(self, fields: Fields, /) -> Caller | Problem:
+        """Return the caller, or a Problem that refuses the request. May wait for the network. Never raises."""
         ...
 
-    def challenge(self, problem: Problem, path: str) -> Headers:
-        """Return the fields that a refusal (unauthorized, forbidden) at ``path`` carries; names in lower case.
+    def challenge(self, problem: Problem, path: str, /) -> Headers:
+        """Return the header fields of a refusal (unauthorized or forbidden) at ``path``, with lower-case names.
 
-        They take the place of any ``www-authenticate`` that the protocol's own refusal has. Where scopes are missing,
-        all that the tool needs are the list ``details["scopes"]`` of the problem.
+        They replace the ``www-authenticate`` field of the protocol's own refusal. If scopes are missing,
+        ``problem.details["scopes"]`` lists all scopes that the tool needs.
         """
         ...
 
 
 class AnonymousCallers:
-    """No credentials asked for: every caller is anonymous, and what they send is not looked at. [OXP-012]"""
+    """Callers of a server without credentials: all are anonymous, and credentials are not read."""
+
+    # OXP-012
 
     needs_credentials = False
 
-    def find_caller(self, fields: Fields) -> Caller | Problem | None:  # noqa: ARG002 - nothing of it is looked at
-        """Return nobody in particular."""
+    def find_caller(self, _fields: Fields, /) -> Caller | Problem | None:
+        """Return the anonymous caller."""
         return ANONYMOUS_CALLER
 
-    async def verify(self, fields: Fields) -> Caller | Problem:  # noqa: ARG002 - nothing of it is looked at
-        """Return nobody in particular."""
+    async def verify(self, _fields: Fields, /) -> Caller | Problem:
+        """Return the anonymous caller."""
         return ANONYMOUS_CALLER
 
-    def challenge(self, problem: Problem, path: str) -> Headers:  # noqa: ARG002 - there is nothing to ask for
-        """Return nothing."""
+    def challenge(self, _problem: Problem, _path: str, /) -> Headers:
+        """Return no fields: there are no credentials to ask for."""
         return ()
 
 
 class CombinedCallers:
-    """Callers of more than one sort on one server: whoever any of them knows may come in."""
+    """The callers of several sources on one server: a request is admitted if one source knows its caller."""
 
-    def __init__(self, *sorts: Callers) -> None:
-        self._sources = sorts
+    def __init__(self, *sources: Callers) -> None:
+        """Ask ``sources`` in order, from the plainest challenge to the richest."""
+        self._sources = sources
 
     @property
     def needs_credentials(self) -> bool:
-        """Whether any of them needs credentials."""
-        return any(sort.needs_credentials for sort in self._sources)
+        """Whether any source needs credentials."""
+        return any(source.needs_credentials for source in self._sources)
 
     def find_caller(self, fields: Fields) -> Caller | Problem | None:
-        """Return the first caller that is known; None while one of them is not sure; else the last refusal."""
-        said: Caller | Problem | None = _NO_SOURCE
-        unsure = False
-        for sort in self._sources:
-            said = sort.find_caller(fields)
-            if isinstance(said, Caller):
-                return said
-            unsure = unsure or said is None
-        return None if unsure else said
+        """Return the first caller that a source finds, None if a source must verify, else the last refusal."""
+        result: Caller | Problem | None = _NO_SOURCE
+        must_verify = False
+        for source in self._sources:
+            result = source.find_caller(fields)
+            if isinstance(result, Caller):
+                return result
+            must_verify = must_verify or result is None
+        return None if must_verify else result
 
     async def verify(self, fields: Fields) -> Caller | Problem:
-        """Return the first caller that one of them, in order, finds; else the last refusal."""
-        said: Caller | Problem = _NO_SOURCE
-        for sort in self._sources:
-            known = sort.find_caller(fields)
-            said = await sort.verify(fields) if known is None else known
-            if isinstance(said, Caller):
-                return said
-        return said
+        """Return the first caller that a source finds or verifies, else the last refusal."""
+        result: Caller | Problem = _NO_SOURCE
+        for source in self._sources:
+            known = source.find_caller(fields)
+            result = await source.verify(fields) if known is None else known
+            if isinstance(result, Caller):
+                return result
+        return result
 
     def challenge(self, problem: Problem, path: str) -> Headers:
-        """Return the challenge of the last of them: the richest, as they are given from plain to rich."""
+        """Return the challenge of the last source, which is the richest."""
         return self._sources[-1].challenge(problem, path) if self._sources else ()
 
 
 def read_credential(fields: Fields) -> bytes:
-    """Return the credential of a request, empty where there is none. [S-7]
+    """Return the credential of a request, or empty bytes.
 
-    Taken: ``Authorization: Bearer TEXT`` in any case, ``Authorization: TEXT``, ``X-API-Key``, ``OXP-API-Key``.
+    It is in ``Authorization: Bearer TEXT`` (in any case), ``Authorization: TEXT``, ``X-API-Key`` or ``OXP-API-Key``.
     """
+    # S-7
     authorization = fields.get(b"authorization")
     if authorization is None:
         return fields.get(b"x-api-key") or fields.get(b"oxp-api-key") or b""
-    if authorization.startswith(b"Bearer "):  # as nearly everybody writes it
+    if authorization.startswith(b"Bearer "):  # the usual spelling, without a split
         return authorization[7:].strip() or authorization.strip()
     scheme, _, rest = authorization.partition(b" ")
     return rest.strip() if rest and scheme.lower() == b"bearer" else authorization.strip()
 
 
 def build_scope_challenge(problem: Problem, more: str = "") -> Headers:
-    """Return the challenge of RFC 6750 for a problem of scopes, with ``more`` at its end; nothing for any other."""
+    """Return the challenge of RFC 6750 for missing scopes, with ``more`` at its end; no fields for other problems."""
     scopes = problem.details.get("scopes")
     if problem.kind is not Kind.FORBIDDEN or not isinstance(scopes, list):
         return ()
@@ -141,4 +147,4 @@ def build_scope_challenge(problem: Problem, more: str = "") -> Headers:
     return ((b"www-authenticate", text.encode("latin-1", "replace")),)
 
 
-_NO_SOURCE = Problem(kind=Kind.UNAUTHORIZED, message="This server knows no callers.")
+_NO_SOURCE = Problem(kind=Kind.UNAUTHORIZED, message="This server accepts no credentials.")

@@ -1,8 +1,8 @@
-"""Who may speak to this server at all: Host and Origin on loopback.
+"""Check Host and Origin of requests.
 
 Rules:
-- A server on a loopback address answers only to loopback names: a page of another site that was rebound to
-  127.0.0.1 gets nothing. [D-24]
+- A server on a loopback address answers to loopback names only. A web page whose own host name resolves to 127.0.0.1
+  (DNS rebinding) is refused.
 """
 
 from __future__ import annotations
@@ -20,55 +20,59 @@ _MAX_ALLOWED = 256
 
 
 class HostGuard:
-    """Remembers which pairs of Host and Origin were found good, so that a usual request costs one look."""
+    """Checks Host and Origin, and remembers allowed pairs, so that a usual request costs one look in a set."""
 
     def __init__(self, *, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
+        """Allow ``hosts`` and ``origins`` besides those of this machine."""
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
         self._allowed: set[tuple[object, ...]] = set()
 
     def check_host(self, address: object, fields: Fields) -> Problem | None:
-        """Return why a request to ``address`` (where the socket listens) is refused, or None. [D-24]"""
-        seen = (address, fields.get(b"host"), fields.get(b"origin"))
-        if seen in self._allowed:
+        """Return the refusal of a request, or None. ``address`` is where the socket listens."""
+        # D-24
+        pair = (address, fields.get(b"host"), fields.get(b"origin"))
+        if pair in self._allowed:
             return None
-        problem = self._check_names(str(address), _decode(seen[1]), _decode(seen[2]))
+        problem = self._check_names(str(address), _decode(pair[1]), _decode(pair[2]))
+        # Refused pairs are not remembered: an attacker could send any number of them.
         if problem is None and len(self._allowed) < _MAX_ALLOWED:
-            self._allowed.add(seen)
+            self._allowed.add(pair)
         return problem
 
     def _check_names(self, address: str, host: str, origin: str) -> Problem | None:
         loopback = _LOOPBACK_ADDRESS.fullmatch(address) is not None
-        if (loopback or self._hosts) and not self._host_allowed(host, loopback):
+        if (loopback or self._hosts) and not self._is_host_allowed(host, loopback=loopback):
             return Problem(
                 kind=Kind.MISDIRECTED,
                 message="This server does not answer to that host name; call it by the name it was started with.",
             )
-        if origin and (loopback or self._origins) and not self._origin_allowed(origin, loopback):
+        if origin and (loopback or self._origins) and not self._is_origin_allowed(origin, loopback=loopback):
             return Problem(kind=Kind.FORBIDDEN, message="Pages of that origin may not call this server.")
         return None
 
-    def _host_allowed(self, host: str, loopback: bool) -> bool:  # noqa: FBT001 - private, named at both calls
+    def _is_host_allowed(self, host: str, *, loopback: bool) -> bool:
         if host in self._hosts or host.rpartition(":")[0] in self._hosts:
             return True
         return loopback and _LOOPBACK_HOST.fullmatch(host) is not None
 
-    def _origin_allowed(self, origin: str, loopback: bool) -> bool:  # noqa: FBT001 - private, named at both calls
+    def _is_origin_allowed(self, origin: str, *, loopback: bool) -> bool:
         if origin in self._origins:
             return True
         scheme, _, host = origin.partition("://")
         return loopback and scheme in ("http", "https") and _LOOPBACK_HOST.fullmatch(host) is not None
 
     def check_cross_site(self, address: object, fields: Fields) -> Problem | None:
-        """Return the refusal of a call that a page of another site makes a browser send without an Origin.
+        """Return the refusal of a call that a browser sent for a page of another site without an Origin, or None.
 
-        An image or a link may do so with GET; on loopback no other site has business with a tool. [D-22, D-24]
+        Images and links send such GET requests. On loopback, no page of another site may call a tool.
         """
+        # D-22, D-24
         site = fields.get(b"sec-fetch-site")
         if site is None or site in (b"same-origin", b"none") or _LOOPBACK_ADDRESS.fullmatch(str(address)) is None:
             return None
         if fields.get(b"origin") is not None:
-            return None  # the origin was looked at already
+            return None  # check_host has checked the origin
         return Problem(kind=Kind.FORBIDDEN, message="Pages of other sites may not call the tools of this server.")
 
 

@@ -1,8 +1,8 @@
-"""Callers told apart by signed tokens: each is verified once, and known by its digest until it expires.
+"""Identify callers by signed tokens. Each token is verified once, then found by its digest until it expires.
 
 Rules:
-- What is kept of a token is its digest, whose it is and until when. [D-26, D-27]
-- A key that is not known asks for newer keys, but not more often than once in half a minute.
+- The server keeps the digest of a token, its caller and its expiry, never the token.
+- A token of an unknown key makes the server fetch the keys again, at most once in 30 seconds.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from toolwire.core.model import Kind, Problem
 from .callers import Caller, Fields, build_scope_challenge, read_credential
 
 Fetch: TypeAlias = Callable[[], Awaitable[bytes | Problem]]
-"""Returns the JWK Set as it is published now, or the Problem of not getting it."""
+"""Fetches the published JWK Set; returns a Problem if it cannot be fetched."""
 
 MAX_CACHED = 4_096
 CACHED_S = 900.0
-"""How long a token is known without another look, in seconds: after that a key that was withdrawn is noticed."""
+"""How long a verified token is kept, in seconds; after that, the withdrawal of its key is noticed."""
 
 _FRESH_S = 3_600.0
 _BETWEEN_S = 30.0
 
 
 class IssuerKeys:
-    """The keys of an issuer as they are published, fetched when first needed, then hourly or for an unknown key."""
+    """The published keys of an issuer. They are fetched when first needed, then hourly or for an unknown key."""
 
     def __init__(self, fetch: Fetch, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Fetch keys by ``fetch``; ``clock`` gives seconds and never goes back."""
         self._fetch = fetch
         self._clock = clock
         self._lock: anyio.Lock | None = None
@@ -45,13 +46,13 @@ class IssuerKeys:
         self._fetched_at = -_FRESH_S
 
     async def get_keyring(self) -> Keyring | Problem:
-        """Return the keys, fetched if they are not there or old; old ones where newer cannot be had."""
+        """Return the keys, fetched again if they are older than an hour; the old ones if that fails."""
         if self._keyring is None or self._clock() - self._fetched_at >= _FRESH_S:
             await self._refresh()
         return self._problem if self._keyring is None else self._keyring
 
     async def get_newer_keyring(self) -> Keyring | Problem:
-        """Return the keys fetched anew, or as they are where that was done a moment ago."""
+        """Return the keys, fetched again unless that was tried within the last 30 seconds."""
         await self._refresh()
         return self._problem if self._keyring is None else self._keyring
 
@@ -60,6 +61,7 @@ class IssuerKeys:
             self._lock = anyio.Lock()
         async with self._lock:
             now = self._clock()
+            # Anyone can send a token of an unknown key, and must not make the server fetch for each of them.
             if now - self._tried_at < _BETWEEN_S:
                 return
             self._tried_at = now
@@ -76,7 +78,7 @@ class _CachedCaller(NamedTuple):
 
 
 class SignedTokenCallers:
-    """The signed tokens of a server: those that its secret or the keys of an issuer signed.
+    """The callers of a server with signed tokens, signed by its secret or by the keys of an issuer.
 
     At most ``max_cached`` verified tokens are kept; beyond that, the oldest are verified again.
     """
@@ -91,6 +93,7 @@ class SignedTokenCallers:
         max_cached: int = MAX_CACHED,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Accept tokens that ``keys`` signed and that have the ``expected`` claims; ``clock`` gives Unix time."""
         self._keys = keys
         self._expected = expected
         self._max_cached = max_cached
@@ -98,18 +101,19 @@ class SignedTokenCallers:
         self._cached: OrderedDict[bytes, _CachedCaller] = OrderedDict()
 
     def find_caller(self, fields: Fields) -> Caller | Problem | None:
-        """Return whose token it is if it was seen before, None if it must be verified; else why it cannot be one."""
+        """Return the caller of a verified token, None if the token must be verified, a Problem if it is not one."""
         given = read_credential(fields)
         if not given:
             return _NO_TOKEN
-        found = self._cached.get(sha256(given).digest())
+        cached = self._cached.get(sha256(given).digest())
         # After the clock was set back the token is verified again: else it would stay in the cache for too long.
-        if found is not None and found.since <= self._clock() < found.until:
-            return found.caller
+        if cached is not None and cached.since <= self._clock() < cached.until:
+            return cached.caller
         return None if is_token(given) else _NOT_A_TOKEN
 
     async def verify(self, fields: Fields) -> Caller | Problem:
-        """Return whose token it is, or why it is not taken. [OTC-035, OXP-012]"""
+        """Return the caller of the token after checking its signature and claims, or a Problem."""
+        # OTC-035, OXP-012
         given = read_credential(fields)
         keyring = self._keys if isinstance(self._keys, Keyring) else await self._keys.get_keyring()
         if isinstance(keyring, Problem):
@@ -127,23 +131,23 @@ class SignedTokenCallers:
         self._remember(sha256(given).digest(), _CachedCaller(caller, now, min(token.expires, now + CACHED_S)))
         return caller
 
-    def challenge(self, problem: Problem, path: str) -> Headers:  # noqa: ARG002 - the same everywhere
-        """Return what RFC 6750 has a server say: nothing more than Bearer to who sent no token."""
+    def challenge(self, problem: Problem, _path: str, /) -> Headers:
+        """Return the challenge of RFC 6750; no error code for a request without a token."""
         if problem.kind is Kind.UNAUTHORIZED and problem is not _NO_TOKEN:
             return ((b"www-authenticate", b'Bearer error="invalid_token"'),)
         return build_scope_challenge(problem)
 
-    def _remember(self, digest: bytes, known: _CachedCaller) -> None:
+    def _remember(self, digest: bytes, cached: _CachedCaller) -> None:
         if len(self._cached) >= self._max_cached:
             self._cached.popitem(last=False)
-        self._cached[digest] = known
+        self._cached[digest] = cached
 
 
 _NO_TOKEN = Problem(kind=Kind.UNAUTHORIZED, message="Send a token: Authorization: Bearer TOKEN.")
-_NOT_A_TOKEN = Problem(kind=Kind.UNAUTHORIZED, message="This is no token that is valid here.")
+_NOT_A_TOKEN = Problem(kind=Kind.UNAUTHORIZED, message="This token is not valid here.")
 _NO_KEYS = Problem(
     kind=Kind.OVERLOADED,
-    message="Tokens cannot be checked now: the keys of their issuer cannot be had.",
+    message="Tokens cannot be checked now: the keys of their issuer cannot be fetched.",
     can_retry=True,
     retry_after_ms=30_000,
 )

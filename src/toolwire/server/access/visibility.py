@@ -1,9 +1,9 @@
-"""What one caller sees of a server whose tools are not for everybody.
+"""Limit what a caller sees to the tools that the caller's scopes allow.
 
 Rules:
-- A list, a document and a mistake name only tools that the caller may call.
-- A call of any other tool is refused as forbidden, with the scopes that the tool needs. [OTC-042]
-- What differs by caller says so to every cache. [D-30]
+- Lists, documents and error messages name only tools that the caller may call.
+- A call of another tool is refused as forbidden, with the scopes that the tool needs.
+- A response that depends on the caller tells caches so.
 """
 
 from __future__ import annotations
@@ -27,31 +27,34 @@ ReadRequest = Callable[[RouteEntry, Request], Reading]
 def filter_reading(
     table: RouteTable, caller: Caller, path: str, request: Request, reading: Reading, read: ReadRequest
 ) -> Reading | Problem:
-    """Return ``reading``, which is that of ``table``, as ``caller`` sees it, or why they may not call that.
+    """Return what ``caller`` may see of ``reading``, or a Problem if the caller may not call the tool.
 
-    Whoever knows a tool's name learns from that which scopes it needs.
+    ``read`` reads the request again by the tools of the caller. The Problem names the scopes of the tool: a caller who
+    knows its name may ask for them.
     """
+    # OTC-042
     if caller.scopes is not None and (isinstance(reading, Response) or not permits(caller.scopes, reading.call.tool)):
-        seen = read(table.find_entry_for_scopes(caller.scopes, request.method, path), request)
-        if isinstance(seen, Response) and not isinstance(reading, Response):
+        visible = read(table.find_entry_for_scopes(caller.scopes, request.method, path), request)
+        if isinstance(visible, Response) and not isinstance(reading, Response):
             return build_insufficient_scopes(reading.call.tool)
-        reading = seen
+        reading = visible
     return mark_private(reading) if isinstance(reading, Response) else reading
 
 
 def mark_private(response: Response) -> Response:
-    """Return ``response`` as one that no cache gives to another caller."""
+    """Return ``response`` with the fields that keep caches from giving it to another caller."""
+    # D-30
     vary = [value for name, value in response.headers if name == b"vary"]
     kept = [field for field in response.headers if field[0] not in (b"cache-control", b"vary")]
     return response._replace(headers=[*kept, _PRIVATE, (b"vary", b", ".join([*vary, _CREDENTIALS]))])
 
 
 def add_challenge(response: Response, problem: Problem, callers: Callers, path: str) -> Response:
-    """Return ``response``, which refuses for ``problem``, with what ``callers`` want instead."""
+    """Return ``response``, a refusal for ``problem``, with the challenge of ``callers``."""
     if problem.kind is not Kind.UNAUTHORIZED and "scopes" not in problem.details:
         return response
     challenge = callers.challenge(problem, path)
     if not challenge:
         return response
-    taken = {name for name, _ in challenge}
-    return response._replace(headers=[*(field for field in response.headers if field[0] not in taken), *challenge])
+    names = {name for name, _ in challenge}
+    return response._replace(headers=[*(field for field in response.headers if field[0] not in names), *challenge])

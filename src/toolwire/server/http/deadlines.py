@@ -1,4 +1,4 @@
-"""How slow and large a connection may be before its request is heard, and how long a stop may last."""
+"""Define how slow and how large a connection may be, and how long a graceful shutdown may take."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from toolwire.core.errors import DefinitionError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadlines:
-    """How slow and how large the network may be. Times are in seconds, and none of them can be switched off.
+    """Limits of connections and of the shutdown. Times are in seconds; no limit can be switched off.
 
-    A connection is closed that has not sent a whole request head ``head_s`` after its first byte (or after it was
-    made), that says nothing for ``idle_s`` between two requests, or that takes nothing of its answer for
-    ``stall_s``. A head of more than ``head_bytes`` or ``head_fields`` is refused with 431. Where ``pipelined`` requests
-    of one connection wait for their turn, no more is read from it. Once asked to stop, the
-    server still answers for at least ``drain_s``, so that whoever asks after its health hears of it, and gives
-    running calls ``grace_s``. [D-13, D-34]
+    ``head_s``: from the first byte of a request head (or the start of the connection) to its last byte.
+    ``idle_s``: from a response to the next request. ``stall_s``: how long a client may read nothing of a response.
+    A connection that exceeds one of these is closed. ``head_bytes`` and ``head_fields``: the size of a request head; a
+    larger one is refused with 431. ``pipelined``: how many requests of one connection may wait for their turn before
+    no more is read. ``drain_s``: how long a stopping server goes on answering at least, so that health checks notice.
+    ``grace_s``: how long a stopping server waits for running calls.
 
     Raises:
         DefinitionError: a limit is not above zero.
     """
 
+    # D-13, D-34
     head_s: float = 5.0
     idle_s: int = 5
     stall_s: float = 30.0

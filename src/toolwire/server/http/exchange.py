@@ -1,10 +1,10 @@
-"""ASGI's words, and what a server of our own can do faster than two of its messages: a body and an answer at once."""
+"""Define ASGI's types, and an exchange that takes a body and sends a response faster than ASGI messages do."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from toolwire.core.http import Response
 
@@ -17,44 +17,47 @@ CLOSE = (b"connection", b"close")
 """The header field of a response that is the last of its connection."""
 
 LISTEN_AFTER_S = 0.05
-"""How long a call runs before its client's disconnection is listened for, where that takes a task, in seconds."""
+"""How long a call runs before a task listens for the disconnection of its client, in seconds."""
 
 
 class Exchange:
-    """One request and its answer: ``receive`` and ``send`` are those of ASGI. [decision 0048]
+    """One request and its response: ``receive`` and ``send`` of ASGI, and shorter ways to do the same.
 
-    An application that is given one, or these very methods of one, is next to the connection, with nothing between them
-    that wants to see messages; only then may it use the rest. (No abstract class: to recognise one costs too much.)
+    An application may use the shorter ways if it was given an exchange, or the very methods ``receive`` and ``send`` of
+    one: then no middleware is between them that must see messages.
     """
 
-    receive: Any  # a Receive and a Send; uvicorn's own have narrower types for what they take and give
+    # Decision 0048. This is no abstract class, because isinstance() of those takes several times as long.
+
+    receive: Any  # a Receive and a Send: attributes in one subclass, methods in the other
     send: Any
 
     def take_body(self) -> bytes | None:
-        """Return the body where it is there, whole; None where it must be received."""
+        """Return the body if all of it has arrived, else None."""
         raise NotImplementedError
 
-    def try_send_response(self, response: Response) -> bool:
-        """Send ``response`` whole; return False, having sent nothing, where that takes the messages of ASGI."""
+    def try_send_response(self, response: Response, /) -> bool:
+        """Send ``response`` at once; return False, without sending anything, if ASGI messages must be used."""
         raise NotImplementedError
 
     def cancel_on_disconnect(self) -> None:
-        """Cancel the current task if the client disconnects before ``keep`` is called."""
+        """Cancel the current task if the client disconnects before ``ignore_disconnect`` is called."""
         raise NotImplementedError
 
     def ignore_disconnect(self) -> None:
-        """Let the current task go on from now on, whatever the client does."""
+        """Let the current task continue, even if the client disconnects."""
         raise NotImplementedError
 
     def is_disconnected(self) -> bool:
-        """Return whether the client has disconnected, as far as that is known."""
+        """Return whether the client is known to have disconnected."""
         raise NotImplementedError
 
 
 class MessageExchange(Exchange):
-    """An exchange with somebody else's server, or with something between: all of it takes messages."""
+    """An exchange on another ASGI server, or behind a middleware: it uses ASGI messages only."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
+        """Exchange messages by ``receive`` and ``send`` of an ASGI server or middleware."""
         self.receive = receive
         self.send = send
         self._timer: asyncio.TimerHandle | None = None
@@ -62,15 +65,16 @@ class MessageExchange(Exchange):
         self._disconnected = False
 
     def take_body(self) -> bytes | None:
-        """Return None: a body is received."""
+        """Return None: the body must be received."""
         return None
 
-    def try_send_response(self, response: Response) -> bool:  # noqa: ARG002 - nothing of it is looked at
-        """Return False: an answer is sent."""
+    def try_send_response(self, _response: Response, /) -> bool:
+        """Return False: the response must be sent by messages."""
         return False
 
     def cancel_on_disconnect(self) -> None:
-        """See ``Exchange``. Most calls end before anybody listens, and so need no task for that."""
+        """See ``Exchange``."""
+        # Most calls end before the timer does, and so need no task that listens.
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         if task is not None:
@@ -100,7 +104,8 @@ class MessageExchange(Exchange):
 
 
 def get_exchange(receive: Any, send: Any) -> Exchange:
-    """Return the exchange that these are the methods of, or one by messages where they are not of one."""
-    owner, of_receive = (getattr(method, "__self__", None) for method in (send, receive))
-    of_one = isinstance(owner, Exchange) and of_receive is owner
-    return cast("Exchange", owner) if of_one else MessageExchange(receive, send)
+    """Return the exchange whose methods ``receive`` and ``send`` are; if they are not, a new one that uses them."""
+    owner = getattr(send, "__self__", None)
+    # A middleware that replaces one of the two must see its messages, so both must be of the same exchange.
+    is_own = getattr(receive, "__self__", None) is owner
+    return owner if is_own and isinstance(owner, Exchange) else MessageExchange(receive, send)

@@ -1,9 +1,10 @@
-"""A graceful end: what is between the signal that asks a server to stop and the moment it is gone.
+"""Stop a server gracefully, from the first signal to the end of the process.
 
 **Rules**
-- Health flips first: the app is told to drain while the server still listens and answers.
-- Calls that run are waited for, up to the grace; whatever comes meanwhile is answered and its connection retired.
-- A signal ends the process: by itself, by a second signal at once, or by the watchdog when a tool will not return.
+- Health checks fail first: the application drains while the server still listens and answers.
+- Running calls have until the end of the grace period. A request that arrives meanwhile is answered, and its connection
+  is closed.
+- A signal always ends the process: normally, at once by a second signal, or by a watchdog if a tool does not return.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .lifespan import run_lifespan
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FLUSH_S = 1
-"""How much of the grace is kept for answers that are still on their way out, in seconds."""
+"""How much of the grace period is kept for sending the last responses, in seconds."""
 
 _POLL_S = 0.05
 _log = logging.getLogger("toolwire.server")
@@ -36,15 +37,15 @@ Serve: TypeAlias = Callable[[Scope, Exchange], Awaitable[None]]
 
 
 class StoppableApp(Protocol):
-    """An ASGI app that can be asked to stop: ``drain()`` refuses new calls, ``running`` counts those in flight."""
+    """An ASGI application that can be asked to stop."""
 
     @property
     def active_calls(self) -> int:
-        """How many calls run now."""
+        """The number of calls that run now."""
         ...
 
     def drain(self) -> None:
-        """Answer 503 to health checks and new calls from now on; running calls go on."""
+        """Answer health checks and new calls with 503 from now on; running calls continue."""
         ...
 
     def __call__(self, scope: Any, receive: Any, send: Any, /) -> Awaitable[None]:
@@ -53,17 +54,18 @@ class StoppableApp(Protocol):
 
 
 class GracefulShutdown:
-    """The ASGI app ``app`` with a graceful end.
+    """An ASGI application that passes requests on to ``app`` and stops it gracefully.
 
-    ``serve`` is for a connection that hands its exchanges on whole: that of ``app`` where it is an ``App`` and nothing
-    around one, for what only passes attributes on must not be passed by itself. It is None from the first signal on:
-    then every answer is the last of its connection.
-    In the main thread the server's signal handlers are taken over when it starts; elsewhere nothing is touched.
-    With ``supervised`` a parent forwards signals, so that only a second SIGINT ends the process at once; and when the
-    parent ends, by whatever signal, so does this process.
+    ``serve`` takes whole exchanges of our own connection. It is None if ``app`` must get ASGI messages, and from the
+    first signal on, when every response is the last of its connection.
+
+    In the main thread, starting replaces the signal handlers of the server; in other threads no handler changes. With
+    ``supervised``, a parent process forwards signals: only a second SIGINT ends the process at once, and the process
+    ends when its parent does.
     """
 
     def __init__(self, app: StoppableApp, deadlines: Deadlines, *, supervised: bool = False) -> None:
+        """Stop ``app`` within ``deadlines``; ``supervised`` says that a parent process forwards signals."""
         self._app = app
         self._deadlines = deadlines
         self._supervised = supervised
@@ -71,7 +73,7 @@ class GracefulShutdown:
         self.serve: Serve | None = _find_direct_serve(app)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Pass a request on; from the first signal on, its connection closes with the answer."""
+        """Pass a request on; after the first signal, close its connection with the response."""
         if self._draining:
             return self._app(scope, receive, _close_after_response(send))
         if scope["type"] == "lifespan":
@@ -88,38 +90,41 @@ class GracefulShutdown:
 
     def _catch_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        leave = signal.getsignal(signal.SIGINT)
-        asked = threading.Lock()
-        asked.acquire()
+        stop_server = signal.getsignal(signal.SIGINT)
+        has_signal = threading.Lock()  # held until the first signal
+        has_signal.acquire()
         limits = self._deadlines
-        most = max(limits.grace_s, limits.drain_s) + 2 * FLUSH_S
-        # Started now: a signal handler may interrupt whatever holds the locks that a new thread needs, and a tool that
-        # blocks the event loop must not keep the process either.
-        threading.Thread(target=_exit_after_grace, args=(asked, most), name="toolwire-stop", daemon=True).start()
+        longest = max(limits.grace_s, limits.drain_s) + 2 * FLUSH_S
+        # The watchdog starts now: a signal handler may interrupt code that holds the locks which a new thread needs. It
+        # is a thread because a tool may block the event loop.
+        threading.Thread(
+            target=_exit_after_grace, args=(has_signal, longest), name="toolwire-stop", daemon=True
+        ).start()
 
-        def first(_number: int, _frame: object) -> None:
+        def handle_first(_number: int, _frame: object) -> None:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_IGN if self._supervised else signal.SIG_DFL)
-            asked.release()
-            loop.call_soon_threadsafe(self._begin_stop, loop, leave)
+            has_signal.release()
+            loop.call_soon_threadsafe(self._begin_stop, loop, stop_server)
 
         for number in SIGNALS:
-            signal.signal(number, first)
+            signal.signal(number, handle_first)
 
-    def _begin_stop(self, loop: asyncio.AbstractEventLoop, leave: Any) -> None:
+    def _begin_stop(self, loop: asyncio.AbstractEventLoop, stop_server: Any) -> None:
         self._draining = True
         self.serve = None
         self._app.drain()
         limits = self._deadlines
         latest = loop.time() + max(limits.drain_s, limits.grace_s - FLUSH_S)
 
-        def look() -> None:
+        def stop_when_idle() -> None:
             if self._app.active_calls and loop.time() < latest:
-                loop.call_later(_POLL_S, look)
+                loop.call_later(_POLL_S, stop_when_idle)
             else:
-                leave(signal.SIGINT, None)
+                stop_server(signal.SIGINT, None)
 
-        loop.call_later(limits.drain_s, look)
+        # R15: for this long health checks get a 503, so that a load balancer stops sending requests here.
+        loop.call_later(limits.drain_s, stop_when_idle)
 
 
 def _find_direct_serve(app: StoppableApp) -> Serve | None:
@@ -131,23 +136,24 @@ def _find_direct_serve(app: StoppableApp) -> Serve | None:
 
 
 def _close_after_response(send: Send) -> Send:
-    async def last(message: Message) -> None:
+    async def send_last(message: Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message.get("headers", ()), CLOSE]}
         await send(message)
 
-    return last
+    return send_last
 
 
 def _exit_with_parent(parent: BaseProcess) -> None:
-    """End the process when ``parent`` has ended, however that happened: nobody else would stop this one."""
-    parent.join()  # on a pipe whose other end only the parent holds, so that no signal and no polling is needed
+    """End the process when ``parent`` has ended: no other process would stop this one."""
+    # This waits on a pipe whose other end only the parent holds, so it notices a parent that was killed, too.
+    parent.join()
     os._exit(1)
 
 
-def _exit_after_grace(asked: threading.Lock, seconds: float) -> None:
-    """End the process where it is still there ``seconds`` after ``asked`` was released."""
-    asked.acquire()
+def _exit_after_grace(has_signal: threading.Lock, seconds: float) -> None:
+    """End the process if it still runs ``seconds`` after the first signal."""
+    has_signal.acquire()
     time.sleep(seconds)
-    _log.error("A tool did not stop within the grace: ending without it.")
+    _log.error("A tool did not stop within the grace period; the process ends without it.")
     os._exit(1)

@@ -1,4 +1,4 @@
-"""What begins before the first request and ends after the last."""
+"""Begin and end tools and applications with the server that runs them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _log = logging.getLogger("toolwire.server")
 
 @runtime_checkable
 class HasLifespan(Protocol):
-    """What has something to do before it is used, and after. A Toolbox or an app may be one; most are not."""
+    """A Toolbox or an application that must do something before its first call or after its last."""
 
     async def begin(self) -> None:
-        """Make ready; once, however often it is asked."""
+        """Prepare for calls. Further calls of this method do nothing."""
         ...
 
     async def end(self) -> None:
-        """Let go of everything, if it has begun."""
+        """Release everything that ``begin`` took; without ``begin``, do nothing."""
         ...
 
 
 async def begin_lifespan(target: object) -> None:
-    """Begin ``what`` if it has a beginning."""
+    """Call ``target.begin()`` if ``target`` has a lifespan."""
     if isinstance(target, HasLifespan):
         await target.begin()
 
 
 async def end_lifespan(target: object) -> None:
-    """End ``what`` if it has an end. Whatever it raises is logged: nobody is left to tell."""
+    """Call ``target.end()`` if ``target`` has a lifespan. Exceptions are logged, not raised."""
     if isinstance(target, HasLifespan):
         try:
             await target.end()
@@ -39,7 +39,7 @@ async def end_lifespan(target: object) -> None:
 
 
 async def run_lifespan(target: object, receive: Receive, send: Send) -> None:
-    """Take part in the lifespan of ASGI: begin ``what`` when the server starts, end it when the server stops."""
+    """Follow ASGI's lifespan protocol: begin ``target`` when the server starts, end it when the server stops."""
     await receive()
     try:
         await begin_lifespan(target)

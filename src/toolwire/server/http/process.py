@@ -1,4 +1,4 @@
-"""The server as a process: an ASGI app on a socket, on uvicorn with uvloop and httptools, until a signal ends it."""
+"""Run an ASGI application as a server process, or several, on uvicorn with our own HTTP protocol."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import resource
 import socket
 import sys
 from collections.abc import Callable, Iterable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,16 @@ _log = logging.getLogger("toolwire.server")
 
 
 class ServerConfig(Config):
-    """uvicorn's settings as toolwire serves: nothing printed but errors, no websockets, our connection and our end.
+    """The settings of uvicorn for ``toolwire serve``: our own connections and shutdown, no WebSockets, a quiet log.
 
-    ``app`` is a :class:`Served` app, or the ``module:name`` of a function that returns one (for processes that must
-    make their own). With ``access_log`` each request is a line on standard output, without its query.
+    ``app`` is an application, or the ``module:name`` of a function that returns one, for processes that must create
+    their own. With ``access_log``, each request is written to standard output as one line, without its query.
     """
 
     def __init__(
         self, app: StoppableApp | str, *, deadlines: Deadlines = DEADLINES, access_log: bool = False, **more: Any
     ) -> None:
+        """Create the settings; ``more`` are further options of ``uvicorn.Config``."""
         self.deadlines = deadlines
         super().__init__(
             app,
@@ -61,21 +63,21 @@ class ServerConfig(Config):
         )
 
     def configure_logging(self) -> None:
-        """Set uvicorn's loggers up, here and in each process started from here."""
+        """Configure the loggers of uvicorn; uvicorn calls this in each process."""
         json = is_json_log()
         super().configure_logging()
-        if json:  # uvicorn has set up its own again
+        if json:  # uvicorn has just replaced the handlers of its loggers
             log_json()
 
     def load(self) -> None:
-        """Make the app and give it its graceful end; a process whose app cannot be made ends with one line."""
+        """Create the application with its graceful shutdown; end the process if that fails."""
         try:
             super().load()
         except ToolwireError as error:
             _log.error("%s", error)
             sys.exit(STARTUP_FAILURE)
-        except Exception:  # noqa: BLE001 - whatever it is, a new process would fail alike
-            _log.exception("The app could not be made.")
+        except Exception:  # noqa: BLE001 - a new process would fail in the same way
+            _log.exception("The application could not be created.")
             sys.exit(STARTUP_FAILURE)
         self.loaded_app: Any = GracefulShutdown(self.loaded_app, self.deadlines, supervised=isinstance(self.app, str))
 
@@ -91,18 +93,19 @@ def serve(
 ) -> None:
     """Serve ``app`` in this process until SIGINT or SIGTERM, then let running calls finish and return.
 
-    Port 0 takes a free one. ``announce`` is given the URL as soon as the socket listens. After a signal the process
-    ends within ``deadlines.grace_s`` and two seconds, even if a tool will not return. [R15]
+    Port 0 chooses a free port. ``announce`` gets the URL as soon as the socket listens. After a signal the process
+    ends within ``deadlines.grace_s`` plus two seconds, even if a tool does not return.
 
     Raises:
-        DefinitionError: nothing can listen at ``host`` and ``port``.
-        ToolwireError: a tool could not begin; why has been printed.
+        DefinitionError: the socket cannot listen at ``host`` and ``port``.
+        ToolwireError: a tool could not begin; the reason has been printed.
     """
+    # R15
     config = ServerConfig(app, deadlines=deadlines, access_log=access_log)
     with open_listener(host, port) as listener:
         announce(build_url(host, listener))
         _raise_socket_limit()
-        with contextlib.suppress(KeyboardInterrupt):  # the way uvicorn leaves after a signal
+        with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again when it has stopped
             try:
                 Server(config).run(sockets=[listener])
             except SystemExit as end:
@@ -119,14 +122,13 @@ def serve_workers(
     deadlines: Deadlines = DEADLINES,
     access_log: bool = False,
 ) -> None:
-    """Serve the app that ``factory`` (``module:function``) makes, in each of ``workers`` processes.
+    """Serve the application that ``factory`` (``module:function``) returns, in each of ``workers`` processes.
 
-    A worker that dies is replaced.
-    Signals are those of ``serve``, for all workers at once.
+    A worker that dies is replaced. A signal stops all workers as it stops ``serve``.
 
     Raises:
-        DefinitionError: nothing can listen at ``host`` and ``port``.
-        ToolwireError: a worker could not make the app; it has printed why.
+        DefinitionError: the socket cannot listen at ``host`` and ``port``.
+        ToolwireError: a worker could not create the application; it has printed the reason.
     """
     config = ServerConfig(factory, deadlines=deadlines, access_log=access_log, workers=workers)
     with open_listener(host, port) as listener:
@@ -148,25 +150,25 @@ def serve_reloading(
     deadlines: Deadlines = DEADLINES,
     access_log: bool = False,
 ) -> None:
-    """Serve the app that ``factory`` makes, and make it anew whenever a Python file below ``directories`` changes.
+    """Serve the application that ``factory`` returns; restart when a Python file below ``directories`` changes.
 
     Raises:
-        DefinitionError: nothing can listen at ``host`` and ``port``.
+        DefinitionError: the socket cannot listen at ``host`` and ``port``.
     """
     watched = [str(directory) for directory in directories]
     config = ServerConfig(factory, deadlines=deadlines, access_log=access_log, reload=True, reload_dirs=watched)
     with open_listener(host, port) as listener:
         announce(build_url(host, listener))
         reload = ChangeReload(config, target=Server(config).run, sockets=[listener])
-        reload.should_restart()  # notes how the files are, before anything is served that a change could be noticed by
+        reload.should_restart()  # records the files now, so that a change during the start is noticed
         reload.run()
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at ``host`` and ``port``; port 0 takes a free one.
+    """Return a socket that listens at ``host`` and ``port``; port 0 chooses a free port.
 
     Raises:
-        DefinitionError: it cannot, and the text says why and what to do.
+        DefinitionError: it cannot listen; the text says why and what to do.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -177,34 +179,38 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def build_url(host: str, listener: socket.socket) -> str:
-    """Return the URL at which ``listener`` is reached from this machine."""
+    """Return the URL by which ``listener`` is reached from this machine."""
     port = listener.getsockname()[1]
-    name = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104 - read, not bound
-    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+    host = host or HOST
+    with contextlib.suppress(ValueError):  # a host name
+        if (address := ip_address(host)).is_unspecified:  # all addresses of this machine
+            host = "::1" if address.version == 6 else "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _explain_error(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return "something else listens there; stop it, or choose another port (0 takes a free one)"
+        return "another program listens there; stop it, or choose another port (0 chooses a free one)"
     if error.errno == errno.EACCES:
-        return "ports below 1024 are not for everybody; choose a higher one (0 takes a free one)"
+        return "this user may not use ports below 1024; choose a higher port (0 chooses a free one)"
     if isinstance(error, socket.gaierror):
-        return "there is no such address; 127.0.0.1 is this machine alone, 0.0.0.0 all its networks"
+        return "there is no such address; 127.0.0.1 is this machine only, 0.0.0.0 is all its networks"
     return error.strerror or type(error).__name__
 
 
 def _raise_socket_limit() -> None:
-    """Raise this process's limit of open sockets as far as it may by itself. [R9]"""
+    """Raise the limit of open sockets of this process to the hard limit."""
+    # R9: each connection is an open file, and the usual soft limit is 1,024.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class AccessLogHandler(logging.StreamHandler[Any]):
-    """Writes the access log. What cannot be written is dropped: a server goes on when nobody reads its log."""
+    """Write the access log; drop lines that cannot be written, so that a closed pipe does not disturb the server."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
-        """Say nothing of a stream that cannot be written; anything else as ever."""
+        """Ignore a stream that cannot be written; report other errors as usual."""
         if not isinstance(sys.exception(), OSError):
             super().handleError(record)
 

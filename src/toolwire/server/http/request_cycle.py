@@ -254,7 +254,7 @@ class RequestCycle(Exchange):
             flow.resume_reading()
         return bytes(self.body)
 
-    def try_send_response(self, response: Response) -> bool:
+    def try_send_response(self, response: Response, /) -> bool:
         """See ``Exchange``."""
         connection = self.connection
         if not self.keep_alive or connection.access_log or connection.flow.write_paused:

@@ -41,7 +41,7 @@ class TrailerSink:
     body is being read; ``on_limit`` is called when the trailer of one request has more than ``max_bytes`` bytes.
     """
 
-    # R10, D-24, RFC 9110 6.5: a trailer must not change the head by which the request was admitted.
+    # R10, D-24: a trailer must not change the head by which the request was admitted (RFC 9110 6.5).
 
     def __init__(self, max_bytes: int, get_request: Callable[[], object], on_limit: Callable[[], None]) -> None:
         self._max_bytes = max_bytes
