@@ -10,11 +10,11 @@ Rules:
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document import loading
 
@@ -35,6 +35,11 @@ KINDS: Final = tuple(_FORMS)
 """Every sort of document, in the order in which its shape is looked for."""
 
 _MOST_STEPS_BACK: Final = 8
+
+MOST_GROWTH: Final = 64
+"""How many times as many bytes as its source a document may have; ``LEAST_ROOM`` is allowed to the smallest."""
+
+LEAST_ROOM: Final = 1_048_576
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,15 +135,19 @@ def write(catalog: Catalog, kind: str, source: Source | None = None) -> WrittenD
 
 
 def convert(data: bytes | str | Json | Catalog, to: str, kind: str | None = None) -> ConvertedDocument | Problem:
-    """Return ``data``, a document or a catalog, as a document of the sort ``to``, or a Problem: it cannot be read.
+    """Return ``data``, a document or a catalog, as a document of the sort ``to``.
 
-    A document that was made from one of this sort, and not edited since, gives the text of that one back.
+    A document that was made from one of this sort, and not edited since, gives the text of that one back. A Problem
+    says that ``data`` cannot be read, or that what is written would be many times as large.
 
     Raises:
         ValueError: there is no such ``kind`` or ``to``.
     """
     _get_form(to)
     if isinstance(data, Catalog):
+        problem = _check_growth(data, to, sum(map(_measure_schemas, data.tools)))
+        if problem is not None:
+            return problem
         written = write(data, to)
         return ConvertedDocument(document=written.document, text=_format_json(written.document), losses=written.losses)
     found = read(data, kind)
@@ -147,9 +156,35 @@ def convert(data: bytes | str | Json | Catalog, to: str, kind: str | None = None
     before = _find_earlier(found, to)
     if before is not None:
         return ConvertedDocument(document=before.document, text=before.text)
+    problem = _check_growth(found.catalog, to, len(found.source.text))
+    if problem is not None:
+        return problem
     written = write(found.catalog, to, found.source)
     losses = (*found.losses, *written.losses)
     return ConvertedDocument(document=written.document, text=_format_json(written.document), losses=losses)
+
+
+def _check_growth(catalog: Catalog, kind: str, size: int) -> Problem | None:
+    """Return a Problem where ``catalog``, written as ``kind``, is too much for a source of ``size`` bytes.
+
+    Each tool is written alone, and none after the first that is too much.
+    """
+    # D-17: a page of definitions that a thousand operations share is written a thousand times in most kinds.
+    form = _get_form(kind)
+    left = most = LEAST_ROOM + MOST_GROWTH * size
+    for count, tool in enumerate(catalog.tools, 1):
+        left -= len(jsontext.write(form.write(replace(catalog, tools=(tool,)))))
+        if left < 0:
+            message = (
+                f"The first {count:,} of {len(catalog.tools):,} tools have more than {most:,} bytes as {kind}, which "
+                "is too much for a source of this size: convert fewer tools at a time, for example with --match."
+            )
+            return Problem(kind=Kind.TOO_LARGE, message=message)
+    return None
+
+
+def _measure_schemas(tool: Tool) -> int:
+    return sum(len(jsontext.write(dict(schema))) for schema in (tool.input_schema, tool.output_schema or {}))
 
 
 def _get_form(kind: str) -> DocumentForm:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -43,10 +44,10 @@ def has_odd_hints(tool: Tool) -> bool:
 
 def _write_hints(tool: Tool) -> Json:
     try:
-        jsontext.write(dict(tool.hints))
+        written = jsontext.write(dict(tool.hints))
     except (TypeError, ValueError):
         return {}
-    return dict(tool.hints)
+    return json.loads(written)  # plain data: a hint can be a mapping that is made when it is looked into
 
 
 def _write_output_schema(tool: Tool) -> Json:

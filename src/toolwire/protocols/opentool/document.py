@@ -112,7 +112,7 @@ def write_function(tool: Tool, name: str) -> dict[str, Json]:
     if _read_parameters(parameters, Walk(None)) != tool.input_schema:
         for parameter in parameters:
             parameter.pop(EXACT, None)
-        function[EXACT] = tool.input_schema
+        function[EXACT] = dict(tool.input_schema)  # plain data: the schema of a site is made when it is looked into
     if tool.output_schema is not None:
         gives = _write_described({"name": tool.output_name}, tool.output_schema, tool.output_schema)
         function["return"] = gives
@@ -154,7 +154,7 @@ def _write_described(member: dict[str, Json], exact: Schema, root: Schema) -> di
         member["description"] = description
     member["schema"] = small
     if _read_described(member, Walk(None)) != exact:
-        member[EXACT] = exact
+        member[EXACT] = dict(exact)
     return member
 
 

@@ -2,8 +2,10 @@
 
 Rules:
 - Every ``$ref`` is replaced by what it means, and no definitions are left. [OTC-009]
-- A schema within itself is cut down to its type, and so is all beyond 5,000 schemas or 60 levels: the result is
-  for reading, the exact schema still checks each call. [A-01]
+- A schema within itself is cut down to its type, and so is all beyond 60 levels or ``MAX_SCHEMAS`` schemas: the result
+  is for reading, the exact schema still checks each call. [A-01]
+- A small schema whose references double at each step is written out a few times, not thousands of times: a list of many
+  such tools is not much larger than the document that it comes from.
 """
 
 from __future__ import annotations
@@ -17,6 +19,10 @@ from toolwire.framing.subschemas import LISTED, NAMED, SINGLE
 
 MAX_SCHEMAS = 5_000
 MAX_LEVELS = 60
+
+_SCHEMAS_OF_ANY = 200
+_REPEATS = 4
+"""A schema is written as so many schemas at most: ``_SCHEMAS_OF_ANY``, and ``_REPEATS`` for each that it has itself."""
 
 _ONE = frozenset((*SINGLE, "additionalItems"))  # of older drafts, as is "items" with a list
 _MANY = frozenset((*LISTED, "items"))
@@ -53,7 +59,8 @@ class _Inliner:
 
     def __init__(self, root: Schema) -> None:
         self._root = root
-        self._left = MAX_SCHEMAS
+        # D-17: a page of references that double at each step is 5,000 schemas for each of a thousand tools.
+        self._left = min(_SCHEMAS_OF_ANY + _REPEATS * _count_objects(root, MAX_SCHEMAS // _REPEATS), MAX_SCHEMAS)
 
     def inline(self, schema: Schema, level: int, within: frozenset[str]) -> dict[str, Json]:
         """Return ``schema`` inlined, ``level`` levels down, ``within`` the references being replaced."""
@@ -86,6 +93,20 @@ class _Inliner:
     def _meant(self, reference: str) -> Schema:
         found = resolve_reference(self._root, reference)
         return found if isinstance(found, Mapping) else {}
+
+
+def _count_objects(data: Json, most: int) -> int:
+    """Return how many objects ``data`` has, at most ``most``."""
+    count = 0
+    waiting = [data]
+    while waiting and count < most:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            count += 1
+            waiting.extend(value.values())
+        elif isinstance(value, list | tuple):
+            waiting.extend(value)
+    return count
 
 
 def _cut(schema: Schema) -> dict[str, Json]:
