@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from .lazy_import import import_lazily
+
+if TYPE_CHECKING:
+    from difflib import SequenceMatcher
+
+# Only an error message needs the module.
+(_match_sequences,) = import_lazily("difflib", "SequenceMatcher")
 
 _MOST_CHARACTERS = 64
 _MOST_NAMES = 1_000
@@ -11,14 +20,12 @@ _LIKENESS = 0.5
 
 def find_nearest(name: str, names: Iterable[str]) -> str:
     """Return the most similar of ``names`` to ``name``, or ``""`` if none is similar."""
-    from difflib import SequenceMatcher  # noqa: PLC0415 - only a refusal needs it
-
     wanted = _normalize(name)
     best, likeness = "", _LIKENESS
     for number, one in enumerate(names):
         if number == _MOST_NAMES:
             break
-        matcher = SequenceMatcher(None, _normalize(one), wanted, autojunk=False)
+        matcher: SequenceMatcher[str] = _match_sequences(None, _normalize(one), wanted, autojunk=False)
         if matcher.real_quick_ratio() >= likeness and (ratio := matcher.ratio()) > likeness:
             best, likeness = one, ratio
     return best

@@ -6,6 +6,15 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from toolwire.core.lazy_import import import_lazily
+
+if TYPE_CHECKING:
+    from docstring_parser import Docstring as DocstringParts
+
+# Most docstrings do not need the parser.
+(_parse_docstring,) = import_lazily("docstring_parser", "parse")
 
 _MARKED = re.compile(r"^(?:[:@]|\.\.|--|\w+:\s*$)", re.MULTILINE)
 """A line that may begin a section, in any of the styles. Other texts can have such a line too."""
@@ -26,10 +35,8 @@ def read_docstring(text: str) -> Docstring:
     again = inspect.cleandoc(text)  # as the parser does; a first line that was blank lets it take off more
     if _MARKED.search(again) is None:
         return Docstring(description=_even_first_gap(again))
-    from docstring_parser import parse  # noqa: PLC0415 - most docstrings do not need it
-
     try:
-        parsed = parse(text)
+        parsed: DocstringParts = _parse_docstring(text)
     except Exception:  # noqa: BLE001 - the parser trips over some texts, and no text is a reason to refuse a tool
         return Docstring(description=text)
     parameters = {

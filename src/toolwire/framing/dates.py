@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from toolwire.core.lazy_import import import_lazily
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
 _LONGEST = 100
+# The module takes long to import, and the header is rare.
+(_parse_date,) = import_lazily("email.utils", "parsedate_to_datetime")
 
 
 def parse_timestamp(text: str) -> float | None:
     """Return the date ``text`` in seconds since 1970, or ``None`` if it is no date or has no time zone."""
-    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - a lot to load, for a header that is rare
-
     try:
-        date = parsedate_to_datetime(text[:_LONGEST])
+        date: datetime = _parse_date(text[:_LONGEST])
         return None if date.tzinfo is None else date.timestamp()
     except (TypeError, ValueError, OverflowError, IndexError):
         return None

@@ -246,7 +246,7 @@ def _check_auth(data: Json) -> Iterator[XllmFault]:
         return
     if "type" not in data:
         yield _build_error("XL-021", "type is missing.")
-    rules: dict[str, Rule] = {name: plain for name in ("type", "authorization_server", "resource_metadata")}  # noqa: C420 - fromkeys would narrow the type of its keys
+    rules: dict[str, Rule] = {"type": plain, "authorization_server": plain, "resource_metadata": plain}
     yield from (*_check_members(data, rules), *_check_unknown(data, rules))
 
 

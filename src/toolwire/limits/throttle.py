@@ -24,6 +24,10 @@ _OWN = "\0"
 _TOOLS = 10_000
 
 
+_TOOL_DEFAULT = RateLimit(max=60, window="1m")
+_CONNECTION_DEFAULT = RateLimit(max=300, window="1m")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRateLimits:
     """How often a client may call: ``tool`` limits each tool, ``connection`` all tools together.
@@ -31,8 +35,8 @@ class ClientRateLimits:
     ``None`` is no limit.
     """
 
-    tool: RateLimit | None = RateLimit(max=60, window="1m")  # noqa: RUF009 - a frozen value
-    connection: RateLimit | None = RateLimit(max=300, window="1m")  # noqa: RUF009 - likewise
+    tool: RateLimit | None = _TOOL_DEFAULT
+    connection: RateLimit | None = _CONNECTION_DEFAULT
 
 
 CLIENT_DEFAULTS = ClientRateLimits()

@@ -33,6 +33,7 @@ class GrantPages:
     def __init__(self, pages: Mapping[str, str | GrantPage]) -> None:
         self._pages = {id_: GrantPage(page) if isinstance(page, str) else page for id_, page in pages.items()}
 
-    def find_page(self, needed: Authorization, principal: str) -> GrantPage | None:  # noqa: ARG002 - the same for everybody
-        """Return the page of the provider."""
+    def find_page(self, needed: Authorization, principal: str) -> GrantPage | None:
+        """Return the page of the provider, which is the same for every ``principal``."""
+        del principal
         return self._pages.get(needed.id)
