@@ -29,7 +29,7 @@ def test_no_two_protocols_want_the_same_path() -> None:
 
 
 def test_an_unknown_path_is_refused_in_the_words_of_the_protocol_it_lies_under() -> None:
-    nothing = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / says what is here.")
+    nothing = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / lists what is here.")
     by_name = {codec.name: codec for codec in BUILTIN}
     assert answer("GET", "/opentool/nope") == by_name["opentool"].refuse(nothing)
     assert answer("POST", "/tools/nope") == by_name["otc"].refuse(nothing)

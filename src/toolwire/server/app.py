@@ -1,8 +1,8 @@
-"""Our own ASGI application: one look in a table by method and path, no framework, nothing between.
+"""Answer HTTP requests on all protocols: one look in a table by method and path, no framework.
 
 Rules:
-- Whatever arrives is answered in the words of the protocol whose path it is; never a traceback.
-- Host and Origin, the API key and the size of the body are looked at before any reader runs. [D-24]
+- Each request is answered in the words of the protocol of its path, never with a traceback.
+- Host and Origin, the credentials and the size of the body are checked before a protocol reads the request.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ ANY_TELEMETRY = Telemetry()
 _MAX_ROOTS = 16
 
 _CLIENT_FIELDS = Request("", "")[5:]
-"""The fields that only a client's request uses, at their defaults: a field that is added is among them."""
+"""The fields of a Request that only clients use, at their defaults."""
 
 
 class App:
@@ -74,6 +74,7 @@ class App:
     ``older_clients``, set to False before it begins, stops the recognition of clients by their User-Agent.
     """
 
+    # S-13: ``older_clients`` can be switched off, because a User-Agent proves nothing.
     takes_exchanges = True
     """Says to our own HTTP server that ``serve`` takes a whole exchange; a subclass does not inherit that."""
 
@@ -130,22 +131,23 @@ class App:
         return self._service.active_calls
 
     def drain(self) -> None:
-        """Take no new requests: each is answered 503 from now on, /health too; running calls finish. [R15]"""
+        """Answer each new request with 503 from now on, ``/health`` too; running calls finish."""
+        # R15
         self._service.draining = True
 
     async def begin(self) -> None:
-        """Begin the Toolbox and the ledger, where they have something to do before the first call."""
+        """Begin the ledger and the Toolbox, if they have a lifespan."""
         await begin_lifespan(self._idempotency)
         await begin_lifespan(self._toolbox)
-        self._prepared = self._build_table("")  # so that no request waits for it
+        self._prepared = self._build_table("")  # so that the first request does not wait for it
 
     async def end(self) -> None:
-        """End the Toolbox and the ledger, where they have something to let go of."""
+        """End the Toolbox and the ledger, if they have a lifespan."""
         await end_lifespan(self._toolbox)
         await end_lifespan(self._idempotency)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request; see the ASGI specification."""
+        """Answer one HTTP request, as ASGI specifies."""
         if scope["type"] == "http":
             await self.serve(scope, get_exchange(receive, send))
         else:
@@ -156,7 +158,8 @@ class App:
             )
 
     async def serve(self, scope: Scope, exchange: Exchange) -> None:
-        """Answer the HTTP request of ``exchange``, whose ``scope`` is that of ASGI."""
+        """Answer the HTTP request of ``exchange`` with the ASGI ``scope``."""
+        # D-24: Host, Origin and credentials come first, then the body, then the protocol.
         table, path = self._find_table(scope)
         fields: Fields = dict(scope["headers"])
         entry = table.find_entry(scope["method"], path)
@@ -186,13 +189,16 @@ class App:
         call = (
             _set_peer_address(reading.call, scope) if caller is ANONYMOUS_CALLER else _set_caller(reading.call, caller)
         )
-        await self._run_and_answer(scope, exchange, fields, request, reading, call, entry.protocol)
+        await self._run_and_answer(
+            scope, exchange, fields, request=request, reading=reading, call=call, protocol=entry.protocol
+        )
 
-    async def _run_and_answer(  # noqa: PLR0917 - all that is known of one request
+    async def _run_and_answer(
         self,
         scope: Scope,
         exchange: Exchange,
         fields: Fields,
+        *,
         request: Request,
         reading: Pending | Streaming,
         call: Call,
@@ -205,7 +211,7 @@ class App:
         if not isinstance(reading, Pending):
             await stream_call(scope, exchange, reading, start, recorded=bool(call.key))
             return
-        if not call.key:  # a recorded call goes on: the same call sent again is told how it ended
+        if not call.key:  # a recorded call continues: the same call sent again gets its result
             exchange.cancel_on_disconnect()
         try:
             result, duration = await start()
@@ -220,7 +226,7 @@ class App:
             await send_messages(scope, exchange.send, response)
 
     def _find_table(self, scope: Scope) -> tuple[RouteTable, str]:
-        """Return the table of where this application is mounted, as its catalog is now, and the path below that."""
+        """Return the route table of the current catalog and mount path, and the path below the mount path."""
         root, path = scope.get("root_path"), scope["path"]
         if root:
             root, path = split_mount_path(root, path)
@@ -232,7 +238,7 @@ class App:
     def _filter_for_caller(
         self, table: RouteTable, caller: Caller, path: str, request: Request, reading: Reading
     ) -> Reading:
-        """Return ``reading`` as ``caller`` sees it, or how it is refused."""
+        """Return what ``caller`` may see of ``reading``, or a refusal."""
         seen = filter_reading(table, caller, path, request, reading, read_request)
         if not isinstance(seen, Problem):
             return seen
@@ -241,7 +247,7 @@ class App:
     def _start_run(
         self, call: Call, protocol: str, came: Arrival | None, notify: Notify = ignore_progress
     ) -> Awaitable[tuple[Result, float]]:
-        """Return the run of ``call``: observed where somebody wants to know, its secrets kept out of every log."""
+        """Run ``call``, with telemetry if it is on, and keep its secrets out of every log."""
         run, context = self._service.run, call.context
         if context.tokens or context.secrets:
             return self._run_hiding_secrets(call, protocol, came, notify)
@@ -258,7 +264,8 @@ class App:
             return await self._observer.run_call(self._service.run, call, notify, protocol, came)
 
     def _mount_table(self, root: str) -> RouteTable:
-        """Return the table for where the application is mounted; documents name their own paths."""
+        """Return a new route table for the mount path ``root``, and keep it."""
+        # A proxy may choose the mount path, so the number of tables has a limit.
         if len(self._tables) >= _MAX_ROOTS:
             self._tables.clear()
         self._observer = create_observer(self._telemetry)
@@ -285,7 +292,8 @@ def _build_arrival(request: Request, scope: Scope) -> Arrival:
 
 
 def _apply_headers(call: Call, fields: Fields) -> Call:
-    """Return ``call`` with what the request's head says of it, in whatever protocol. [OTC-019, XL-056]"""
+    """Return ``call`` with trace, confirmation and key from the request head, which all protocols share."""
+    # OTC-019, XL-056
     context = call.context
     if b"traceparent" in fields:
         context = add_trace(context, fields[b"traceparent"].decode("latin-1"))
@@ -296,7 +304,7 @@ def _apply_headers(call: Call, fields: Fields) -> Call:
 
 
 def _set_peer_address(call: Call, scope: Scope) -> Call:
-    """Return ``call``, of which the address is all that is known of its caller."""
+    """Return ``call``; its caller is known by the address only, which worker threads are shared by."""
     client = scope.get("client")
     PEER_ADDRESS.set(client[0] if client else "")
     return call

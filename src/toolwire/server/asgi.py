@@ -1,4 +1,4 @@
-"""``asgi``: from tools and settings to the application that serves them on every protocol."""
+"""Create an ASGI application from tools and settings."""
 
 from __future__ import annotations
 
@@ -46,35 +46,35 @@ def asgi(  # noqa: PLR0913 - one keyword for each thing a server can be told
     require_confirmation: ConfirmationQuestion | None = None,
     client_document: str = "",
 ) -> App:
-    """Return an ASGI application that serves ``target`` on every protocol at once.
+    """Return an ASGI application that serves ``target`` on every protocol.
 
-    With ``api_keys``, calls and lists need one of them; ``/``, ``/health``, ``llm.json`` and the OpenAPI document stay
-    open, as discovery asks for them without credentials. ``hosts`` are the Host names it answers to besides
-    the loopback ones, ``origins`` the web origins whose pages may call it. ``ledger`` remembers the calls that carry
-    a key of their caller's: the path of an SQLite file, which restarts and several processes share, else this process.
-    ``rates`` is where calls are counted against their tools' limits: a folder, which several processes share, a URL
-    such as ``redis://host``, else this process. [XL-066]
+    With ``api_keys``, calls and lists need a key; ``/``, ``/health``, ``llm.json`` and the OpenAPI document stay open,
+    because clients discover tools without credentials. ``hosts`` are the accepted host names besides those of this
+    machine, ``origins`` the web origins whose pages may call. ``ledger`` records calls with an idempotency key: the
+    path of an SQLite file, which survives restarts and serves several processes, or None for this process only.
+    ``rates`` is where calls are counted against the limits of their tools: a folder or a URL such as ``redis://host``,
+    which several processes share, or ``""`` for this process only.
 
-    ``callers`` is another way to tell callers apart, such as signed tokens; with keys too, either will do. What a
-    caller sees and calls are then the tools whose scopes they have. ``authorizer`` knows where a person grants what
-    a tool requires. ``telemetry`` takes spans and metrics elsewhere than to what is set up for the process.
+    ``callers`` is another way to identify callers, such as signed tokens; with ``api_keys`` too, either is accepted. A
+    caller sees and calls the tools that the caller's scopes allow. ``authorizer`` knows the page on which a user grants
+    what a tool requires. ``telemetry`` receives spans and metrics instead of the providers of this process.
 
-    With ``strict_jsonrpc`` an answer of OpenTool has a result or an error, never both, which some of its clients cannot
-    read. With ``debug`` callers are told what is else only for the log, such as which exception a tool raised: for
-    servers whose callers are their developers. [A-12, A-53]
+    With ``strict_jsonrpc``, a response of OpenTool has a result or an error, never both; some of its clients cannot
+    read that. With ``debug``, callers get developer messages, such as the exception of a tool: only for servers whose
+    callers are their developers.
 
-    ``require_confirmation`` gives what to ask a person before a call runs, ``""`` for nothing: such a call is answered
-    428 and runs when it comes again with the word of that answer; ``destructive`` asks about all tools that destroy.
-    It is remembered by this process. [XL-056]
+    ``require_confirmation`` returns the question to ask before a call runs, or ``""``. Such a call is answered with 428
+    and runs when it is sent again with the word of that response; ``ask_about_destructive`` asks before each
+    destructive tool. This process keeps the words.
 
-    ``client_document`` is the address at which this application shows who toolwire is when people sign in elsewhere
-    with it: an https origin that leads here, or a URL of your own below it. Sign in with
-    ``toolwire login --client-document``. [XL-113]
+    ``client_document`` is the URL at which this application describes toolwire to authorization servers: an https
+    origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.
 
     Raises:
-        DefinitionError: the ledger or what ``rates`` names cannot be opened, or nobody would take a document from
-            ``client_document``.
+        DefinitionError: the ledger or the store of ``rates`` cannot be opened, or no authorization server would accept
+            a document from ``client_document``.
     """
+    # XL-066, A-12, A-53, XL-056, XL-113
     documents = _build_documents(client_document)
     limits = limits if limits is not None else ServerLimits()
     toolbox = FunctionToolbox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
@@ -108,7 +108,7 @@ def _build_documents(client_document: str) -> Mapping[str, Response]:
 
 
 def combine_callers(api_keys: Iterable[str | ApiKey], callers: Callers | None) -> Callers:
-    """Return whom a server answers: holders of a key, those whom ``callers`` know, or everybody where neither is."""
+    """Return the callers of a server: owners of keys, those that ``callers`` finds, or all if there are neither."""
     keys = ApiKeyCallers(api_keys)
     if callers is None:
         return keys

@@ -1,7 +1,7 @@
-"""Deadlines for many tasks at the cost of one timer, and of nothing for what never waits.
+"""Cancel tasks at their deadlines, with one timer for all of them.
 
-A timer for each call costs 2 us and a timeout context 7 us; a dictionary entry costs 0.2 us. So every deadline
-is an entry, and one timer stands at the earliest of them; and work that ends without waiting has none.
+A timer for each call costs 2 us and a timeout context 7 us; a dictionary entry costs 0.2 us. So each deadline is an
+entry, and one timer waits for the earliest. Work that ends without waiting has no entry.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class DeadlineExceeded(Exception):  # noqa: N818 - no error of the program: its deadline has passed
-    """The work was cancelled, or had just ended, when its time was over."""
+class DeadlineExceeded(Exception):  # noqa: N818 - an expected event, no error of the program
+    """The work did not end before its deadline, and was cancelled."""
 
 
 class DeadlineScheduler:
-    """Cancels each task that is still there at its deadline."""
+    """Cancels each task that still runs at its deadline."""
 
     def __init__(self) -> None:
+        """Start without deadlines and without a timer."""
         self._deadlines: dict[asyncio.Task[object], float] = {}
         self._expired: set[asyncio.Task[object]] = set()
         self._timer: asyncio.Handle | None = None
@@ -32,27 +33,28 @@ class DeadlineScheduler:
 
     @coroutine
     def run_within(self, work: Awaitable[T], seconds: float) -> Generator[Any, Any, T]:
-        """Return what ``work`` returns, within ``seconds`` from now; cancelled by others, it is so as ever.
+        """Return what ``work`` returns within ``seconds``. A cancellation by others is raised as usual.
 
         Raises:
-            Late: that took longer, whatever it ended with.
+            DeadlineExceeded: ``work`` took longer, whatever it returned or raised then.
         """
-        begun = perf_counter()
+        # This drives the coroutine by hand, because only so it is known whether the work waits at all.
+        started = perf_counter()
         steps = work if type(work) is CoroutineType else _await_work(work)
         try:
-            asked = steps.send(None)
+            awaited = steps.send(None)
         except StopIteration as end:  # it never waited
             value: T = end.value
             return value
-        task = self.start(seconds - (perf_counter() - begun))
+        task = self.start(seconds - (perf_counter() - started))
         try:
             while True:
                 try:
-                    said = yield asked
-                except BaseException as error:  # noqa: BLE001 - as ``yield from`` would: all of it is for the work
-                    asked = steps.throw(error)
+                    value_sent = yield awaited
+                except BaseException as error:  # noqa: BLE001 - ``yield from`` passes all of them on, too
+                    awaited = steps.throw(error)
                 else:
-                    asked = steps.send(said)
+                    awaited = steps.send(value_sent)
         except StopIteration as end:
             value = end.value
         except BaseException:
@@ -64,7 +66,7 @@ class DeadlineScheduler:
         return value
 
     def start(self, seconds: float) -> asyncio.Task[object]:
-        """Give the current task ``seconds`` from now; return it, for ``stop``."""
+        """Set the deadline of the current task to ``seconds`` from now; return the task, for ``stop``."""
         loop = asyncio.get_running_loop()
         task = asyncio.current_task(loop)
         if task is None:
@@ -75,7 +77,7 @@ class DeadlineScheduler:
         return task
 
     def stop(self, task: asyncio.Task[object]) -> bool:
-        """End the deadline of ``task``; return whether it had passed, in which case its cancellation is taken back."""
+        """Remove the deadline of ``task``; return whether it had passed. If so, its cancellation is taken back."""
         self._deadlines.pop(task, None)
         if task not in self._expired:
             return False

@@ -1,4 +1,4 @@
-"""``GET /``: a small page that says what is served here. No script, no outside resource."""
+"""Write the page of ``GET /``, which lists tools and protocols. It has no script and loads nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Wires: TypeAlias = Sequence[tuple[Codec, Routes]]
 
 
 def build_page_reader(catalog: Catalog, wires: Wires, root: str = "") -> Reader:
-    """Return a reader that answers with the page of ``catalog``, made once; ``root`` is where we are mounted."""
+    """Return a reader that answers with the page of ``catalog``, built once; ``root`` is the mount path."""
     style = _STYLE.strip()
     body = _write_document(catalog, wires, style, root).encode()
     csp = "default-src 'none'; style-src 'sha256-" + _digest(style) + "'; frame-ancestors 'none'; base-uri 'none'"
@@ -70,7 +70,7 @@ def _write_row(name: str, tool: Tool) -> str:
 
 
 def _write_links(routes: Routes, root: str) -> str:
-    """Return a link to each document of a protocol, and as text the requests that run its tools."""
+    """Return links to the documents of a protocol, and the requests that run its tools as text."""
     documents = sorted(
         (path for (method, path), route in routes.items() if method == "GET" and not route.runs_tool), key=_sort_key
     )

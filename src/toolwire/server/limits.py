@@ -1,4 +1,4 @@
-"""How much the server takes on: sizes, times and numbers, each with a safe default."""
+"""Define the limits of a server: sizes, times and numbers, each with a safe default."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """The limits of one server.
+    """The limits of one server. Times are in seconds.
 
-    ``body_bytes`` and ``body_s``: size of a request body, and how long it may take to arrive. ``tool_s``: how long
-    a call may run where its tool names no limit. ``running``: calls in flight; more are told to come back.
-    ``running_each``: how many of them one named caller may have, by default half.
-    ``threads``: worker threads for sync tools, of which one caller holds at most three in four; a caller without a name
-    is known by their address. ``repeat_s``: how long a call that comes again while the first still
-    runs waits for its answer. [D-34, R1, R10]
+    ``body_bytes`` and ``body_s``: the size of a request body, and how long it may take to arrive. ``tool_s``: how long
+    a call may run if its tool names no limit. ``running``: how many calls may run; further calls are refused with 503.
+    ``running_each``: how many of them one named caller may have, by default half. ``threads``: worker threads for
+    plain functions; one caller holds at most three in four, and a caller without a name is known by the address.
+    ``repeat_s``: how long a repeated call with the same key waits while the first one runs.
     """
+
+    # D-34, R1, R10
 
     body_bytes: int = 1 << 20
     body_s: float = 10.0

@@ -1,4 +1,4 @@
-"""Every path of every protocol in one table, built once for a catalog."""
+"""Build one table of all paths of all protocols for a catalog, and find entries in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Refuse: TypeAlias = Callable[[Problem], Response]
 
 @dataclass(frozen=True, slots=True)
 class RouteEntry:
-    """Who answers a method and path, and in which protocol.
+    """The reader of a method and path, and its protocol.
 
     ``is_public`` needs no credentials; ``takes_body`` is False where a body is not waited for.
     """
@@ -38,12 +38,11 @@ class RouteEntry:
 class RouteTable:
     """The entries of one catalog; ``catalog`` is the very object they were made from.
 
-    ``scopes`` are all that its tools name: where there are none, every caller sees the same. ``documents`` are answers
-    that never change, by their paths; anybody may read them.
+    ``scopes`` are all scopes of its tools: without any, all callers see the same. ``documents`` are fixed responses by
+    path, which need no credentials.
 
-    What a caller with some of the scopes sees is put together for each request that asks for it, from what
-    ``site.cache`` holds of each tool, and nothing of it is kept: callers may choose their scopes, and ten thousand
-    sets must cost no more than ten.
+    What a caller with some scopes sees is built for each request, from the parts of each tool in ``site.cache``. It is
+    not kept, because callers may choose their scopes, and ten thousand sets must cost no more memory than ten.
     """
 
     def __init__(
@@ -75,7 +74,8 @@ class RouteTable:
             self._methods.setdefault(path, []).append(method)
 
     def find_entry_for_scopes(self, scopes: frozenset[str], method: str, path: str) -> RouteEntry:
-        """Return the entry for ``method`` and ``path`` as a caller with ``scopes`` sees it. [D-30]"""
+        """Return the entry for ``method`` and ``path`` that a caller with ``scopes`` sees."""
+        # D-30
         owner = self._owners.get(path)
         if owner is None and path != "/":
             return self.find_entry(method, path)
@@ -104,17 +104,17 @@ class RouteTable:
         return RouteEntry(lambda _: _build_wrong_method(refuse, allow), True, refuse, False)
 
 
-_NOTHING_HERE = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / says what is here.")
+_NOTHING_HERE = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / lists what is here.")
 
 
 def build_plain_refusal(problem: Problem) -> Response:
-    """Return ``problem`` in nobody's words: a path that belongs to no protocol."""
+    """Return the response for ``problem`` at a path that belongs to no protocol."""
     body = jsontext.write({"error": problem.kind.value, "message": problem.message})
     return Response(STATUS_BY_KIND[problem.kind], JSON_HEADERS, body)
 
 
 def _defer_reader(make: Callable[[], Reader]) -> Reader:
-    """Return a reader that is made when the first request comes for it."""
+    """Return a reader that ``make`` creates at the first request."""
     made = cache(make)
 
     def read(request: Request) -> Reading:

@@ -1,8 +1,8 @@
-"""A server that wants a person's word before a call runs, whatever its client says it has asked. [XL-056]
+"""Ask for a confirmation on the server before a call runs, even if the client has asked the user.
 
 Rules:
-- The first call is answered with a challenge and does not run; the same call with the challenge's word runs.
-- A word is good once, for five minutes, and for this caller, tool and arguments alone.
+- The first call gets a challenge and does not run. The same call with the word of the challenge runs.
+- A word is valid once, for five minutes, and only for the same caller, tool and arguments.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from toolwire.core.model import Call, Kind, Problem
 from toolwire.framing import jsontext
 
 CONFIRMATION = b"toolwire-confirmation"
-"""The header field that the word comes in, on every protocol."""
+"""The header field of the word, on every protocol."""
 
 VALID_S = 300.0
 _MAX_WORDS = 10_000
 
 ConfirmationQuestion: TypeAlias = Callable[[Call], str]
-"""Gives what to ask a person before a call runs, as one sentence; ``""`` where nothing needs to be asked."""
+"""Returns the question to ask the user before a call runs, as one sentence; ``""`` if none is needed."""
 
 
 class _IssuedWord(NamedTuple):
@@ -34,22 +34,23 @@ class _IssuedWord(NamedTuple):
 
 
 def ask_about_destructive(call: Call) -> str:
-    """Ask about every call of a tool that destroys."""
+    """Return a question for each call of a destructive tool."""
     return f"{call.tool.name} cannot be undone. Do it?" if call.tool.destructive else ""
 
 
 class ConfirmationWords:
-    """The words that are out: each was given for one thing, and is taken for that alone, once, while it is valid.
+    """The issued words. Each is valid for one subject, once, until it expires.
 
-    At most 10,000 are out at once; of more, the oldest are forgotten. ``clock`` gives seconds and never goes back.
+    At most 10,000 words are kept; beyond that, the oldest are dropped. ``clock`` gives seconds and never goes back.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start without words."""
         self._clock = clock
         self._issued: OrderedDict[str, _IssuedWord] = OrderedDict()
 
     def issue(self, subject: bytes) -> str:
-        """Return a new word for ``subject``, the digest of what it confirms."""
+        """Return a new word for ``subject``, a digest of what the word confirms."""
         word = secrets.token_urlsafe(18)
         self._issued[word] = _IssuedWord(subject, self._clock() + VALID_S)
         if len(self._issued) > _MAX_WORDS:
@@ -57,9 +58,10 @@ class ConfirmationWords:
         return word
 
     def redeem(self, word: str, subject: bytes) -> bool:
-        """Return whether ``word`` was given for ``subject``; it is good no more."""
-        known = self._issued.pop(word, None) if word else None
-        return known is not None and known.call == subject and self._clock() < known.until
+        """Return whether ``word`` is valid for ``subject``; afterwards it is not."""
+        # A word that is tried for another subject is lost as well: it could only be guessed or stolen.
+        issued = self._issued.pop(word, None) if word else None
+        return issued is not None and issued.call == subject and self._clock() < issued.until
 
 
 def build_confirmation_check(ask: ConfirmationQuestion, *, clock: Callable[[], float] = time.monotonic) -> Check:
@@ -82,7 +84,7 @@ def build_confirmation_check(ask: ConfirmationQuestion, *, clock: Callable[[], f
 
 
 def build_challenge(call: Call, question: str, word: str) -> Problem:
-    """Return the answer to ``call`` that asks ``question``, and says that the same call with ``word`` runs."""
+    """Return the Problem that asks ``question`` and says how to send ``call`` again with ``word``."""
     field = CONFIRMATION.decode()
     text = f"{call.tool.name} did not run: it must be confirmed. Send the same call again with the header {field}."
     details = {"question": question, "word": word, "header": field, "valid_s": int(VALID_S)}

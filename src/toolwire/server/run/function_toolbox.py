@@ -1,4 +1,4 @@
-"""A Toolbox of Python functions: what a Toolkit becomes when it runs."""
+"""Run the functions of a Toolkit as a Toolbox."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .worker_threads import ThreadPool
 _log = logging.getLogger("toolwire")
 MAX_ITEMS = 10_000
 LARGE_ITEMS = 2_000
-"""How many items a result has, at most, that is checked and converted on the event loop."""
+"""The most items of a result that is checked and converted on the event loop; a larger one uses a thread."""
 
 _SMALL_DICT = 16
 _COLLECTIONS = frozenset({list, dict})
 
 PEER_ADDRESS: ContextVar[str] = ContextVar("toolwire_peer_address", default="")
-"""The address that a call without credentials came from, empty where that is not known."""
+"""The address of a caller without credentials; empty if it is unknown."""
 
 _UNNAMED = ANONYMOUS.principal
 
@@ -40,7 +40,7 @@ _Run: TypeAlias = Callable[[dict[str, Any], Notify, Call], Awaitable[Result]]
 
 @dataclass(frozen=True, slots=True)
 class _Runner:
-    """A function with what each call of it needs. ``run`` is None where it is awaited, and nothing more."""
+    """A function with what each of its calls needs. ``run`` is None if the function is only awaited."""
 
     function: Function
     run: _Run | None
@@ -50,8 +50,8 @@ class _Runner:
 class FunctionToolbox:
     """Runs the functions of a Toolkit: coroutines on the event loop, plain functions in worker threads.
 
-    A generator's items are sent as progress while it runs, and its result is the list of them, at most 10,000.
-    ``explain`` knows what some exceptions mean besides ToolError, and returns None for all others.
+    Items of a generator are sent as progress while it runs; its result is the list of them, at most 10,000.
+    ``explain`` converts exceptions other than ToolError to Problems; it returns None for those it does not know.
     """
 
     def __init__(self, toolkit: Toolkit, *, threads: int = 40, explain: Explain | None = None) -> None:
@@ -67,7 +67,7 @@ class FunctionToolbox:
         return self._toolkit.catalog()
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
-        """Run the function of ``call``; what it raises becomes a Problem, and is logged with the call's id."""
+        """Run the function of ``call``; an exception becomes a Problem and is logged with the id of the call."""
         tool = call.tool
         runner = self._by_identity.get(id(tool)) or self._find_runner(tool)
         if runner is None:
@@ -97,10 +97,10 @@ class FunctionToolbox:
                 reporting.over = True
 
     async def _write_in_thread(self, function: Function, value: Any, call: Call) -> Result:
-        """Return what ``function.write(value)`` does, while the event loop serves other calls."""
+        """Return ``function.write(value)`` from a thread, while the event loop serves other calls."""
         try:
             return await self._pool.run(get_thread_owner(call), lambda: function.write(value))
-        except RuntimeError:  # another call of the tool changed the value meanwhile: on the loop none can
+        except RuntimeError:  # another call changed the value meanwhile, which cannot happen on the event loop
             return function.write(value)
 
     def _build_failure(self, error: BaseException, call: Call) -> Problem:
@@ -129,7 +129,7 @@ class FunctionToolbox:
         self._by_identity = {id(runner.function.tool): runner for runner in runners}
 
     def _choose_run(self, function: Function) -> _Run | None:
-        """Return how to run ``function``: chosen once, by its kind."""
+        """Return how to run ``function`` by its kind; None if it is only awaited."""
         call, write = function.call, function.write
 
         async def run_inline(arguments: dict[str, Any], _: Notify, __: Call) -> Result:
@@ -164,7 +164,7 @@ class FunctionToolbox:
 
 
 def _add_result_check(function: Function) -> Function:
-    """Return ``function`` with what it writes held to its output schema, where that constrains anything."""
+    """Return ``function`` with a check of its results, if its output schema constrains anything."""
     find_fault = build_result_check(function.tool)
     if find_fault is None:
         return function
@@ -196,19 +196,20 @@ def _is_large(value: Any) -> bool:
 
 
 def get_thread_owner(call: Call) -> Hashable:
-    """Return whom the threads of ``call`` count for: a named caller, or else the address that it came from."""
+    """Return who owns the threads of ``call``: its named caller, or the address that it came from."""
     principal = call.context.principal
     return principal if principal != _UNNAMED else (PEER_ADDRESS.get(),)
 
 
 def _is_cancelled() -> bool:
-    """Return whether somebody cancelled the call, rather than the tool having raised that by itself."""
+    """Return whether the call was cancelled from outside; a tool can also raise CancelledError itself."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
 def convert_tool_error(error: ToolError) -> Problem:
-    """Return what a tool said by raising ``error``, as a Problem. [OTC-028..032]"""
+    """Return the Problem that a tool described by raising ``error``."""
+    # OTC-028..032
     return Problem(
         kind=Kind.TOOL_FAILED,
         message=error.message,
@@ -246,7 +247,7 @@ def _collect_items_in_thread(
                 return _build_too_many(function)
             written.append(result.value)
             reporting.send(Progress(result.value))
-            if reporting.over:  # the call was cancelled: the generator is closed, and so its thread is free soon
+            if reporting.over:  # the call was cancelled; closing the generator frees its thread
                 break
     return Value(written)
 

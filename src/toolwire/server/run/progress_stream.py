@@ -1,4 +1,4 @@
-"""A call whose progress is sent while it runs."""
+"""Run a call and stream its progress to the client."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from toolwire.server.http.messages import send_response
 from toolwire.server.run.responses import build_stream_end
 
 Start: TypeAlias = Callable[[Notify], Awaitable[tuple[Result, float]]]
-"""Runs the call, and tells its progress."""
+"""Runs the call, and reports its progress to the given function."""
 
 
 async def stream_call(scope: Scope, exchange: Exchange, streaming: Streaming, start: Start, *, recorded: bool) -> None:
-    """Send what the call of ``streaming`` gives. A client that leaves cancels the call, unless it is ``recorded``.
+    """Send the progress and the result of a call as a stream.
 
-    A problem that came before the tool ran is a whole response, with a status of its own.
+    If the client disconnects, the call is cancelled, unless it is ``recorded``: then the client can ask for its result
+    later. A problem before the first progress is sent as a usual response with its own status.
     """
     send = exchange.send
-    opened = gone = False
+    is_open = is_gone = False
 
     async def write(data: bytes) -> None:
-        nonlocal opened
-        if gone:
+        nonlocal is_open
+        if is_gone:
             return
-        if not opened:
-            opened = True
+        if not is_open:
+            is_open = True
             await send({"type": "http.response.start", "status": 200, "headers": list(streaming.headers)})
             await send({"type": "http.response.body", "body": streaming.opening, "more_body": True})
         await send({"type": "http.response.body", "body": data, "more_body": True})
@@ -39,20 +40,20 @@ async def stream_call(scope: Scope, exchange: Exchange, streaming: Streaming, st
     async def notify(progress: Progress) -> None:
         await write(streaming.frame(progress))
 
-    async def hear_disconnect() -> None:
-        nonlocal gone
+    async def watch_disconnect() -> None:
+        nonlocal is_gone
         while (await exchange.receive())["type"] != "http.disconnect":
             pass
-        gone = True
+        is_gone = True
         if not recorded:
             group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:
-        group.start_soon(hear_disconnect)
+        group.start_soon(watch_disconnect)
         result, duration = await start(notify)
-        if gone:
+        if is_gone:
             return
-        if isinstance(result, Problem) and result.kind not in AFTER_START and not opened:
+        if isinstance(result, Problem) and result.kind not in AFTER_START and not is_open:
             await send_response(scope, exchange, streaming.refuse(result))
         else:
             await write(build_stream_end(streaming, result, duration))

@@ -1,8 +1,8 @@
-"""Counting a call against its tool's limit: the last thing before the tool runs.
+"""Count calls against the rate limits of their tools, just before the tool runs.
 
 Rules:
-- What is told again from the ledger is not counted, and what is refused here is not recorded. [XL-066, A-42]
-- Counting that leaves this process does so in a thread: a store that is slow holds up nobody else.
+- A result that is replayed from the ledger is not counted. A call that is refused here is not recorded.
+- A store outside this process is called in a thread, so that a slow store delays only the calls that use it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _AT_ONCE = 16
 
 
 def build_rate_counter(windows: Windows) -> CountCall:
-    """Return what counts a call in ``windows``, and says why it does not run now if it was called too often."""
+    """Return a function that counts a call in ``windows`` and returns a Problem if there were too many."""
+    # XL-066, A-42
     check = build_rate_check(windows)
     limiters: list[anyio.CapacityLimiter] = []
 

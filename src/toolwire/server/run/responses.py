@@ -1,4 +1,4 @@
-"""What a protocol reads and says, when something goes wrong with that itself: a bug is answered too, and logged."""
+"""Read requests and build responses by a protocol; answer and log its bugs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger("toolwire")
 
 
 def read_request(entry: RouteEntry, request: Request) -> Reading:
-    """Return what ``entry`` makes of ``request``."""
+    """Return what ``entry`` reads from ``request``; a response with an error if its reader has a bug."""
     try:
         return entry.read(request)
     except Exception:  # noqa: BLE001 - a reader that raises has a bug; the caller still gets an answer
@@ -25,16 +25,16 @@ def read_request(entry: RouteEntry, request: Request) -> Reading:
 
 
 def build_response(pending: Pending, call: Call, result: Result, duration: float) -> Response:
-    """Return what ``pending`` says of how ``call`` ended, with a mark where that was told before."""
+    """Return the response to ``call``; a replayed result carries the header field that says so."""
     try:
         response = pending.reply(result, duration)
-    except (TypeError, ValueError, RecursionError):  # somebody's Toolbox gave what is no JSON data
+    except (TypeError, ValueError, RecursionError):  # a Toolbox of another author returned a value that is no JSON
         response = pending.reply(_build_unwritable(call), duration)
     return mark_replayed(response) if call.key and is_replayed(result) else response
 
 
 def build_stream_end(streaming: Streaming, result: Result, duration: float) -> bytes:
-    """Return the end of a stream whose call ended with ``result``."""
+    """Return the last bytes of a stream whose call ended with ``result``."""
     try:
         return streaming.closing(result, duration)
     except (TypeError, ValueError, RecursionError):
@@ -42,7 +42,7 @@ def build_stream_end(streaming: Streaming, result: Result, duration: float) -> b
 
 
 def build_refusal(reading: Reading, problem: Problem) -> Response:
-    """Return ``problem`` in the words in which the call would have been answered."""
+    """Return ``problem`` as a response of the protocol and form in which the call would be answered."""
     if isinstance(reading, Response):
         return reading
     return reading.reply(problem, 0.0) if isinstance(reading, Pending) else reading.refuse(problem)

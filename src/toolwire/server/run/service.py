@@ -1,8 +1,8 @@
-"""The only place where a codec meets a Toolbox: one call, from what was read to how it ended.
+"""Run one call: capacity, checks, idempotency, rate limit, deadline, tool. Only here a protocol meets a Toolbox.
 
 Rules:
-- What may refuse a call is one ordered tuple of checks, run by one loop.
-- Nothing raises out of here but cancellation: a bug is a Problem outside and a record in the log.
+- All checks that may refuse a call are in one ordered tuple.
+- Only a cancellation is raised: any other failure is returned as a Problem and logged.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _TRACEBACK = "Traceback (most recent call last)"
 
 
 class Service:
-    """Runs calls of one Toolbox within limits. ``running`` is the number of calls in flight now.
+    """Runs the calls of one Toolbox within limits. ``active_calls`` is the number of calls that run now.
 
-    With ``once`` a call that has a key is recorded, and runs once; ``count`` holds tools to their limits. With
-    ``debug`` callers are told what is else only for the log. [A-53]
+    With ``idempotency``, a call with a key is recorded and runs once. ``count`` enforces the rate limits of tools. With
+    ``debug``, callers get developer messages, which are otherwise only logged.
     """
 
     def __init__(
@@ -62,7 +62,8 @@ class Service:
         self.draining = False
 
     def build_refusal(self) -> Problem | None:
-        """Return why no new call is taken now, or None. Nothing has run then: the caller may come back. [A-41, R1]"""
+        """Return the refusal of a new call while the server drains or is full, or None. The call may be sent again."""
+        # A-41, R1
         if self.draining:
             return Problem(
                 kind=Kind.OVERLOADED,
@@ -80,7 +81,7 @@ class Service:
         return None
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> tuple[Result, float]:
-        """Return how ``call`` ended, and the milliseconds it took."""
+        """Run ``call``; return its result and the milliseconds that it took."""
         started = perf_counter()
         caller = call.context.principal
         is_named = caller != _ANONYMOUS  # callers without a name cannot be told apart, so they have no share
@@ -90,7 +91,7 @@ class Service:
             or (is_named and self._active_by_caller.get(caller, 0) >= self._max_running_each)
         ):
             return self.build_refusal() or self._build_share_refusal(), 0.0
-        for check in self._checks:
+        for check in self._checks:  # before the call counts: a refused call takes no capacity
             verdict = check(call)
             if verdict is not ALLOW:
                 stopped = _convert_verdict(verdict)
@@ -114,7 +115,8 @@ class Service:
         return result, (perf_counter() - started) * 1_000
 
     def _build_share_refusal(self) -> Problem:
-        """Return why a caller has no more calls taken now: what is left is for the others. [D-34]"""
+        """Return the refusal of a caller whose share of the running calls is used up."""
+        # D-34: the rest of the capacity is for the other callers.
         return Problem(
             kind=Kind.RATE_LIMITED,
             message=f"{self._max_running_each} of your calls are running here already; this one did not run.",
@@ -130,7 +132,7 @@ class Service:
             del self._active_by_caller[caller]
 
     async def _run_counted(self, call: Call, notify: Notify) -> Result:
-        """Count ``call`` and run it, or return why it was called too often: inside what the ledger runs once."""
+        """Count ``call`` against the rate limit of its tool, then run it or refuse it."""
         refusal = None if self._count is None else await self._count(call)
         return await self._run_within_deadline(call, notify) if refusal is None else refusal
 
@@ -141,14 +143,14 @@ class Service:
         except DeadlineExceeded:
             return _build_timeout(call, limit)
         except asyncio.CancelledError:
-            if self.draining:  # the grace of a stop is over: the caller still gets an answer
+            if self.draining:  # the grace period is over; the caller still gets an answer
                 return Problem(kind=Kind.CANCELLED, message=f"{call.tool.name} was cancelled: the server stopped.")
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a Toolbox that raises has a bug; the caller is answered
             _log.exception("running %s failed in call %s", call.tool.id, call.call_id)
             text = "The server failed; its log has the details."
             return Problem(kind=Kind.INTERNAL, message=text, developer_message=type(error).__name__)
-        return scrub_problem(result) if isinstance(result, Problem) else result  # before anybody keeps it
+        return scrub_problem(result) if isinstance(result, Problem) else result  # before it is stored or logged
 
 
 def _build_timeout(call: Call, limit: float) -> Problem:

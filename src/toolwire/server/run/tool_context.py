@@ -1,4 +1,4 @@
-"""The Context that a function is given: what its tool declared, and a way to say how far it is."""
+"""Build the Context of a tool function: what its tool declared, and a way to report progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _THREADED = (FunctionKind.SYNC, FunctionKind.GENERATOR)
 
 
 class ProgressReporter:
-    """Takes the progress of one call of ``function``, from its thread or its coroutine, until the call is ``over``."""
+    """Reports the progress of one call of ``function`` until the call is ``over``."""
 
     __slots__ = ("_function", "_loop", "_notify", "over")
 
@@ -59,7 +59,8 @@ class ProgressReporter:
 
 
 def build_context(call: Call, tool: Tool, reporting: ProgressReporter) -> Context:
-    """Return the context of ``call`` as far as ``tool`` asked for it. [OTC-023, A-45]"""
+    """Return the context of ``call``, with only those tokens and secrets that ``tool`` declares."""
+    # OTC-023, A-45: a tool must not see the credentials of other tools.
     needs, has = tool.requirements, call.context
     return replace(
         has,

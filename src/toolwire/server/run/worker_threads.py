@@ -265,9 +265,9 @@ def run_on_loop(loop: asyncio.AbstractEventLoop, work: Callable[..., Awaitable[T
 def _run(job: _Job) -> _Outcome:
     try:
         return job.context.run(job.work), None
-    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the tool's, and for the caller
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the caller of the tool gets it
         return None, error
-    except BaseException as error:  # noqa: BLE001 - a KeyboardInterrupt would end the server: nobody pressed Ctrl-C here
+    except BaseException as error:  # noqa: BLE001 - a KeyboardInterrupt of a tool must not end the server
         return None, RuntimeError(f"{type(error).__name__} was raised")
 
 
